@@ -9,11 +9,13 @@ use crate::outcome::{Errno, Out};
 use crate::raw;
 use crate::reach::{self, Strings, own_environment};
 use crate::shared_maps;
+use environment::Environment;
 use libc::{FILE, c_char, c_int};
 use std::convert::Infallible;
 use std::ffi::CStr;
 use stored::{Program, What};
 
+pub(crate) mod environment;
 pub(crate) mod image;
 mod lists;
 pub(crate) mod search;
@@ -57,6 +59,8 @@ unsafe fn become_program(
 unsafe fn execute(program: &Program, arguments: Strings, environment: Strings) -> Errno {
     // SAFETY: as the caller promises; the new array lives until the call returns, if it does.
     unsafe {
+        let completed = Environment::complete(environment);
+        let environment = completed.as_ref().map_or(environment, Environment::strings);
         tell(program, environment);
         let arguments = program.arguments(arguments);
         match &program.what {

@@ -119,6 +119,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
         look_up();
     }
     mounts::parse(value, variable(keeper::VARIABLE));
+    exec::environment::learn();
     reach::learn(variable(reach::VARIABLE), variable(c"LD_PRELOAD"), variable(keeper::VARIABLE));
     stderr::attach_messages();
     standard::inherited();

@@ -187,6 +187,16 @@ impl Given {
     }
 }
 
+/// This library's entry of LD_PRELOAD, if a process with this environment would not have it, or no mounts with it.
+///
+/// # Safety
+/// A NULL-terminated array of strings, or NULL.
+pub(crate) unsafe fn missing_in(environment: Strings) -> Option<&'static [u8]> {
+    let own = KNOWN.get()?.entry?;
+    // SAFETY: the caller's array.
+    unsafe { Given::by(environment, own) }.cause(None).map(|_| own)
+}
+
 fn value_of<'a>(variable: &'a [u8], name: &CStr) -> Option<&'a [u8]> {
     variable.strip_prefix(name.to_bytes())?.strip_prefix(b"=")
 }

@@ -3,6 +3,7 @@
 
 use crate::attach_lock::AttachLock;
 use crate::cwd;
+use crate::exec::environment::Environment;
 use crate::exec::stored::{self, Program};
 use crate::exec::{self, search};
 use crate::hook::hooks;
@@ -230,14 +231,16 @@ unsafe fn spawn_stored(
     actions: *const posix_spawn_file_actions_t,
     arguments: *const *mut c_char,
     environment: *const *mut c_char,
-    real: impl Fn(*const c_char, *const *mut c_char) -> c_int,
+    real: impl Fn(*const c_char, *const *mut c_char, *const *mut c_char) -> c_int,
 ) -> Result<c_int, Out> {
     // SAFETY: as the caller promises; path and arguments live until the child has become the program.
     unsafe {
-        exec::tell(program, environment.cast());
+        let completed = Environment::complete(environment.cast());
+        let environment = completed.as_ref().map_or(environment.cast(), Environment::strings);
+        exec::tell(program, environment);
         let path = program.path()?;
         let arguments = program.arguments(arguments.cast());
-        let start = || real(path.as_ptr(), arguments.as_ptr().cast());
+        let start = || real(path.as_ptr(), arguments.as_ptr().cast(), environment.cast());
         match spawn(actions, start) {
             Err(Out::Pass) => Ok(start()),
             other => other,
@@ -249,7 +252,7 @@ hooks! {
     /// posix_spawn(3).
     fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, how: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int {
         match stored(path, actions, false) {
-            Ok(Some(program)) => spawn_stored(&program, actions, arguments, environment, |path, arguments| real(pid, path, actions, how, arguments, environment)),
+            Ok(Some(program)) => spawn_stored(&program, actions, arguments, environment, |path, arguments, environment| real(pid, path, actions, how, arguments, environment)),
             Ok(None) => {
                 reach::tell(libc::AT_FDCWD, path, environment.cast(), false);
                 spawn(actions, || real(pid, path, actions, how, arguments, environment))
@@ -260,7 +263,7 @@ hooks! {
     /// posix_spawnp(3).
     fn posix_spawnp(pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, how: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int {
         match stored(path, actions, true) {
-            Ok(Some(program)) => spawn_stored(&program, actions, arguments, environment, |path, arguments| real(pid, path, actions, how, arguments, environment)),
+            Ok(Some(program)) => spawn_stored(&program, actions, arguments, environment, |path, arguments, environment| real(pid, path, actions, how, arguments, environment)),
             Ok(None) => {
                 reach::tell(libc::AT_FDCWD, path, environment.cast(), true);
                 spawn(actions, || real(pid, path, actions, how, arguments, environment))

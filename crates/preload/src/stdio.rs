@@ -70,19 +70,19 @@ unsafe fn open_stream(
         }
         let mode = ffi::path(mode)?;
         let flags = flags_of(mode, LETTERS_OF_FOPEN)?;
-        paths::at(
-            libc::AT_FDCWD,
-            path,
-            true,
-            |_, _, _| {
-                narrow(mode)?;
-                let fd = open_at(libc::AT_FDCWD, path, flags, 0o666, |_, path| open::open::real(path, flags, 0o666))?;
-                go_to_the_end(fd, flags).and_then(|()| stream_on(fd, flags, None)).inspect_err(|_| {
-                    crate::close::close::hook(fd);
-                })
-            },
-            |_, path| real(path),
-        )
+        let opened = || {
+            narrow(mode)?;
+            let fd = open_at(libc::AT_FDCWD, path, flags, 0o666, |_, path| open::open::real(path, flags, 0o666))?;
+            go_to_the_end(fd, flags).and_then(|()| stream_on(fd, flags, None)).inspect_err(|_| {
+                crate::close::close::hook(fd);
+            })
+        };
+        // A descriptor's name leads to its placeholder, which libc's own could open and not read.
+        let text = ffi::path(path)?;
+        if (text.starts_with(b"/dev/") || text.starts_with(b"/proc/")) && table::placeholder_at(libc::AT_FDCWD, path).is_some() {
+            return opened();
+        }
+        paths::at(libc::AT_FDCWD, path, true, |_, _, _| opened(), |_, path| real(path))
     }
 }
 

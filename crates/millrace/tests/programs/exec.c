@@ -1,6 +1,7 @@
 /* Becomes another program by each function of the exec family: `exec inflight KIND FILE` with kernel AIO in flight,
  * `exec run KIND PROGRAM ARGUMENT` without; `exec run KIND PROGRAM ARGUMENT bare` gives an empty environment, where the function takes one. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <spawn.h>
@@ -60,8 +61,8 @@ static void become(const char *kind, const char *path, const char *argument, int
 	else if (!strcmp(kind, "execveat")) execveat(AT_FDCWD, path, list, environment, 0);
 	else if (!strcmp(kind, "fexecve")) fexecve(open(path, O_RDONLY), list, environment);
 	else if (!strcmp(kind, "SYS_execve")) syscall(SYS_execve, path, list, environment);
-	else if (!strcmp(kind, "posix_spawn")) posix_spawn(&child, path, NULL, NULL, list, environment);
-	else if (!strcmp(kind, "posix_spawnp")) posix_spawnp(&child, path, NULL, NULL, list, environment);
+	else if (!strcmp(kind, "posix_spawn")) errno = posix_spawn(&child, path, NULL, NULL, list, environment);
+	else if (!strcmp(kind, "posix_spawnp")) errno = posix_spawnp(&child, path, NULL, NULL, list, environment);
 	else if (!strcmp(kind, "system")) { if (bare) clearenv(); exit(WEXITSTATUS(system(argument))); }
 	else if (!strcmp(kind, "popen")) { if (bare) clearenv(); exit(WEXITSTATUS(pclose(popen(argument, "w")))); }
 	if (child == 0)

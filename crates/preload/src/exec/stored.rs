@@ -1,6 +1,7 @@
 //! Programs stored on a mount: what the kernel is to execute in their place, and with which arguments.
 
 use super::SHELL;
+use super::environment::strings_of;
 use super::image::Image;
 use crate::names::visible;
 use crate::outcome::Out;
@@ -51,7 +52,7 @@ impl Program {
     /// A NULL-terminated array of strings, or NULL.
     pub(crate) unsafe fn arguments(&self, given: Strings) -> Vec<*const c_char> {
         // SAFETY: the caller's array.
-        let given = unsafe { list(given) };
+        let given = unsafe { strings_of(given) };
         let kept = if self.front.is_empty() { 0 } else { given.len().min(1) };
         let front = self.front.iter().map(|argument| argument.as_ptr());
         front.chain(given[kept..].iter().copied()).chain([std::ptr::null()]).collect()
@@ -66,20 +67,6 @@ impl Program {
             }
         }
     }
-}
-
-/// The strings of an array.
-///
-/// # Safety
-/// A NULL-terminated array of strings, or NULL.
-unsafe fn list(mut at: Strings) -> Vec<*const c_char> {
-    let mut strings = Vec::new();
-    // SAFETY: the caller's array.
-    while let Some(string) = unsafe { crate::ffi::take(at) }.filter(|string| !string.is_null()) {
-        strings.push(string);
-        at = at.wrapping_add(1);
-    }
-    strings
 }
 
 /// What is to be executed for a path that leads to a mount; none if it does not.

@@ -1,0 +1,76 @@
+//! Programs and libraries that are stored on a mount run and load as from a local disk.
+
+use crate::support::world::{World, compile};
+use crate::support::{find_program, skip, succeed, text};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn beside(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload").join(name)
+}
+
+fn built(world: &World, name: &str, options: &[&str], text: &str) -> Option<PathBuf> {
+    let Some(compiler) = find_program("cc") else {
+        skip("no C compiler");
+        return None;
+    };
+    let source = world.scratch.path().join(format!("{name}.c"));
+    std::fs::write(&source, text).unwrap();
+    let made = world.scratch.path().join(name);
+    succeed(Command::new(compiler).args(options).arg("-o").arg(&made).arg(source));
+    Some(made)
+}
+
+#[test]
+fn stored_programs_and_libraries_run_as_from_a_local_disk() {
+    let world = World::new("stored");
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let Some(starter) = compile(&world.scratch, "exec", &["-O1"]) else { return };
+    let printing =
+        "#include <stdio.h>\nint main(int n, char **a) { for (int i = 0; i < n; i++) printf(\"<%s>\", a[i]); return 7; }\n";
+    let Some(printing) = built(&world, "printing", &[], printing) else { return };
+    let Some(library) = built(&world, "library.so", &["-shared", "-fPIC"], "int next(void) { static int n; return ++n; }\n")
+    else {
+        return;
+    };
+    let given = |command: &mut Command, folder: &Path| {
+        command.arg(beside("stored_programs.py")).arg(folder).args([&starter, &printing, &library]).output().unwrap()
+    };
+    let local = world.scratch.folder("local");
+    let expected = given(&mut Command::new(&python), Path::new(&local));
+    assert!(expected.status.success(), "{}", text(&expected));
+    std::fs::create_dir(Path::new(&world.filer.export()).join("programs")).unwrap();
+    let output = given(&mut world.exec(python.to_str().unwrap()), Path::new("/db/programs"));
+    assert!(output.status.success(), "{}", text(&output));
+    let (expected, got) = (String::from_utf8_lossy(&expected.stdout), String::from_utf8_lossy(&output.stdout));
+    for (expected, got) in expected.lines().zip(got.lines()) {
+        assert_eq!(got, expected);
+    }
+    assert_eq!(got.lines().count(), expected.lines().count());
+    assert!(got.lines().count() > 70, "{got}");
+    assert!(!Path::new("/db").exists(), "a program went past the mount");
+}
+
+#[test]
+fn a_python_environment_and_a_compiled_program_on_a_mount_work() {
+    let world = World::new("stored-python");
+    if find_program("cc").is_none() || !Path::new("/usr/bin/python3").exists() {
+        return skip("no /usr/bin/python3 or no C compiler");
+    }
+    let script = r#"
+        mkdir /db/built && cd /db/built
+        printf '#include <stdio.h>\nint main(void) { return puts("compiled") < 0; }\n' >main.c
+        printf 'main: main.c\n\tcc -o $@ $<\ncheck: main\n\t./main\n' >Makefile
+        cc -o main main.c && ./main
+        /usr/bin/python3 -m venv --without-pip /db/environment
+        cd / && /db/environment/bin/python -c 'import sys; print(sys.prefix, sys.executable)'
+        printf '#!/db/environment/bin/python\nimport sys; print(sys.prefix, *sys.argv)\n' >/db/environment/bin/tool
+        chmod 755 /db/environment/bin/tool
+        . /db/environment/bin/activate && tool argument && env -i /db/environment/bin/tool bare
+    "#;
+    let environment = "/db/environment";
+    let tool = format!("{environment} {environment}/bin/tool");
+    let expected = format!("compiled\n{environment} {environment}/bin/python\n{tool} argument\n{tool} bare\n");
+    assert_eq!(world.shell(script), expected);
+    assert!(!Path::new("/db").exists(), "a program went past the mount");
+}

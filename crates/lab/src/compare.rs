@@ -101,6 +101,9 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
         let gates = diff::gates(baseline, &comparison);
         comparison.gates.extend(gates);
     }
+    if let Some(last) = &request.last {
+        last.hold(&mut comparison);
+    }
     report::write(&comparison, &request.out)?;
     journal.finish();
     Ok(comparison)

@@ -115,7 +115,7 @@ pub fn gates(baseline: &Comparison, now: &Comparison) -> Vec<Gate> {
 
 /// The ratio in the sense "1 is as good as before, less is worse", and about the least that runs like these don't show
 /// to be worse.
-fn as_gate(difference: &RelativeDifference, more_is_better: bool) -> (f64, f64) {
+pub(crate) fn as_gate(difference: &RelativeDifference, more_is_better: bool) -> (f64, f64) {
     let ratio = |percent: f64| if more_is_better { 1.0 + percent / 100.0 } else { 1.0 / (1.0 + percent / 100.0) };
     let half = difference.low_percent.zip(difference.high_percent).map_or(0.0, |(low, high)| (high - low) / 2.0);
     (ratio(difference.percent), (1.0 - half / 100.0).max(0.0))
@@ -137,27 +137,15 @@ pub fn render(diff: &Diff) -> String {
     }
     for figure in &diff.figures {
         text += &format!("{}: {} {} -> {}", figure.arm, figure.figure, short(figure.a), short(figure.b));
-        text += &figure.difference.as_ref().map_or_else(|| "\n".to_owned(), |found| format!("  {}\n", words(found, figure)));
+        text += &figure
+            .difference
+            .as_ref()
+            .map_or_else(|| "\n".to_owned(), |found| format!("  {}\n", difference_words(found, figure.more_is_better)));
     }
     text
 }
 
-fn words(found: &RelativeDifference, figure: &FigureChange) -> String {
-    let interval = found
-        .low_percent
-        .zip(found.high_percent)
-        .map_or_else(String::new, |(low, high)| format!(" ({low:+.1} to {high:+.1}, 95 % interval)"));
-    let better = (found.percent > 0.0) == figure.more_is_better;
-    let verdict = match found.shown {
-        Difference::Shown if better => "better",
-        Difference::Shown => "WORSE",
-        Difference::NotShown => "no difference shown",
-        Difference::Unknown => "one run: no claim",
-    };
-    format!("{:+.1} %{interval}: {verdict}", found.percent)
-}
-
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     if value >= 1000.0 { crate::summary::grouped(value) } else { format!("{value:.2}") }
 }
 
@@ -168,9 +156,7 @@ fn measured(comparison: &Comparison) -> impl Iterator<Item = &PathResult> {
 fn figures_of(a: &PathResult, b: &PathResult) -> Vec<FigureChange> {
     let mut figures = Vec::new();
     for (figure, more_is_better, pick) in FIGURES {
-        // Rounds of two comparisons are no neighbours in time: numbered apart they are never paired.
-        let second: Vec<RunValue> = pick(b).into_iter().map(|run| RunValue { round: u32::MAX - run.round, ..run }).collect();
-        let first = pick(a);
+        let (first, second) = (pick(a), pick(b));
         let mean = |runs: &[RunValue]| runs.iter().map(|run| run.value).sum::<f64>() / runs.len().max(1) as f64;
         if first.is_empty() || second.is_empty() {
             continue;
@@ -180,11 +166,33 @@ fn figures_of(a: &PathResult, b: &PathResult) -> Vec<FigureChange> {
             figure: figure.to_owned(),
             a: mean(&first),
             b: mean(&second),
-            difference: relative_difference(&first, &second),
+            difference: between_records(&first, &second),
             more_is_better,
         });
     }
     figures
+}
+
+/// Difference of the runs of two records. Their rounds are no neighbours in time: numbered apart they are never paired.
+pub(crate) fn between_records(first: &[RunValue], second: &[RunValue]) -> Option<RelativeDifference> {
+    let apart: Vec<RunValue> = second.iter().map(|run| RunValue { round: u32::MAX - run.round, ..*run }).collect();
+    relative_difference(first, &apart)
+}
+
+/// The difference and what may be said of it.
+pub(crate) fn difference_words(found: &RelativeDifference, more_is_better: bool) -> String {
+    let interval = found
+        .low_percent
+        .zip(found.high_percent)
+        .map_or_else(String::new, |(low, high)| format!(" ({low:+.1} to {high:+.1}, 95 % interval)"));
+    let better = (found.percent > 0.0) == more_is_better;
+    let verdict = match found.shown {
+        Difference::Shown if better => "better",
+        Difference::Shown => "WORSE",
+        Difference::NotShown => "no difference shown",
+        Difference::Unknown => "one run: no claim",
+    };
+    format!("{:+.1} %{interval}: {verdict}", found.percent)
 }
 
 fn cpu_cost(path: &PathResult) -> Vec<RunValue> {

@@ -222,6 +222,7 @@ impl LabError {
             ),
             Self::File { action, source, .. } if source.kind() == std::io::ErrorKind::NotFound => match *action {
                 "read the record" => Some("name the results.json of a comparison, or its directory"),
+                "look for records in" => Some("name a directory with results of millrace compare, or a results.json"),
                 "resume from" => Some("name the directory of the record of a comparison that was interrupted"),
                 "read plan" => Some("name a plan in TOML, or none for the built-in plan"),
                 "use the target" | "use the --work directory" => Some("make the directory first, or name another"),

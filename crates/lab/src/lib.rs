@@ -12,6 +12,7 @@ pub mod clock;
 pub mod compare;
 pub mod diff;
 pub mod doctor;
+pub mod history;
 pub mod measure;
 pub mod plan;
 pub mod predict;

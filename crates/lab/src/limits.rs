@@ -181,6 +181,18 @@ pub(crate) const METRICS_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Largest record that is read back: an hour of a hundred runs second by second is about 40 MB.
 pub(crate) const RECORD_BYTES_MAX: u64 = 256 << 20;
 
+/// Deepest directory that is looked through for records: a year, a month, a day, a host and a plan are five.
+pub(crate) const HISTORY_DEPTH_MAX: usize = 16;
+
+/// Most files and directories looked at for records: a walk of some seconds.
+pub(crate) const HISTORY_ENTRIES_MAX: usize = 1_000_000;
+
+/// Largest record that is kept in a database, after what is drawn second by second was left out: a text of PostgreSQL has at most 1 GiB.
+pub(crate) const KEPT_RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// Most records read from a database at once: 20 years of 10 a day.
+pub(crate) const KEPT_RECORDS_MAX: i64 = 100_000;
+
 /// Lines of a child's log shown with an error.
 pub(crate) const LOG_LINES_SHOWN: usize = 12;
 

@@ -39,9 +39,14 @@ pub use tuning::{Knob, TUNED, Tuning, UNTUNED};
 /// The plan carried out when none is named.
 pub const DEFAULT_PLAN: &str = include_str!("../../../plans/compare.toml");
 
+/// Its name.
+const DEFAULT_NAME: &str = "compare";
+
 /// A plan ready to be carried out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
+    /// Its file without directory and ending, `compare` for the built-in one.
+    pub name: String,
     /// What is compared, in the order asked for; the first is what the others are held against.
     pub arms: Vec<Arm>,
     /// Sets of knobs by name, `untuned` and `tuned` among them.
@@ -96,7 +101,11 @@ impl Plan {
     pub fn read(file: Option<&Path>, overrides: &Overrides) -> Result<Self, LabError> {
         let Some(path) = file else { return Self::parse(DEFAULT_PLAN, overrides) };
         let text = std::fs::read_to_string(path).map_err(LabError::file("read plan", path))?;
-        Self::of(plan_file(&text, &format!("plan {}", path.display()))?, overrides)
+        let mut plan = Self::of(plan_file(&text, &format!("plan {}", path.display()))?, overrides)?;
+        if let Some(name) = path.file_stem() {
+            plan.name = name.to_string_lossy().into_owned();
+        }
+        Ok(plan)
     }
 
     /// Parses a plan and applies the options.
@@ -126,6 +135,7 @@ impl Plan {
         }
         let budget = overrides.budget.clone().unwrap_or(file.runs.budget);
         let plan = Self {
+            name: DEFAULT_NAME.to_owned(),
             arms,
             tunings,
             database,

@@ -9,6 +9,7 @@ mod csv;
 mod curve;
 mod disclosure;
 mod findings;
+pub(crate) mod history;
 mod ladder;
 mod latency;
 mod layers;
@@ -36,6 +37,7 @@ use crate::error::LabError;
 
 pub use bars::picture as svg;
 pub use csv::render as csv;
+pub use history::render as history_html;
 pub use markdown::render as markdown;
 pub use page::render as html;
 pub use table::{WIDTH_MAX, render as table, render_for_terminal as table_for_terminal};

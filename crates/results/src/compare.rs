@@ -5,6 +5,7 @@
 //! keeps a value it does not know, so that a record of a later version can be read, shown and written again.
 
 mod against;
+mod against_last;
 mod bottleneck;
 mod path;
 mod plan;
@@ -23,6 +24,7 @@ use crate::environment::Environment;
 use crate::judgement::Prediction;
 
 pub use against::{Against, Gate};
+pub use against_last::{AgainstLast, ArmAgainstLast};
 pub use bottleneck::{Bottleneck, BottleneckClass, BottleneckKind, SessionState};
 pub use path::{CachingClass, PathResult, PathStatus};
 pub use plan::{DatabaseSystem, PlanRecord, RestoreMethod};
@@ -69,6 +71,9 @@ pub struct Comparison {
     pub against_first: Vec<Against>,
     /// Promises the plan asked to be tested.
     pub gates: Vec<Gate>,
+    /// Each measured arm against the newest earlier record, when that was asked for.
+    #[serde(default)]
+    pub against_last: Option<AgainstLast>,
     /// Points kept out of a model's fit, predicted and measured.
     #[serde(default)]
     pub predictions: Vec<Prediction>,

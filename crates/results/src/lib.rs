@@ -9,6 +9,7 @@ pub mod curves;
 pub mod environment;
 pub mod filer_stats;
 pub mod histogram;
+pub mod history;
 pub mod judgement;
 pub mod luns;
 mod names;

@@ -21,6 +21,7 @@ use crate::summary::{self, Common};
 pub(crate) fn plan_record(plan: &Plan, order: &[(u32, usize)], measured: &[Arm], loaded: &Loaded, method: Method) -> PlanRecord {
     let name = |place: usize| measured.get(place).map(|arm| arm.id.clone()).unwrap_or_default();
     PlanRecord {
+        name: Some(plan.name.clone()),
         paths: plan.arms.iter().map(|arm| arm.id.clone()).collect(),
         database: DatabaseSystem::from(plan.database.name()),
         warehouses: plan.warehouses,

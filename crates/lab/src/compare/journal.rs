@@ -105,9 +105,9 @@ impl Journal {
     }
 }
 
-/// The plan as far as it decides what a run is: the budget and the gates may change.
+/// The plan as far as it decides what a run is: its name, the budget and the gates may change.
 fn fingerprint(plan: &Plan) -> String {
-    let plan = Plan { budget: std::time::Duration::ZERO, share_gates: Vec::new(), ..plan.clone() };
+    let plan = Plan { name: String::new(), budget: std::time::Duration::ZERO, share_gates: Vec::new(), ..plan.clone() };
     format!("{plan:?}")
 }
 

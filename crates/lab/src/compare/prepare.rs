@@ -12,6 +12,7 @@ use crate::compare::{load_search, option_check};
 use crate::database::engine::{self, Engine};
 use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
+use crate::history::last::Last;
 use crate::host::cgroup;
 use crate::paths::exec;
 use crate::paths::storage_path::Asked;
@@ -43,6 +44,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
         OutDirectory::check(&request.out)?;
     }
     check_baseline(request)?;
+    request.last.as_ref().map_or(Ok(()), Last::check)?;
     let engine = engine(plan.database, request.pg_bin.as_deref())?;
     let user = database_user(plan.database)?;
     let (mut measured, mut skipped) = (Vec::new(), Vec::new());

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use results::compare::Comparison;
 
+use crate::history::last::Last;
 use crate::measure::metrics::Source;
 use crate::plan::Plan;
 
@@ -30,6 +31,8 @@ pub struct Request {
     pub commit: Option<String>,
     /// An earlier comparison that this one must not be worse than.
     pub baseline: Option<Comparison>,
+    /// Earlier records that this one must not be worse than.
+    pub last: Option<Last>,
     /// Where the storage reports its own latency.
     pub metrics: Option<Source>,
 }

@@ -46,15 +46,8 @@ pub fn render(comparison: &Comparison) -> Result<String, LabError> {
     let view = View::new(comparison);
     let sections: Vec<Section> = PARTS.iter().filter_map(|part| part(&view)).collect();
     let class = if comparison.not_a_result.is_empty() { "" } else { " class=\"not-a-result\"" };
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <title>{}Storage paths compared · Millrace</title>\n<style>\n{STYLE}</style></head>\n<body{class}>\n\
-         <a class=\"skip\" href=\"#orders\">Skip to the figures</a>\n",
-        if comparison.rehearsal { "REHEARSAL · " } else { "" },
-    );
-    page += &contents(&sections);
-    page += "<main>\n";
+    let title = format!("{}Storage paths compared", if comparison.rehearsal { "REHEARSAL · " } else { "" });
+    let mut page = begin(&title, class, "orders", &contents(&sections, &[("record", "The record")]));
     page += &header(&view);
     for section in &sections {
         page += &section.html();
@@ -74,10 +67,22 @@ pub fn render(comparison: &Comparison) -> Result<String, LabError> {
     Ok(page)
 }
 
-fn contents(sections: &[Section]) -> String {
-    let mut items: String =
-        sections.iter().map(|section| format!("<li><a href=\"#{}\">{}</a></li>\n", section.id, section.title)).collect();
-    items += "<li><a href=\"#record\">The record</a></li>\n";
+/// A page as far as its first heading, `contents` beside it on wide screens. `title` is plain text.
+pub(super) fn begin(title: &str, class: &str, skip_to: &str, contents: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <title>{} · Millrace</title>\n<style>\n{STYLE}</style></head>\n<body{class}>\n\
+         <a class=\"skip\" href=\"#{skip_to}\">Skip to the figures</a>\n{contents}<main>\n",
+        escape(title),
+    )
+}
+
+/// Links to the sections, and to `more` by anchor and title.
+pub(super) fn contents(sections: &[Section], more: &[(&str, &str)]) -> String {
+    let item = |id: &str, title: &str| format!("<li><a href=\"#{id}\">{}</a></li>\n", escape(title));
+    let mut items: String = sections.iter().map(|section| item(&section.id, &section.title)).collect();
+    items.extend(more.iter().map(|(id, title)| item(id, title)));
     format!("<nav aria-label=\"Contents\"><p class=\"brand\">Millrace</p>\n<ol>{items}</ol></nav>\n")
 }
 

@@ -32,24 +32,35 @@ impl<'a> Axis<'a> {
 
 /// Paper with axes and grid.
 pub(crate) fn paper(width: f64, height: f64, x: &Axis<'_>, y: &Axis<'_>) -> Svg {
+    let mut svg = frame(width, height, x.name, y);
+    let marks = x.scale.marks(if svg.narrow() { 5 } else { 10 });
+    let marks: Vec<(f64, String)> = marks.into_iter().map(|mark| (x.scale.at(mark), (x.words)(mark))).collect();
+    mark_below(&mut svg, &marks);
+    svg
+}
+
+/// Paper with a vertical axis and its grid; the horizontal one has its name and no marks yet.
+pub(crate) fn frame(width: f64, height: f64, x_name: &str, y: &Axis<'_>) -> Svg {
     let mut svg = Svg::new(width, height);
     let (left, right, bottom, top) = field(width, height);
-    let narrow = svg.narrow();
     for mark in y.scale.marks(5) {
         let at = y.scale.at(mark);
         svg.line("grid", (left, at), (right, at));
         svg.text("tick end", (left - 7.0, at + 4.5), &(y.words)(mark));
     }
-    let marks = x.scale.marks(if narrow { 5 } else { 10 });
-    for mark in &marks {
-        let at = x.scale.at(*mark);
-        svg.line("tick-line", (at, bottom), (at, bottom + 5.0));
-    }
-    svg.ticks(marks.iter().map(|mark| (x.scale.at(*mark), (x.words)(*mark))), bottom + LINE);
     svg.path("axis", &format!("M{left:.1} {top:.1}V{bottom:.1}H{right:.1}"), "");
     svg.text("axis-name", (4.0, top - 12.0), y.name);
-    svg.text("axis-name end", (right, height - 5.0), x.name);
+    svg.text("axis-name end", (right, height - 5.0), x_name);
     svg
+}
+
+/// Marks of the horizontal axis by place and words.
+pub(crate) fn mark_below(svg: &mut Svg, marks: &[(f64, String)]) {
+    let (.., bottom, _) = field(svg.width, svg.height);
+    for (at, _) in marks {
+        svg.line("tick-line", (*at, bottom), (*at, bottom + 5.0));
+    }
+    svg.ticks(marks.iter().cloned(), bottom + LINE);
 }
 
 /// Arms with their colours. Lines of later tunings are dashed, which the swatch shows too.

@@ -1,5 +1,6 @@
 //! The building blocks of a section: heading, explanation, tables.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::view::Arm;
@@ -11,26 +12,32 @@ const ARM_LETTERS_UNBROKEN: usize = 28;
 /// A part of the page.
 pub(crate) struct Section {
     /// Anchor.
-    pub(crate) id: &'static str,
-    pub(crate) title: &'static str,
+    pub(crate) id: Cow<'static, str>,
+    /// Plain text.
+    pub(crate) title: Cow<'static, str>,
     /// How to read it: plain text, one or two sentences.
-    pub(crate) lead: &'static str,
+    pub(crate) lead: Cow<'static, str>,
     /// HTML.
     pub(crate) body: String,
 }
 
 impl Section {
     /// A section, or none when there is nothing in it.
-    pub(crate) fn new(id: &'static str, title: &'static str, lead: &'static str, body: String) -> Option<Self> {
-        (!body.is_empty()).then_some(Self { id, title, lead, body })
+    pub(crate) fn new(
+        id: impl Into<Cow<'static, str>>,
+        title: impl Into<Cow<'static, str>>,
+        lead: impl Into<Cow<'static, str>>,
+        body: String,
+    ) -> Option<Self> {
+        (!body.is_empty()).then(|| Self { id: id.into(), title: title.into(), lead: lead.into(), body })
     }
 
     pub(crate) fn html(&self) -> String {
         format!(
             "<section id=\"{0}\" aria-labelledby=\"{0}-title\"><h2 id=\"{0}-title\">{1}</h2>\n<p class=\"lead\">{2}</p>\n{3}</section>\n",
             self.id,
-            self.title,
-            escape(self.lead),
+            escape(&self.title),
+            escape(&self.lead),
             self.body
         )
     }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use lab::compare::{Request, compare, dry_run, exit_code};
+use lab::history::last::Last;
 use lab::plan::{Overrides, Plan};
 use lab::{LabError, report};
 use screen::Screen;
@@ -25,6 +26,7 @@ Examples:
   millrace compare --path local=/mnt/nvme --path dnfs=nfs://filer/vol    storage of your own
   millrace compare --tuning untuned,tuned             every path untuned and tuned
   millrace compare my-plan.toml --out results/today
+  millrace compare --out runs/1234 --against last --threshold 3%      in CI: fail on a loss
 The database runs from a temporary cluster in the work directory, on no TCP port. Ctrl-C ends every
 process and removes the work directory; finished runs are kept.
 Exit codes: 0 measured; 1 measured, but a threshold was missed; 2 could not run (arguments, a
@@ -100,6 +102,15 @@ pub(crate) struct Args {
     /// An earlier results.json (or its directory): fail when a path is worse than there by more than the 95 % intervals
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
+    /// Fail when a path has lost against the newest earlier record of the same plan, load, medium, host and database
+    #[arg(long, value_enum, value_name = "WHICH")]
+    against: Option<AgainstWhich>,
+    /// Where the earlier records are, at any depth [default: the directories beside --out]
+    #[arg(long, value_name = "DIR", requires = "against")]
+    history: Option<PathBuf>,
+    /// Loss of orders, or more processor time for each, that --against allows: 5%
+    #[arg(long, value_name = "PERCENT", requires = "against", default_value = "5%", value_parser = percent)]
+    threshold: f64,
     /// Record the storage's own latency beside the measured one: prometheus:http://HOST:PORT/api/v1/query?query=EXPRESSION, or
     /// prometheus:http://HOST:PORT/metrics#NAME (#SUM/COUNT for the two counters of a histogram)
     #[arg(long, value_name = "SOURCE")]
@@ -159,16 +170,18 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
     if args.install {
         install::install_missing(plan.database, args.pg_bin.as_deref(), args.yes)?;
     }
+    let out = args.resume.clone().or_else(|| args.out.clone()).unwrap_or_else(default_out);
     let request = Request {
         plan,
         work_base: args.work.clone(),
-        out: args.resume.clone().or_else(|| args.out.clone()).unwrap_or_else(default_out),
+        out: out.clone(),
         resume: args.resume.is_some(),
         keep: args.keep,
         pg_bin: args.pg_bin.clone(),
         program,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("MILLRACE_COMMIT").map(str::to_owned),
+        last: args.against.map(|AgainstWhich::Last| last(args, &out)),
         baseline: args.gate.as_deref().map(lab::record::read).transpose()?,
         metrics: args.metrics.as_deref().map(str::parse).transpose()?,
     };
@@ -178,6 +191,9 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
     }
     let mut screen = Screen::new();
     let comparison = compare(&request, &mut |line| screen.show(line))?;
+    for arm in comparison.against_last.iter().flat_map(|held| &held.arms) {
+        eprintln!("against last: {}", arm.text);
+    }
     if args.json {
         print!("{}", report::json(&comparison)?);
     } else {
@@ -210,6 +226,28 @@ fn overrides(args: &Args) -> Overrides {
         no_gates: args.no_gates,
         quick: args.quick,
     }
+}
+
+/// Records that a comparison is held against.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum AgainstWhich {
+    /// The newest earlier one of each path
+    Last,
+}
+
+fn last(args: &Args, out: &Path) -> Last {
+    let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    Last {
+        directory: args.history.clone().unwrap_or_else(|| parent.to_owned()),
+        beside: args.history.is_none(),
+        threshold_percent: args.threshold,
+    }
+}
+
+/// `5%` or `5`: above 0 and below 100.
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
+    value.filter(|value| *value > 0.0 && *value < 100.0).ok_or_else(|| "give percent above 0 and below 100, as in 5% or 2.5%".to_owned())
 }
 
 fn default_out() -> PathBuf {

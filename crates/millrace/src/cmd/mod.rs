@@ -48,6 +48,8 @@ commands! {
     compare => Compare,
     /// Show what differs between two comparisons
     diff => Diff,
+    /// Show figures of many comparisons over commits or dates, from directories or a database
+    history => History,
     /// Predict what another load, more slots or another medium would give
     predict => Predict,
     /// Write the report of a comparison again, also as CSV or Markdown

@@ -4,6 +4,7 @@
 mod claims;
 mod command;
 mod filer_lost;
+mod history;
 mod install;
 mod iscsi;
 mod layouts;

@@ -13,11 +13,11 @@ use results::compare::Comparison;
 use serde_json::Value;
 
 /// Screens: a phone and a large display.
-const SCREENS: [(u32, u32); 2] = [(400, 800), (1600, 1000)];
+pub(crate) const SCREENS: [(u32, u32); 2] = [(400, 800), (1600, 1000)];
 
 /// Faults of the layout, as lines of text: things that stick out of the screen or of their drawing, words that lie on
 /// words, names that are missing.
-const FAULTS: &str = r##"(() => {
+pub(crate) const FAULTS: &str = r##"(() => {
   const faults = [];
   const root = document.documentElement;
   if (root.scrollWidth > root.clientWidth) faults.push(`page is ${root.scrollWidth} wide on ${root.clientWidth}`);

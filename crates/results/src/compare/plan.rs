@@ -47,6 +47,9 @@ fn postgresql() -> DatabaseSystem {
 /// The plan as it was carried out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanRecord {
+    /// Name of the plan: its file without directory and ending, `compare` for the built-in one; absent in records of before.
+    #[serde(default)]
+    pub name: Option<String>,
     /// Names of the arms ([`PathResult::arm`](super::PathResult::arm)) in the order asked for.
     pub paths: Vec<String>,
     /// The database.

@@ -118,6 +118,7 @@ pub(super) fn tunings() -> BTreeMap<String, BTreeMap<String, String>> {
 
 pub(super) fn plan(arms: Vec<String>, size: Size) -> PlanRecord {
     PlanRecord {
+        name: Some("compare".into()),
         database: DatabaseSystem::Postgresql,
         order: arms.iter().filter(|arm| *arm != "iscsi").cloned().collect(),
         paths: arms,

@@ -178,6 +178,7 @@ fn request(args: &Args, changes: &[RuleChange]) -> anyhow::Result<Request> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("MILLRACE_COMMIT").map(str::to_owned),
         baseline: None,
+        last: None,
         metrics: None,
     })
 }

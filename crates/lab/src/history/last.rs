@@ -1,0 +1,225 @@
+//! A comparison that was just made against the newest earlier record of each arm's series. Pure but for the reading of records.
+
+use std::path::PathBuf;
+
+use results::compare::{AgainstLast, ArmAgainstLast, Comparison, Gate, PathStatus};
+use results::judgement::RelativeDifference;
+use results::statistics::{Difference, RunValue};
+
+use super::conditions::changes;
+use super::entry::{ArmFigures, Entry, figures};
+use super::find::{self, Found};
+use crate::diff::{as_gate, between_records, difference_words, short};
+use crate::error::LabError;
+
+/// Where the earlier records are, and what may be lost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Last {
+    /// A directory with records at any depth.
+    pub directory: PathBuf,
+    /// It is the one that will hold this record's: only the directories in it are looked into.
+    pub beside: bool,
+    /// Loss in percent that is allowed.
+    pub threshold_percent: f64,
+}
+
+impl Last {
+    /// Refuses a directory that is not there, before anything is measured. Beside the new record there may be none yet.
+    pub(crate) fn check(&self) -> Result<(), LabError> {
+        if self.beside {
+            return Ok(());
+        }
+        std::fs::read_dir(&self.directory).map(|_| ()).map_err(LabError::file("look for records in", &self.directory))
+    }
+
+    /// Holds the comparison against the records there, keeps the verdict in it, and adds the gates.
+    pub(crate) fn hold(&self, comparison: &mut Comparison) {
+        let found = if self.beside {
+            find::siblings(&self.directory)
+        } else {
+            find::find(std::slice::from_ref(&self.directory), &mut |_, _| {})
+        };
+        // What was measured is not thrown away for a directory that went away meanwhile.
+        let found = found.unwrap_or_else(|error| {
+            comparison.notes.push(format!("not held against earlier records: cannot {error}"));
+            Found::default()
+        });
+        let (held, gates) = against(comparison, &found, self.threshold_percent);
+        comparison.gates.extend(gates);
+        comparison.against_last = Some(held);
+    }
+}
+
+/// Each measured arm against its last record, and a gate for each figure that could be compared.
+#[must_use]
+pub fn against(now: &Comparison, found: &Found, threshold_percent: f64) -> (AgainstLast, Vec<Gate>) {
+    let earlier: Vec<&Entry> = found.entries.iter().filter(|entry| entry.started_utc < now.started_utc).collect();
+    let (mut arms, mut gates) = (Vec::new(), Vec::new());
+    for path in now.paths.iter().filter(|path| path.status == PathStatus::Measured && !path.runs.is_empty()) {
+        let (arm, of_arm) = one(&figures(now, path), &earlier, threshold_percent);
+        arms.push(arm);
+        gates.extend(of_arm);
+    }
+    (AgainstLast { threshold_percent, records: earlier.len(), arms }, gates)
+}
+
+fn one(now: &ArmFigures, earlier: &[&Entry], threshold_percent: f64) -> (ArmAgainstLast, Vec<Gate>) {
+    let mut held = ArmAgainstLast { arm: now.arm.clone(), ..ArmAgainstLast::default() };
+    let same = |entry: &&Entry| entry.arms.iter().any(|arm| arm.conditions.is_same(&now.conditions));
+    let mut chosen = None;
+    for entry in earlier.iter().rev().copied().filter(same) {
+        let Some(arm) = entry.arms.iter().find(|arm| arm.conditions.is_same(&now.conditions)) else { continue };
+        let why_not = if arm.lost {
+            Some("it had lost more than was allowed against its own last record")
+        } else if arm.oets.len() < 2 {
+            Some("it has one run, which has no interval")
+        } else {
+            None
+        };
+        match why_not {
+            Some(reason) => held.passed_over.push(format!("{}: {reason}", entry.record)),
+            None => {
+                chosen = Some((entry, arm));
+                break;
+            }
+        }
+    }
+    let Some((entry, before)) = chosen else {
+        let why = if held.passed_over.is_empty() { "" } else { ", but for some that were passed over" };
+        held.text = format!("{}: no earlier record of the same series among {}{why}", now.arm, earlier.len());
+        return (held, Vec::new());
+    };
+    held.record = Some(entry.record.clone());
+    held.started_utc = Some(entry.started_utc.clone());
+    held.commit.clone_from(&entry.commit);
+    held.changed = changes(&before.changeable, &now.changeable);
+    held.orders_difference = between_records(&before.oets, &now.oets);
+    held.cpu_difference = between_records(&before.cpu, &now.cpu);
+    let what = entry.commit.as_ref().map_or_else(|| entry.record.clone(), |commit| format!("{:.12}", commit));
+    let gates: Vec<Gate> = [("orders/min", true, &held.orders_difference), ("CPU per order", false, &held.cpu_difference)]
+        .into_iter()
+        .filter_map(|(figure, more_is_better, found)| {
+            Some(gate(figure, more_is_better, found.as_ref()?, threshold_percent, &now.arm))
+        })
+        .collect();
+    held.lost = gates.iter().any(|gate| !gate.passed);
+    held.text = words(now, before, &held, &format!("{what} of {}", entry.started_utc));
+    (held, gates)
+}
+
+/// Missed when the figure is worse by more than the threshold, and the interval of the difference shows that it is worse.
+fn gate(figure: &str, more_is_better: bool, found: &RelativeDifference, threshold_percent: f64, arm: &str) -> Gate {
+    let loss = if more_is_better { -found.percent } else { found.percent };
+    let (ratio, shown_below) = as_gate(found, more_is_better);
+    let allowed = if more_is_better { 1.0 - threshold_percent / 100.0 } else { 1.0 / (1.0 + threshold_percent / 100.0) };
+    Gate {
+        promise: format!(
+            "{figure} of {arm} not more than {threshold_percent} % worse than in its last record, beyond the intervals"
+        ),
+        found: ratio,
+        least: allowed.min(shown_below),
+        passed: !(loss > threshold_percent && found.shown == Difference::Shown),
+    }
+}
+
+fn words(now: &ArmFigures, before: &ArmFigures, held: &ArmAgainstLast, what: &str) -> String {
+    let mean = |runs: &[RunValue]| runs.iter().map(|run| run.value).sum::<f64>() / runs.len().max(1) as f64;
+    let part = |name: &str, a: &[RunValue], b: &[RunValue], found: Option<&RelativeDifference>, more_is_better: bool| {
+        let said = found.map_or_else(|| "not known".to_owned(), |found| difference_words(found, more_is_better));
+        format!("{name} {} -> {}, {said}", short(mean(a)), short(mean(b)))
+    };
+    let mut text = format!(
+        "{} against {what}: {}; {}",
+        now.arm,
+        part("orders/min", &before.oets, &now.oets, held.orders_difference.as_ref(), true),
+        part("CPU s per 1,000", &before.cpu, &now.cpu, held.cpu_difference.as_ref(), false),
+    );
+    if held.lost {
+        text += "; LOSS beyond the threshold";
+    }
+    if now.oets.len() < 2 {
+        text += "; two runs on each path are needed for a claim: --repeats 2 or more";
+    }
+    if !held.changed.is_empty() {
+        text += &format!("; since then {}", held.changed.join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::exit_code;
+    use crate::history::seeded::{Level, record};
+
+    fn found(records: &[Comparison]) -> Found {
+        let entries = records.iter().enumerate().map(|(place, record)| Entry::of(record, format!("{place:02}/results.json")));
+        Found { entries: entries.collect(), left_out: Vec::new() }
+    }
+
+    /// The verdict on `now` after `earlier`, put into its record as a comparison does it.
+    fn held(now: &mut Comparison, earlier: &[Comparison], threshold: f64) -> AgainstLast {
+        let (held, gates) = against(now, &found(earlier), threshold);
+        now.gates = gates;
+        now.against_last = Some(held.clone());
+        held
+    }
+
+    #[test]
+    fn a_loss_of_ten_percent_is_missed_in_nineteen_of_twenty_seeds_and_no_loss_in_none_of_twenty() {
+        let level = |factor| Level { factor, records_noise: 0.005, ..Level::default() };
+        let (mut lost, mut alarms) = (0, Vec::new());
+        for seed in 0..20 {
+            let earlier = [record(seed, &level(1.0))];
+            let mut slower = record(seed + 100, &level(0.9));
+            let mut equal = record(seed + 200, &Level::default());
+            lost += usize::from(held(&mut slower, &earlier, 5.0).is_lost());
+            if held(&mut equal, &earlier, 5.0).is_lost() {
+                alarms.push(seed);
+            }
+            assert_eq!(exit_code(&slower), u8::from(slower.against_last.as_ref().unwrap().is_lost()));
+        }
+        assert!(lost >= 19, "{lost} of 20 losses of 10 % were found");
+        assert!(alarms.is_empty(), "false alarms with seeds {alarms:?}");
+    }
+
+    #[test]
+    fn a_loss_stays_one_when_it_is_measured_again_until_it_is_accepted_without_the_gate() {
+        let first = record(0, &Level::default());
+        let slow = Level { factor: 0.85, ..Level::default() };
+        let mut second = record(1, &slow);
+        assert!(held(&mut second, std::slice::from_ref(&first), 5.0).is_lost());
+        let mut again = record(2, &slow);
+        let verdict = held(&mut again, &[first.clone(), second.clone()], 5.0);
+        assert!(verdict.is_lost() && verdict.arms[0].passed_over.len() == 1, "{verdict:?}");
+        let accepted = record(3, &slow);
+        let mut after = record(4, &slow);
+        assert!(!held(&mut after, &[first, second, again, accepted], 5.0).is_lost());
+    }
+
+    #[test]
+    fn a_small_or_an_unsure_loss_passes_and_a_gain_too() {
+        let earlier = [record(0, &Level { runs_noise: 0.002, ..Level::default() })];
+        let sure = |factor| record(9, &Level { factor, runs_noise: 0.002, records_noise: 0.0, ..Level::default() });
+        assert!(!held(&mut sure(0.97), &earlier, 5.0).is_lost());
+        assert!(held(&mut sure(0.97), &earlier, 0.5).is_lost());
+        assert!(!held(&mut sure(1.3), &earlier, 5.0).is_lost());
+        let mut unsure = record(9, &Level { factor: 0.9, runs_noise: 0.2, ..Level::default() });
+        assert!(!held(&mut unsure, &earlier, 5.0).is_lost());
+        let mut single = record(9, &Level { factor: 0.5, repeats: 1, ..Level::default() });
+        let verdict = held(&mut single, &earlier, 5.0);
+        assert!(!verdict.is_lost() && verdict.arms[0].text.contains("--repeats"), "{verdict:?}");
+    }
+
+    #[test]
+    fn without_an_earlier_record_of_the_series_nothing_is_missed_and_it_is_said() {
+        let mut other = record(0, &Level::default());
+        other.environment.cpu_count = 64;
+        let single = record(1, &Level { repeats: 1, ..Level::default() });
+        let later = record(20, &Level::default());
+        let mut now = record(9, &Level { factor: 0.5, ..Level::default() });
+        let verdict = held(&mut now, &[other, single, later], 5.0);
+        assert!(verdict.arms.iter().all(|arm| arm.record.is_none() && arm.text.contains("no earlier record")), "{verdict:?}");
+        assert_eq!((exit_code(&now), verdict.arms[0].passed_over.len()), (0, 1));
+    }
+}

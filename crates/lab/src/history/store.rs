@@ -1,0 +1,185 @@
+//! Records in a PostgreSQL database, schema `millrace_history`: the directory's equal for hosts that keep none.
+
+use std::path::{Path, PathBuf};
+
+use orders::postgres::Postgres;
+use results::compare::Comparison;
+use results::history::LeftOut;
+use serde_json::Value;
+use tokio_postgres::Client;
+
+use super::entry::Entry;
+use super::find::{self, Found};
+use crate::error::LabError;
+use crate::limits::{HISTORY_DEPTH_MAX, KEPT_RECORD_BYTES_MAX, KEPT_RECORDS_MAX};
+
+/// Version of the tables.
+const VERSION: i32 = 1;
+
+/// The digest is that of the record as the database keeps it, so that the order of fields and white space do not count.
+const TABLES: &str = "
+CREATE SCHEMA millrace_history;
+CREATE TABLE millrace_history.about (version int NOT NULL);
+INSERT INTO millrace_history.about VALUES (1);
+CREATE TABLE millrace_history.record (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, digest text NOT NULL UNIQUE, started_utc text NOT NULL,
+    source text NOT NULL, kept_at timestamptz NOT NULL DEFAULT clock_timestamp(), record jsonb NOT NULL);
+CREATE INDEX ON millrace_history.record (started_utc, id);";
+
+/// What a run has second by second, most of a record's size; no figure of a history comes from it.
+const LEFT_OUT_OF_RUNS: [&str; 3] = ["series", "warmup_per_second", "filling"];
+
+/// What became of the records that were given.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Added {
+    /// New ones.
+    pub added: usize,
+    /// Those that were there already.
+    pub known: usize,
+    /// Files that are no record.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Keeps every record in and below these directories in the database of `dsn`; makes the schema where it is missing.
+/// `progress` is told how many records of how many were read.
+///
+/// **Durability**: each record that is counted is committed.
+///
+/// # Errors
+/// A place that cannot be read, a server that cannot be reached or refuses, a schema of this name that is not Millrace's.
+pub fn add(dsn: &str, places: &[PathBuf], progress: &mut dyn FnMut(usize, usize)) -> Result<Added, LabError> {
+    let (files, left_out) = find::files(places, HISTORY_DEPTH_MAX)?;
+    let mut added = Added { left_out, ..Added::default() };
+    with_client(dsn, async |client| {
+        prepare(client).await?;
+        for (done, file) in files.iter().enumerate() {
+            progress(done, files.len());
+            let shown = file.display().to_string();
+            match reduced(file) {
+                Ok(text) => match insert(client, &text, &shown).await? {
+                    0 => added.known += 1,
+                    _ => added.added += 1,
+                },
+                Err(error) => added.left_out.push(LeftOut { reason: find::reason(&error, file), record: shown }),
+            }
+        }
+        Ok(added)
+    })
+}
+
+/// Reads the records of the database of `dsn`.
+///
+/// # Errors
+/// A server that cannot be reached or refuses, or a database without records.
+pub fn read(dsn: &str, progress: &mut dyn FnMut(usize, usize)) -> Result<Found, LabError> {
+    with_client(dsn, async |client| {
+        if !is_there(client).await? {
+            return Err(LabError::plan(
+                "read records: this database has no schema millrace_history".to_owned(),
+                "millrace history add DIR --db DSN makes it and keeps the records of DIR there",
+            ));
+        }
+        let ids = "SELECT id, source FROM millrace_history.record ORDER BY started_utc, id LIMIT $1";
+        let ids = client.query(ids, &[&KEPT_RECORDS_MAX]).await.map_err(LabError::database("list the records"))?;
+        let (mut entries, mut left_out) = (Vec::new(), Vec::new());
+        for (done, row) in ids.iter().enumerate() {
+            progress(done, ids.len());
+            let (id, source): (i64, String) = (row.get(0), row.get(1));
+            let record = format!("record {id} of the database ({source})");
+            // One at a time: together they may be larger than memory.
+            let text = client.query_one("SELECT record::text FROM millrace_history.record WHERE id = $1", &[&id]).await;
+            let text: String = text.map_err(LabError::database("read a record"))?.get(0);
+            match serde_json::from_str::<Comparison>(&text) {
+                Ok(comparison) => entries.push(Entry::of(&comparison, record)),
+                Err(error) => left_out.push(LeftOut { record, reason: error.to_string() }),
+            }
+        }
+        Ok(Found::of(entries, left_out))
+    })
+}
+
+/// A session of our own for the time of `work`.
+fn with_client<T>(dsn: &str, work: impl AsyncFnOnce(&Client) -> Result<T, LabError>) -> Result<T, LabError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(LabError::file("start a runtime for", "the session with the database"))?;
+    runtime.block_on(async {
+        let session = async { Postgres::parse(dsn)?.connect().await };
+        let client = session.await.map_err(|source| LabError::Session { source })?;
+        let settings = "SET client_min_messages = warning; SET statement_timeout = '60s'";
+        client.batch_execute(settings).await.map_err(LabError::database("set the session"))?;
+        work(&client).await
+    })
+}
+
+/// Makes the tables unless they are there.
+async fn prepare(client: &Client) -> Result<(), LabError> {
+    // Of programs that come at once, one makes them.
+    let begin = "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('millrace_history', 0))";
+    client.batch_execute(begin).await.map_err(LabError::database("lock the schema millrace_history"))?;
+    let made = match is_there(client).await {
+        Ok(true) => Ok(()),
+        Ok(false) => client.batch_execute(TABLES).await.map_err(LabError::database("make the schema millrace_history")),
+        Err(error) => Err(error),
+    };
+    let end = if made.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    client.batch_execute(end).await.map_err(LabError::database("make the schema millrace_history"))?;
+    made
+}
+
+/// Whether the tables are there; a schema of that name that is not ours, or of another version, is refused.
+async fn is_there(client: &Client) -> Result<bool, LabError> {
+    let look = "SELECT to_regnamespace('millrace_history') IS NOT NULL, \
+                (SELECT count(*) FROM information_schema.columns WHERE table_schema = 'millrace_history' \
+                 AND (table_name, column_name) IN (('about', 'version'), ('record', 'digest'), ('record', 'record'))) = 3";
+    let row = client.query_one(look, &[]).await.map_err(LabError::database("look for the schema millrace_history"))?;
+    let (schema, ours): (bool, bool) = (row.get(0), row.get(1));
+    if schema && !ours {
+        return Err(LabError::plan(
+            "keep records in the schema millrace_history: it is there, and its tables are not those of Millrace".to_owned(),
+            "name another database with --db, or, if nobody needs it: DROP SCHEMA millrace_history CASCADE",
+        ));
+    }
+    if schema {
+        let row = client.query_opt("SELECT version::int FROM millrace_history.about", &[]).await;
+        let version: i32 =
+            row.map_err(LabError::database("read the version of the schema millrace_history"))?.map_or(0, |row| row.get(0));
+        if version != VERSION {
+            return Err(LabError::plan(
+                format!("use the schema millrace_history: it has version {version}, this program reads version {VERSION}"),
+                "use the millrace that made it, or, if nobody needs it: DROP SCHEMA millrace_history CASCADE",
+            ));
+        }
+    }
+    Ok(schema)
+}
+
+/// Rows that were added: 0 when the record was there.
+async fn insert(client: &Client, text: &str, source: &str) -> Result<u64, LabError> {
+    let insert = "INSERT INTO millrace_history.record (digest, started_utc, source, record) \
+                  SELECT encode(sha256(convert_to(given.record::text, 'UTF8')), 'hex'), given.record->>'started_utc', $2, given.record \
+                  FROM (SELECT $1::text::jsonb AS record) AS given ON CONFLICT (digest) DO NOTHING";
+    client.execute(insert, &[&text, &source]).await.map_err(LabError::database("keep a record"))
+}
+
+/// A record as it is kept: with fields that this version does not know, without what it has second by second.
+fn reduced(file: &Path) -> Result<String, LabError> {
+    crate::record::read(file)?;
+    let damaged = |source| LabError::Record { program: "the comparison", source };
+    let text = std::fs::read(file).map_err(LabError::file("read the record", file))?;
+    let mut record: Value = serde_json::from_slice(&text).map_err(damaged)?;
+    let paths = record.get_mut("paths").and_then(Value::as_array_mut).into_iter().flatten();
+    for run in paths.filter_map(|path| path.get_mut("runs").and_then(Value::as_array_mut)).flatten() {
+        let Some(run) = run.as_object_mut() else { continue };
+        run.retain(|name, _| !LEFT_OUT_OF_RUNS.contains(&name.as_str()));
+    }
+    let text = record.to_string();
+    // PostgreSQL's JSON has no such character.
+    if text.contains("\\u0000") {
+        return Err(LabError::plan("a text in it has a NUL character".to_owned(), "leave it out"));
+    }
+    if text.len() > KEPT_RECORD_BYTES_MAX {
+        let what = format!("it has {} bytes without its seconds, more than {KEPT_RECORD_BYTES_MAX}", text.len());
+        return Err(LabError::plan(what, "leave it in its directory"));
+    }
+    Ok(text)
+}

@@ -152,6 +152,9 @@ pub fn dry_run(request: &Request) -> Result<String, LabError> {
     for target in &prepared.targets {
         text += &target_words(target, plan, &prepared, order.len());
     }
+    if let Some(last) = &request.last {
+        text += &format!("against    {}\n", last.words());
+    }
     for (arm, reason) in &prepared.skipped {
         text += &format!("skipped    {}: {reason}\n", arm.id);
     }

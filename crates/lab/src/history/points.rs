@@ -20,6 +20,12 @@ const FOLLOWED: [(HistoryFigure, bool, Runs); 2] =
 /// Points on each side that must confirm a step.
 const CONFIRMING_POINTS: usize = 3;
 
+/// Deviations of the scatter that a step must exceed: a normal one is beyond by chance in 1 of 2,000 cases, and a page has some hundred
+/// neighbours.
+const STEP_DEVIATIONS: f64 = 3.5;
+/// Differences of neighbours from which a scatter is estimated.
+const SCATTER_DIFFERENCES_MIN: usize = 4;
+
 /// One point for each group of records.
 pub(super) fn points(groups: &[Vec<Held<'_>>]) -> Vec<HistoryPoint> {
     let mut points: Vec<HistoryPoint> = groups.iter().map(|group| point(group)).collect();
@@ -64,9 +70,12 @@ fn point(group: &[Held<'_>]) -> HistoryPoint {
 }
 
 /// Places of the steps, each with its change from the point before. That must be shown by the runs of both points, and by those of up
-/// to three points before, since the last step, against up to three from there on: records differ by more than their runs do, and a
-/// single point that stands apart is no step.
+/// to three points before, since the last step, against up to three from there on; and the levels of these points must be further
+/// apart than neighbours of the series are by chance. Records differ by more than their runs do, and a single point that stands apart
+/// is no step.
 fn steps(runs: &[Vec<RunValue>]) -> Vec<(usize, RelativeDifference)> {
+    let levels: Vec<f64> = runs.iter().map(|runs| mean(&runs.iter().map(|run| run.value.ln()).collect::<Vec<_>>())).collect();
+    let scatter = scatter(&levels);
     let shown = |before: &[RunValue], now: &[RunValue]| {
         diff::between_records(before, now).filter(|found| found.shown == Difference::Shown)
     };
@@ -75,13 +84,32 @@ fn steps(runs: &[Vec<RunValue>]) -> Vec<(usize, RelativeDifference)> {
         let [before, now] = pair else { continue };
         let place = place + 1;
         let Some(difference) = shown(before, now) else { continue };
-        let around = |from: usize, to: usize| runs.get(from..to.min(runs.len())).unwrap_or_default().concat();
-        let level = around(level_begins.max(place.saturating_sub(CONFIRMING_POINTS)), place);
-        let confirmed = shown(&level, &around(place, place + CONFIRMING_POINTS));
-        if confirmed.is_some_and(|found| (found.percent > 0.0) == (difference.percent > 0.0)) {
+        let begin = level_begins.max(place.saturating_sub(CONFIRMING_POINTS));
+        let end = (place + CONFIRMING_POINTS).min(runs.len());
+        let around = |from: usize, to: usize| runs.get(from..to).unwrap_or_default().concat();
+        let confirmed = shown(&around(begin, place), &around(place, end));
+        let confirmed = confirmed.is_some_and(|found| (found.percent > 0.0) == (difference.percent > 0.0));
+        let level = |from: usize, to: usize| mean(levels.get(from..to).unwrap_or_default());
+        let apart = (level(place, end) - level(begin, place)).abs();
+        let by_chance = (1.0 / (place - begin) as f64 + 1.0 / (end - place) as f64).sqrt() * STEP_DEVIATIONS;
+        if confirmed && scatter.is_none_or(|scatter| apart > scatter * by_chance) {
             steps.push((place, difference));
             level_begins = place;
         }
     }
     steps
+}
+
+/// Standard deviation of a point's level, from the differences of neighbours: their median, which steps do not move. `None` with so few
+/// points that it says nothing.
+fn scatter(levels: &[f64]) -> Option<f64> {
+    let mut sizes: Vec<f64> = levels.windows(2).filter_map(|pair| Some((pair.last()? - pair.first()?).abs())).collect();
+    sizes.sort_by(f64::total_cmp);
+    let median = (sizes.len() >= SCATTER_DIFFERENCES_MIN).then(|| sizes.get(sizes.len() / 2).copied())??;
+    // The median of the absolute value of a normal one is 0.6745 of its deviation; a difference has two.
+    Some(median / 0.6745 / 2f64.sqrt())
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }

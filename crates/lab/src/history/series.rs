@@ -181,6 +181,16 @@ mod tests {
     }
 
     #[test]
+    fn twenty_histories_of_fifty_records_without_a_change_have_two_steps_at_most() {
+        let steps = (0..20).map(|history| {
+            let records: Vec<Comparison> = (0..50).map(|number| record(history * 50 + number, &Level::default())).collect();
+            of(&records).series.iter().flat_map(|series| &series.points).map(|point| point.steps.len()).sum::<usize>()
+        });
+        let steps: Vec<usize> = steps.collect();
+        assert!(steps.iter().sum::<usize>() <= 2, "steps of each history: {steps:?}");
+    }
+
+    #[test]
     fn two_records_of_a_commit_are_one_point_with_their_spread_and_by_date_two() {
         let mut records: Vec<Comparison> = (0..3).map(|number| record(number, &Level::default())).collect();
         records[2].environment.millrace_commit = records[1].environment.millrace_commit.clone();

@@ -128,9 +128,11 @@ async fn prepare(client: &Client) -> Result<(), LabError> {
 
 /// Whether the tables are there; a schema of that name that is not ours, or of another version, is refused.
 async fn is_there(client: &Client) -> Result<bool, LabError> {
+    // The catalogs show what another role may not use, too.
     let look = "SELECT to_regnamespace('millrace_history') IS NOT NULL, \
-                (SELECT count(*) FROM information_schema.columns WHERE table_schema = 'millrace_history' \
-                 AND (table_name, column_name) IN (('about', 'version'), ('record', 'digest'), ('record', 'record'))) = 3";
+                (SELECT count(*) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+                 WHERE n.nspname = 'millrace_history' AND NOT a.attisdropped \
+                 AND (c.relname, a.attname) IN (('about', 'version'), ('record', 'digest'), ('record', 'record'))) = 3";
     let row = client.query_one(look, &[]).await.map_err(LabError::database("look for the schema millrace_history"))?;
     let (schema, ours): (bool, bool) = (row.get(0), row.get(1));
     if schema && !ours {

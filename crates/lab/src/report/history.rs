@@ -15,6 +15,9 @@ use chart::{Followed, draw};
 const LEAD: &str = "The band is the 95 % interval of the runs. The vertical axis does not begin at nought. A ring marks a step: a change from \
     the mark before whose 99 % interval excludes zero, and which three marks before and three from there on confirm.";
 
+/// A longer table is folded: what it shows is in the charts.
+const UNFOLDED_POINTS_MAX: usize = 20;
+
 /// What is drawn of each series.
 const FOLLOWED: [Followed; 3] = [
     Followed {
@@ -96,7 +99,12 @@ fn section(place: usize, series: &HistorySeries, by: &PointBy) -> Option<Section
             body += &both(&label, |width| draw(width, hue, &series.points, followed, by));
         }
     }
-    body += &table(series, by).html();
+    let table = table(series, by).html();
+    body += &if series.points.len() > UNFOLDED_POINTS_MAX {
+        format!("<details><summary>Mark by mark, as a table</summary>\n{table}</details>\n")
+    } else {
+        table
+    };
     body += &conditions(series);
     let mark = if *by == PointBy::Date { "a record at the moment of its start" } else { "a commit, or a record that names none" };
     let lead = format!("Each mark is {mark}. {LEAD}");
@@ -104,17 +112,12 @@ fn section(place: usize, series: &HistorySeries, by: &PointBy) -> Option<Section
 }
 
 fn table(series: &HistorySeries, by: &PointBy) -> Table {
-    let mut heads = vec!["commit", "<date", "runs"];
-    if *by == PointBy::Date {
-        heads.swap(0, 1);
-        heads[0] = "date";
-        heads[1] = "<commit";
-    }
+    let mut heads = if *by == PointBy::Date { vec!["date", "commit", "runs"] } else { vec!["commit", "date", "runs"] };
     heads.extend(FOLLOWED.map(|followed| followed.short));
     heads.push("<change");
     let mut table = Table::new(&format!("{}, mark by mark", series.arm), &heads);
     for point in &series.points {
-        let (commit, date) = (escape(&point_name(point)), escape(&point.span_utc.0));
+        let (commit, date) = (escape(&point_name(point)), escape(&minute(point)));
         let runs = point.oets_per_minute.as_ref().map_or(0, |interval| interval.runs).to_string();
         let mut cells = if *by == PointBy::Date { vec![date, commit, runs] } else { vec![commit, date, runs] };
         cells.extend(FOLLOWED.iter().map(|followed| (followed.pick)(point).map_or_else(|| "–".to_owned(), interval_words)));
@@ -122,6 +125,11 @@ fn table(series: &HistorySeries, by: &PointBy) -> Table {
         table.row(&cells);
     }
     table
+}
+
+/// The moment of a point without its seconds: `2026-11-01 04:00`.
+fn minute(point: &HistoryPoint) -> String {
+    point.span_utc.0.chars().take(16).collect::<String>().replace('T', " ")
 }
 
 /// Steps and what else changed, as HTML.
@@ -197,9 +205,8 @@ mod tests {
 
     fn of(count: u64, by: PointBy) -> History {
         let level = |number| Level { factor: if number < 3 { 1.0 } else { 0.8 }, ..Level::default() };
-        let mut entries: Vec<Entry> =
+        let entries: Vec<Entry> =
             (0..count).map(|number| Entry::of(&record(number, &level(number)), format!("<{number}>"))).collect();
-        entries.truncate(count as usize);
         let found =
             Found { entries, left_out: vec![results::history::LeftOut { record: "x<y".into(), reason: "no & record".into() }] };
         history(&found, &Choice { by, ..Choice::default() }).unwrap()

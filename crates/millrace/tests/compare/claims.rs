@@ -1,6 +1,6 @@
 //! What the laboratory claims about itself, held against the real thing: more than an hour on a quiet host (`make claims`).
 
-use crate::support::compare::may_keep_awake;
+use crate::support::compare::{Place, may_keep_awake, postgres_is_here};
 use crate::support::{Scratch, millrace, skip};
 use results::compare::Comparison;
 use results::statistics::Difference;
@@ -65,6 +65,43 @@ fn a_path_five_percent_slower_is_found_at_constant_load() {
     println!("{}", line.text);
     assert_eq!(line.difference, Difference::Shown, "{}", line.text);
     assert!(line.oets_ratio < 1.0, "{}", line.text);
+}
+
+#[test]
+#[ignore = "claims: 15 minutes on a quiet host"]
+fn a_planted_loss_of_ten_percent_fails_against_the_last_record_and_no_loss_passes() {
+    if !postgres_is_here() {
+        return;
+    }
+    // Reads decide: a medium that takes a tenth longer for each is a true loss of nearly as much.
+    let medium = |ms: &str| format!("spindles=64,service_ms={ms},placement=any,nvram=on");
+    let scratch = Scratch::new("planted");
+    let plan = scratch.path().join("planted.toml");
+    let text = "schema = 1\npaths = [\"local\"]\n[load]\nwarehouses = 2\nusers = 4\nthreads = 2\nseconds = 20\nwarmup_seconds = 5\n\
+                seed = 1\n[runs]\nrepeats = 5\nbudget = \"40m\"\n[database]\nsystem = \"postgresql\"\nbuffers_share = 0.05\n";
+    std::fs::write(&plan, text).unwrap();
+    let plan = plan.to_str().unwrap();
+    let records = scratch.folder("records");
+    let measured = |ms: &str| {
+        let place = Place::new();
+        let history = records.to_str().unwrap();
+        let mut command = place.compare(&[plan, "--medium", &medium(ms), "--against", "last", "--history", history]);
+        let output = command.args(may_keep_awake().then_some("--keep-awake")).output().unwrap();
+        println!("{}", String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default());
+        (output.status.code(), place.record())
+    };
+    // The medium is a condition of the series: the records of a host that became slower would name the same one.
+    let (code, mut first) = measured("4");
+    assert_eq!(code, Some(0));
+    let keep =
+        |record: &Comparison| std::fs::write(records.join("results.json"), serde_json::to_string(record).unwrap()).unwrap();
+    keep(&first);
+    let (code, equal) = measured("4");
+    assert_eq!(code, Some(0), "{:?}", equal.against_last);
+    first.paths[0].medium.clone_from(&Some(medium("4.4")));
+    keep(&first);
+    let (code, slower) = measured("4.4");
+    assert_eq!(code, Some(1), "{:?}", slower.against_last);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use time::format_description::well_known::Rfc3339;
 
 use super::super::plot::{self, Axis};
 use super::super::scale::Scale;
-use super::super::svg::{Svg, commands};
+use super::super::svg::{Svg, commands, width_of};
+use super::super::words::signed;
 use super::{interval_words, point_name, step_words};
 
 /// Marks that stand so close together are drawn small.
@@ -57,7 +58,9 @@ pub(super) fn draw(width: f64, hue: usize, points: &[HistoryPoint], followed: &F
         if let Some(step) = mark.1.steps.iter().find(|step| Some(&step.figure) == followed.figure.as_ref()) {
             svg.line("edge", (px, top), (px, bottom));
             svg.path("ring", &circle((px, py), 8.0), &format!("{title}; {}", step_words(step)));
-            steps.push((px, format!("{:+.1} %", step.difference.percent).replace('-', "−")));
+            let words = format!("{} %", signed(step.difference.percent));
+            // Not over the marks of the vertical axis.
+            steps.push((px.max(left + width_of(&words) / 2.0), words));
         }
     }
     svg.ticks(steps.into_iter(), top + 4.0);

@@ -101,7 +101,7 @@ fn one(now: &ArmFigures, earlier: &[&Entry], threshold_percent: f64) -> (ArmAgai
     held.changed = changes(&before.changeable, &now.changeable);
     held.orders_difference = between_records(&before.oets, &now.oets);
     held.cpu_difference = between_records(&before.cpu, &now.cpu);
-    let what = entry.commit.as_ref().map_or_else(|| entry.record.clone(), |commit| format!("{:.12}", commit));
+    let what = entry.commit.as_ref().map_or_else(|| entry.record.clone(), |commit| format!("{commit:.12}"));
     let gates: Vec<Gate> = [("orders/min", true, &held.orders_difference), ("CPU per order", false, &held.cpu_difference)]
         .into_iter()
         .filter_map(|(figure, more_is_better, found)| {

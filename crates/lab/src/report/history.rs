@@ -167,14 +167,16 @@ fn left_out(history: &History) -> String {
     Section::new("left-out", "Not shown", lead, body).map(|section| section.html()).unwrap_or_default()
 }
 
-/// A series in a line: its arm, database, load and medium.
+/// A series in a line: its arm, database, load and medium, and by what it differs from the first one of its path.
 pub(crate) fn title(series: &HistorySeries) -> String {
     let fact = |name: &str| series.conditions.get(name).map(String::as_str);
     let warehouses = fact("warehouses").map(|count| format!("{count} warehouses"));
     let medium = fact("medium").map(|medium| format!("on {medium}"));
     let facts = [fact("database").map(str::to_owned), warehouses, fact("load").map(str::to_owned), medium];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
-    format!("{}: {}", series.arm, facts.join(", "))
+    let others: Vec<&str> = series.differs.iter().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+    let others = if others.is_empty() { String::new() } else { format!(" (other {})", others.join(", ")) };
+    format!("{}: {}{others}", series.arm, facts.join(", "))
 }
 
 /// `orders/min −9.8 %: worse`.

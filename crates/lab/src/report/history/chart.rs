@@ -56,7 +56,7 @@ pub(super) fn draw(width: f64, hue: usize, points: &[HistoryPoint], followed: &F
         let radius = if small { 2.5 } else { 4.5 };
         svg.path(&format!("fill {class}"), &circle((px, py), radius), &title);
         if let Some(step) = mark.1.steps.iter().find(|step| Some(&step.figure) == followed.figure.as_ref()) {
-            svg.line("edge", (px, top), (px, bottom));
+            svg.line("edge", (px, top + 8.0), (px, bottom));
             svg.path("ring", &circle((px, py), 8.0), &format!("{title}; {}", step_words(step)));
             let words = format!("{} %", signed(step.difference.percent));
             // Not over the marks of the vertical axis.

@@ -6,8 +6,10 @@ use crate::outcome::Out;
 use crate::raw;
 use crate::table::{self, Found};
 use libc::{c_int, c_uint, loff_t, off_t, size_t, ssize_t};
+pub(crate) use steps::Buffer;
 use steps::{Copy, End};
 
+mod pipes;
 mod steps;
 
 fn end(fd: c_int) -> Result<End, Out> {
@@ -112,14 +114,6 @@ pub(crate) unsafe fn copy_range(
     }
 }
 
-/// splice, vmsplice and tee move pages; of a file on a mount there are none. Callers fall back to read and write.
-fn no_pages(one: c_int, other: c_int) -> Result<ssize_t, Out> {
-    match (end(one)?, end(other)?) {
-        (End::Elsewhere(_), End::Elsewhere(_)) => Err(Out::Pass),
-        _ => Err(Out::Errno(libc::EINVAL)),
-    }
-}
-
 hooks! {
     /// sendfile(2).
     fn sendfile(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t { send(out, input, offset, count) }
@@ -131,6 +125,6 @@ hooks! {
     }
     /// splice(2).
     fn splice(input: c_int, from_at: *mut loff_t, out: c_int, to_at: *mut loff_t, count: size_t, flags: c_uint) -> ssize_t {
-        no_pages(input, out)
+        pipes::splice(input, from_at, out, to_at, count, flags)
     }
 }

@@ -185,6 +185,11 @@ fn append(file: &Open, vector: &[IoSlice<'_>], how: Stability) -> Result<(usize,
     Ok(file.mount.append(file.file, vector, how)?)
 }
 
+/// Writes at the end of the file, wherever that is by then. The descriptor's offset stays.
+pub(crate) fn append_bytes(file: &Open, bytes: &[u8]) -> Result<usize, Out> {
+    Ok(append(file, &[IoSlice::new(bytes)], file.manner().1)?.0)
+}
+
 fn total(vector: &[IoSlice<'_>]) -> Result<usize, Out> {
     vector
         .iter()

@@ -1,11 +1,11 @@
-//! Stability and space: what fsync promises, and what NFSv3 has no word for.
+//! Stability: what fsync promises.
 
 use crate::hook::hooks;
 use crate::medium::{self, Ask};
 use crate::mounts;
 use crate::outcome::Out;
 use crate::table::{self, Found};
-use libc::{c_int, off_t};
+use libc::c_int;
 
 /// fsync and fdatasync: one COMMIT if anything of the file may still be lost, by whichever process it was written.
 fn sync_fd(fd: c_int) -> Result<c_int, Out> {
@@ -16,15 +16,6 @@ fn sync_fd(fd: c_int) -> Result<c_int, Out> {
         }
         Found::Directory(..) => Ok(0), // names are durable before the server answers (RFC 1813 4.8)
         Found::Elsewhere => Err(medium::instead(Out::Pass, fd, Ask::Flush, None)),
-    }
-}
-
-/// posix_fallocate returns the errno. libc's own emulation must not run: it would write to the placeholder, and fail.
-fn no_allocate(fd: c_int) -> Result<c_int, Out> {
-    match table::file(fd) {
-        Ok(_) => Ok(libc::EOPNOTSUPP),
-        Err(Out::Errno(errno)) => Ok(errno),
-        Err(out) => Err(out),
     }
 }
 
@@ -51,19 +42,5 @@ hooks! {
             }
         }
         Err(Out::Pass)
-    }
-    /// posix_fallocate(3).
-    fn posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int { no_allocate(fd) }
-    /// posix_fallocate(3).
-    fn posix_fallocate64(fd: c_int, offset: off_t, bytes: off_t) -> c_int { no_allocate(fd) }
-    /// fallocate(2): NFSv3 cannot reserve space.
-    fn fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int {
-        table::file(fd)?;
-        Err(Out::Errno(libc::EOPNOTSUPP))
-    }
-    /// fallocate(2).
-    fn fallocate64(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int {
-        table::file(fd)?;
-        Err(Out::Errno(libc::EOPNOTSUPP))
     }
 }

@@ -12,6 +12,7 @@
 
 mod advice;
 mod aio;
+mod allocation;
 mod attach_lock;
 mod attributes;
 mod byte_range;

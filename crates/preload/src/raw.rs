@@ -10,6 +10,7 @@ use std::time::Duration;
 
 pub(crate) mod aio;
 mod file_reads;
+pub(crate) mod pipes;
 pub(crate) mod poll;
 pub(crate) mod programs;
 mod user;

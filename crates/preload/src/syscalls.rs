@@ -2,7 +2,9 @@
 
 use crate::hook::hooks;
 use crate::outcome::{Out, kept};
-use crate::{attributes, close, copy, data, descriptors, durable, entries, exec, kernel_aio, names, open, shared_maps};
+use crate::{
+    allocation, attributes, close, copy, data, descriptors, durable, entries, exec, kernel_aio, names, open, shared_maps,
+};
 use libc::{c_int, c_long, c_uint};
 
 /// # Safety
@@ -27,7 +29,7 @@ unsafe fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: us
             libc::SYS_fsync => int(durable::fsync::hook(fd)),
             libc::SYS_fdatasync => int(durable::fdatasync::hook(fd)),
             libc::SYS_syncfs => int(durable::syncfs::hook(fd)),
-            libc::SYS_fallocate => int(durable::fallocate::hook(fd, b as c_int, c as i64, d as i64)),
+            libc::SYS_fallocate => int(allocation::fallocate::hook(fd, b as c_int, c as i64, d as i64)),
             libc::SYS_statx => int(attributes::statx::hook(fd, b as _, c as c_int, d as c_uint, e as _)),
             libc::SYS_newfstatat => int(attributes::fstatat::hook(fd, b as _, c as _, d as c_int)),
             libc::SYS_fstat => int(attributes::fstat::hook(fd, b as _)),
@@ -35,6 +37,7 @@ unsafe fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: us
             libc::SYS_copy_file_range => {
                 kept(copy::copy_file_range::hook(fd, b as _, c as c_int, d as _, e, f as c_uint)).map(|got| got as c_long)
             }
+            libc::SYS_splice => kept(copy::splice::hook(fd, b as _, c as c_int, d as _, e, f as c_uint)).map(|got| got as c_long),
             libc::SYS_getdents64 => kept(entries::getdents64::hook(fd, b as _, c)).map(|got| got as c_long),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_getdents => Ok(entries::list(fd, crate::ffi::bytes_mut(b as _, c), entries::Layout::TypeLast)? as c_long),

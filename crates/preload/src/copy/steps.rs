@@ -65,15 +65,15 @@ fn position(at: off_t) -> Result<u64, Out> {
     u64::try_from(at).map_err(|_| Out::Errno(libc::EINVAL))
 }
 
-/// Memory of our own for the time of a copy.
-struct Buffer(*mut u8);
+/// Memory of our own for the time of a call: zeros at first.
+pub(crate) struct Buffer(*mut u8);
 
 impl Buffer {
-    fn new() -> Result<Self, Out> {
+    pub(crate) fn new() -> Result<Self, Out> {
         raw::map(BUFFER_BYTES).map(Self).ok_or(Out::Errno(libc::ENOMEM))
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: the mapping is of that size and ours alone.
         unsafe { ffi::bytes_mut(self.0.cast(), BUFFER_BYTES) }
     }

@@ -1,0 +1,55 @@
+//! Pipes: what the kernel moves between them and memory.
+
+use super::{call, call_with_numbers, call4, checked};
+use crate::outcome::Errno;
+use libc::{c_int, c_uint};
+
+/// A pipe of the kernel, closed when dropped: to read from, to write to.
+pub(crate) struct Pipe {
+    pub(crate) out: c_int,
+    pub(crate) into: c_int,
+}
+
+impl Pipe {
+    pub(crate) fn new() -> Result<Self, Errno> {
+        let mut ends = [-1 as c_int; 2];
+        // SAFETY: room for two descriptors.
+        unsafe { call4(libc::SYS_pipe2, ends.as_mut_ptr() as usize, libc::O_CLOEXEC as usize, 0, 0) }?;
+        Ok(Self { out: ends[0], into: ends[1] })
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        let _ = super::close(self.out);
+        let _ = super::close(self.into);
+    }
+}
+
+/// Bytes that a pipe can hold.
+pub(crate) fn capacity(fd: c_int) -> Result<usize, Errno> {
+    call_with_numbers(libc::SYS_fcntl, fd as usize, libc::F_GETPIPE_SZ as usize, 0)
+}
+
+/// vmsplice(2): has a pipe refer to these pages. Waits for room in it, unless the flags say not to; as many bytes as there is room for.
+///
+/// # Safety
+/// Nobody writes to this memory again. It may be unmapped: the pipe keeps the pages.
+pub(crate) unsafe fn give_pages(pipe: c_int, at: *const u8, bytes: usize, flags: c_uint) -> Result<usize, Errno> {
+    let vector = libc::iovec { iov_base: at.cast_mut().cast(), iov_len: bytes };
+    // SAFETY: one vector that outlives the call; of the memory it names, the caller's promise.
+    unsafe { call4(libc::SYS_vmsplice, pipe as usize, std::ptr::from_ref(&vector) as usize, 1, flags as usize) }
+}
+
+/// tee(2): up to `bytes` bytes of one pipe into another, of which none are taken.
+pub(crate) fn tee(from: c_int, to: c_int, bytes: usize, flags: c_uint) -> Result<usize, Errno> {
+    let (from, to) = (from as usize, to as usize);
+    // SAFETY: numbers only.
+    unsafe { call4(libc::SYS_tee, from, to, bytes, flags as usize) }
+}
+
+/// splice(2) from one pipe to another.
+pub(crate) fn move_between(from: c_int, to: c_int, bytes: usize, flags: c_uint) -> Result<usize, Errno> {
+    // SAFETY: numbers, and no offsets.
+    checked(unsafe { call(libc::SYS_splice, from as usize, 0, to as usize, 0, bytes, flags as usize) })
+}

@@ -7,6 +7,7 @@ use crate::outcome::Out;
 use crate::paths;
 use crate::permission;
 use crate::raw;
+use crate::stand_ins;
 use crate::table::{self, Found};
 use dnfs::file::{Attributes, FileTime};
 use dnfs::mount::{Entry, Mount};
@@ -102,7 +103,7 @@ unsafe fn stat_at(directory: c_int, path: *const c_char, into: *mut libc::stat, 
             return match of_descriptor(directory) {
                 Ok((mounted, attr)) => ffi::put(into, stat_of(mounted, &attr)).map(|()| 0),
                 Err(Out::Pass) if directory == libc::AT_FDCWD => stat_at(directory, c".".as_ptr(), into, flags & !EMPTY),
-                Err(Out::Pass) => crate::outcome::kept(raw::fstatat(directory, path, into, flags)),
+                Err(Out::Pass) => stat_elsewhere(directory, into),
                 Err(out) => Err(out),
             };
         }
@@ -123,6 +124,22 @@ unsafe fn stat_at(directory: c_int, path: *const c_char, into: *mut libc::stat, 
     }
 }
 
+/// What a descriptor that is not of a mount is; of one that stands for a FIFO of a mount, what the server says.
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn stat_elsewhere(fd: c_int, into: *mut libc::stat) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let answer = crate::outcome::kept(raw::fstatat(fd, c"".as_ptr(), into, EMPTY))?;
+        let is_fifo = |found: &libc::stat| stand_ins::may_be_fifo(found.st_dev, found.st_mode);
+        match ffi::take(into).filter(is_fifo).and_then(|_| stand_ins::fifo_attributes(fd)) {
+            Some((mounted, attr)) => ffi::put(into, stat_of(mounted, &attr)).map(|()| 0),
+            None => Ok(answer),
+        }
+    }
+}
+
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
 unsafe fn stat_fd(fd: c_int, into: *mut libc::stat) -> Result<c_int, Out> {
@@ -130,7 +147,7 @@ unsafe fn stat_fd(fd: c_int, into: *mut libc::stat) -> Result<c_int, Out> {
     unsafe {
         match of_descriptor(fd) {
             Ok((mounted, attr)) => ffi::put(into, stat_of(mounted, &attr)).map(|()| 0),
-            Err(Out::Pass) => crate::outcome::kept(raw::fstatat(fd, c"".as_ptr(), into, EMPTY)),
+            Err(Out::Pass) => stat_elsewhere(fd, into),
             Err(out) => Err(out),
         }
     }
@@ -151,7 +168,17 @@ pub(crate) unsafe fn statx_at(
             return match of_descriptor(directory) {
                 Ok((mounted, attr)) => ffi::put(into, statx_of(mounted, &attr)).map(|()| 0),
                 Err(Out::Pass) if directory == libc::AT_FDCWD => statx_at(directory, c".".as_ptr(), flags & !EMPTY, mask, into),
-                Err(Out::Pass) => crate::outcome::kept(raw::statx(directory, path, flags, mask, into)),
+                Err(Out::Pass) => {
+                    let answer = crate::outcome::kept(raw::statx(directory, path, flags, mask, into))?;
+                    let is_fifo = |found: &libc::statx| {
+                        let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
+                        stand_ins::may_be_fifo(device, found.stx_mode.into())
+                    };
+                    match ffi::take(into).filter(is_fifo).and_then(|_| stand_ins::fifo_attributes(directory)) {
+                        Some((mounted, attr)) => ffi::put(into, statx_of(mounted, &attr)).map(|()| 0),
+                        None => Ok(answer),
+                    }
+                }
                 Err(out) => Err(out),
             };
         }

@@ -3,8 +3,11 @@
 use crate::attributes;
 use crate::ffi;
 use crate::hook::hooks;
+use crate::mounts;
 use crate::outcome::Out;
 use crate::paths;
+use crate::raw;
+use crate::stand_ins;
 use crate::table::{self, Found};
 use dnfs::file::{FileTime, SetAttributes, SetTime};
 use dnfs::mount::{Entry, Mount, Target};
@@ -50,8 +53,17 @@ fn set_fd(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
             let (mount, entry) = attributes::directory_entry(mounted, &below)?;
             set_entry(mount, &entry, change)
         }
-        Found::Elsewhere => Err(Out::Pass),
+        Found::Elsewhere => set_fifo(fd, change),
     }
+}
+
+/// The same of a descriptor that is no file: one that stands for a FIFO of a mount, or one of this host.
+fn set_fifo(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
+    let is_fifo = |stat: &libc::stat| stand_ins::may_be_fifo(stat.st_dev, stat.st_mode);
+    let found = if mounts::any() { raw::fstat(fd).ok().filter(is_fifo) } else { None };
+    let (mounted, handle) = found.and_then(|_| stand_ins::fifo_of_descriptor(fd)).ok_or(Out::Pass)?;
+    mounted.attach()?.client().setattr(&handle, change, None)?;
+    Ok(0)
 }
 
 fn mode_of(mode: mode_t) -> SetAttributes {

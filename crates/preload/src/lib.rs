@@ -60,9 +60,11 @@ mod read_ahead;
 mod record_locks;
 mod scan;
 mod shared_maps;
+mod socket_addresses;
 mod sockets;
 mod spawn;
 mod spawn_actions;
+mod stand_ins;
 #[cfg_attr(target_env = "musl", path = "musl/standard.rs")]
 mod standard;
 mod status;

@@ -9,6 +9,7 @@ use crate::outcome::{Out, kept};
 use crate::paths::{self, Target};
 use crate::permission;
 use crate::raw;
+use crate::stand_ins;
 use crate::table::{self, Found};
 use crate::umask::masked;
 use dnfs::file::{DeviceNumbers, FileKind, SpecialFile};
@@ -58,6 +59,9 @@ fn remove_file(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
         return Err(wrong_kind(mount, &[entry], libc::EISDIR));
     }
     mount.unlink(entry)?;
+    if let Some(object) = &entry.object {
+        stand_ins::removed(mount, object);
+    }
     Ok(0)
 }
 
@@ -190,6 +194,11 @@ fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Re
         _ => {}
     }
     mount.rename(from, to)?;
+    if let (Some(moved), Some(replaced)) = (&from.object, &to.object)
+        && moved.handle != replaced.handle
+    {
+        stand_ins::removed(mount, replaced);
+    }
     if moved == FileKind::Directory {
         cwd::renamed(mount, &from.path, &to.path);
     }
@@ -352,13 +361,14 @@ hooks! {
         paths::at(directory, path, false, |_, mount, entry| make_node(mount, entry, mode, device),
             |directory, path| real(directory, path, mode, device))
     }
-    /// mkfifo(3): a pipe on a mount could be made but not opened.
+    /// mkfifo(3).
     fn mkfifo(path: *const c_char, mode: mode_t) -> c_int {
-        paths::at(HERE, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path, mode))
+        paths::at(HERE, path, false, |_, mount, entry| make_node(mount, entry, libc::S_IFIFO | mode & 0o7777, 0), |_, path| real(path, mode))
     }
     /// mkfifoat(3).
     fn mkfifoat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
-        paths::at(directory, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |directory, path| real(directory, path, mode))
+        paths::at(directory, path, false, |_, mount, entry| make_node(mount, entry, libc::S_IFIFO | mode & 0o7777, 0),
+            |directory, path| real(directory, path, mode))
     }
 }
 

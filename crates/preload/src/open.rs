@@ -8,6 +8,7 @@ use crate::outcome::{Out, kept};
 use crate::paths;
 use crate::permission;
 use crate::raw;
+use crate::stand_ins;
 use crate::table::{self, Found};
 use crate::umask::masked;
 use dnfs::file::{FileKind, FsError};
@@ -128,6 +129,10 @@ fn on_mount(
             Some(_) if flags & libc::O_DIRECTORY != 0 => return Err(Out::Errno(libc::ENOTDIR)),
             Some(FileKind::Regular) => {}
             Some(FileKind::Symlink) => return Err(Out::Errno(libc::ELOOP)),
+            Some(FileKind::Fifo) => {
+                let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
+                return stand_ins::open_fifo(mount, object, flags);
+            }
             Some(_) => return Err(Out::Errno(libc::ENXIO)),
             None if flags & libc::O_CREAT == 0 => return Err(Out::Errno(libc::ENOENT)),
             None if flags & libc::O_DIRECTORY != 0 => return Err(Out::Errno(libc::EINVAL)),

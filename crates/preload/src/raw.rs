@@ -181,6 +181,17 @@ pub(crate) fn send_datagram(path: &CStr, bytes: &[u8]) -> Result<(), Errno> {
     sent.map(drop)
 }
 
+/// The address family of a socket.
+pub(crate) fn socket_family(fd: c_int) -> Result<c_int, Errno> {
+    let (mut family, mut bytes) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
+    let (into, length) = (std::ptr::from_mut(&mut family) as usize, std::ptr::from_mut(&mut bytes) as usize);
+    // SAFETY: room for the number, and its size.
+    checked(unsafe {
+        call(libc::SYS_getsockopt, fd as usize, libc::SOL_SOCKET as usize, libc::SO_DOMAIN as usize, into, length, 0)
+    })?;
+    Ok(family)
+}
+
 /// read(2), once.
 pub(crate) fn read(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the buffer outlives the call.
@@ -236,6 +247,24 @@ pub(crate) fn mkdir(path: &CStr, mode: mode_t) -> Result<(), Errno> {
 pub(crate) fn rmdir(path: &CStr) -> Result<(), Errno> {
     // SAFETY: a NUL-terminated path.
     unsafe { call4(libc::SYS_unlinkat, CWD, path.as_ptr() as usize, libc::AT_REMOVEDIR as usize, 0) }.map(drop)
+}
+
+/// unlink(2).
+pub(crate) fn unlink(path: &CStr) -> Result<(), Errno> {
+    // SAFETY: a NUL-terminated path.
+    unsafe { call4(libc::SYS_unlinkat, CWD, path.as_ptr() as usize, 0, 0) }.map(drop)
+}
+
+/// mkfifo(3).
+pub(crate) fn make_fifo(path: &CStr, mode: mode_t) -> Result<(), Errno> {
+    // SAFETY: a NUL-terminated path.
+    unsafe { call4(libc::SYS_mknodat, CWD, path.as_ptr() as usize, (libc::S_IFIFO | mode) as usize, 0) }.map(drop)
+}
+
+/// symlink(2).
+pub(crate) fn symlink(text: &CStr, path: &CStr) -> Result<(), Errno> {
+    // SAFETY: two NUL-terminated strings.
+    unsafe { call4(libc::SYS_symlinkat, text.as_ptr() as usize, CWD, path.as_ptr() as usize, 0) }.map(drop)
 }
 
 /// rename(2).

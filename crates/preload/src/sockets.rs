@@ -1,50 +1,220 @@
-//! Sockets with a path: none can live on a mount, and none may land in the mirror by chance.
+//! Sockets with a path on a mount: the name is the server's, the socket one of this host that stands for it (`stand_ins`).
 
 use crate::ffi;
 use crate::hook::hooks;
-use crate::messages::warn;
-use crate::outcome::Out;
+use crate::mounts;
+use crate::outcome::{Out, kept};
 use crate::paths::{self, Target};
-use libc::{c_int, sockaddr, socklen_t};
-use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::raw;
+use crate::socket_addresses::{Address, answered, path_of};
+use crate::stand_ins;
+use crate::umask::masked;
+use dnfs::file::{FileKind, SpecialFile};
+use dnfs::mount::{Entry, Mount};
+use libc::{c_int, c_void, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use std::ffi::CStr;
 
-/// Refuses an address in the file system of a mount.
+/// The path of an address that may lead to a mount. [`Out::Pass`] for all others.
+///
+/// # Safety
+/// NULL, or an address of that length.
+unsafe fn path_given(address: *const sockaddr, length: socklen_t) -> Result<std::ffi::CString, Out> {
+    if !mounts::any() {
+        return Err(Out::Pass);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { path_of(address, length) }.ok_or(Out::Pass)
+}
+
+/// Makes the node on the server and binds what stands for it.
+fn bind_on_mount(
+    socket: c_int,
+    mount: &Mount,
+    entry: &Entry,
+    path: &CStr,
+    bind: impl FnOnce(&Address) -> c_int,
+) -> Result<c_int, Out> {
+    if entry.object.is_some() {
+        return Err(Out::Errno(libc::EADDRINUSE));
+    }
+    let mode = raw::fstat(socket)?.st_mode & 0o777;
+    let object = mount.mknod(entry, SpecialFile::Socket, masked(mode)).map_err(|error| match Out::from(error) {
+        Out::Errno(libc::EEXIST) => Out::Errno(libc::EADDRINUSE),
+        other => other,
+    })?;
+    let name = stand_ins::socket_name(&object.handle);
+    stand_ins::forget_socket(mount, &name); // of a node with this handle that another host removed
+    let bound = Address::of_stand_in(mount, &name).and_then(|address| kept(bind(&address)));
+    match bound {
+        Ok(_) => {
+            let _ = raw::symlink(path, &stand_ins::bound_path_link(mount, &name)); // without it the stand-in's path is shown
+        }
+        Err(_) => drop(mount.client().remove(&entry.parent, &entry.name)),
+    }
+    bound
+}
+
+/// What stands for the socket that a path of a mount names, for one who wants to send to it.
+fn reach(mount: &Mount, entry: &Entry) -> Result<Address, Out> {
+    let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
+    mount.may_use(object, false, true)?;
+    if object.attr.kind != FileKind::Socket {
+        return Err(Out::Errno(libc::ECONNREFUSED));
+    }
+    Address::of_stand_in(mount, &stand_ins::socket_name(&object.handle))
+}
+
+/// bind(2).
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn refuse(address: *const sockaddr, length: socklen_t) -> Result<c_int, Out> {
+unsafe fn bind_at(
+    socket: c_int,
+    address: *const sockaddr,
+    length: socklen_t,
+    real: impl Fn(*const sockaddr, socklen_t) -> c_int,
+) -> Result<c_int, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        if !crate::mounts::any() || address.is_null() {
+        let path = path_given(address, length)?;
+        if raw::socket_family(socket)? != libc::AF_UNIX {
             return Err(Out::Pass);
         }
-        let bytes = ffi::bytes(address.cast(), length as usize);
-        let family = bytes.first_chunk().map(|family| c_int::from(u16::from_ne_bytes(*family)));
-        // A first NUL is Linux' abstract namespace, which is no path.
-        let path = bytes.get(2..).filter(|path| path.first().is_some_and(|first| *first != 0));
-        let (Some(libc::AF_UNIX), Some(path)) = (family, path) else { return Err(Out::Pass) };
-        let path = path.split(|b| *b == 0).next().unwrap_or_default();
-        let name = CString::new(path).map_err(|_| Out::Pass)?;
-        match paths::target(libc::AT_FDCWD, name.as_ptr(), true) {
-            Ok(Target::At(..)) => {}
-            _ => return Err(Out::Pass),
+        match paths::target_linked(libc::AT_FDCWD, path.as_ptr(), false)? {
+            Target::At(_, mount, entry) => {
+                bind_on_mount(socket, mount, &entry, &path, |address| real(address.as_pointer(), address.length()))
+            }
+            Target::Local(Some(path)) => {
+                let address = Address::of(path.to_bytes())?;
+                kept(real(address.as_pointer(), address.length()))
+            }
+            Target::Local(None) => Err(Out::Pass),
         }
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        if !WARNED.swap(true, Ordering::Relaxed) {
-            warn(format_args!(
-                "a socket cannot live on a Direct NFS mount ({}); give it a local directory (PostgreSQL: \
-             unix_socket_directories, psql -h)",
-                String::from_utf8_lossy(path)
-            ));
+    }
+}
+
+/// A call that sends to an address.
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn send_at<R: crate::outcome::Failure + PartialEq>(
+    address: *const sockaddr,
+    length: socklen_t,
+    real: impl Fn(*const sockaddr, socklen_t) -> R,
+) -> Result<R, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let path = path_given(address, length)?;
+        let to = |found: Target| match found {
+            Target::At(_, mount, entry) => reach(mount, &entry),
+            Target::Local(Some(path)) => Address::of(path.to_bytes()),
+            Target::Local(None) => Err(Out::Pass),
+        };
+        let address_to = match paths::target(libc::AT_FDCWD, path.as_ptr(), true)? {
+            Target::Local(None) => match kept(real(address, length)) {
+                // A link of this host may lead to a mount.
+                Err(Out::Errno(libc::ENOENT)) => match paths::target_linked(libc::AT_FDCWD, path.as_ptr(), true)? {
+                    Target::Local(_) => return Err(Out::Errno(libc::ENOENT)),
+                    found => to(found)?,
+                },
+                answer => return answer,
+            },
+            found => to(found)?,
+        };
+        match kept(real(address_to.as_pointer(), address_to.length())) {
+            // The node was bound on another host, or before this host was started.
+            Err(Out::Errno(libc::ENOENT)) => Err(Out::Errno(libc::ECONNREFUSED)),
+            answer => answer,
         }
-        Err(Out::Errno(libc::EADDRNOTAVAIL))
+    }
+}
+
+/// sendmsg(2).
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn send_message(message: *const msghdr, real: impl Fn(*const msghdr) -> ssize_t) -> Result<ssize_t, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if !mounts::any() {
+            return Err(Out::Pass);
+        }
+        let given = ffi::take(message).ok_or(Out::Pass)?;
+        send_at(given.msg_name.cast_const().cast(), given.msg_namelen, |address, length| {
+            let own = msghdr { msg_name: address.cast_mut().cast(), msg_namelen: length, ..given };
+            real(&raw const own)
+        })
+    }
+}
+
+/// recvmsg(2).
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn receive_message(message: *mut msghdr, real: impl Fn(*mut msghdr) -> ssize_t) -> Result<ssize_t, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let asks = |given: &msghdr| mounts::any() && !given.msg_name.is_null();
+        let given = ffi::take(message).filter(asks).ok_or(Out::Pass)?;
+        let mut own = given;
+        let mut name_bytes = given.msg_namelen;
+        let answer = answered(given.msg_name.cast(), &raw mut name_bytes, |address, length| {
+            own.msg_name = address.cast();
+            own.msg_namelen = ffi::take(length).unwrap_or(0);
+            let answer = real(&raw mut own);
+            let _ = ffi::put(length, own.msg_namelen);
+            answer
+        })?;
+        own.msg_name = given.msg_name;
+        own.msg_namelen = name_bytes;
+        ffi::put(message, own)?;
+        Ok(answer)
     }
 }
 
 hooks! {
     /// bind(2).
-    fn bind(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int { refuse(address, length) }
+    fn bind(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+        bind_at(socket, address, length, |address, length| real(socket, address, length))
+    }
     /// connect(2).
-    fn connect(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int { refuse(address, length) }
+    fn connect(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+        send_at(address, length, |address, length| real(socket, address, length))
+    }
+    /// sendto(2).
+    fn sendto(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int, address: *const sockaddr, length: socklen_t) -> ssize_t {
+        send_at(address, length, |address, length| real(socket, bytes, count, flags, address, length))
+    }
+    /// sendmsg(2).
+    fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+        send_message(message, |message| real(socket, message, flags))
+    }
+    /// recvfrom(2).
+    fn recvfrom(socket: c_int, into: *mut c_void, room: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t {
+        answered(address, length, |address, length| real(socket, into, room, flags, address, length))
+    }
+    /// recvfrom(2), fortified.
+    fn __recvfrom_chk(socket: c_int, into: *mut c_void, count: size_t, room: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t {
+        answered(address, length, |address, length| real(socket, into, count, room, flags, address, length))
+    }
+    /// recvmsg(2).
+    fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+        receive_message(message, |message| real(socket, message, flags))
+    }
+    /// getsockname(2).
+    fn getsockname(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+        answered(address, length, |address, length| real(socket, address, length))
+    }
+    /// getpeername(2).
+    fn getpeername(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+        answered(address, length, |address, length| real(socket, address, length))
+    }
+    /// accept(2).
+    fn accept(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+        answered(address, length, |address, length| real(socket, address, length))
+    }
+    /// accept4(2).
+    fn accept4(socket: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
+        answered(address, length, |address, length| real(socket, address, length, flags))
+    }
 }

@@ -7,6 +7,7 @@ use crate::hook::hooks;
 use crate::open::{self, open_at};
 use crate::outcome::{Out, kept};
 use crate::paths::{self, Target};
+use crate::raw;
 use crate::standard;
 use crate::table::{self, Found};
 use libc::{FILE, c_char, c_int};
@@ -68,11 +69,15 @@ unsafe fn open_stream(
         if !crate::mounts::any() {
             return Err(Out::Pass);
         }
+        let mode_given = mode;
         let mode = ffi::path(mode)?;
         let flags = flags_of(mode, LETTERS_OF_FOPEN)?;
         let opened = || {
             narrow(mode)?;
             let fd = open_at(libc::AT_FDCWD, path, flags, 0o666, |_, path| open::open::real(path, flags, 0o666))?;
+            if raw::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFIFO) {
+                return kept(fdopen::real(fd, mode_given)); // the kernel's, whatever it stands for
+            }
             go_to_the_end(fd, flags).and_then(|()| stream_on(fd, flags, None)).inspect_err(|_| {
                 crate::close::close::hook(fd);
             })

@@ -45,6 +45,7 @@ mod resend;
 mod retained;
 mod set_attr;
 mod silly_rename;
+mod stand_ins;
 mod sync_range;
 mod truncation;
 mod unused;
@@ -68,6 +69,7 @@ pub use owner_locks::{DESCRIPTION_LOCKS_EXCLUSIVE, DESCRIPTION_LOCKS_LIMIT, Lock
 pub use processes::{MountProcess, MountProcesses, processes_of};
 pub use read_ahead::EarlyRead;
 pub use record_locks::RecordLocks;
+pub use stand_ins::{SOCKET_NAME_SUFFIX, STAND_IN_FIFO, STAND_IN_SOCKET};
 pub use walk::{Entry, LastName, Object, Walk};
 
 use core::sync::atomic::Ordering::Relaxed;

@@ -42,14 +42,18 @@ impl Mount {
         self.client.symlink(&entry.parent, &entry.name, target, &set).map(|_| ())
     }
 
-    /// Makes a device, pipe or socket (RFC 1813 3.3.11).
+    /// Makes a device, pipe or socket (RFC 1813 3.3.11), and says what was made.
     ///
     /// # Errors
     /// As mknod(2).
-    pub fn mknod(&self, entry: &Entry, what: SpecialFile, mode: u32) -> Result<(), Error> {
+    pub fn mknod(&self, entry: &Entry, what: SpecialFile, mode: u32) -> Result<Object, Error> {
         absent(entry)?;
         let set = SetAttributes { mode: Some(mode & 0o7777), ..SetAttributes::default() };
-        self.client.mknod(&entry.parent, &entry.name, what, &set).map(|_| ())
+        match self.client.mknod(&entry.parent, &entry.name, what, &set)? {
+            (Some(handle), Some(attr)) => Ok(Object { handle, attr }),
+            (Some(handle), None) => Ok(Object { handle, attr: self.client.getattr(&handle)? }),
+            (None, _) => self.look_up(&entry.parent, &entry.name),
+        }
     }
 
     /// Text of a symbolic link (RFC 1813 3.3.5).

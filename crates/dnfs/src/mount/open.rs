@@ -160,6 +160,14 @@ impl Mount {
         if allowed { Ok(()) } else { Err(Error::Fs(FsError::AccessDenied)) }
     }
 
+    /// Whether the caller may read or write an object that is not a regular file: the question that comes before what is not NFS.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`], and the server's refusal to answer.
+    pub fn may_use(&self, object: &Object, read: bool, write: bool) -> Result<(), Error> {
+        self.permitted(object, &OpenHow { read, write, ..OpenHow::default() })
+    }
+
     /// Whether the server lets the caller add and remove names in a directory (RFC 1813 3.3.4).
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::Observer;
 use super::keeper_process::Alone;
-use super::mount_paths;
+use super::{mount_paths, stand_ins};
 use crate::segment::{SegmentError, local};
 use crate::sys::local_file::{Errno, unlink};
 
@@ -44,6 +44,7 @@ impl Observer {
             directory.remove_placeholder(file)?;
         }
         mount_paths::remove(directory.path());
+        stand_ins::remove(directory.path());
         for path in [directory.retained_path(self.segment.header().instance.load(Relaxed)), directory.segment_path()] {
             match unlink(&path) {
                 Ok(()) | Err(Errno(libc::ENOENT)) => {}

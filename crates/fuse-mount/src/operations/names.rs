@@ -45,7 +45,7 @@ impl Operations {
             libc::S_IFBLK => SpecialFile::Block(numbers),
             _ => return Err(Errno::INVAL),
         };
-        self.made(header, name, |mount, entry| mount.mknod(entry, what, mode))
+        self.made(header, name, |mount, entry| mount.mknod(entry, what, mode).map(drop))
     }
 
     /// Makes something of a name, and tells the kernel of it.

@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// Runs a section of a program in a local folder and in one of a mount, and compares what it tells. `outside` is the path
 /// outside of the folder that it is given.
-fn same_as_local(program: &str, section: &str, outside: impl Fn(&World, &Path) -> std::path::PathBuf) {
+pub(super) fn same_as_local(program: &str, section: &str, outside: impl Fn(&World, &Path) -> std::path::PathBuf) {
     let world = World::new(section);
     let Some(binary) = compile(&world.scratch, program, &["-O1", "-pthread"]) else { return };
     let local = world.scratch.folder("local");

@@ -22,6 +22,7 @@ mod reach;
 mod read_ahead;
 mod server_away;
 mod shared_maps;
+mod special_files;
 mod stored_programs;
 #[path = "../support/mod.rs"]
 mod support;

@@ -14,11 +14,9 @@ pub(crate) const MODEL_RULES: [(&str, &str); 4] = [
 ];
 
 /// What a mount refuses (docs/compat/preload.md): word of the step `refused`, the error, why. These steps run on the mount only.
-pub(crate) const REFUSED: [(&str, &str, &str); 6] = [
+pub(crate) const REFUSED: [(&str, &str, &str); 4] = [
     ("fallocate", "EOPNOTSUPP", "NFSv3 cannot reserve space"),
-    ("posix_fallocate", "EOPNOTSUPP", "and libc's substitute would write to the placeholder"),
     ("fsetxattr", "EOPNOTSUPP", "NFSv3 has no extended attributes"),
-    ("mkfifo", "EOPNOTSUPP", "a pipe could be made but not opened"),
     ("tmpfile", "EOPNOTSUPP", "NFSv3 has no files without a name"),
     ("exchange", "EINVAL", "NFSv3's RENAME cannot exchange"),
 ];

@@ -13,12 +13,8 @@ int refused_step(const char *name, const struct step *step)
 		say("free");
 	else if (strcmp(what, "fallocate") == 0)
 		outcome(fallocate(fd, 0, 0, 100));
-	else if (strcmp(what, "posix_fallocate") == 0)
-		say("%s", strerrorname_np(posix_fallocate(fd, 0, 100)));
 	else if (strcmp(what, "fsetxattr") == 0)
 		outcome(fsetxattr(fd, "user.x", "1", 1, 0));
-	else if (strcmp(what, "mkfifo") == 0)
-		outcome(mkfifo("fifo", 0600));
 	else if (strcmp(what, "tmpfile") == 0)
 		outcome(open(".", O_TMPFILE | O_RDWR, 0600));
 	else

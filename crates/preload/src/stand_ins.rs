@@ -1,0 +1,102 @@
+//! FIFOs and sockets of a mount: the server keeps the name, the owner and the mode; what programs say to each other goes through a FIFO or
+//! a socket of this host that stands for it, in the runtime directory of the mount. All programs of the host that share the mount meet
+//! there, and those of another host have one of their own, as with a kernel's mount.
+
+use crate::mounts::{self, Mounted};
+use crate::outcome::Out;
+use crate::raw;
+use dnfs::file::{Attributes, FileHandle, FileKind};
+use dnfs::mount::{Mount, Object, SOCKET_NAME_SUFFIX, STAND_IN_FIFO, STAND_IN_SOCKET};
+use libc::{c_int, mode_t};
+use std::ffi::CString;
+use std::hash::Hasher;
+use std::os::unix::ffi::OsStrExt;
+
+/// Who may use it: the directory decides.
+const MODE: mode_t = 0o660;
+/// Bytes of a handle that a name has room for, two letters for each; those of NFSv3 are no longer.
+const HANDLE_BYTES_MAX: usize = 64;
+
+fn below(mount: &Mount, name: &str) -> CString {
+    CString::new([mount.runtime_dir().as_os_str().as_bytes(), b"/", name.as_bytes()].concat()).unwrap_or_default()
+}
+
+/// What stands for a FIFO. Its name is the handle, so that a descriptor leads back to it.
+fn fifo(mount: &Mount, handle: &FileHandle) -> CString {
+    let digits: String = handle.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    below(mount, &format!("{STAND_IN_FIFO}{digits}"))
+}
+
+/// What stands for a socket: a name within the mount's runtime directory. An address has no room for a handle.
+pub(crate) fn socket_name(handle: &FileHandle) -> String {
+    let mut hash = fnv::FnvHasher::default();
+    hash.write(handle.as_bytes());
+    format!("{STAND_IN_SOCKET}{:016x}", hash.finish())
+}
+
+/// The link beside a socket's stand-in whose text is the path that the program bound.
+pub(crate) fn bound_path_link(mount: &Mount, name: &str) -> CString {
+    below(mount, &format!("{name}{SOCKET_NAME_SUFFIX}"))
+}
+
+/// Opens what stands for a FIFO as open(2) does: waits for the other side unless O_NONBLOCK is given.
+///
+/// # Errors
+/// As open(2) of a FIFO.
+pub(crate) fn open_fifo(mount: &Mount, object: &Object, flags: c_int) -> Result<c_int, Out> {
+    if flags & libc::O_PATH == 0 {
+        let access = flags & libc::O_ACCMODE;
+        mount.may_use(object, access != libc::O_WRONLY, access != libc::O_RDONLY)?;
+    }
+    if object.handle.as_bytes().len() > HANDLE_BYTES_MAX {
+        return Err(Out::Errno(libc::ENXIO));
+    }
+    let path = fifo(mount, &object.handle);
+    let flags = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
+    match raw::open(&path, flags, 0) {
+        Err(libc::ENOENT) => {}
+        opened => return Ok(opened?),
+    }
+    match raw::make_fifo(&path, MODE) {
+        Ok(()) | Err(libc::EEXIST) => Ok(raw::open(&path, flags, 0)?),
+        Err(errno) => Err(Out::Errno(errno)),
+    }
+}
+
+/// The last name of an object was taken away: nobody finds what stands for it any more; who has it open keeps it.
+pub(crate) fn removed(mount: &Mount, object: &Object) {
+    match object.attr.kind {
+        _ if object.attr.nlink > 1 => {}
+        FileKind::Fifo => drop(raw::unlink(&fifo(mount, &object.handle))),
+        FileKind::Socket => forget_socket(mount, &socket_name(&object.handle)),
+        _ => {}
+    }
+}
+
+/// Removes what stands for a socket.
+pub(crate) fn forget_socket(mount: &Mount, name: &str) {
+    let _ = raw::unlink(&below(mount, name));
+    let _ = raw::unlink(&bound_path_link(mount, name));
+}
+
+/// Whether something with this device and mode may stand for a FIFO.
+#[inline]
+pub(crate) fn may_be_fifo(device: u64, mode: mode_t) -> bool {
+    mode & libc::S_IFMT == libc::S_IFIFO && mounts::is_runtime_device(device)
+}
+
+/// The FIFO of a mount that a descriptor is open on, for one that [`may_be_fifo`].
+pub(crate) fn fifo_of_descriptor(fd: c_int) -> Option<(&'static Mounted, FileHandle)> {
+    let mut buffer = [0u8; libc::PATH_MAX as usize];
+    let (mounted, name) = mounts::below_runtime(raw::fd_path(fd, &mut buffer).ok()?)?;
+    let digits = std::str::from_utf8(name.strip_prefix(STAND_IN_FIFO.as_bytes())?).ok()?;
+    let bytes: Option<Vec<u8>> =
+        (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect();
+    Some((mounted, FileHandle::new(&bytes?)?))
+}
+
+/// Attributes of the FIFO behind a descriptor; none when its last name is gone, and what the kernel says has to do.
+pub(crate) fn fifo_attributes(fd: c_int) -> Option<(&'static Mounted, Attributes)> {
+    let (mounted, handle) = fifo_of_descriptor(fd)?;
+    Some((mounted, mounted.attach().ok()?.client().getattr(&handle).ok()?))
+}

@@ -9,7 +9,7 @@ use crate::paths;
 use crate::raw;
 use crate::stand_ins;
 use crate::table::{self, Found};
-use dnfs::file::{FileTime, SetAttributes, SetTime};
+use dnfs::file::{FileKind, FileTime, SetAttributes, SetTime};
 use dnfs::mount::{Entry, Mount, Target};
 use libc::{c_char, c_int, gid_t, mode_t, off_t, timespec, timeval, uid_t, utimbuf};
 
@@ -21,6 +21,14 @@ fn set_entry(mount: &Mount, entry: &Entry, change: &SetAttributes) -> Result<c_i
     }
     mount.set_attr(Target::Entry(entry), change)?;
     Ok(0)
+}
+
+/// The mode of what a name itself stands for: that of a symbolic link cannot be changed.
+fn set_own_mode(mount: &Mount, entry: &Entry, mode: mode_t) -> Result<c_int, Out> {
+    if entry.object.as_ref().is_some_and(|object| object.attr.kind == FileKind::Symlink) {
+        return Err(Out::Errno(libc::EOPNOTSUPP));
+    }
+    set_entry(mount, entry, &mode_of(mode))
 }
 
 /// # Safety
@@ -175,12 +183,16 @@ hooks! {
     fn chmod(path: *const c_char, mode: mode_t) -> c_int { set_at(HERE, path, 0, &mode_of(mode), |_, path| real(path, mode)) }
     /// fchmod(2).
     fn fchmod(fd: c_int, mode: mode_t) -> c_int { set_fd(fd, &mode_of(mode)) }
-    /// lchmod(3): the mode of a link cannot be changed.
+    /// lchmod(3).
     fn lchmod(path: *const c_char, mode: mode_t) -> c_int {
-        paths::at(HERE, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path, mode))
+        paths::at(HERE, path, false, |_, mount, entry| set_own_mode(mount, entry, mode), |_, path| real(path, mode))
     }
     /// fchmodat(2).
     fn fchmodat(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int {
+        if flags == libc::AT_SYMLINK_NOFOLLOW {
+            return paths::at(directory, path, false, |_, mount, entry| set_own_mode(mount, entry, mode),
+                |directory, path| real(directory, path, mode, flags));
+        }
         set_at(directory, path, flags, &mode_of(mode), |directory, path| real(directory, path, mode, flags))
     }
     /// chown(2).

@@ -1,8 +1,9 @@
 //! splice, posix_fallocate, FIFOs and sockets on a mount: local disk is the oracle; then what programs of everyday use do with them.
 
 use super::libc::same_as_local;
-use crate::support::world::{World, compile};
-use crate::support::{find_program, skip, succeed};
+use crate::support::world::World;
+use crate::support::{find_program, keepers, millrace, skip, succeed};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 fn same(section: &str) {
@@ -39,6 +40,13 @@ fn datagrams_show_the_paths_that_programs_bound_as_on_local_disk() {
     same("datagram");
 }
 
+/// A runtime directory of its own, with a name of this many letters.
+fn runtime(letters: usize) -> tempfile::TempDir {
+    let made = tempfile::Builder::new().prefix(&"r".repeat(letters)).tempdir_in("/dev/shm").unwrap();
+    std::fs::set_permissions(made.path(), PermissionsExt::from_mode(0o700)).unwrap();
+    made
+}
+
 /// What stands for FIFOs and sockets in the runtime directories below `root`.
 fn stand_ins(root: &std::path::Path) -> Vec<PathBuf> {
     let is_one = |path: &PathBuf| {
@@ -51,8 +59,8 @@ fn stand_ins(root: &std::path::Path) -> Vec<PathBuf> {
 #[test]
 fn shells_and_copying_programs_use_fifos_and_leave_nothing() {
     let world = World::new("fifos");
-    let root = world.scratch.folder("runtime");
-    let said = succeed(world.exec("/bin/sh").env("MILLRACE_RUNTIME_DIR", &root).args([
+    let root = runtime(1);
+    let said = succeed(world.exec("/bin/sh").env("MILLRACE_RUNTIME_DIR", root.path()).args([
         "-euc",
         "cd /db; mkdir a; mkfifo -m 640 a/p; (echo through > a/p) & cat < a/p; wait
          cp -a a b; tar -cf t.tar a; mkdir c; tar -xf t.tar -C c
@@ -61,7 +69,7 @@ fn shells_and_copying_programs_use_fifos_and_leave_nothing() {
          rm -r a b c",
     ]));
     assert_eq!(said, format!("through\n{}again\n", "fifo 640\n".repeat(3)));
-    assert_eq!(stand_ins(&root), Vec::<PathBuf>::new());
+    assert_eq!(stand_ins(root.path()), Vec::<PathBuf>::new());
     let Some(rsync) = find_program("rsync") else { return skip("no rsync") };
     let copied = succeed(
         world
@@ -87,19 +95,22 @@ print("met")
 fn a_runtime_directory_whose_path_no_address_has_room_for_serves_sockets() {
     let Some(python) = find_program("python3") else { return skip("no python3") };
     let world = World::new("long-runtime");
-    let root = world.scratch.folder(&"r".repeat(90));
+    let root = runtime(90);
     let mut exec = world.exec("/bin/sh");
-    exec.env("MILLRACE_RUNTIME_DIR", &root).args(["-euc", "cd /db; exec \"$0\" -c \"$1\""]);
+    exec.env("MILLRACE_RUNTIME_DIR", root.path()).args(["-euc", "cd /db; exec \"$0\" -c \"$1\""]);
     assert_eq!(succeed(exec.arg(python).arg(LONG_PATHS)), "met\n");
-    assert_eq!(stand_ins(&root), Vec::<PathBuf>::new());
+    assert_eq!(stand_ins(root.path()), Vec::<PathBuf>::new());
 }
 
 #[test]
 fn what_stands_for_a_fifo_that_another_host_removed_goes_with_the_segment() {
     let world = World::new("fifo-removed");
-    let Some(_) = compile(&world.scratch, "specials", &["-O1", "-pthread"]) else { return };
-    let root = world.scratch.folder("runtime");
-    succeed(world.exec("/bin/sh").env("MILLRACE_RUNTIME_DIR", &root).args(["-euc", "mkfifo /db/p; : <> /db/p"]));
-    assert_eq!(stand_ins(&root).len(), 1);
+    let root = runtime(1);
+    succeed(world.exec("/bin/sh").env("MILLRACE_RUNTIME_DIR", root.path()).args(["-euc", "mkfifo /db/p; : <> /db/p"]));
+    assert_eq!(stand_ins(root.path()).len(), 1);
     std::fs::remove_file(world.filer.export().join("p")).unwrap();
+    keepers::end(world.filer.port);
+    let mut tidy = millrace();
+    succeed(tidy.env("MILLRACE_RUNTIME_DIR", root.path()).args(["nfs", "counters", "--remove-dead"]));
+    assert_eq!(stand_ins(root.path()), Vec::<PathBuf>::new());
 }

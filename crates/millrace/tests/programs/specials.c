@@ -225,6 +225,11 @@ static void fifo_section(void)
 	E(mkfifoat(AT_FDCWD, "q", 0620));
 	tell_node("q");
 	E(mknod("r", S_IFIFO | 0600, 0));
+	E(lchmod("r", 0611));
+	E(symlink("r", "to-r"));
+	E(lchmod("to-r", 0600));
+	E(fchmodat(AT_FDCWD, "to-r", 0600, AT_SYMLINK_NOFOLLOW));
+	E(unlink("to-r"));
 	tell_node("r");
 	E(mkfifo("none/p", 0600));
 	E(open("p", O_WRONLY | O_NONBLOCK) < 0);

@@ -3,6 +3,7 @@
 //! removes everything it made, whatever happens.
 
 mod conclude;
+mod dry_run;
 mod held_out;
 mod initial_load;
 mod journal;
@@ -13,12 +14,13 @@ mod notes;
 mod option_check;
 mod out_directory;
 mod prepare;
+mod regimes;
 mod repeats;
 mod request;
 mod runs;
 mod user_search;
 
-use results::compare::Comparison;
+use results::compare::{Comparison, RegimeResult, RegimeStatus};
 
 use crate::database::cluster::ClusterPlace;
 use crate::diff;
@@ -27,23 +29,26 @@ use crate::host::environment;
 use crate::host::keep_awake::KeepAwake;
 use crate::host::process;
 use crate::paths::filer_loss::FilerLoss;
+use crate::paths::placement::Placement;
 use crate::placement::restore::Method;
-use crate::placement::target::TargetFacts;
 use crate::placement::workdir::{self, WorkDir};
 use crate::plan::ladder;
-use crate::plan::{self, Estimate, Plan};
+use crate::plan::{self, Estimate};
 use crate::report;
 use crate::run::progress::Progress;
 use crate::run::setup::Setup;
-use crate::summary::{self, Common};
+use crate::summary::Common;
 use crate::sys;
 
 pub(crate) use conclude::conclude;
+pub use dry_run::dry_run;
+use dry_run::target_words;
 use journal::{FinishedRun, Journal};
-use measured_arm::MeasuredArm;
+use measured_arm::placed;
 use out_directory::{OutDirectory, keep_logs};
 pub(crate) use prepare::database_user;
 use prepare::{Prepared, prepare};
+use regimes::Shared;
 pub use request::Request;
 
 use crate::run::progress::Event;
@@ -73,7 +78,7 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
     }
     crate::host::cgroup::sweep();
     for target in &prepared.targets {
-        let runs = request.plan.repeats as usize * prepared.measured.len();
+        let runs = regimes::copies_of_each(&request.plan) * prepared.measured.len();
         progress.step(target_words(target, &request.plan, &prepared, runs).trim_end());
     }
     let work = WorkDir::create(&request.work_base, &prepared.user, request.keep)?;
@@ -86,6 +91,9 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
         say_what_is_left(loss, &work, request);
     }
     match &outcome {
+        Ok(comparison) if comparison.regimes.iter().any(|regime| matches!(regime.status, RegimeStatus::Failed)) => {
+            keep_logs(&work.path("logs"), &request.out);
+        }
         Ok(_) => {}
         Err(LabError::Interrupted) if journal.remove_if_empty() => out.unmake(),
         Err(LabError::Interrupted) => outcome = Err(LabError::interrupted_with_runs(&request.out)),
@@ -109,79 +117,11 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
     Ok(comparison)
 }
 
-/// What [`compare`] would do, as text. Starts nothing and writes nothing.
-///
-/// # Errors
-/// What would keep it from starting.
-pub fn dry_run(request: &Request) -> Result<String, LabError> {
-    let prepared = prepare(request)?;
-    let plan = &request.plan;
-    let order = plan::interleave(prepared.measured.len(), plan.repeats);
-    let name = |place: usize| prepared.measured.get(place).map(|arm| arm.id.as_str()).unwrap_or_default();
-    let names: Vec<&str> = order.iter().map(|(_, place)| name(*place)).collect();
-    let estimate = Estimate::of(plan);
-    let mib = |bytes: u64| summary::grouped((bytes >> 20) as f64);
-    let mut text = format!(
-        "database   {} {} from {}, as user {}\n\
-         load       {} warehouses (about {} MiB), {} users on {} driver threads\n\
-         buffers    about {} MiB ({} of the database)\n\
-         runs       {} (each {} s warm-up and {} s measured)\n\
-         space      {} MiB needed below {}, {} MiB free\n\
-         time       about {} of {} allowed\n\
-         record     {}\n",
-        plan.database.title(),
-        prepared.engine.version(),
-        prepared.engine.directory().display(),
-        prepared.user.name,
-        plan.warehouses,
-        mib(plan.database_bytes()),
-        plan.users,
-        plan.threads,
-        mib(plan.buffers_bytes(plan.database_bytes())),
-        plan.buffers_share,
-        names.join(if prepared.measured.iter().any(|arm| arm.id.contains(' ')) { ", " } else { " " }),
-        plan.warmup_seconds,
-        plan.seconds,
-        mib(plan.needed_bytes()),
-        request.work_base.display(),
-        mib(prepared.free_bytes),
-        crate::run::progress::clock(estimate.whole(order.len())),
-        crate::run::progress::clock(plan.budget),
-        request.out.display(),
-    );
-    for target in &prepared.targets {
-        text += &target_words(target, plan, &prepared, order.len());
-    }
-    if let Some(last) = &request.last {
-        text += &format!("against    {}\n", last.words());
-    }
-    for (arm, reason) in &prepared.skipped {
-        text += &format!("skipped    {}: {reason}\n", arm.id);
-    }
-    Ok(text)
-}
-
-/// What will happen on a target: size and writes are said before the first of them.
-fn target_words(target: &TargetFacts, plan: &Plan, prepared: &Prepared, runs: usize) -> String {
-    let mib = |bytes: u64| summary::grouped((bytes >> 20) as f64);
-    let here = prepared.measured.iter().filter(|arm| arm.path.target.as_ref() == Some(&target.target));
-    let runs = runs / prepared.measured.len().max(1) * here.count();
-    let copy = plan.database_bytes();
-    format!(
-        "target     {} ({}): one new directory, up to {} MiB in it at a time, {} MiB free; {runs} copies of {} MiB are \
-         written, then what the runs write; all of it is removed, nothing else is touched\n",
-        target.target,
-        target.what,
-        mib(copy + plan.growth_bytes()),
-        mib(target.free_bytes),
-        mib(copy),
-    )
-}
-
-/// Exit code of a finished comparison: 0 measured, 1 a gate was missed, 3 not valid.
+/// Exit code of a finished comparison: 0 measured, 1 a gate was missed, 3 not valid, or one of its regimes is not, or failed.
 #[must_use]
 pub fn exit_code(comparison: &Comparison) -> u8 {
-    if !comparison.valid {
+    let unsound = |regime: &RegimeResult| !regime.valid && !matches!(regime.status, RegimeStatus::LeftOut);
+    if !comparison.valid || comparison.regimes.iter().any(unsound) {
         3
     } else if comparison.gates.iter().any(|gate| !gate.passed) {
         1
@@ -224,10 +164,11 @@ fn carry_out(
     place.check_socket_path()?;
     let order = plan::interleave(prepared.measured.len(), plan.repeats);
     let mut estimate = Estimate::of(plan);
-    progress.expect(estimate.whole(order.len()));
+    let prospects = regimes::prospects(plan, prepared, &request.program);
+    regimes::announce(plan, &prospects, &estimate, estimate.whole(order.len()), progress);
     let _awake = plan.keep_awake.then(KeepAwake::begin).transpose()?;
     // Made before the long load, so that a target where nothing may be made ends it at once.
-    let placements = runs::place(prepared, &program, work, progress)?;
+    let mut places = runs::place(prepared, &program, work, progress)?;
     let loaded = initial_load::load(plan, work, &place, &program, progress)?;
     environment.database_version.clone_from(&loaded.version);
     environment.database_settings.clone_from(&loaded.settings);
@@ -235,15 +176,18 @@ fn carry_out(
     let method = if environment.store.reflink { Method::Reflink } else { Method::Copy };
     let (block_bytes, buffers_bytes, metrics) = (loaded.block_bytes, loaded.buffers_bytes, request.metrics.as_ref());
     let setup = Setup { plan, work, place: &place, program, method, block_bytes, buffers_bytes, metrics };
-    let mut placed: Vec<MeasuredArm<'_>> =
-        prepared.measured.iter().zip(placements).map(|(arm, placement)| MeasuredArm { arm, placement }).collect();
-    let found = load_search::find(&setup, &mut placed, &done, progress)?;
+    let (mut done, of_regimes): (Vec<_>, Vec<_>) = done.into_iter().partition(|run| run.regime.is_none());
+    let found = load_search::find(&setup, &mut placed(&prepared.measured, &mut places), &done, progress)?;
     let arms = found.apply(&prepared.measured);
-    let mut placed: Vec<MeasuredArm<'_>> =
-        arms.iter().zip(placed).map(|(arm, before)| MeasuredArm { arm, placement: before.placement }).collect();
-    let (done, left_out) = runs::run_all(&setup, &mut placed, &order, (journal, done), &mut estimate, progress)?;
-    let held = held_out::measure(&setup, &mut placed, done.len(), &estimate, progress)?;
-    placed.into_iter().try_for_each(|arm| arm.placement.remove())?;
+    let mut own = placed(&arms, &mut places);
+    let sequence = regimes::first_sequence(plan, &order, &prospects, &estimate);
+    let left_out = runs::run_all(&setup, &mut own, &sequence, (journal, &mut done), &mut estimate, progress)?;
+    let after = regimes::time(&prospects, &estimate);
+    let held = held_out::measure(&setup, &mut own, (done.len(), after), &estimate, progress)?;
+    drop(own);
+    let shared = Shared { setup: &setup, arms: &arms, own: &done, before: of_regimes, sequence: order.len() + 1 };
+    let carried = regimes::carry_out(shared, prospects, &mut places, journal, &estimate, progress)?;
+    places.into_iter().try_for_each(Placement::remove)?;
     let order = order.get(..done.len()).unwrap_or(&order);
     let record = conclude::plan_record(plan, order, &arms, &loaded, method);
     let notes = notes::notes(plan, &record, [found.notes, notes::of_paths(prepared)].concat(), (before, left_out));
@@ -267,6 +211,7 @@ fn carry_out(
     }
     comparison.stands_for.clone_from(&plan.stands_for);
     comparison.roles.clone_from(&plan.roles);
+    comparison.regimes = carried.into_iter().map(|one| one.record(plan, &loaded, method, common)).collect();
     (comparison.rehearsal, comparison.rehearsal_note) = notes::rehearsal(prepared);
     Ok(comparison)
 }

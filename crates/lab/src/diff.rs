@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use results::compare::{Comparison, Gate, PathResult, PathStatus};
+use results::compare::{Comparison, Gate, PathResult, PathStatus, RegimeResult};
 use results::judgement::RelativeDifference;
 use results::statistics::{Difference, RunValue, relative_difference};
 use serde::Serialize;
@@ -78,6 +78,11 @@ pub fn diff(a: &Comparison, b: &Comparison) -> Diff {
     }
     let alone = measured(b).filter(|path| measured(a).all(|other| other.arm != path.arm));
     only.extend(alone.map(|path| format!("{}: second side only", path.arm)));
+    for (label, before, after) in shared_regimes(a, b) {
+        let pairs = ran(&before.paths).filter_map(|path| Some((path, ran(&after.paths).find(|other| other.arm == path.arm)?)));
+        let named = |figure: FigureChange| FigureChange { arm: format!("{label}: {}", figure.arm), ..figure };
+        figures.extend(pairs.flat_map(|(path, other)| figures_of(path, other)).map(named));
+    }
     Diff {
         environment: changes(&a.environment, &b.environment),
         plan: changes(&a.plan, &b.plan),
@@ -150,7 +155,23 @@ pub(crate) fn short(value: f64) -> String {
 }
 
 fn measured(comparison: &Comparison) -> impl Iterator<Item = &PathResult> {
-    comparison.paths.iter().filter(|path| path.status != PathStatus::Skipped && !path.runs.is_empty())
+    ran(&comparison.paths)
+}
+
+fn ran(paths: &[PathResult]) -> impl Iterator<Item = &PathResult> {
+    paths.iter().filter(|path| path.status != PathStatus::Skipped && !path.runs.is_empty())
+}
+
+/// Further regimes of both sides with the same name, medium and load. The rate of a fixed load is found anew each time, so
+/// figures of two rates are not compared.
+fn shared_regimes<'a>(
+    a: &'a Comparison,
+    b: &'a Comparison,
+) -> impl Iterator<Item = (&'a str, &'a RegimeResult, &'a RegimeResult)> {
+    let same = |one: &RegimeResult, other: &RegimeResult| {
+        (&one.name, &one.medium, &one.load) == (&other.name, &other.medium, &other.load)
+    };
+    a.regimes.iter().filter_map(move |one| Some((one.name.as_str(), one, b.regimes.iter().find(|other| same(one, other))?)))
 }
 
 fn figures_of(a: &PathResult, b: &PathResult) -> Vec<FigureChange> {

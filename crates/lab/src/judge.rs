@@ -3,6 +3,7 @@
 mod against;
 mod bottleneck;
 mod littles_law;
+pub(crate) mod regime;
 mod saturation;
 mod steady;
 mod verdict;

@@ -28,6 +28,9 @@ pub(crate) const FILER_OWN_BYTES: u64 = 32 << 20;
 /// Most arms of one comparison: with three runs of a minute each that is five hours.
 pub(crate) const ARMS_MAX: usize = 100;
 
+/// Most further regimes of one comparison: each costs as long as the comparison itself.
+pub(crate) const REGIMES_MAX: usize = 4;
+
 /// Most filers behind one database: each is a process with its threads on this host.
 pub(crate) const FILERS_MAX: u32 = 8;
 

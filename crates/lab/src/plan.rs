@@ -9,6 +9,7 @@ mod layout;
 mod load;
 mod order;
 mod overrides;
+mod regime;
 mod tuning;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,7 @@ pub use layout::Layout;
 pub use load::{Level, Load};
 pub use order::{Estimate, interleave};
 pub use overrides::Overrides;
+pub use regime::{HOST, Regime};
 pub(crate) use tuning::DEPTH;
 pub use tuning::{Knob, TUNED, Tuning, UNTUNED};
 
@@ -87,6 +89,10 @@ pub struct Plan {
     pub stands_for: Option<StandsFor>,
     /// Parts that arms play in checked shapes.
     pub roles: Roles,
+    /// The same arms in further regimes, after their own.
+    pub regimes: Vec<Regime>,
+    /// Every regime gets its repeats.
+    pub full: bool,
 }
 
 /// Of the plans that this version reads.
@@ -133,7 +139,9 @@ impl Plan {
             let rungs = ladder.rungs(&tunings);
             tunings.extend(rungs.into_iter().map(|rung| (rung.tuning, rung.knobs)));
         }
-        let budget = overrides.budget.clone().unwrap_or(file.runs.budget);
+        let regimes = regime::chosen(file.regime, overrides)?;
+        let own_budget = file.runs.full_budget.filter(|_| overrides.full).unwrap_or(file.runs.budget);
+        let budget = overrides.budget.clone().unwrap_or(own_budget);
         let plan = Self {
             name: DEFAULT_NAME.to_owned(),
             arms,
@@ -157,6 +165,8 @@ impl Plan {
             stands_for: file.report.map(StandsFor::from),
             // Of the user's own arms nothing is known.
             roles: if overrides.paths.is_none() { file.shape } else { Roles::new() },
+            regimes,
+            full: overrides.full,
         };
         plan.check()?;
         Ok(plan)
@@ -209,6 +219,7 @@ impl Plan {
                 }
             }
         }
+        regime::check(&self.regimes, self)?;
         self.tunings.iter().try_for_each(|(name, tuning)| tuning.check(name))
     }
 
@@ -236,7 +247,8 @@ impl Plan {
             Level::Users(users) => users,
             _ => crate::limits::SEARCH_USERS_MAX,
         };
-        self.arms.iter().map(of).max().unwrap_or(self.users)
+        let regimes = self.regimes.iter().map(|regime| regime.users);
+        self.arms.iter().map(of).chain(regimes).max().unwrap_or(self.users)
     }
 
     /// Most volumes that any arm spreads tables and indexes over.
@@ -326,12 +338,14 @@ mod tests {
         let plan = default_plan();
         assert_eq!(plan.arms.iter().map(|arm| arm.path.kind.name()).collect::<Vec<_>>(), ["local", "dnfs", "iscsi"]);
         assert_eq!(plan.arms[1].id, "dnfs");
-        assert!(plan.budget <= Duration::from_secs(600));
+        assert!(plan.budget <= Duration::from_secs(720));
         let asked = Asked { program: Path::new("/millrace"), target: None, medium: false, luns: 1 };
         let not_built = |arm: &Arm| matches!(arm.path.kind.why_not(&asked), Some(WhyNot::NotBuilt(_)));
         let measured = plan.arms.iter().filter(|arm| !not_built(arm)).count();
         let whole = Estimate::of(&plan).whole(measured * plan.repeats as usize);
         assert!(whole <= plan.budget, "{whole:?}");
+        let of_two = Estimate::of(&plan).whole(2 * plan.repeats as usize) + Estimate::of(&plan).run_on_medium() * 2;
+        assert!(of_two <= plan.budget, "two paths and a look at the array take {of_two:?}");
         assert!((plan.buffers_share - 0.25).abs() < 1e-9);
     }
 

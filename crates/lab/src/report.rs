@@ -17,6 +17,7 @@ mod markdown;
 mod page;
 mod plot;
 mod proof;
+mod regimes;
 mod response;
 mod rows;
 mod scale;

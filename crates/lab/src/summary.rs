@@ -116,7 +116,7 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
 }
 
 /// The load of a run in figures.
-fn run_load(record: &OrdersRun) -> RunLoad {
+pub(crate) fn run_load(record: &OrdersRun) -> RunLoad {
     let all = &record.transactions;
     let kinds = [&all.new_order, &all.payment, &all.order_status, &all.delivery, &all.stock_level];
     let timed = |transaction: &TransactionRecord| (transaction.count + transaction.rolled_back) as f64;

@@ -11,6 +11,7 @@ mod path;
 mod plan;
 mod processor;
 mod proof;
+mod regime;
 mod response;
 mod run;
 mod storage;
@@ -30,6 +31,7 @@ pub use path::{CachingClass, PathResult, PathStatus};
 pub use plan::{DatabaseSystem, PlanRecord, RestoreMethod};
 pub use processor::{Cpu, CpuTime, OwnerCpu};
 pub use proof::{Checks, Proof, ProofSource};
+pub use regime::{RegimeResult, RegimeStatus};
 pub use response::{BlockReadUs, ResponseMs};
 pub use run::{DatabaseCounters, Durability, Filling, LoadModel, Run, RunLoad};
 pub use storage::{Io, MediumCounts, ProcedureCount, ReadProbe};
@@ -69,6 +71,10 @@ pub struct Comparison {
     pub paths: Vec<PathResult>,
     /// Each measured path against the first one.
     pub against_first: Vec<Against>,
+    /// The same paths in further regimes, each apart: verdict, `paths` and `gates` above are of the first regime alone. Empty
+    /// where the plan has one regime.
+    #[serde(default)]
+    pub regimes: Vec<RegimeResult>,
     /// Promises the plan asked to be tested.
     pub gates: Vec<Gate>,
     /// Each measured arm against the newest earlier record, when that was asked for.

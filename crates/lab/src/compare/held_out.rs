@@ -1,6 +1,8 @@
 //! One more point than was asked for: another number of users, measured once, kept out of every figure, and held against
 //! what a model fitted on the asked ones says.
 
+use std::time::Duration;
+
 use results::compare::{Comparison, Run};
 use results::judgement::Prediction;
 use results::orders_run::OrdersRun;
@@ -26,17 +28,17 @@ pub(super) struct HeldOut {
 }
 
 /// Measures half the users on the last arm, unless the arms are a ladder of loads already, rounds are not repeated, or
-/// the budget does not allow it.
+/// the budget does not allow it before the regimes that take `after`.
 pub(super) fn measure(
     setup: &Setup<'_>,
     arms: &mut [MeasuredArm<'_>],
-    sequence: usize,
+    (sequence, after): (usize, Duration),
     estimate: &Estimate,
     progress: &mut Progress<'_>,
 ) -> Result<Option<HeldOut>, LabError> {
     let plan = setup.plan;
     let ladder = arms.iter().any(|last| arms.first().is_some_and(|first| first.arm.load != last.arm.load));
-    if ladder || plan.repeats < 2 || progress.elapsed() + estimate.run > plan.budget {
+    if ladder || plan.repeats < 2 || progress.elapsed() + estimate.run + after > plan.budget {
         return Ok(None);
     }
     let Some(last) = arms.last_mut() else { return Ok(None) };

@@ -10,7 +10,7 @@ use results::orders_run::OrdersRun;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
-use crate::limits::{ARMS_MAX, REPEATS_MAX};
+use crate::limits::{ARMS_MAX, REGIMES_MAX, REPEATS_MAX};
 use crate::plan::Plan;
 
 /// Name of the journal in the output directory.
@@ -34,6 +34,9 @@ struct Head {
 /// A run that is done: every line but the first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FinishedRun {
+    /// The regime it is of; none is that of the plan's own arms.
+    #[serde(default)]
+    pub(crate) regime: Option<String>,
     /// Place of its arm among the measured ones.
     pub(crate) place: usize,
     pub(crate) run: Run,
@@ -68,7 +71,8 @@ impl Journal {
     pub(crate) fn finished(out: &Path, plan: &Plan) -> Result<Vec<FinishedRun>, LabError> {
         let path = out.join(JOURNAL);
         let lines = File::open(&path).map_err(LabError::file("resume from", &path))?;
-        let mut lines = BufReader::new(lines).lines().map_while(Result::ok).take(1 + ARMS_MAX * REPEATS_MAX as usize);
+        let mut lines =
+            BufReader::new(lines).lines().map_while(Result::ok).take(1 + (1 + REGIMES_MAX) * ARMS_MAX * REPEATS_MAX as usize);
         let head: Option<Head> = lines.next().and_then(|line| serde_json::from_str(&line).ok());
         if head.is_none_or(|head| head.schema != 1 || head.plan != fingerprint(plan)) {
             return Err(LabError::plan(
@@ -122,7 +126,7 @@ mod tests {
     }
 
     fn finished(place: usize, run: Run) -> FinishedRun {
-        FinishedRun { place, run, record: OrdersRun::default() }
+        FinishedRun { regime: None, place, run, record: OrdersRun::default() }
     }
 
     #[test]

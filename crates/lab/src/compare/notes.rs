@@ -24,13 +24,6 @@ pub(super) fn notes(plan: &Plan, record: &PlanRecord, mut notes: Vec<String>, (b
     if before > 0 {
         notes.push(format!("resumed: {before} runs were done before, on a database loaded the same way"));
     }
-    if left_out > 0 {
-        let hint = if plan.keep_awake { "" } else { "; --keep-awake may avoid that" };
-        notes.push(format!(
-            "{left_out} runs were repeated: the hypervisor gave more than a tenth of the processor time they wanted to other machines \
-             (steal time); of each the one with the least steal time counts{hint}"
-        ));
-    }
     if plan.keep_awake {
         notes.push(AWAKE_NOTE.to_owned());
     }
@@ -40,6 +33,20 @@ pub(super) fn notes(plan: &Plan, record: &PlanRecord, mut notes: Vec<String>, (b
     if let Some(other) = plan.gates_of_another {
         let (other, own) = (other.title(), plan.database.title());
         notes.push(format!("the plan's thresholds are promises about {other}: none was checked with {own}"));
+    }
+    notes.extend(of_runs(plan, record, left_out));
+    notes
+}
+
+/// How the runs of one regime went: `left_out` of them do not count.
+pub(super) fn of_runs(plan: &Plan, record: &PlanRecord, left_out: u32) -> Vec<String> {
+    let mut notes = Vec::new();
+    if left_out > 0 {
+        let hint = if plan.keep_awake { "" } else { "; --keep-awake may avoid that" };
+        notes.push(format!(
+            "{left_out} runs were repeated: the hypervisor gave more than a tenth of the processor time they wanted to other machines \
+             (steal time); of each the one with the least steal time counts{hint}"
+        ));
     }
     if record.repeats_done < record.repeats {
         notes.push(format!(

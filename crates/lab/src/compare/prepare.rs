@@ -105,13 +105,17 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
 /// Refuses a budget that does not even hold the load of the database and the first round. A comparison that is resumed has
 /// finished runs, and may end at once.
 fn check_budget(plan: &Plan, arms: usize) -> Result<(), LabError> {
-    let needed = Estimate::of(plan).whole(arms);
+    let estimate = Estimate::of(plan);
+    // Without --full a regime is left out when time is short.
+    let regimes = if plan.full { plan.regimes.len() } else { 0 };
+    let needed = estimate.whole(arms) + estimate.run_on_medium() * u32::try_from(regimes * arms).unwrap_or(u32::MAX);
     if needed <= plan.budget {
         return Ok(());
     }
     let what = format!(
-        "compare within {}: to load the database and run each path once takes about {}",
+        "compare within {}: to load the database and run each path once{} takes about {}",
         clock(plan.budget),
+        if regimes > 0 { " in each regime" } else { "" },
         clock(needed)
     );
     let minutes = needed.as_secs() / 60 + 1;
@@ -119,7 +123,7 @@ fn check_budget(plan: &Plan, arms: usize) -> Result<(), LabError> {
 }
 
 /// Why an arm can't be measured with this program on this host.
-fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
+pub(super) fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
     let (medium, target) = (arm.medium.is_some(), arm.path.target.as_deref());
     if medium && exec::preload_library(program).is_none() {
         return Some(format!("a modelled medium needs {} beside this program", exec::PRELOAD_LIBRARY));

@@ -1,7 +1,7 @@
 //! Carries the runs of a comparison out in their order.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::compare::journal::{FinishedRun, Journal};
 use crate::compare::measured_arm::MeasuredArm;
@@ -17,37 +17,54 @@ use crate::run::progress::Progress;
 use crate::run::setup::{Setup, Turn};
 use crate::summary;
 
-/// Carries the runs out in their order, and says how many more were done than count. No round is started that would not end within
+/// The runs of one regime, and what is to follow them.
+pub(super) struct Sequence<'a> {
+    /// Its name; none is that of the plan's own arms.
+    pub(super) regime: Option<&'a str>,
+    /// Rounds, and places in the list of arms.
+    pub(super) order: &'a [(u32, usize)],
+    /// Runs that come before it, of other regimes.
+    pub(super) before: usize,
+    /// Time of the regimes that follow.
+    pub(super) after: Duration,
+    /// The part of that time which is not given up for further rounds of this one.
+    pub(super) kept_after: Duration,
+}
+
+/// Carries the runs out in their order after those that are done, and says how many more were done than count. No round is started that would not end within
 /// the budget.
 pub(super) fn run_all(
     setup: &Setup<'_>,
     arms: &mut [MeasuredArm<'_>],
-    order: &[(u32, usize)],
-    (journal, mut done): (&mut Journal, Vec<FinishedRun>),
+    sequence: &Sequence<'_>,
+    (journal, done): (&mut Journal, &mut Vec<FinishedRun>),
     estimate: &mut Estimate,
     progress: &mut Progress<'_>,
-) -> Result<(Vec<FinishedRun>, u32), LabError> {
+) -> Result<u32, LabError> {
+    let Sequence { order, before, after, .. } = *sequence;
     let mut left_out = 0;
     for (index, (round, place)) in order.iter().copied().enumerate().skip(done.len()) {
         let count = arms.len();
         let Some(MeasuredArm { arm, placement }) = arms.get_mut(place) else { break };
         let left = u32::try_from(order.len() - index).unwrap_or(u32::MAX);
-        progress.expect(estimate.run * left);
-        let round_needs = estimate.run * u32::try_from(count).unwrap_or(1);
+        progress.expect(estimate.run * left + after);
+        let round_needs = estimate.run * u32::try_from(count).unwrap_or(1) + sequence.kept_after;
         if round > 1 && index % count == 0 && progress.elapsed() + round_needs > setup.plan.budget {
             break;
         }
         let begin = Instant::now();
-        let sequence = u32::try_from(index + 1).unwrap_or(u32::MAX);
-        progress.run_of(index + 1, order.len());
-        let turn = Turn { arm, sequence, round, order: run_order(setup.plan, arm, round)? };
-        let needed = progress.elapsed() + estimate.run * left;
+        let number = u32::try_from(before + index + 1).unwrap_or(u32::MAX);
+        progress.run_of(sequence.regime, index + 1, order.len());
+        let turn = Turn { arm, sequence: number, round, order: run_order(setup.plan, arm, round)? };
+        let needed = progress.elapsed() + estimate.run * left + after;
         let spare = repeats::time_to_spare(setup.plan, needed);
         let counted = repeats::until_quiet(spare, progress, |progress| {
-            let run = || format!("run {} of {} ({}, round {round})", index + 1, order.len(), arm.id);
+            let regime = sequence.regime.map_or_else(String::new, |name| format!("{name}, "));
+            let run = || format!("{regime}run {} of {} ({}, round {round})", index + 1, order.len(), arm.id);
             setup.run(turn, &mut **placement, progress).map_err(|error| error.in_run(run))
         })?;
-        let finished = FinishedRun { place, run: counted.run, record: counted.record };
+        let regime = sequence.regime.map(str::to_owned);
+        let finished = FinishedRun { regime, place, run: counted.run, record: counted.record };
         left_out += counted.left_out;
         progress.step(&format!(
             "{}: {} orders per minute in round {round}",
@@ -59,7 +76,7 @@ pub(super) fn run_all(
         let taken = begin.elapsed() / (counted.left_out + 1);
         estimate.run = if index == 0 { taken } else { (estimate.run + taken) / 2 };
     }
-    Ok((done, left_out))
+    Ok(left_out)
 }
 
 /// What the driver is asked for in one round of an arm.

@@ -17,13 +17,7 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
             bad.join(" and ")
         );
     }
-    // The name of an arm begins with its path; what follows tells it from the others.
-    let title = |arm: &str| {
-        let result = results.iter().find(|result| result.arm == arm);
-        let found = result.and_then(|result| Some((paths::find(&result.name)?, arm.strip_prefix(&result.name)?)));
-        let striped = result.and_then(paths::striped).map_or_else(String::new, |words| format!(" ({words})"));
-        found.map_or_else(|| arm.to_owned(), |(path, rest)| path.title().to_owned() + rest) + &striped
-    };
+    let title = |arm: &str| title(results, arm);
     let figure = |name: &str| {
         let path = results.iter().find(|path| path.arm == name);
         path.and_then(|path| path.oets_per_minute.as_ref()).map_or_else(String::new, interval_words)
@@ -57,6 +51,14 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
         Some(path) => format!("{} did {} orders per minute; no other path was measured.", title(&path.arm), figure(&path.arm)),
         None => "No path was measured.".to_owned(),
     }
+}
+
+/// An arm in a sentence: its name begins with its path, and what follows tells it from the others.
+pub(super) fn title(results: &[PathResult], arm: &str) -> String {
+    let result = results.iter().find(|result| result.arm == arm);
+    let found = result.and_then(|result| Some((paths::find(&result.name)?, arm.strip_prefix(&result.name)?)));
+    let striped = result.and_then(paths::striped).map_or_else(String::new, |words| format!(" ({words})"));
+    found.map_or_else(|| arm.to_owned(), |(path, rest)| path.title().to_owned() + rest) + &striped
 }
 
 /// Whether a filer served it whose processor time is not among the figures: one on another host, in the kernel, or one whose process

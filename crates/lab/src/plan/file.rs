@@ -10,6 +10,7 @@ use crate::plan::arm::Arm;
 use crate::plan::experiment::{ReportSection, Roles};
 use crate::plan::ladder::Ladder;
 use crate::plan::overrides::Overrides;
+use crate::plan::regime::Regime;
 use crate::plan::tuning::{Tuning, UNTUNED};
 
 #[derive(Debug, Deserialize)]
@@ -34,6 +35,8 @@ pub(super) struct PlanFile {
     pub(super) report: Option<ReportSection>,
     #[serde(default)]
     pub(super) shape: Roles,
+    #[serde(default)]
+    pub(super) regime: Vec<Regime>,
     pub(super) load: LoadSection,
     pub(super) runs: RunsSection,
     pub(super) database: DatabaseSection,
@@ -71,6 +74,8 @@ pub(super) struct LoadSection {
 pub(super) struct RunsSection {
     pub(super) repeats: u32,
     pub(super) budget: String,
+    /// Of every regime with its repeats (`--full`); `budget` when absent.
+    pub(super) full_budget: Option<String>,
     #[serde(default)]
     pub(super) keep_awake: bool,
 }

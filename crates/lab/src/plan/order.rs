@@ -20,6 +20,9 @@ pub fn interleave(arms: usize, repeats: u32) -> Vec<(u32, usize)> {
     order
 }
 
+/// What a run on a modelled medium takes more: the probe, a database that starts slowly, and its restart for the checks.
+const MEDIUM_STEPS: Duration = Duration::from_secs(12);
+
 /// How long things take: guesses at first, what was measured later.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
@@ -39,6 +42,12 @@ impl Estimate {
             load: Duration::from_secs_f64(6.0 + 3.0 * warehouses),
             run: Duration::from_secs_f64(8.0 + copy_s + 0.5 * warehouses + (plan.seconds + plan.warmup_seconds) as f64),
         }
+    }
+
+    /// A run on a medium, as far as it differs from one without.
+    #[must_use]
+    pub fn run_on_medium(&self) -> Duration {
+        self.run + MEDIUM_STEPS
     }
 
     /// Whole comparison of `runs` runs.

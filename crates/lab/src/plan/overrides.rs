@@ -37,6 +37,8 @@ pub struct Overrides {
     pub no_gates: bool,
     /// `--quick`: small and short, whatever was not asked for otherwise; no gates.
     pub quick: bool,
+    /// `--full`: every regime of the plan, each with its repeats.
+    pub full: bool,
 }
 
 impl Overrides {

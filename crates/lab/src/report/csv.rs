@@ -6,16 +6,18 @@ use results::compare::{Comparison, PathResult, PathStatus, Run};
 
 use super::view::name;
 
-/// Columns. `run` is the place in the sequence and `second` the second of its interval; both are empty for figures of the
+/// Columns. `regime` is empty for the comparison's own runs. `run` is the place in the sequence and `second` the second of its interval; both are empty for figures of the
 /// whole arm.
-const HEAD: &str = "arm,path,label,tuning,layout,medium,status,run,second,metric,unit,value,ci95\r\n";
+const HEAD: &str = "arm,path,label,tuning,layout,medium,status,run,second,metric,unit,value,ci95,regime\r\n";
 
 /// The comparison as CSV.
 #[must_use]
 pub fn render(comparison: &Comparison) -> String {
     let mut text = String::from(HEAD);
-    for path in &comparison.paths {
-        let mut lines = Lines { text: &mut text, arm: arm_cells(path), place: ",".to_owned() };
+    let own = comparison.paths.iter().map(|path| ("", path));
+    let others = comparison.regimes.iter().flat_map(|regime| regime.paths.iter().map(|path| (regime.name.as_str(), path)));
+    for (regime, path) in own.chain(others) {
+        let mut lines = Lines { text: &mut text, arm: arm_cells(path), place: ",".to_owned(), regime: cell(regime) };
         lines.of_arm(path);
         for run in &path.runs {
             lines.of_run(run);
@@ -31,13 +33,15 @@ struct Lines<'a> {
     arm: String,
     /// The columns `run` and `second`.
     place: String,
+    /// The last column: a further regime's name, empty for the first one.
+    regime: String,
 }
 
 impl Lines<'_> {
     fn add(&mut self, metric: &str, unit: &str, value: f64, ci95: Option<f64>) {
         if value.is_finite() {
             let half = ci95.map_or_else(String::new, |half| half.to_string());
-            let _ = write!(self.text, "{},{},{},{unit},{value},{half}\r\n", self.arm, self.place, cell(metric));
+            let _ = write!(self.text, "{},{},{},{unit},{value},{half},{}\r\n", self.arm, self.place, cell(metric), self.regime);
         }
     }
 

@@ -8,6 +8,8 @@
 mod across_arms;
 #[path = "example/inputs.rs"]
 mod inputs;
+#[path = "example/regimes.rs"]
+mod regimes;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +24,7 @@ use results::statistics::MeanInterval;
 use across_arms::{against, curve, environment, ladder, plan, predictions, tunings};
 pub(crate) use inputs::Size;
 use inputs::{KINDS, Kind, SeededRandom};
+pub(crate) use regimes::with_regimes;
 
 /// The example of a seed.
 pub(crate) fn comparison(seed: u64, size: Size) -> Comparison {

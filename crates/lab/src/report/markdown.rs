@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use results::compare::{Comparison, PathStatus};
+use results::compare::{Comparison, PathStatus, RegimeResult};
 
 use super::bars::difference;
 use super::latency::array_words;
+use super::regimes;
 use super::view::{self, View, name, read_source};
 use crate::judge;
 
@@ -26,12 +27,40 @@ pub fn render(comparison: &Comparison) -> String {
     for note in view::notes(comparison) {
         let _ = writeln!(text, "- note: {}", line(&note));
     }
+    if !comparison.regimes.is_empty() {
+        let heads = regimes::HEADS.map(|head| head.trim_start_matches('<'));
+        table(&mut text, "Regimes side by side", &heads, &regimes::overview_rows(comparison));
+    }
     overview(&mut text, &view);
     processor_time(&mut text, &view);
     responses(&mut text, &view);
     limits(&mut text, &view);
+    for regime in &comparison.regimes {
+        further(&mut text, comparison, regime);
+    }
     conditions(&mut text, comparison);
     text
+}
+
+/// A further regime, with what is told of the first one.
+fn further(text: &mut String, whole: &Comparison, regime: &RegimeResult) {
+    let words = regimes::words(regime);
+    let look = if words.label.is_empty() { String::new() } else { format!(", {}", words.label) };
+    let said = regimes::shortfall(regime).unwrap_or(words.what);
+    let _ = write!(text, "\n# Regime {}{look}\n\n{}\n", line(&words.name), line(&said));
+    if regime.paths.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n**{}**\n", line(&regime.verdict));
+    for note in &regime.notes {
+        let _ = writeln!(text, "- note: {}", line(note));
+    }
+    let comparison = regimes::as_comparison(whole, regime);
+    let view = View::new(&comparison);
+    overview(text, &view);
+    processor_time(text, &view);
+    responses(text, &view);
+    limits(text, &view);
 }
 
 fn overview(text: &mut String, view: &View<'_>) {

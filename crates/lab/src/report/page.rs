@@ -7,7 +7,7 @@ use results::compare::{Comparison, PathStatus};
 use super::section::{Section, swatch};
 use super::view::{self, View};
 use super::words::{bottleneck_name, escape, figure, interval_words, micros, script_json};
-use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, response, series, stack, tunings};
+use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, regimes, response, series, stack, tunings};
 use crate::error::LabError;
 
 pub(super) const STYLE: &str = include_str!("page.css");
@@ -23,7 +23,8 @@ const TERMS: &str = "<p class=\"faint\"><b>Order</b>: a New-Order transaction th
 type Part = fn(&View<'_>) -> Option<Section>;
 
 /// Sections in the order of the page; one without data is left out.
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
+    regimes::overview,
     bars::section,
     findings::section,
     cpu::section,
@@ -44,7 +45,10 @@ const PARTS: [Part; 12] = [
 /// When the record can't be written as JSON.
 pub fn render(comparison: &Comparison) -> Result<String, LabError> {
     let view = View::new(comparison);
-    let sections: Vec<Section> = PARTS.iter().filter_map(|part| part(&view)).collect();
+    let mut sections: Vec<Section> = PARTS.iter().filter_map(|part| part(&view)).collect();
+    // What is told of the whole comparison stays last.
+    let last = sections.iter().position(|section| section.id == "disclosure").unwrap_or(sections.len());
+    sections.splice(last..last, comparison.regimes.iter().filter_map(|regime| regimes::section(comparison, regime)));
     let class = if comparison.not_a_result.is_empty() { "" } else { " class=\"not-a-result\"" };
     let title = format!("{}Storage paths compared", if comparison.rehearsal { "REHEARSAL · " } else { "" });
     let mut page = begin(&title, class, "orders", &contents(&sections, &[("record", "The record")]));

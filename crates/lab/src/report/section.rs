@@ -35,7 +35,7 @@ impl Section {
     pub(crate) fn html(&self) -> String {
         format!(
             "<section id=\"{0}\" aria-labelledby=\"{0}-title\"><h2 id=\"{0}-title\">{1}</h2>\n<p class=\"lead\">{2}</p>\n{3}</section>\n",
-            self.id,
+            escape(&self.id),
             escape(&self.title),
             escape(&self.lead),
             self.body

@@ -1,9 +1,10 @@
 //! The terminal's report: the verdict, two tables, then what is known of each path. No line passes the width asked for.
 
-use results::compare::{Comparison, PathResult, PathStatus};
+use results::compare::{Comparison, PathResult, PathStatus, RegimeResult};
 
 use super::columns::{columns, labelled, wrapped};
 use super::latency::array_words;
+use super::regimes;
 use super::view::{self, name, read_source};
 use super::words::{bottleneck_name, not_counted};
 use crate::judge;
@@ -42,13 +43,9 @@ fn rendered(comparison: &Comparison, width: usize, figures: &dyn Fn(String) -> S
     if notes_first {
         text += &notes;
     }
-    let ran: Vec<&PathResult> = comparison.paths.iter().filter(|path| path.status != PathStatus::Skipped).collect();
-    for table in [throughput(comparison, &ran), times(comparison, &ran)] {
-        text.push('\n');
-        text += &figures(columns(&table, width));
-    }
-    for path in &comparison.paths {
-        text += &figures(details(path, width));
+    text += &figures(tables(comparison, width));
+    for regime in &comparison.regimes {
+        text += &further(comparison, regime, width);
     }
     text.push('\n');
     for line in closing(comparison) {
@@ -59,6 +56,33 @@ fn rendered(comparison: &Comparison, width: usize, figures: &dyn Fn(String) -> S
     }
     text.push('\n');
     text + &wrapped(&conditions(comparison), width) + &wrapped(&format!("{}.", comparison.disclaimer), width)
+}
+
+/// The tables, with all regimes side by side where there are several, and what is known of each path.
+fn tables(comparison: &Comparison, width: usize) -> String {
+    let ran: Vec<&PathResult> = comparison.paths.iter().filter(|path| path.status != PathStatus::Skipped).collect();
+    let mut text = String::new();
+    let overview = || heads(regimes::HEADS).into_iter().chain(regimes::overview_rows(comparison)).collect();
+    let overview: Option<Vec<Vec<String>>> = (!comparison.regimes.is_empty()).then(overview);
+    for table in [Some(throughput(comparison, &ran)), overview, Some(times(comparison, &ran))].into_iter().flatten() {
+        text.push('\n');
+        text += &columns(&table, width);
+    }
+    text + &comparison.paths.iter().map(|path| details(path, width)).collect::<String>()
+}
+
+/// A further regime: its sentence, the same tables, its notes.
+fn further(whole: &Comparison, regime: &RegimeResult, width: usize) -> String {
+    let words = regimes::words(regime);
+    let look = if words.label.is_empty() { String::new() } else { format!(" ({})", words.label) };
+    let said = regimes::shortfall(regime).unwrap_or(words.what);
+    let mut text = format!("\n{}", wrapped(&format!("regime {}{look}: {said}", words.name), width));
+    if regime.paths.is_empty() {
+        return text;
+    }
+    text += &wrapped(&regime.verdict, width);
+    text += &tables(&regimes::as_comparison(whole, regime), width);
+    regime.notes.iter().fold(text, |text, note| text + &wrapped(&format!("note: {note}"), width))
 }
 
 /// What was compared: orders, their cost, and what ended them. The first column names the path.

@@ -20,7 +20,8 @@ fn records() -> Vec<Comparison> {
     let bare = Comparison { schema: 1, kind: "compare".into(), ..Comparison::default() };
     let first = serde_json::from_str(FIRST).unwrap();
     let failed = fixture::comparison(Shape { filer_share: 0.2, failed_checks: 2, ..SOUND });
-    vec![example::comparison(7, SMALL), fixture::comparison(SOUND), failed, first, bare]
+    let regimes = example::with_regimes(example::comparison(7, Size { media: false, ..SMALL }));
+    vec![example::comparison(7, SMALL), regimes, fixture::comparison(SOUND), failed, first, bare]
 }
 
 #[test]
@@ -82,7 +83,13 @@ fn text_of_the_record_is_never_markup() {
     record.ladder[1].arm = evil.into();
     record.curve[0].arm = evil.into();
     record.predictions[0].held_out = evil.into();
-    for path in &mut record.paths {
+    let mut record = example::with_regimes(record);
+    for regime in &mut record.regimes {
+        (regime.name, regime.verdict, regime.reason) = (evil.into(), evil.into(), Some(evil.into()));
+        (regime.notes, regime.load, regime.medium) = (vec![evil.into()], evil.into(), Some(evil.into()));
+    }
+    let further = record.regimes.iter_mut().flat_map(|regime| &mut regime.paths);
+    for path in record.paths.iter_mut().chain(further) {
         path.arm = evil.into();
         path.reason = Some(evil.into());
         path.medium = Some(evil.into());
@@ -131,6 +138,31 @@ fn example_fills_every_section_and_a_bare_record_only_what_it_has() {
     for id in ids(&full) {
         assert!(full.contains(&format!("href=\"#{id}\"")), "{id} is not in the contents");
     }
+}
+
+#[test]
+fn every_regime_has_its_figures_apart_in_every_form_of_the_report() {
+    let own = example::comparison(7, Size { media: false, ..SMALL });
+    let record = example::with_regimes(own.clone());
+    let (html, text, markdown, csv) = (page(&record), super::table(&record, 100), super::markdown(&record), super::csv(&record));
+    for id in ["regimes", "regime-array", "regime-fixed-load"] {
+        assert!(html.contains(&format!("<section id=\"{id}\"")) && html.contains(&format!("href=\"#{id}\"")), "{id}");
+    }
+    for form in [&html, &text, &markdown] {
+        let form = form.split_whitespace().collect::<Vec<_>>().join(" ");
+        for fact in
+            ["array, a look: dnfs tuned", "A look, NOT A RESULT", "24,000 orders per minute offered", "1:02 of the budget"]
+        {
+            assert!(form.contains(fact), "{fact}: {form}");
+        }
+    }
+    let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > 100).collect();
+    assert!(long.is_empty(), "{long:#?}");
+    let of = |regime: &str| csv.lines().filter(|line| line.ends_with(&format!(",{regime}"))).count();
+    assert!(of("array") > 100 && of("array") == of("fixed load"), "{}", of("array"));
+    assert_eq!(super::csv(&own).lines().count() - 1, csv.lines().skip(1).filter(|line| line.ends_with(',')).count());
+    // One regime: nothing is said of others.
+    assert!(!page(&own).contains("Regimes side by side") && !super::table(&own, 100).contains("regime"));
 }
 
 #[test]
@@ -224,7 +256,7 @@ fn csv_has_the_same_columns_in_every_line_and_every_second() {
     let record = example::comparison(7, Size { media: false, ..SMALL });
     let csv = super::csv(&record);
     for line in csv.lines() {
-        assert_eq!(line.matches(',').count() - quoted_commas(line), 12, "{line}");
+        assert_eq!(line.matches(',').count() - quoted_commas(line), 13, "{line}");
     }
     assert_eq!(csv.lines().filter(|line| line.contains(",orders,1,") && !line.contains(",,orders")).count(), 4 * 3 * 30);
     let oets = csv.lines().find(|line| line.starts_with("dnfs tuned,") && line.contains(",oets,1/min,")).unwrap();

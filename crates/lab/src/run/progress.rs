@@ -47,6 +47,8 @@ pub(crate) struct Progress<'a> {
     step: Step,
     /// `run 2 of 6, ` before every line while runs are carried out.
     prefix: String,
+    /// The regime of the run, when it is not the first one.
+    regime: Option<String>,
 }
 
 struct Step {
@@ -67,6 +69,7 @@ impl<'a> Progress<'a> {
             watcher,
             step: Step { text: String::new(), last_event: now, bytes_whole: 0 },
             prefix: String::new(),
+            regime: None,
         }
     }
 
@@ -84,9 +87,16 @@ impl<'a> Progress<'a> {
         self.step.bytes_whole = bytes;
     }
 
-    /// The lines that follow belong to this run.
-    pub(crate) fn run_of(&mut self, run: usize, whole: usize) {
-        self.prefix = format!("run {run} of {whole}, ");
+    /// The lines that follow belong to this run, of a regime that has a name or of the first one.
+    pub(crate) fn run_of(&mut self, regime: Option<&str>, run: usize, whole: usize) {
+        self.regime = regime.map(str::to_owned);
+        let regime = regime.map_or_else(String::new, |name| format!("{name}: "));
+        self.prefix = format!("{regime}run {run} of {whole}, ");
+    }
+
+    /// The lines that follow belong to no run.
+    pub(crate) fn no_run(&mut self) {
+        (self.regime, self.prefix) = (None, String::new());
     }
 
     /// A new step begins.
@@ -119,7 +129,8 @@ impl<'a> Progress<'a> {
 
     /// A run has ended.
     pub(crate) fn run_ended(&mut self, arm: &str, oets_per_minute: f64) {
-        self.send(EventKind::Run { arm: arm.to_owned(), oets_per_minute }, self.step.text.clone());
+        let arm = self.regime.as_ref().map_or_else(|| arm.to_owned(), |regime| format!("{arm} ({regime})"));
+        self.send(EventKind::Run { arm, oets_per_minute }, self.step.text.clone());
     }
 
     fn emit(&mut self, text: String) {

@@ -17,7 +17,9 @@ use crate::error_printing::print_error;
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace compare                                  the built-in plan: local disk against Direct NFS
+  millrace compare                                  the built-in plan: local disk against Direct NFS on
+                                                    this host's store, then one round on a modelled array
+  millrace compare --full                           both with repeats, and a fixed load (half an hour)
   millrace compare --dry-run                        what that would do, how long, how large
   millrace compare --warehouses 40 --seconds 120 --repeats 5 --budget 1h
   millrace compare --quick                          one short round: does everything work here?
@@ -31,7 +33,7 @@ The database runs from a temporary cluster in the work directory, on no TCP port
 process and removes the work directory; finished runs are kept.
 Exit codes: 0 measured; 1 measured, but a threshold was missed; 2 could not run (arguments, a
 missing program); 3 ran, but it could not be shown that the reads went over the path, or a
-consistency check failed, so the figures are not valid; 130 ended by SIGINT (Ctrl-C), 143 by
+consistency check failed, so the figures are not valid, or a later regime failed; 130 ended by SIGINT (Ctrl-C), 143 by
 SIGTERM, 129 by SIGHUP: the last line says how to go on from the runs that had finished.";
 
 const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@ARM] (where throughput stops growing), cpu=PERCENT%[@ARM] (users that keep the \
@@ -93,6 +95,10 @@ pub(crate) struct Args {
     /// A first look: one round of 5 s with 2 warehouses, without thresholds; its figures are not to be cited
     #[arg(long)]
     quick: bool,
+    /// Every regime of the plan with all its repeats: the host's own store, a modelled array, a fixed load; without it the
+    /// array gets one round, a look
+    #[arg(long, conflicts_with_all = ["quick", "medium", "load"])]
+    full: bool,
     /// Keep processors out of idle states during runs (needs root): on a virtual machine of a busy host they wake up late
     #[arg(long)]
     keep_awake: bool,
@@ -225,6 +231,7 @@ fn overrides(args: &Args) -> Overrides {
         keep_awake: args.keep_awake,
         no_gates: args.no_gates,
         quick: args.quick,
+        full: args.full,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a comparison says when the filer below a run goes away, and what it leaves.
 
-use crate::support::compare::{Place, postgres_is_here};
+use crate::support::compare::{Place, filers_below, postgres_is_here};
 use crate::support::filer::Filer;
 use crate::support::{Scratch, await_until, is_root, preload_library, succeed};
 use std::process::{Child, Command, Stdio};
@@ -23,19 +23,6 @@ fn await_measuring(child: &mut Child, log: &std::path::Path) {
         assert_eq!(child.try_wait().unwrap(), None, "{text}");
         text.contains("dnfs: measuring").then_some(())
     });
-}
-
-/// Filers that serve below a directory: process numbers.
-fn filers_below(directory: &std::path::Path) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let serves = |pid: &u32| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words: Vec<String> = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-        words.get(1).is_some_and(|word| word == "serve")
-            && words.get(2).is_some_and(|served| directory.to_str().is_some_and(|place| served.starts_with(place)))
-    };
-    pids.filter(serves).collect()
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod install;
 mod iscsi;
 mod layouts;
 mod mariadb;
+mod regimes;
 mod report;
 mod search;
 #[path = "../support/mod.rs"]

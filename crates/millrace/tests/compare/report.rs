@@ -66,6 +66,11 @@ fn example_of(size: Size) -> String {
     serde_json::to_string(&comparison).unwrap()
 }
 
+fn example_with_regimes() -> String {
+    let comparison: Comparison = example::with_regimes(example::comparison(7, Size { seconds: 30, repeats: 3, media: false }));
+    serde_json::to_string(&comparison).unwrap()
+}
+
 #[test]
 fn report_stands_in_a_browser_on_any_screen_in_light_and_dark_and_on_paper() {
     let Some(program) = installed() else {
@@ -76,6 +81,7 @@ fn report_stands_in_a_browser_on_any_screen_in_light_and_dark_and_on_paper() {
     let pages = [
         ("example", drawn(&scratch, "example", &example_of(Size { seconds: 40, repeats: 3, media: false }))),
         ("facets", drawn(&scratch, "facets", &example_of(Size { seconds: 3_600, repeats: 1, media: true }))),
+        ("regimes", drawn(&scratch, "regimes", &example_with_regimes())),
         ("first", drawn(&scratch, "first", include_str!("../records/first-slice.json"))),
     ];
     let mut browser = Browser::start(&program, &scratch.folder("profile"));

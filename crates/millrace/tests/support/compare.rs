@@ -67,6 +67,19 @@ fn processes_that_name(path: &Path) -> Vec<String> {
     found
 }
 
+/// Filers that serve below a directory: process numbers.
+pub fn filers_below(directory: &Path) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let serves = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<String> = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        words.get(1).is_some_and(|word| word == "serve")
+            && words.get(2).is_some_and(|served| directory.to_str().is_some_and(|place| served.starts_with(place)))
+    };
+    pids.filter(serves).collect()
+}
+
 /// Whether there is a PostgreSQL to compare on; says so when there is none.
 pub fn postgres_is_here() -> bool {
     let output = millrace().arg("doctor").output().unwrap();

@@ -55,6 +55,14 @@ impl Cpu {
     pub fn foreign_share(&self) -> f64 {
         (self.others_busy_share + self.stolen_share * self.host_busy_share).min(1.0)
     }
+
+    /// Seconds for 1,000 orders of what would run on the host of the database: its processes with the client inside them, and
+    /// other clients. The filer and the load driver are left out.
+    #[must_use]
+    pub fn database_host_s_per_1000_orders(&self) -> f64 {
+        let others = |owner: &str| owner == "filer" || owner == "driver";
+        self.by_owner.iter().filter(|(owner, _)| !others(owner)).map(|(_, time)| time.s_per_1000_orders).sum()
+    }
 }
 
 /// Processor time of one owner.

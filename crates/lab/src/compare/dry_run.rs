@@ -1,0 +1,81 @@
+//! What a comparison would do, as text.
+
+use crate::compare::prepare::{Prepared, prepare};
+use crate::compare::regimes;
+use crate::compare::request::Request;
+use crate::error::LabError;
+use crate::placement::target::TargetFacts;
+use crate::plan::{self, Estimate, Plan};
+use crate::run::progress::clock;
+use crate::summary;
+
+/// What [`compare`] would do, as text. Starts nothing and writes nothing.
+///
+/// # Errors
+/// What would keep it from starting.
+pub fn dry_run(request: &Request) -> Result<String, LabError> {
+    let prepared = prepare(request)?;
+    let plan = &request.plan;
+    let order = plan::interleave(prepared.measured.len(), plan.repeats);
+    let name = |place: usize| prepared.measured.get(place).map(|arm| arm.id.as_str()).unwrap_or_default();
+    let names: Vec<&str> = order.iter().map(|(_, place)| name(*place)).collect();
+    let estimate = Estimate::of(plan);
+    let prospects = regimes::prospects(plan, &prepared, &request.program);
+    let (regimes, whole) = regimes::expected(plan, &prospects, &estimate, estimate.whole(order.len()));
+    let mib = |bytes: u64| summary::grouped((bytes >> 20) as f64);
+    let mut text = format!(
+        "database   {} {} from {}, as user {}\n\
+         load       {} warehouses (about {} MiB), {} users on {} driver threads\n\
+         buffers    about {} MiB ({} of the database)\n\
+         runs       {} (each {} s warm-up and {} s measured)\n\
+         {regimes}space      {} MiB needed below {}, {} MiB free\n\
+         time       about {} of {} allowed\n\
+         record     {}\n",
+        plan.database.title(),
+        prepared.engine.version(),
+        prepared.engine.directory().display(),
+        prepared.user.name,
+        plan.warehouses,
+        mib(plan.database_bytes()),
+        plan.users,
+        plan.threads,
+        mib(plan.buffers_bytes(plan.database_bytes())),
+        plan.buffers_share,
+        names.join(if prepared.measured.iter().any(|arm| arm.id.contains(' ')) { ", " } else { " " }),
+        plan.warmup_seconds,
+        plan.seconds,
+        mib(plan.needed_bytes()),
+        request.work_base.display(),
+        mib(prepared.free_bytes),
+        clock(whole),
+        clock(plan.budget),
+        request.out.display(),
+    );
+    for target in &prepared.targets {
+        text += &target_words(target, plan, &prepared, regimes::copies_of_each(plan) * prepared.measured.len());
+    }
+    if let Some(last) = &request.last {
+        text += &format!("against    {}\n", last.words());
+    }
+    for (arm, reason) in &prepared.skipped {
+        text += &format!("skipped    {}: {reason}\n", arm.id);
+    }
+    Ok(text)
+}
+
+/// What will happen on a target: size and writes are said before the first of them.
+pub(super) fn target_words(target: &TargetFacts, plan: &Plan, prepared: &Prepared, runs: usize) -> String {
+    let mib = |bytes: u64| summary::grouped((bytes >> 20) as f64);
+    let here = prepared.measured.iter().filter(|arm| arm.path.target.as_ref() == Some(&target.target));
+    let runs = runs / prepared.measured.len().max(1) * here.count();
+    let copy = plan.database_bytes();
+    format!(
+        "target     {} ({}): one new directory, up to {} MiB in it at a time, {} MiB free; {runs} copies of {} MiB are \
+         written, then what the runs write; all of it is removed, nothing else is touched\n",
+        target.target,
+        target.what,
+        mib(copy + plan.growth_bytes()),
+        mib(target.free_bytes),
+        mib(copy),
+    )
+}

@@ -1,0 +1,367 @@
+//! The further regimes of a comparison: after the plan's own runs the same arms are run from the same loaded state on another
+//! medium, or at a fixed load. Each has a record of its own, and what goes wrong in one leaves the others as they are.
+
+use std::time::Duration;
+
+use results::compare::{RegimeResult, RegimeStatus};
+use results::environment::Environment;
+
+use crate::compare::conclude::{conclude, plan_record, results_by_arm};
+use crate::compare::initial_load::Loaded;
+use crate::compare::journal::{FinishedRun, Journal};
+use crate::compare::measured_arm::MeasuredArm;
+use crate::compare::notes;
+use crate::compare::prepare::{Prepared, why_not_arm};
+use crate::compare::runs::{self, Sequence};
+use crate::error::LabError;
+use crate::host::process;
+use crate::judge::regime;
+use crate::paths::placement::Placement;
+use crate::placement::restore::Method;
+use crate::placement::workdir;
+use crate::plan::{self, Arm, Estimate, HOST, Load, Plan, Regime};
+use crate::run::progress::{Progress, clock};
+use crate::run::setup::Setup;
+use crate::summary::{self, Common};
+
+/// A regime and what is known of it before anything runs.
+pub(super) struct Prospect<'a> {
+    pub(super) regime: &'a Regime,
+    /// Arms that can be measured in it, as they are in the comparison.
+    pub(super) arms: Vec<Arm>,
+    /// The others, with the reason.
+    pub(super) skipped: Vec<(Arm, String)>,
+    rounds: u32,
+}
+
+/// What became of a regime.
+pub(super) struct Carried<'a> {
+    prospect: Prospect<'a>,
+    plan: Plan,
+    load: Load,
+    offered_per_minute: Option<f64>,
+    status: RegimeStatus,
+    reason: Option<String>,
+    done: Vec<FinishedRun>,
+    /// Runs that do not count because another one of the same place was disturbed less.
+    left_out: u32,
+}
+
+/// The regimes of a plan with the arms of each.
+pub(super) fn prospects<'a>(plan: &'a Plan, prepared: &Prepared, program: &std::path::Path) -> Vec<Prospect<'a>> {
+    let of = |regime: &'a Regime| {
+        let (mut arms, mut skipped) = (Vec::new(), Vec::new());
+        for arm in &prepared.measured {
+            let changed = Arm { medium: regime.medium.clone(), ..arm.clone() };
+            match why_not_arm(&changed, program) {
+                None => arms.push(arm.clone()),
+                Some(reason) => skipped.push((changed, reason)),
+            }
+        }
+        skipped.extend(prepared.skipped.iter().cloned());
+        Prospect { regime, arms, skipped, rounds: plan.regime_rounds() }
+    };
+    plan.regimes.iter().map(of).collect()
+}
+
+/// Time of the regimes, as far as it can be told.
+pub(super) fn time(prospects: &[Prospect<'_>], estimate: &Estimate) -> Duration {
+    prospects.iter().map(|prospect| prospect.round(estimate) * prospect.rounds).sum()
+}
+
+/// The plan's own runs in their order, followed by the regimes: a look gives way to rounds of these runs, regimes with repeats
+/// keep one round each.
+pub(super) fn first_sequence<'a>(
+    plan: &Plan,
+    order: &'a [(u32, usize)],
+    prospects: &[Prospect<'_>],
+    estimate: &Estimate,
+) -> Sequence<'a> {
+    let rounds = prospects.iter().map(|prospect| prospect.round(estimate)).sum();
+    let kept_after = if plan.full { rounds } else { Duration::ZERO };
+    Sequence { regime: None, order, before: 0, after: time(prospects, estimate), kept_after }
+}
+
+/// Copies of the loaded state that each arm on the user's own storage gets: no regime on a modelled medium is measured there.
+pub(super) fn copies_of_each(plan: &Plan) -> usize {
+    let others = plan.regimes.iter().filter(|regime| regime.medium.is_none()).count();
+    plan.repeats as usize + others * plan.regime_rounds() as usize
+}
+
+/// Says how long everything will take, before the first step that takes long.
+pub(super) fn announce(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estimate, own: Duration, progress: &mut Progress<'_>) {
+    let (_, whole) = expected(plan, prospects, estimate, own);
+    progress.expect(whole);
+    if !prospects.is_empty() {
+        let names: Vec<&str> = prospects.iter().map(|prospect| prospect.regime.name.as_str()).collect();
+        let manner = if plan.full { "with repeats" } else { "one round, a look" };
+        let (whole, budget) = (clock(whole), clock(plan.budget));
+        progress.step(&format!("about {whole} of {budget} allowed; after {HOST} comes {} ({manner})", names.join(", ")));
+    }
+}
+
+/// The lines of the dry run for the regimes, and the time of everything when the plan's own runs take `own`.
+pub(super) fn expected(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estimate, own: Duration) -> (String, Duration) {
+    let (mut lines, mut whole) = (String::new(), own);
+    for prospect in prospects {
+        lines += &prospect.line(plan);
+        let round = prospect.round(estimate);
+        if whole + round > plan.budget {
+            let left = plan.budget.saturating_sub(whole);
+            lines += &format!(
+                "           it is left out when no more than {} is left: a round takes about {}; --budget sets more\n",
+                clock(left),
+                clock(round)
+            );
+        } else {
+            whole += round * prospect.rounds;
+        }
+    }
+    (lines, whole)
+}
+
+impl Prospect<'_> {
+    /// One run of it.
+    fn run(&self, estimate: &Estimate) -> Duration {
+        if self.regime.medium.is_some() { estimate.run_on_medium() } else { estimate.run }
+    }
+
+    /// Time of one round.
+    pub(super) fn round(&self, estimate: &Estimate) -> Duration {
+        self.run(estimate) * u32::try_from(self.arms.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The line of the dry run.
+    pub(super) fn line(&self, plan: &Plan) -> String {
+        let names: Vec<&str> = self.arms.iter().map(|arm| arm.id.as_str()).collect();
+        let rounds = if plan.full { format!("{} rounds", self.rounds) } else { "a look, one round".to_owned() };
+        let what = match (&self.regime.medium, self.regime.share_of_slowest) {
+            (Some(medium), _) => format!("on {medium} with {} users", self.regime.users),
+            (None, share) => format!(
+                "{:.0} % of the slowest path's orders per minute on every path, {} users",
+                share.unwrap_or_default() * 100.0,
+                self.regime.users
+            ),
+        };
+        if names.is_empty() {
+            return format!("regime     {}: left out: {}\n", self.regime.name, self.nowhere());
+        }
+        format!("regime     {}: {rounds} of {}; {what}\n", self.regime.name, names.join(" "))
+    }
+
+    /// Why it has no arm.
+    fn nowhere(&self) -> String {
+        let reasons: Vec<String> = self.skipped.iter().map(|(arm, reason)| format!("{} ({reason})", arm.id)).collect();
+        format!("no path can be measured in it: {}", reasons.join("; "))
+    }
+}
+
+/// What the regimes of a comparison share, and what was done before them.
+pub(super) struct Shared<'a> {
+    pub(super) setup: &'a Setup<'a>,
+    /// Arms of the plan's own runs, in the order of the places.
+    pub(super) arms: &'a [Arm],
+    /// The plan's own runs.
+    pub(super) own: &'a [FinishedRun],
+    /// Runs of the regimes that an interrupted comparison had finished.
+    pub(super) before: Vec<FinishedRun>,
+    /// Sequence number after which theirs begin.
+    pub(super) sequence: usize,
+}
+
+/// Carries the regimes out, one after the other. Those that the budget has no time for are left out.
+///
+/// # Errors
+/// A signal came, or a filer was lost that is not of this comparison. Whatever else goes wrong is in the record of its regime.
+pub(super) fn carry_out<'a>(
+    mut shared: Shared<'_>,
+    prospects: Vec<Prospect<'a>>,
+    places: &mut [Box<dyn Placement>],
+    journal: &mut Journal,
+    estimate: &Estimate,
+    progress: &mut Progress<'_>,
+) -> Result<Vec<Carried<'a>>, LabError> {
+    let mut carried = Vec::new();
+    let mut after = time(&prospects, estimate);
+    for prospect in prospects {
+        after = after.saturating_sub(prospect.round(estimate) * prospect.rounds);
+        progress.no_run();
+        let one = carry_one(&mut shared, prospect, places, (&mut *journal, after), estimate, progress)?;
+        if let Some(reason) = &one.reason {
+            progress.no_run();
+            let word = if matches!(one.status, RegimeStatus::Failed) { "failed" } else { "left out" };
+            progress.step(&format!("regime {} {word}: {reason}", one.prospect.regime.name));
+        }
+        carried.push(one);
+    }
+    Ok(carried)
+}
+
+fn carry_one<'a>(
+    shared: &mut Shared<'_>,
+    prospect: Prospect<'a>,
+    places: &mut [Box<dyn Placement>],
+    (journal, after): (&mut Journal, Duration),
+    estimate: &Estimate,
+    progress: &mut Progress<'_>,
+) -> Result<Carried<'a>, LabError> {
+    let (whole, regime) = (shared.setup.plan, prospect.regime);
+    let slowest = regime.share_of_slowest.and_then(|share| Some((share, slowest(shared.arms, shared.own)?)));
+    let offered_per_minute = slowest.map(|(share, slowest)| share * slowest.orders_per_minute);
+    let rate = slowest.map(|(share, slowest)| share * slowest.transactions_per_s);
+    let load = regime.load(rate);
+    let plan = whole.of_regime(regime, &load);
+    let (mine, others) =
+        std::mem::take(&mut shared.before).into_iter().partition(|run| run.regime.as_deref() == Some(regime.name.as_str()));
+    shared.before = others;
+    let mut one = Carried {
+        prospect,
+        plan,
+        load,
+        offered_per_minute,
+        status: RegimeStatus::LeftOut,
+        reason: None,
+        done: mine,
+        left_out: 0,
+    };
+    one.reason = one.why_not(whole, estimate, progress.elapsed());
+    if one.reason.is_some() {
+        return Ok(one);
+    }
+    let (arms, mut here) = one.arms_and_places(shared.arms, places);
+    let mut estimate = Estimate { run: one.prospect.run(estimate), ..estimate.clone() };
+    let setup = Setup { plan: &one.plan, program: shared.setup.program.clone(), ..*shared.setup };
+    let order = plan::interleave(arms.len(), one.plan.repeats);
+    let name = Some(one.prospect.regime.name.as_str());
+    let sequence = Sequence { regime: name, order: &order, before: shared.sequence, after, kept_after: after };
+    shared.sequence += order.len();
+    let mut done = std::mem::take(&mut one.done);
+    let mut measured: Vec<MeasuredArm<'_>> =
+        arms.iter().zip(&mut here).map(|(arm, place)| MeasuredArm { arm, placement: &mut ***place }).collect();
+    let ran = runs::run_all(&setup, &mut measured, &sequence, (journal, &mut done), &mut estimate, progress);
+    drop(measured);
+    match ran {
+        Ok(left_out) => (one.status, one.left_out) = (RegimeStatus::Measured, left_out),
+        Err(error) => {
+            after_failure(shared.setup, &mut here);
+            one.reason = Some(reason_of(error)?);
+            one.status = RegimeStatus::Failed;
+            done.truncate(done.len() / arms.len() * arms.len());
+        }
+    }
+    one.done = done;
+    Ok(one)
+}
+
+/// What ended a regime, when the comparison goes on without it.
+fn reason_of(error: LabError) -> Result<String, LabError> {
+    match error {
+        LabError::Interrupted | LabError::InterruptedWithRuns { .. } => Err(error),
+        LabError::FilerLost(loss) if !loss.left.is_empty() => Err(LabError::FilerLost(loss)),
+        other => {
+            let causes = std::iter::successors(std::error::Error::source(&other), |cause| cause.source());
+            let words: Vec<String> = std::iter::once(format!("cannot {other}")).chain(causes.map(ToString::to_string)).collect();
+            Ok(words.join(": "))
+        }
+    }
+}
+
+/// Ends what a failed run left, so that the next one finds its places empty. What can't be removed now is removed with the work
+/// directory.
+fn after_failure(setup: &Setup<'_>, places: &mut [&mut Box<dyn Placement>]) {
+    process::end_descendants();
+    for place in places {
+        let _ = place.clear();
+    }
+    let _ = workdir::empty_directory(setup.work.runtime());
+}
+
+impl Carried<'_> {
+    /// Why it can't be begun.
+    fn why_not(&self, whole: &Plan, estimate: &Estimate, elapsed: Duration) -> Option<String> {
+        if self.prospect.arms.is_empty() {
+            return Some(self.prospect.nowhere());
+        }
+        if self.prospect.regime.share_of_slowest.is_some() && self.offered_per_minute.is_none() {
+            return Some("no path did an order before, so there is no rate that each could hold".to_owned());
+        }
+        let round = self.prospect.round(estimate);
+        let short = self.done.is_empty() && elapsed + round > whole.budget;
+        short.then(|| {
+            format!(
+                "one round of it takes about {}, and {} of the budget of {} were left; --budget sets more",
+                clock(round),
+                clock(whole.budget.saturating_sub(elapsed)),
+                clock(whole.budget)
+            )
+        })
+    }
+
+    /// Its arms, each with the place of the arm of the same name.
+    fn arms_and_places<'p>(
+        &self,
+        all: &[Arm],
+        places: &'p mut [Box<dyn Placement>],
+    ) -> (Vec<Arm>, Vec<&'p mut Box<dyn Placement>>) {
+        let has = |arm: &Arm| self.prospect.arms.iter().any(|mine| mine.id == arm.id);
+        let here = all.iter().zip(places).filter(|(arm, _)| has(arm)).map(|(_, place)| place).collect();
+        (self.arms(), here)
+    }
+
+    /// Its arms as they were run.
+    fn arms(&self) -> Vec<Arm> {
+        let mine = |arm: &&Arm| self.prospect.arms.iter().any(|other| other.id == arm.id);
+        self.plan.arms.iter().filter(mine).cloned().collect()
+    }
+
+    /// Its record.
+    pub(super) fn record(self, whole: &Plan, loaded: &Loaded, method: Method, common: Common) -> RegimeResult {
+        let arms = self.arms();
+        let look = !whole.full;
+        let mut record = RegimeResult {
+            name: self.prospect.regime.name.clone(),
+            status: self.status,
+            reason: self.reason,
+            medium: self.prospect.regime.medium.clone(),
+            load: self.load.to_string(),
+            offered_orders_per_minute: self.offered_per_minute,
+            look,
+            ..RegimeResult::default()
+        };
+        if self.done.is_empty() {
+            return record;
+        }
+        let order = plan::interleave(arms.len(), self.plan.repeats);
+        let order = order.get(..self.done.len()).unwrap_or(&order);
+        let made = plan_record(&self.plan, order, &arms, loaded, method);
+        let notes = notes::of_runs(&self.plan, &made, self.left_out);
+        let paths = results_by_arm(&self.plan, &arms, &self.prospect.skipped, &self.done, common);
+        let concluded = conclude(paths, made, Environment::default(), notes, &[], (String::new(), Duration::ZERO));
+        record.verdict = regime::verdict(&concluded, look, self.offered_per_minute);
+        record.valid = concluded.valid && matches!(record.status, RegimeStatus::Measured);
+        (record.not_a_result, record.notes) = (concluded.not_a_result, concluded.notes);
+        (record.plan, record.paths, record.against_first) = (concluded.plan, concluded.paths, concluded.against_first);
+        record
+    }
+}
+
+/// What the slowest arm did.
+#[derive(Debug, Clone, Copy)]
+struct Slowest {
+    orders_per_minute: f64,
+    transactions_per_s: f64,
+}
+
+/// The arm with the fewest orders per minute, by the mean of its runs; none when one did no order at all.
+fn slowest(arms: &[Arm], own: &[FinishedRun]) -> Option<Slowest> {
+    let of = |place: usize| {
+        let runs: Vec<&FinishedRun> = own.iter().filter(|run| run.place == place).collect();
+        let orders_per_minute = runs.iter().map(|run| run.run.oets_per_minute).sum::<f64>() / runs.len().max(1) as f64;
+        let orders: u64 = runs.iter().map(|run| run.record.orders).sum();
+        let transactions: u64 = runs.iter().map(|run| summary::run_load(&run.record).transactions).sum();
+        let each = transactions as f64 / orders.max(1) as f64;
+        Slowest { orders_per_minute, transactions_per_s: orders_per_minute / 60.0 * each }
+    };
+    let all = (0..arms.len()).map(of);
+    all.min_by(|a, b| a.orders_per_minute.total_cmp(&b.orders_per_minute)).filter(|slowest| slowest.transactions_per_s > 0.0)
+}

@@ -1,0 +1,202 @@
+//! Further regimes of a plan: its paths once more, from the same loaded state, on another medium or at a fixed load.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::{Arm, Level, Load, Overrides, Plan, Roles};
+use crate::error::LabError;
+use crate::limits::{LABEL_BYTES_MAX, REGIMES_MAX, USERS_MAX};
+
+/// Name of the regime of the plan's own arms; no other may have it.
+pub const HOST: &str = "host";
+
+/// Least and most of the slowest path's orders that a fixed load may offer. Near all of them a path can't hold the rate.
+const SHARES: std::ops::RangeInclusive<f64> = 0.05..=0.95;
+
+/// One `[[regime]]` of a plan.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Regime {
+    /// Unique name.
+    pub name: String,
+    /// Medium below every path; the host's own storage when absent.
+    pub medium: Option<String>,
+    /// Users; those of an open load when there is a rate.
+    pub users: u32,
+    /// A fixed load: so much of the orders per minute that the slowest path did in the plan's own regime, on every path.
+    pub share_of_slowest: Option<f64>,
+    /// Measured by `--full` only.
+    #[serde(default)]
+    pub full_only: bool,
+}
+
+/// The regimes that the options leave of a plan's. Options that say what is measured leave none, unless all are asked for.
+pub(super) fn chosen(regimes: Vec<Regime>, overrides: &Overrides) -> Result<Vec<Regime>, LabError> {
+    if overrides.full {
+        let others =
+            [("--quick", overrides.quick), ("--medium", overrides.media.is_some()), ("--load", overrides.loads.is_some())];
+        if let Some((other, _)) = others.iter().find(|(_, given)| *given) {
+            let what = format!("measure every regime with {other}, which names one");
+            return Err(LabError::plan(what, &format!("leave --full or {other} out")));
+        }
+        if regimes.is_empty() {
+            let hint = "leave --full out; the built-in plan, plans/compare.toml, shows how a plan states regimes";
+            return Err(LabError::plan("measure every regime: the plan states none".to_owned(), hint));
+        }
+        return Ok(regimes);
+    }
+    let one = overrides.quick || overrides.media.is_some() || overrides.loads.is_some() || overrides.users.is_some();
+    Ok(regimes.into_iter().filter(|regime| !one && !regime.full_only).collect())
+}
+
+/// Refuses regimes that could not be carried out, or not be told apart.
+pub(super) fn check(regimes: &[Regime], plan: &Plan) -> Result<(), LabError> {
+    if regimes.is_empty() {
+        return Ok(());
+    }
+    if regimes.len() > REGIMES_MAX {
+        let what = format!("measure {} further regimes", regimes.len());
+        return Err(LabError::plan(what, &format!("a plan has at most {REGIMES_MAX}")));
+    }
+    let closed = |arm: &Arm| matches!(arm.load.level, Level::Users(_)) && arm.load == plan.arms[0].load;
+    if plan.ladder.is_some() || plan.arms.iter().any(|arm| arm.medium.is_some() || !closed(arm)) {
+        let hint =
+            "a plan with [[regime]] has one load, users = N, and neither media nor a ladder: a regime sets medium and load";
+        return Err(LabError::plan("measure regimes of arms that differ by medium or load".to_owned(), hint));
+    }
+    let mut seen = BTreeSet::from([HOST]);
+    for regime in regimes {
+        regime.check()?;
+        if !seen.insert(&regime.name) {
+            let hint = format!("each has a name of its own, and {HOST} is that of the plan's own arms");
+            return Err(LabError::plan(format!("measure two regimes named \"{}\"", regime.name), &hint));
+        }
+    }
+    Ok(())
+}
+
+impl Regime {
+    fn check(&self) -> Result<(), LabError> {
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == ' ' || letter == '-';
+        if self.name.is_empty() || self.name.len() > LABEL_BYTES_MAX || !self.name.chars().all(plain) {
+            let hint = format!("a name has 1 to {LABEL_BYTES_MAX} letters, digits, spaces and hyphens");
+            return Err(LabError::plan(format!("name a regime \"{}\"", self.name), &hint));
+        }
+        super::within("users of a regime", u64::from(self.users), 1, u64::from(USERS_MAX))?;
+        if let Some(medium) = &self.medium {
+            media::Profile::parse(medium).map_err(|error| LabError::medium(medium, &error))?;
+        }
+        match self.share_of_slowest {
+            Some(share) if !SHARES.contains(&share) => {
+                let hint = format!("share_of_slowest lies between {} and {}", SHARES.start(), SHARES.end());
+                Err(LabError::plan(format!("offer {share} of the slowest path's orders"), &hint))
+            }
+            Some(_) if self.medium.is_some() => {
+                let hint = "a fixed load is a share of what the paths do on the host's own storage: leave its medium out";
+                Err(LabError::plan(format!("offer a fixed load on {}", self.medium.as_deref().unwrap_or_default()), hint))
+            }
+            None if self.medium.is_none() => {
+                let hint = "give it a medium, or share_of_slowest for a fixed load";
+                Err(LabError::plan(format!("measure the regime \"{}\": it changes nothing", self.name), hint))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The load on every path; `rate` is that of a fixed load, in transactions of all kinds per second.
+    pub(crate) fn load(&self, rate: Option<f64>) -> Load {
+        let closed = Load::users(self.users);
+        let open = |rate: f64| Load {
+            model: "open".to_owned(),
+            rate: Some(format!("{rate:.1}/s")),
+            arrivals: Some("poisson".to_owned()),
+            ..closed.clone()
+        };
+        rate.map_or_else(|| closed.clone(), open)
+    }
+}
+
+impl Plan {
+    /// Rounds of each further regime: one is a look.
+    #[must_use]
+    pub fn regime_rounds(&self) -> u32 {
+        if self.full { self.repeats } else { 1 }
+    }
+
+    /// The plan of one of its regimes: the same arms on another medium, with another load.
+    pub(crate) fn of_regime(&self, regime: &Regime, load: &Load) -> Self {
+        let arm = |arm: &Arm| Arm { medium: regime.medium.clone(), load: load.clone(), ..arm.clone() };
+        Self {
+            arms: self.arms.iter().map(arm).collect(),
+            users: regime.users,
+            repeats: self.regime_rounds(),
+            share_gates: Vec::new(),
+            gates_of_another: None,
+            stands_for: None,
+            roles: Roles::new(),
+            regimes: Vec::new(),
+            ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::DEFAULT_PLAN;
+
+    fn names(overrides: &Overrides) -> Vec<String> {
+        Plan::parse(DEFAULT_PLAN, overrides).unwrap().regimes.into_iter().map(|regime| regime.name).collect()
+    }
+
+    #[test]
+    fn built_in_plan_looks_at_the_array_and_full_measures_every_regime() {
+        assert_eq!(names(&Overrides::default()), ["array"]);
+        let full = Overrides { full: true, ..Overrides::default() };
+        assert_eq!(names(&full), ["array", "fixed load"]);
+        let rounds = |overrides: &Overrides| Plan::parse(DEFAULT_PLAN, overrides).unwrap().regime_rounds();
+        assert_eq!((rounds(&Overrides::default()), rounds(&full)), (1, 3));
+    }
+
+    #[test]
+    fn options_that_say_what_is_measured_leave_one_regime() {
+        let none = Overrides::default;
+        let some = |text: &str| Some(vec![text.to_owned()]);
+        let options = [
+            Overrides { quick: true, ..none() },
+            Overrides { users: Some(4), ..none() },
+            Overrides { media: some("fc15k"), ..none() },
+            Overrides { loads: some("users=4"), ..none() },
+        ];
+        for overrides in options {
+            assert!(names(&overrides).is_empty(), "{overrides:?}");
+            let error = Plan::parse(DEFAULT_PLAN, &Overrides { full: true, ..overrides.clone() });
+            assert_eq!(error.is_err(), overrides.users.is_none(), "{overrides:?}");
+        }
+    }
+
+    #[test]
+    fn regimes_that_make_no_sense_are_refused_with_a_hint() {
+        let own = DEFAULT_PLAN.split("[[regime]]").next().unwrap();
+        let rest = &DEFAULT_PLAN[DEFAULT_PLAN.find("\n[load]").unwrap()..];
+        for (regime, fault) in [
+            ("name = \"host\"\nmedium = \"fc15k\"\nusers = 1", "two regimes named"),
+            ("name = \"a\"\nusers = 1", "changes nothing"),
+            ("name = \"a\"\nusers = 1\nmedium = \"fc15q\"", "fc15q"),
+            ("name = \"a\"\nusers = 1\nshare_of_slowest = 1.0", "slowest path's orders"),
+            ("name = \"a\"\nusers = 1\nmedium = \"fc15k\"\nshare_of_slowest = 0.5", "fixed load on fc15k"),
+            ("name = \"<a>\"\nusers = 1\nmedium = \"fc15k\"", "name a regime"),
+            ("name = \"a\"\nusers = 0\nmedium = \"fc15k\"", "0 users of a regime"),
+        ] {
+            let text = format!("{own}\n[[regime]]\n{regime}\n{rest}");
+            let error = Plan::parse(&text, &Overrides::default()).unwrap_err();
+            assert!(error.to_string().contains(fault) && error.hint().is_some(), "{regime}: {error}");
+        }
+        let media = DEFAULT_PLAN.replacen("[load]", "[database]\nx", 0).replace("schema = 1", "schema = 1\nmedia = [\"fc15k\"]");
+        assert!(Plan::parse(&media, &Overrides::default()).unwrap_err().to_string().contains("differ by medium"));
+        let bare = format!("{own}\n{rest}");
+        assert!(Plan::parse(&bare, &Overrides { full: true, ..Overrides::default() }).unwrap_err().hint().is_some());
+        assert!(Plan::parse(&bare, &Overrides::default()).unwrap().regimes.is_empty());
+    }
+}

@@ -33,8 +33,9 @@ The database runs from a temporary cluster in the work directory, on no TCP port
 process and removes the work directory; finished runs are kept.
 Exit codes: 0 measured; 1 measured, but a threshold was missed; 2 could not run (arguments, a
 missing program); 3 ran, but it could not be shown that the reads went over the path, or a
-consistency check failed, so the figures are not valid, or a later regime failed; 130 ended by SIGINT (Ctrl-C), 143 by
-SIGTERM, 129 by SIGHUP: the last line says how to go on from the runs that had finished.";
+consistency check failed, so the figures are not valid, or a later regime failed; 130 ended by
+SIGINT (Ctrl-C), 143 by SIGTERM, 129 by SIGHUP: the last line says how to go on from the runs that
+had finished.";
 
 const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@ARM] (where throughput stops growing), cpu=PERCENT%[@ARM] (users that keep the \
     processors so busy), sweep (every load); then ,model=… ,rate=…; ARM is a path of the plan; repeatable";

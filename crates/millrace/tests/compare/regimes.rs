@@ -76,7 +76,7 @@ fn look_without_time_is_left_out_with_the_reason() {
     }
     preload_library();
     let place = Place::new();
-    let words = ["--paths", "local", "--budget", "22s", "--no-gates"];
+    let words = ["--paths", "local", "--budget", "24s", "--no-gates"];
     let output = place.compare(&[&words[..], &SMALL[..]].concat()).output().unwrap();
     let all = text(&output);
     assert_eq!(output.status.code(), Some(0), "{all}");
@@ -84,7 +84,7 @@ fn look_without_time_is_left_out_with_the_reason() {
     let record = place.record();
     let array = &record.regimes[0];
     assert!(matches!(array.status, RegimeStatus::LeftOut) && array.look && array.paths.is_empty(), "{array:?}");
-    assert!(array.reason.as_ref().unwrap().contains("of the budget of 0:22 were left; --budget sets more"), "{array:?}");
+    assert!(array.reason.as_ref().unwrap().contains("of the budget of 0:24 were left; --budget sets more"), "{array:?}");
     assert_eq!(record.paths[0].status, PathStatus::Measured);
 }
 

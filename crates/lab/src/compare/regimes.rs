@@ -105,16 +105,15 @@ pub(super) fn expected(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estim
     let (mut lines, mut whole) = (String::new(), own);
     for prospect in prospects {
         lines += &prospect.line(plan);
-        let round = prospect.round(estimate);
-        if whole + round > plan.budget {
-            let left = plan.budget.saturating_sub(whole);
-            lines += &format!(
-                "           it is left out when no more than {} is left: a round takes about {}; --budget sets more\n",
-                clock(left),
-                clock(round)
-            );
-        } else {
+        let (round, left) = (prospect.round(estimate), plan.budget.saturating_sub(whole));
+        if round <= left {
             whole += round * prospect.rounds;
+        } else if !prospect.arms.is_empty() {
+            let (left_words, each) = (clock(left), clock(prospect.run(estimate)));
+            lines += &format!(
+                "           about {left_words} is left for it and a path takes {each}: what has no time is left out; --budget sets more\n"
+            );
+            whole += prospect.run(estimate) * u32::try_from(prospect.fit(left, estimate)).unwrap_or(0);
         }
     }
     (lines, whole)
@@ -129,6 +128,25 @@ impl Prospect<'_> {
     /// Time of one round.
     pub(super) fn round(&self, estimate: &Estimate) -> Duration {
         self.run(estimate) * u32::try_from(self.arms.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Paths of a round that `left` has time for; one path alone is no comparison, unless there is no other.
+    fn fit(&self, left: Duration, estimate: &Estimate) -> usize {
+        let each = self.run(estimate).as_secs_f64().max(f64::MIN_POSITIVE);
+        let fit = ((left.as_secs_f64() / each) as usize).min(self.arms.len());
+        if fit < self.arms.len().min(2) { 0 } else { fit }
+    }
+
+    /// The same regime without the last paths, where `left` has no time for all.
+    fn within(mut self, left: Duration, estimate: &Estimate) -> Self {
+        let fit = self.fit(left, estimate);
+        if fit > 0 {
+            let reason = format!("the budget had no time for it: {} were left; --budget sets more", clock(left));
+            let medium = &self.regime.medium;
+            let without = self.arms.split_off(fit).into_iter().map(|arm| (Arm { medium: medium.clone(), ..arm }, reason.clone()));
+            self.skipped.extend(without);
+        }
+        self
     }
 
     /// The line of the dry run.
@@ -211,9 +229,11 @@ fn carry_one<'a>(
     let rate = slowest.map(|(share, slowest)| share * slowest.transactions_per_s);
     let load = regime.load(rate);
     let plan = whole.of_regime(regime, &load);
-    let (mine, others) =
+    let (mine, others): (Vec<_>, Vec<_>) =
         std::mem::take(&mut shared.before).into_iter().partition(|run| run.regime.as_deref() == Some(regime.name.as_str()));
     shared.before = others;
+    let left = whole.budget.saturating_sub(progress.elapsed());
+    let prospect = if whole.full || !mine.is_empty() { prospect } else { prospect.within(left, estimate) };
     let mut one = Carried {
         prospect,
         plan,

@@ -6,13 +6,13 @@ use results::statistics::MeanInterval;
 /// The example with further regimes, made of its own paths.
 pub(crate) fn with_regimes(whole: Comparison) -> Comparison {
     let array = regime(&whole, "array", 0.3, |path| {
-        path.medium = Some("fc15k,spindles=16,nvram=on".into());
+        path.medium = Some("fc15k,spindles=8,nvram=on".into());
         let evidence =
             "sessions read blocks 81 % of their time; operations wait 9.1 ms for their spindle, which serves them in 5.5 ms";
         path.bottleneck = Some(Bottleneck { kind: "disk".into(), evidence: evidence.into(), ..Bottleneck::default() });
     });
     let array = RegimeResult {
-        medium: Some("fc15k,spindles=16,nvram=on".into()),
+        medium: Some("fc15k,spindles=8,nvram=on".into()),
         look: true,
         load: "users=32".into(),
         verdict: "A look, NOT A RESULT: each path was run once, so there is no interval, and nothing is claimed.".into(),

@@ -183,5 +183,5 @@ pub(crate) fn section(whole: &Comparison, regime: &RegimeResult) -> Option<Secti
     let look = if words.label.is_empty() { String::new() } else { format!(", {}", words.label) };
     let id = format!("regime-{}", regime.name.replace(' ', "-"));
     let lead = format!("The same paths in another regime: {}. Its figures are judged apart from all others.", words.what);
-    Section::new(&id, &format!("Regime {}{look}", words.name), &lead, body)
+    Section::new(id, format!("Regime {}{look}", words.name), lead, body)
 }

@@ -128,7 +128,7 @@ impl Mount {
     }
 
     fn make_backing<'m>(&'m self, file: FileRef, slot: &Slot) -> Result<Backing<'m>, MapRefusal> {
-        let attr = self.client.getattr(&handle_of(slot)?)?;
+        let attr = self.current_attributes(slot, &handle_of(slot)?)?;
         let backing = Backing::make(self.segment.directory(), file, attr.size, |offset, to| {
             self.read_at_server(slot, offset, &mut [IoSliceMut::new(to)]).map_err(MapRefusal::from)
         })?;
@@ -141,7 +141,7 @@ impl Mount {
         if self.single_owner && Backing::seen(self.segment.directory(), file).is_some() {
             return Ok(());
         }
-        let attr = self.client.getattr(&handle_of(slot)?)?;
+        let attr = self.current_attributes(slot, &handle_of(slot)?)?;
         if Backing::seen(self.segment.directory(), file) == Some(seen_of(&attr)) {
             return Ok(());
         }
@@ -188,7 +188,7 @@ impl Mount {
     /// The server's refusal.
     pub fn revalidate_mapped(&self, file: FileRef) -> Result<(), Error> {
         let Some(slot) = self.segment.slot(file).filter(|slot| slot.is_mapped() && !self.single_owner) else { return Ok(()) };
-        let attr = self.client.getattr(&handle_of(slot)?)?;
+        let attr = self.current_attributes(slot, &handle_of(slot)?)?;
         if Backing::seen(self.segment.directory(), file) == Some(seen_of(&attr)) {
             return Ok(());
         }

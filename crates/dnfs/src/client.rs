@@ -6,7 +6,7 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::export;
 use crate::file::{FileHandle, FileKind, FsError};
-use crate::limits::{DIRECTORY_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MIN};
+use crate::limits::{DIRECTORY_BYTES, GATHERED_CALL_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MIN};
 use crate::nfs3_types::{self as convert, refusal};
 use crate::rpc::fault::Fault;
 use crate::rpc::pool::Pool;
@@ -101,6 +101,8 @@ pub struct Client {
     /// Most calls outstanding, where old clients' limit is asked for.
     pub(crate) slot_limiter: Option<SlotLimiter>,
     pub(crate) always_stable: bool,
+    /// Bytes of one WRITE of those that lie ready: more than the server prefers, unless the URL says how many.
+    pub(crate) gathered_bytes: u32,
     pub(crate) counts: CallCounts,
     /// Connections that had been made when the server last showed its verifier.
     pub(crate) proven: AtomicU64,
@@ -235,6 +237,7 @@ impl Client {
         }
         let always_stable = url.options.stable == crate::options::StablePolicy::Always;
         let offered = (parts.rtmax, parts.wtmax);
+        let gathered_bytes = parts.wtmax.min(url.options.write_bytes_max(parts.wtpref.max(GATHERED_CALL_BYTES)));
         let parts = MountParts {
             rtmax: parts.rtmax.min(url.options.read_bytes_max()),
             wtmax: parts.wtmax.min(url.options.write_bytes_max(parts.wtpref)),
@@ -247,6 +250,7 @@ impl Client {
             offered,
             slot_limiter: url.options.slot_count.map(SlotLimiter::alone).transpose().map_err(no_slot_table)?,
             always_stable,
+            gathered_bytes,
             counts: CallCounts::default(),
             proven: AtomicU64::new(0),
         })

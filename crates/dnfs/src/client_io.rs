@@ -151,10 +151,25 @@ impl Client {
         how: Stability,
         keep: &mut dyn FnMut(&Payload<'_, '_>, usize),
     ) -> Result<WriteDone, Error> {
-        if payload.len() <= payload.call_bytes(self.parts.wtmax) as usize {
-            self.write_by::<1>(file, offset, payload, how, keep)
+        let call_bytes = payload.call_bytes(self.parts.wtmax);
+        if payload.len() <= call_bytes as usize {
+            self.write_by::<1>(file, offset, (payload, call_bytes), how, keep)
         } else {
-            self.write_by::<SLOTS_MAX>(file, offset, payload, how, keep)
+            self.write_by::<SLOTS_MAX>(file, offset, (payload, call_bytes), how, keep)
+        }
+    }
+
+    /// Writes bytes that all lie ready, UNSTABLE, in calls as large as may be ([`Self::gathered_bytes`]).
+    ///
+    /// # Errors
+    /// As of [`Self::write`].
+    pub(crate) fn write_gathered(&self, file: &FileHandle, offset: u64, bytes: &[u8]) -> Result<WriteDone, Error> {
+        let (list, call_bytes) = ([IoSlice::new(bytes)], self.gathered_bytes);
+        let (mut payload, how) = (Payload::Given(&list), Stability::Unstable);
+        if bytes.len() <= call_bytes as usize {
+            self.write_by::<1>(file, offset, (&mut payload, call_bytes), how, &mut |_, _| ())
+        } else {
+            self.write_by::<SLOTS_MAX>(file, offset, (&mut payload, call_bytes), how, &mut |_, _| ())
         }
     }
 
@@ -162,12 +177,11 @@ impl Client {
         &self,
         file: &FileHandle,
         offset: u64,
-        payload: &mut Payload<'_, '_>,
+        (payload, call_bytes): (&mut Payload<'_, '_>, u32),
         how: Stability,
         keep: &mut dyn FnMut(&Payload<'_, '_>, usize),
     ) -> Result<WriteDone, Error> {
         let (file, stable) = (handle(file)?, stable_how(if self.always_stable { Stability::FileSync } else { how }));
-        let call_bytes = payload.call_bytes(self.parts.wtmax);
         let mut all: Option<WriteDone> = None;
         let mut pause = Jukebox::new();
         let mut idle_rounds = 0;

@@ -147,6 +147,8 @@ pub const SWEEP_PAUSE_MS: u64 = 50;
 pub const KEEPER_LOOK_MS: u64 = 1000;
 /// A keeper that has said nothing for so long, in ms, is taken for busy or gone: writers send their COMMITs themselves.
 pub const KEEPER_SILENT_MS: u64 = 2500;
+/// How long a keeper that was started is taken for being there though it was not heard of yet, in ms.
+pub const KEEPER_START_MS: u64 = 5000;
 /// Longest call of a keeper, in ms: so long it may take to notice that its segment is gone.
 pub const KEEPER_CALL_MS: u64 = 10_000;
 /// Looks in a row that find a mount unused before its keeper ends: a shell starts the next program meanwhile.
@@ -164,6 +166,14 @@ pub const APPEND_ROUNDS_MAX: u32 = 64;
 pub const WRITE_ROUNDS_MAX: u32 = 8;
 /// Times a slot may be given to another file between finding it and locking it.
 pub const REMOVE_ROUNDS_MAX: u32 = 8;
+/// So long after a write met what others gathered of its file, none is gathered of it, in ms: two that write to one file do not take turns.
+pub const RUN_MET_MS: u32 = 20;
+/// How long somebody waits for another who sends gathered writes, in ms, if that one may be waiting for it.
+pub const RUN_WAIT_MS: u64 = 1000;
+/// Bytes of one WRITE of gathered writes, where the server takes as many and `wsize=` does not say otherwise.
+pub const GATHERED_CALL_BYTES: u32 = 512 << 10;
+/// Age at which the keeper sends gathered writes, in ms.
+pub const RUN_AGE_MS: u64 = 400;
 /// Bytes that are read ahead of a write from its source end at a multiple of this: retention fills each of its chunks once.
 pub const LAZY_STEP_BYTES: usize = 64 * 1024;
 /// Most bytes of one call of such a write: the first leaves before the last is read, also where a server takes 1 MiB.

@@ -72,6 +72,8 @@ pub struct Options {
     pub stable: StablePolicy,
     /// What close does with written data.
     pub close: ClosePolicy,
+    /// Small writes one behind the other are sent together.
+    pub gather: bool,
     /// Written data kept until COMMIT, in bytes, all processes of the mount together; 0: a changed write verifier is a loss. Whoever
     /// mounts first decides.
     pub retain_bytes: u64,
@@ -113,6 +115,7 @@ impl Default for Options {
             gid: None,
             stable: StablePolicy::Auto,
             close: ClosePolicy::Commit,
+            gather: true,
             retain_bytes: RETAIN_BYTES_MAX,
             resend_after: Duration::from_secs(60),
             soft: false,
@@ -142,6 +145,7 @@ const KEYS: &[&str] = &[
     "writers",
     "stable",
     "close",
+    "gather",
     "retain",
     "uid",
     "gid",
@@ -276,6 +280,13 @@ impl Options {
                     Some("commit") => ClosePolicy::Commit,
                     Some("nothing") => ClosePolicy::Nothing,
                     _ => return Err(bad("commit or nothing")),
+                }
+            }
+            "gather" => {
+                self.gather = match value {
+                    Some("on") => true,
+                    Some("off") => false,
+                    _ => return Err(bad("on or off")),
                 }
             }
             "retain" => {

@@ -58,6 +58,21 @@ pub(crate) fn flush(file: &Open) -> Result<(), Out> {
     Ok(())
 }
 
+/// Before the process ends or becomes another program: what it gathered goes to the server now, as a kernel client's close of all its
+/// descriptors has it. What it does not see to, as after SIGKILL, the keeper does.
+pub(crate) fn send_gathered() {
+    if mounts::any() {
+        for file in table::written() {
+            let _ = file.mount.send_written(file.file); // an end tells of no error; the next fsync does
+        }
+    }
+}
+
+/// The same at exit(3).
+pub(crate) extern "C" fn at_exit() {
+    send_gathered();
+}
+
 /// Closes a range around our own sockets.
 pub(crate) fn close_between(
     first: c_uint,

@@ -3,6 +3,7 @@
 //!
 //! libc's own functions make the system call inside, past every hook, so each of them has one.
 
+use crate::close;
 use crate::hook::hooks;
 use crate::kernel_aio;
 use crate::outcome::{Errno, Out};
@@ -28,6 +29,7 @@ const SHELL: &CStr = c"/bin/sh";
 fn finish() {
     kernel_aio::drain();
     shared_maps::write_all();
+    close::send_gathered();
 }
 
 /// Becomes the program of a path, if that leads to a mount; it returns only when it does not, or when it fails.

@@ -15,6 +15,6 @@ pub(crate) fn ensure(program: Option<&KeeperProgram>, mount: &Mount) {
         Some(program) if !mount.has_keeper() && !program.start() => {
             trace!("cannot start a keeper for {}", String::from_utf8_lossy(mount.local_path()));
         }
-        Some(_) => {}
+        Some(_) => mount.expect_keeper(),
     }
 }

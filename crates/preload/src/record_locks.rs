@@ -51,6 +51,7 @@ pub(crate) unsafe fn control(file: &Open, command: c_int, at: *mut libc::flock) 
     if unlocks {
         // What was stored into mappings under the lock is there for the next holder, as with a kernel's client.
         file.mount.write_back(file.file, 0..u64::MAX)?;
+        file.mount.send_written(file.file)?;
     }
     if of_description {
         descriptions::set(file, &range, wait)?

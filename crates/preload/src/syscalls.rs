@@ -53,6 +53,7 @@ unsafe fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: us
             libc::SYS_exit_group => {
                 kernel_aio::drain();
                 shared_maps::write_all();
+                close::send_gathered();
                 Err(Out::Pass)
             }
             _ => crate::processes::by_number(number, a, b, c, d, e),

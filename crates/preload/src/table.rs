@@ -115,6 +115,16 @@ pub(crate) fn written_beside(file: &Open) -> impl Iterator<Item = FileRef> {
     descriptors.filter_map(of_mount)
 }
 
+/// Files open for writing. Only what the table says: some may be closed by now.
+pub(crate) fn written() -> impl Iterator<Item = Open> {
+    let descriptors = (0..=highest()).take(BESIDE_MAX);
+    let of_mount = |fd| {
+        let slot = slot(fd).filter(|slot| slot.inode.load(Ordering::Acquire) != 0)?;
+        entry(fd, slot).filter(|found| found.flags & libc::O_ACCMODE != libc::O_RDONLY)
+    };
+    descriptors.filter_map(of_mount)
+}
+
 /// The file that `fd` is known to be.
 pub(crate) fn known(fd: c_int) -> Option<Open> {
     let slot = slot(fd)?;

@@ -17,6 +17,7 @@ impl Mount {
     /// The server's refusal, STALE when the file is gone.
     pub fn attr(&self, file: FileRef) -> Result<Attributes, Error> {
         let slot = self.live(file)?;
+        self.send_unsent(file, slot)?; // the reply brings its times
         self.revalidate(file, slot);
         if !self.shared_use
             && let (Some(record), Some(size)) = (slot.attr_record(), slot.size_known())
@@ -59,8 +60,8 @@ impl Mount {
     /// Whether a writeback error is still to be reported to this description. To be called after data or size were read: whoever
     /// makes a size smaller because of a loss has noted the loss before.
     pub(super) fn check_writeback_error(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
-        let lost = self.live(file)?.has_unreported_loss(cursor.load(Relaxed));
-        if lost { Err(FsError::WritesLost.into()) } else { Ok(()) }
+        let slot = self.live(file)?;
+        if slot.has_unreported_loss(cursor.load(Relaxed)) { Err(slot.loss_error().into()) } else { Ok(()) }
     }
 
     /// Kind of an open file.
@@ -98,6 +99,7 @@ impl Mount {
     /// Asks the server, and keeps what it says.
     pub(super) fn fetch(&self, file: FileRef, slot: &Slot) -> Result<Attributes, Error> {
         let handle = handle_of(slot)?;
+        self.send_unsent(file, slot)?;
         let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
         let attr = self.current_attributes(slot, &handle)?;
         slot.attr_apply(file.generation, record_of(&attr), moment);
@@ -117,6 +119,9 @@ impl Mount {
     /// Asks the server for the size until no write of this host came in between; the size.
     pub(super) fn refresh_size(&self, file: FileRef, slot: &Slot) -> u64 {
         for _ in 0..SIZE_ROUNDS_MAX {
+            if self.send_unsent(file, slot).is_err() {
+                break;
+            }
             let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
             let Ok(attr) = handle_of(slot).and_then(|handle| self.current_attributes(slot, &handle)) else { break };
             slot.attr_apply(file.generation, record_of(&attr), moment);
@@ -142,6 +147,14 @@ impl Mount {
     pub(super) fn known_better(&self, handle: &FileHandle, attr: Attributes) -> Attributes {
         let Some(file) = self.segment.find(handle.as_bytes()) else { return attr };
         let Some(slot) = self.segment.slot(file) else { return attr };
+        // What the server said is older than what was gathered, perhaps by somebody who has sent it meanwhile.
+        if slot.kind() == FileKind::Regular
+            && (slot.has_unsent() || slot.has_unsaved() && slot.attr_record().is_none())
+            && let Ok(newer) = self.fetch(file, slot)
+            && self.segment.slot(file).is_some()
+        {
+            return newer;
+        }
         slot.attr_apply(file.generation, record_of(&attr), AttrMoment::UNKNOWN);
         if self.shared_use {
             return attr;

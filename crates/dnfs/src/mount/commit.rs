@@ -68,7 +68,7 @@ impl Mount {
         }
         match (refused, lost) {
             (Some(error), _) => Err(error),
-            (None, true) => Err(FsError::WritesLost.into()),
+            (None, true) => Err(slot.loss_error().into()),
             (None, false) => Ok(()),
         }
     }
@@ -85,7 +85,10 @@ impl Mount {
     /// As [`Self::sync`], of what happened meanwhile or was not reported to anybody yet. Told here it still counts as not
     /// reported: the next [`Self::sync`] tells it too.
     pub fn flush(&self, file: FileRef, others: impl Iterator<Item = FileRef>) -> Result<(), Error> {
-        let Some(slot) = self.segment.slot(file).filter(|_| self.close == ClosePolicy::Commit) else { return Ok(()) };
+        let Some(slot) = self.segment.slot(file) else { return Ok(()) };
+        if self.close == ClosePolicy::Nothing {
+            return self.send_unsent(file, slot); // other hosts see what was written, stable or not
+        }
         let seen = slot.error_sample();
         self.write_back(file, 0..u64::MAX)?;
         if slot.has_unsaved() {
@@ -102,7 +105,7 @@ impl Mount {
             }
             self.commit_writes(file, slot)?;
         }
-        if slot.has_unreported_loss(seen) { Err(FsError::WritesLost.into()) } else { Ok(()) }
+        if slot.has_unreported_loss(seen) { Err(slot.loss_error().into()) } else { Ok(()) }
     }
 
     /// Makes everything written to any file of the export stable. Errors stay for those who sync the files themselves.
@@ -147,6 +150,7 @@ impl Mount {
         slot: &Slot,
         is_refusal: impl Fn(&Error) -> bool,
     ) -> Result<(), Error> {
+        self.send_unsent(file, slot)?;
         let verifiers = self.segment.verifiers();
         if !slot.is_dirty() {
             return Ok(());
@@ -267,6 +271,7 @@ impl Mount {
     fn begin_commit<'m>(&'m self, file: FileRef, slot: &'m Slot) -> Option<(Begun<'m>, FileHandle)> {
         // In this order: what the slot stands for must stay while it is looked at.
         let pinned = self.segment.pin(file).ok()??;
+        self.send_unsent(file, slot).ok()?;
         let turn = self.retention.members().try_commit_turn(slot)?;
         let ticket = slot.commit_starts(self.segment.verifiers())?;
         let sent = Sent { ticket, loss_epoch: slot.loss_epoch(), moment: slot.attr_moment() };

@@ -42,14 +42,21 @@ impl Mount {
         if let Some(members) = &self.writers {
             members.wait_for_writer(slot);
         }
-        let bytes = self.read_at_server(slot, offset, bufs)?;
+        let bytes = self.read_at_server(file, slot, offset, bufs)?;
         self.cell().reads.note(begun.elapsed(), bytes, self.client.parts().rtmax);
         Ok(bytes)
     }
 
     /// What the server has, nothing of it older than what was written.
-    pub(super) fn read_at_server(&self, slot: &Slot, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Error> {
+    pub(super) fn read_at_server(
+        &self,
+        file: FileRef,
+        slot: &Slot,
+        offset: u64,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Result<usize, Error> {
         let handle = handle_of(slot)?;
+        self.send_unsent(file, slot)?;
         loop {
             let resent = self.segment.resent();
             let done = self.client.read(&handle, offset, bufs)?;
@@ -144,7 +151,11 @@ impl Mount {
     ) -> Result<usize, Error> {
         let is_flushed_next = how == Stability::Unstable && self.log_writes.write_begins(file);
         let is_stable = is_flushed_next || self.is_a_whole_file((file, slot), offset, payload);
-        let (handle, wanted) = (handle_of(slot)?, self.wanted(if is_stable { how.max(Stability::DataSync) } else { how }));
+        let how = if is_stable { how.max(Stability::DataSync) } else { how };
+        if self.gather_write(file, slot, offset, payload, how)? {
+            return Ok(payload.len());
+        }
+        let (handle, wanted) = (handle_of(slot)?, self.wanted(how));
         let begun = Instant::now();
         let writing = self.lock_for_writing(slot);
         let size_moment = slot.size_moment();

@@ -16,7 +16,7 @@ use super::{FileRef, Mount, MountSpec};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FsError;
-use crate::limits::{KEEPER_CALL_MS, KEEPER_LOOK_MS, KEEPER_UNUSED_LOOKS};
+use crate::limits::{KEEPER_CALL_MS, KEEPER_LOOK_MS, KEEPER_UNUSED_LOOKS, RUN_AGE_MS};
 use crate::options::ClosePolicy;
 use crate::segment::layout::Slot;
 use crate::segment::local;
@@ -92,7 +92,12 @@ impl Keeper {
     pub fn run(mut self, another: &KeeperProgram) {
         while self.look(another) {
             self.wants_standby = true; // not for a program that runs a moment only
-            self.serve_writers(Duration::from_millis(KEEPER_LOOK_MS));
+            for _ in 0..2 {
+                self.serve_writers(Duration::from_millis(KEEPER_LOOK_MS / 2));
+                if !self.is_orphan() {
+                    self.mount.send_old_runs(Duration::from_millis(RUN_AGE_MS));
+                }
+            }
         }
         // In this order: who waits for the other lock finds this one free.
         drop(self.place.take());

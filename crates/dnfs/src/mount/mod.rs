@@ -22,6 +22,7 @@ mod commit;
 mod create;
 mod directories;
 mod early_reads;
+mod gathered;
 mod io;
 mod keeper;
 mod keeper_namespaces;
@@ -43,6 +44,7 @@ mod reclaim;
 mod record_locks;
 mod resend;
 mod retained;
+mod sequences;
 mod set_attr;
 mod silly_rename;
 mod stand_ins;
@@ -129,6 +131,11 @@ pub struct Mount {
     last_set: latest::Latest,
     last_made: latest::Latest,
     log_writes: log_writes::LogWrites,
+    /// Small writes one behind the other are sent together.
+    gather: bool,
+    /// Until when a keeper that was started may be silent, in ms of the monotonic clock.
+    keeper_expected_ms: AtomicU64,
+    sequences: sequences::Sequences,
     /// When files unlinked while open were last looked for, on the monotonic clock.
     swept_ms: AtomicU64,
 }
@@ -229,6 +236,10 @@ impl Mount {
 
     fn cell(&self) -> &ActivityCell {
         &self.segment.cells()[fork::known_process_id() as usize % CELL_COUNT]
+    }
+
+    fn is_keeper(&self) -> bool {
+        self._user.is_none()
     }
 
     /// Waits until nobody writes to the file, and is its writer until dropped, where only one may be.

@@ -220,6 +220,7 @@ impl Mount {
         remove: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(slot) = self.segment.slot(file) else { return remove() };
+        self.send_unsent(file, slot)?; // the file may have other names
         slot.flags.fetch_or(FLAG_REMOVING, AcqRel);
         let done = remove();
         // A silly name noted by a process that was killed may still come into being: the sweep looks after it.

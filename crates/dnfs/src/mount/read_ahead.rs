@@ -140,6 +140,9 @@ impl Mount {
     /// without a place for more.
     pub fn read_early(&self, of: &EarlyRead<'_>, offset: u64, bytes: usize) -> u64 {
         let Some((slot, key)) = self.early_key(of) else { return offset };
+        if slot.has_unsent() {
+            return offset; // after the key: nothing that was written before it is missing at the server
+        }
         let end = offset.saturating_add(bytes as u64).min(slot.size_known().unwrap_or(i64::MAX as u64));
         let Some(file) = handle_of(slot).ok().and_then(|file| handle(&file).ok()) else { return offset };
         let kept = self.client.pool.kept();

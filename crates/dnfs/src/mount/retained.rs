@@ -100,9 +100,21 @@ impl Mount {
     ) -> Result<Attempt, Error> {
         let (slot, length) = (piece.slot, payload.len());
         let Some(owner) = retention.owner() else { return Err(SegmentError::Retained.into()) };
-        let Some(guard) = retention.locks().lock(owner, piece.file, piece.offset, length) else {
-            self.settle(true)?; // of what somebody left who died in a write or a truncation
-            return Ok(Attempt::Again);
+        let guard = loop {
+            let Some(guard) = retention.locks().lock(owner, piece.file, piece.offset, length) else {
+                self.settle(true)?; // of what somebody left who died in a write or a truncation
+                return Ok(Attempt::Again);
+            };
+            // With the blocks locked: what is gathered of them from here on is sent after this write.
+            if !slot.has_unsent() {
+                break guard;
+            }
+            if Self::is_sending(retention, owner, slot) {
+                self.send_before_write(piece.file, slot)?; // again, and then this handler's write
+                break guard;
+            }
+            drop(guard);
+            self.send_before_write(piece.file, slot)?;
         };
         if wanted != Stability::Unstable && !slot.has_retained() {
             let moment = slot.attr_moment();
@@ -160,7 +172,7 @@ impl Mount {
     }
 
     /// Frees chunks: a COMMIT of this file, or a look at what killed writers left.
-    fn make_space(&self, file: Option<FileRef>) -> Result<(), Error> {
+    pub(super) fn make_space(&self, file: Option<FileRef>) -> Result<(), Error> {
         let Some(file) = file else { return self.settle(true) };
         // Not open here, perhaps: its slot must not be given to another file meanwhile.
         let Some(_pinned) = self.segment.pin(file)? else { return Ok(()) };

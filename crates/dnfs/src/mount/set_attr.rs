@@ -44,6 +44,7 @@ impl Mount {
     }
 
     fn set_known(&self, file: FileRef, slot: &Slot, handle: &FileHandle, set: &SetAttributes) -> Result<(), Error> {
+        self.send_unsent(file, slot)?; // sent later it would change the times set here
         let entered = match set.size {
             Some(size) => {
                 let entered = self.enter_mapped(file, slot, size)?;

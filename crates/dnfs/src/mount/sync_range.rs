@@ -5,7 +5,6 @@ use core::sync::atomic::Ordering::Acquire;
 
 use super::{FileRef, Mount};
 use crate::error::Error;
-use crate::file::FsError;
 
 impl Mount {
     /// Starts to make what was written to the file stable, of whatever range: COMMIT has one, but our server and others flush the whole
@@ -25,7 +24,7 @@ impl Mount {
     /// Waits for what [`Self::start_sync`] started, and for a COMMIT of another process that is on its way.
     ///
     /// # Errors
-    /// [`FsError::WritesLost`] when writes were lost and no [`Self::sync`] with this cursor has told of it; the next still will.
+    /// [`crate::FsError::WritesLost`] when writes were lost and no [`Self::sync`] with this cursor has told of it; the next still will.
     pub fn wait_for_started_sync(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
         let slot = self.live(file)?;
         if slot.has_retained()
@@ -47,7 +46,7 @@ impl Mount {
     }
 
     fn tell_of_loss(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
-        let lost = self.live(file)?.has_unreported_loss(cursor.load(Acquire));
-        if lost { Err(FsError::WritesLost.into()) } else { Ok(()) }
+        let slot = self.live(file)?;
+        if slot.has_unreported_loss(cursor.load(Acquire)) { Err(slot.loss_error().into()) } else { Ok(()) }
     }
 }

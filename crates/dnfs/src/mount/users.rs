@@ -48,6 +48,9 @@ impl Mount {
             last_set: super::latest::Latest::default(),
             last_made: super::latest::Latest::default(),
             log_writes: super::log_writes::LogWrites::default(),
+            gather: self.gather,
+            keeper_expected_ms: core::sync::atomic::AtomicU64::new(self.keeper_expected_ms.load(Relaxed)),
+            sequences: super::sequences::Sequences::default(),
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         })
     }

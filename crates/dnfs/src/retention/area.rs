@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::PIECE_BYTES_MAX;
 use super::block_locks::BlockLocks;
 use super::layout::{
-    AreaHeader, BLOCK_LOCK_COUNT, CHUNK_BYTES, LAYOUT_VERSION, LOCKS_OFFSET, MAGIC, RECORDS_OFFSET, Record, data_offset,
+    AreaHeader, BLOCK_LOCK_COUNT, CHUNK_BYTES, LAYOUT_VERSION, LOCKS_OFFSET, MAGIC, RECORDS_OFFSET, RUN_COUNT, RUNS_OFFSET,
+    Record, Run, data_offset,
 };
 use crate::limits::RETAIN_BYTES_MIN;
 use crate::rpc::events::{Event, report};
@@ -108,6 +109,11 @@ impl Retention {
     pub(crate) fn locks(&self) -> BlockLocks<'_> {
         let words = self.memory.values(LOCKS_OFFSET, BLOCK_LOCK_COUNT);
         BlockLocks { words, header: self.header(), members: &self.members, inside: &self.inside }
+    }
+
+    /// Runs of gathered writes, free ones too.
+    pub(crate) fn runs(&self) -> &[Run] {
+        self.memory.values(RUNS_OFFSET, RUN_COUNT)
     }
 
     /// Records that have memory behind them.

@@ -45,6 +45,11 @@ impl Retention {
         });
     }
 
+    /// Whether there is a keeper that was heard of lately.
+    pub(crate) fn has_keeper(&self) -> bool {
+        self.header().has_keeper()
+    }
+
     /// As the keeper: says that it is there, and waits so long at most for a file whose COMMIT somebody asks for.
     pub(crate) fn asked_commit(&self, longest: Duration) -> Option<FileRef> {
         let header = self.header();

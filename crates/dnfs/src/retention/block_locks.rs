@@ -137,7 +137,7 @@ impl<'a> BlockLocks<'a> {
 
     /// Waits until nobody holds a word. False when its holder died: after its WRITE has arrived or never will, waited for once for
     /// each such process.
-    fn wait_for_word(self, word: &AtomicU64, dead: &mut Option<Owner>) -> bool {
+    pub(super) fn wait_for_word(self, word: &AtomicU64, dead: &mut Option<Owner>) -> bool {
         if word.load(SeqCst) == 0 {
             return true;
         }

@@ -53,7 +53,7 @@ impl Retention {
     }
 
     /// A chunk that holds nothing any more.
-    fn claim(&self, segment: &Segment, owner: Owner, due: &mut Option<FileRef>) -> Result<(u32, Life), NoChunk> {
+    pub(super) fn claim(&self, segment: &Segment, owner: Owner, due: &mut Option<FileRef>) -> Result<(u32, Life), NoChunk> {
         let process = (owner >> 32) as u32;
         let next = self.run_next.load(Relaxed);
         if let Some(life) = self.try_claim(segment, next, process, false) {
@@ -124,7 +124,7 @@ impl Retention {
             }
             State::Claimed => dead_too && self.members.is_gone(u64::from(record.life().process()) << 32),
             // Of a killed writer too: somebody may have read what the server has of it.
-            State::Published => false,
+            State::Published | State::Unsent => false,
         }
     }
 
@@ -132,7 +132,7 @@ impl Retention {
     /// have executed what others have read. With the gate closed.
     pub(crate) fn is_to_be_sent(&self, segment: &Segment, record: &super::layout::Record) -> bool {
         match record.life().state() {
-            State::Free | State::Claimed => false,
+            State::Free | State::Claimed | State::Unsent => false,
             State::Answered => !self.holds_nothing(segment, record, false),
             State::Published => segment.slot(record.file()).is_some(),
         }
@@ -141,7 +141,7 @@ impl Retention {
     /// How much is kept.
     pub(crate) fn usage(&self, segment: &Segment) -> Retained {
         let kept = self.records().iter().filter(|record| self.is_to_be_sent(segment, record));
-        let bytes = kept.map(|record| u64::from(record.length.load(Relaxed))).sum();
+        let bytes = kept.map(|record| u64::from(record.length.load(Relaxed))).sum::<u64>() + self.unsent_bytes(segment);
         Retained { bytes, bytes_max: u64::from(self.header().chunk_max.load(Relaxed)) * CHUNK_BYTES as u64 }
     }
 

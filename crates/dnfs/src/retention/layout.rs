@@ -1,4 +1,4 @@
-//! Byte layout of the file `retained`, version 2 (drawn in docs/design/010-retention.md).
+//! Byte layout of the file `retained`, version 3 (drawn in docs/design/010-retention.md).
 //!
 //! Everything but the data is an atomic integer of the host's byte order.
 
@@ -9,15 +9,21 @@ use crate::event_count::EventCount;
 /// First eight bytes of the file.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLRET\0");
 /// Version of this layout.
-pub(crate) const LAYOUT_VERSION: u32 = 2;
+pub(crate) const LAYOUT_VERSION: u32 = 3;
 /// Bytes of a write that one record keeps.
 pub(crate) const CHUNK_BYTES: usize = 8192;
 /// Blocks of files whose writers exclude each other, as many as the locks' hash tells apart: two writes of other blocks meet by
 /// chance once in 500 times when 32 are in flight.
 pub(crate) const BLOCK_LOCK_COUNT: usize = 16_384;
 
+/// Runs of gathered writes that are not sent yet, at most.
+pub(crate) const RUN_COUNT: usize = 32;
+/// Chunks of one run.
+pub(crate) const RUN_CHUNKS: usize = 128;
+
 pub(crate) const LOCKS_OFFSET: usize = 4096;
-pub(crate) const RECORDS_OFFSET: usize = (LOCKS_OFFSET + BLOCK_LOCK_COUNT * 8).next_multiple_of(4096);
+pub(crate) const RUNS_OFFSET: usize = (LOCKS_OFFSET + BLOCK_LOCK_COUNT * 8).next_multiple_of(4096);
+pub(crate) const RECORDS_OFFSET: usize = (RUNS_OFFSET + RUN_COUNT * size_of::<Run>()).next_multiple_of(4096);
 
 /// Where the data of `chunk_max` chunks begin.
 pub(crate) const fn data_offset(chunk_max: usize) -> usize {
@@ -55,10 +61,34 @@ pub(crate) struct AreaHeader {
     pub(crate) commit_done: EventCount,
 }
 
+/// Small writes of one file, each right behind the one before it, that are to be sent together (runs.rs).
+#[repr(C, align(64))]
+pub(crate) struct Run {
+    /// Owner word of who adds to it or sends it; 0: nobody. All below is changed by the owner alone.
+    pub(crate) lock: AtomicU64,
+    /// Slot and generation of the file; 0 while the run is free.
+    pub(crate) file: AtomicU64,
+    /// Where it begins in the file.
+    pub(crate) start: AtomicU64,
+    /// When it was begun, in ms of the monotonic clock.
+    pub(crate) since_ms: AtomicU64,
+    /// Order number of its first chunk, drawn when it is sent.
+    pub(crate) order: AtomicU64,
+    /// As in the records, once the server has it; 0 before.
+    pub(crate) answer: AtomicU64,
+    /// Bytes written: each write is in it from the store of this on.
+    pub(crate) length: AtomicU32,
+    /// Place in the segment's table.
+    pub(crate) credentials: AtomicU32,
+    /// Its chunks by place, and the life each was claimed in.
+    pub(crate) chunks: [AtomicU32; RUN_CHUNKS],
+    pub(crate) lives: [AtomicU64; RUN_CHUNKS],
+}
+
 /// One chunk of a write.
 #[repr(C, align(64))]
 pub(crate) struct Record {
-    /// Process of the writer (32 bits), turn (30), state (2).
+    /// Process of the writer (32 bits), turn (29), state (3).
     pub(crate) life: AtomicU64,
     /// Slot and generation of the file.
     pub(crate) file: AtomicU64,

@@ -9,11 +9,13 @@ mod block_locks;
 mod claim;
 pub(crate) mod layout;
 mod record;
+mod runs;
 
 pub(crate) use area::Retention;
 pub(crate) use block_locks::{Gate, WriteGuard};
 pub(crate) use claim::NoChunk;
 pub(crate) use record::{Extent, State};
+pub(crate) use runs::{Gathered, HeldRun};
 
 use layout::CHUNK_BYTES;
 

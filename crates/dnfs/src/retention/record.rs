@@ -8,8 +8,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use super::layout::Record;
 use crate::segment::FileRef;
 
-const STATE_BITS: u32 = 2;
-const TURN_BITS: u32 = 30;
+const STATE_BITS: u32 = 3;
+const TURN_BITS: u32 = 29;
 
 /// Where a record is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(crate) enum State {
     Published,
     /// The server has it, unstable perhaps.
     Answered,
+    /// Belongs to a run that is not sent yet, which says what it holds.
+    Unsent,
 }
 
 /// The word of a record.
@@ -32,13 +34,24 @@ impl Life {
     /// Of a record never used.
     pub(crate) const FREE: Self = Self(0);
 
+    /// The word, to be kept elsewhere.
+    pub(crate) const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Of such a word.
+    pub(crate) const fn of_word(word: u64) -> Self {
+        Self(word)
+    }
+
     /// State.
     pub(crate) const fn state(self) -> State {
         match self.0 & ((1 << STATE_BITS) - 1) {
             0 => State::Free,
             1 => State::Claimed,
             2 => State::Published,
-            _ => State::Answered,
+            3 => State::Answered,
+            _ => State::Unsent,
         }
     }
 
@@ -90,6 +103,23 @@ impl Record {
     pub(crate) fn answered(&self, life: Life, answer: u64) {
         self.answer.store(answer, Relaxed);
         let _ = self.life.compare_exchange(life.with(State::Published).0, life.with(State::Answered).0, Release, Relaxed);
+    }
+
+    /// Makes it one of a run's chunks.
+    pub(crate) fn join_run(&self, life: Life) {
+        let _ = self.life.compare_exchange(life.0, life.with(State::Unsent).0, Release, Relaxed);
+    }
+
+    /// Whether it is a chunk of a run since this life.
+    pub(crate) fn is_unsent(&self, life: Life) -> bool {
+        self.life() == life.with(State::Unsent)
+    }
+
+    /// The server has it, which was a chunk of a run.
+    pub(crate) fn sent(&self, life: Life, extent: &Extent, answer: u64) {
+        self.store(extent);
+        self.answer.store(answer, Relaxed);
+        let _ = self.life.compare_exchange(life.with(State::Unsent).0, life.with(State::Answered).0, Release, Relaxed);
     }
 
     /// Ends this life, in whatever state.

@@ -7,11 +7,16 @@
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+
+use crate::file::FsError;
 
 use super::layout::{FLAG_COMMITTED, FLAG_IN_DOUBT, Header, Slot};
 
 const SEEN: u32 = 1;
+
+/// Refusals that are told as what they are; others are told as the first.
+const REFUSALS: [FsError; 4] = [FsError::WritesLost, FsError::NoSpace, FsError::QuotaExceeded, FsError::FileTooLarge];
 
 /// The verifiers of one server in the order they were met: epoch n is the n-th, 0 is none yet. The log holds the last of
 /// them, epoch n at place (n − 1) modulo its length.
@@ -142,9 +147,27 @@ impl Slot {
         count
     }
 
-    /// Whether retained writes are in flight or not committed.
+    /// Whether gathered writes are not sent yet.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.run.load(SeqCst) != 0
+    }
+
+    /// Notes that the server refused gathered writes, which are lost: told by the next sync or close of each description.
+    pub(crate) fn note_refused(&self, why: FsError) {
+        let known = REFUSALS.iter().position(|known| *known == why).unwrap_or(0);
+        self.refused.store(known as u32 + 1, Release);
+        self.note_loss();
+    }
+
+    /// What a description is told whose writes were lost.
+    pub(crate) fn loss_error(&self) -> FsError {
+        let place = (self.refused.load(Acquire) as usize).checked_sub(1);
+        place.and_then(|place| REFUSALS.get(place)).copied().unwrap_or(FsError::WritesLost)
+    }
+
+    /// Whether retained writes are not sent yet, in flight or not committed.
     pub(crate) fn has_retained(&self) -> bool {
-        self.retained.load(SeqCst) > self.clean.load(SeqCst)
+        self.has_unsent() || self.retained.load(SeqCst) > self.clean.load(SeqCst)
     }
 
     /// Whether a new state of the server could have lost something: writes were answered that no COMMIT covered.
@@ -183,7 +206,7 @@ impl Slot {
 
     /// Whether a COMMIT is due for writes of this host since the slot was made.
     pub(crate) fn has_unsaved(&self) -> bool {
-        self.dirty.load(Acquire) > self.clean.load(Acquire)
+        self.has_unsent() || self.dirty.load(Acquire) > self.clean.load(Acquire)
     }
 
     /// Whether the file has uncommitted writes and never had a COMMIT.

@@ -13,7 +13,7 @@ use crate::slot_limiter::KeptTable;
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 9;
+pub(crate) const LAYOUT_VERSION: u32 = 10;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
 /// never used takes no memory, but for those of the first step.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
@@ -300,6 +300,12 @@ pub(crate) struct Slot {
     pub(crate) commit_ended: EventCount,
     /// Moves when a COMMIT had no answer, or a refusal.
     pub(crate) commit_failures: AtomicU32,
+    /// Number of the run of gathered writes that is not sent yet, + 1; 0: none is (retention/runs.rs).
+    pub(crate) run: AtomicU32,
+    /// Why the server refused gathered writes, as [`Slot::note_refused`] says; 0: it never did. From then on none are gathered.
+    pub(crate) refused: AtomicU32,
+    /// When another write last met a run, in ms of the monotonic clock: none begins for a while. 0: never.
+    pub(crate) run_met_ms: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Header>() <= CALL_NOTES_OFFSET);

@@ -314,6 +314,9 @@ impl Slot {
         self.committed.store(answered, Relaxed);
         self.clean.store(dirty, Relaxed);
         self.retained.store(dirty, Relaxed);
+        for zeroed in [&self.run, &self.refused, &self.run_met_ms] {
+            zeroed.store(0, Relaxed);
+        }
         self.size_unsure.store(0, Relaxed);
         self.appends.store(0, Relaxed);
         self.appends_waiting.store(0, Relaxed);

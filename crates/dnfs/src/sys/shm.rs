@@ -7,7 +7,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use super::fd::Fd;
 use super::local_file::Errno;
-use crate::retention::layout::{AreaHeader, Record};
+use crate::retention::layout::{AreaHeader, Record, Run};
 use crate::segment::layout::{ActivityCell, CallNote, Header, Slot, SlotTable, StoredCredentials};
 
 /// Types that may lie in memory other processes write at any time: only atomics, so that every bit pattern is a value
@@ -36,6 +36,8 @@ unsafe impl Shared for CallNote {}
 unsafe impl Shared for AreaHeader {}
 // SAFETY: consists of atomic integers (retention/layout.rs).
 unsafe impl Shared for Record {}
+// SAFETY: consists of atomic integers (retention/layout.rs).
+unsafe impl Shared for Run {}
 // SAFETY: consists of atomic integers (segment/layout.rs).
 unsafe impl Shared for StoredCredentials {}
 

@@ -98,11 +98,12 @@ below /db: `millrace mount` is for them. Programs of PostgreSQL that PATH lacks 
 io_uring does not: it is refused, and MariaDB goes on with libaio. Keep the server's own log on a
 local disk. Closing a file commits its data first, as a kernel client does; close=nothing in the URL
 leaves that out, for a database, which syncs its files itself. Written data that is not yet stable
-is kept in memory (retain=64MiB) and sent again to a server that restarted. After a program has
-changed its user (setuid, as --group mysql … mariadbd --user=mysql by root), its calls to the server
-are made as the new user, those on files it has open as the one who opened them. Users have separate
-mounts, whose locks do not exclude each other, unless --group names a group that all of them are in;
-its members trust each other with these mounts. The preload library is the one named by
+is kept in memory (retain=64MiB) and sent again to a server that restarted. Small writes one behind
+the other are sent together; gather=off in the URL sends each by itself. After a program has changed
+its user (setuid, as --group mysql … mariadbd --user=mysql by root), its calls to the server are made
+as the new user, those on files it has open as the one who opened them. Users have separate mounts,
+whose locks do not exclude each other, unless --group names a group that all of them are in; its
+members trust each other with these mounts. The preload library is the one named by
 MILLRACE_PRELOAD, else that beside this binary or in ../lib/millrace; for a program of musl (Alpine
 Linux) that in musl/ there.
 

@@ -2,6 +2,7 @@
 
 use super::request::{Event, Iocb};
 use super::{cancel, destroy, drain, get_events, is_ours, negative, setup, submit};
+use crate::close;
 use crate::ffi;
 use crate::hook::hooks;
 use crate::outcome::Out;
@@ -19,6 +20,7 @@ fn ours(answer: impl FnOnce() -> c_int) -> Result<c_int, Out> {
 fn drained<T>() -> Result<T, Out> {
     drain();
     shared_maps::write_all();
+    close::send_gathered();
     Err(Out::Pass)
 }
 

@@ -128,9 +128,10 @@ impl Mount {
     }
 
     fn make_backing<'m>(&'m self, file: FileRef, slot: &Slot) -> Result<Backing<'m>, MapRefusal> {
+        self.send_unsent(file, slot)?;
         let attr = self.current_attributes(slot, &handle_of(slot)?)?;
         let backing = Backing::make(self.segment.directory(), file, attr.size, |offset, to| {
-            self.read_at_server(slot, offset, &mut [IoSliceMut::new(to)]).map_err(MapRefusal::from)
+            self.read_at_server(file, slot, offset, &mut [IoSliceMut::new(to)]).map_err(MapRefusal::from)
         })?;
         backing.note_seen(Some(seen_of(&attr)));
         Ok(backing)
@@ -141,23 +142,24 @@ impl Mount {
         if self.single_owner && Backing::seen(self.segment.directory(), file).is_some() {
             return Ok(());
         }
+        self.send_unsent(file, slot)?;
         let attr = self.current_attributes(slot, &handle_of(slot)?)?;
         if Backing::seen(self.segment.directory(), file) == Some(seen_of(&attr)) {
             return Ok(());
         }
         backing.set_size(attr.size).map_err(failed)?;
-        self.merge_range(slot, backing, 0, attr.size)?;
+        self.merge_range(file, slot, backing, 0, attr.size)?;
         backing.note_seen(Some(seen_of(&attr)));
         Ok(())
     }
 
-    fn merge_range(&self, slot: &Slot, backing: &Backing<'_>, start: u64, end: u64) -> Result<(), Error> {
+    fn merge_range(&self, file: FileRef, slot: &Slot, backing: &Backing<'_>, start: u64, end: u64) -> Result<(), Error> {
         let mut buffer = Region::map(3 * STEP_BYTES).map_err(|_| failed(Errno(libc::ENOMEM)))?;
         let (server, others) = buffer.split_at_mut(STEP_BYTES);
         let mut at = start;
         while at < end {
             let Some(to) = server.get_mut(..(end - at).min(STEP_BYTES as u64) as usize) else { break };
-            let got = self.read_at_server(slot, at, &mut [IoSliceMut::new(to)])?;
+            let got = self.read_at_server(file, slot, at, &mut [IoSliceMut::new(to)])?;
             let Some(got) = server.get(..got).filter(|got| !got.is_empty()) else { break };
             if at + got.len() as u64 > backing.size().map_err(failed)? {
                 backing.set_size(at + got.len() as u64).map_err(failed)?;
@@ -188,6 +190,7 @@ impl Mount {
     /// The server's refusal.
     pub fn revalidate_mapped(&self, file: FileRef) -> Result<(), Error> {
         let Some(slot) = self.segment.slot(file).filter(|slot| slot.is_mapped() && !self.single_owner) else { return Ok(()) };
+        self.send_unsent(file, slot)?;
         let attr = self.current_attributes(slot, &handle_of(slot)?)?;
         if Backing::seen(self.segment.directory(), file) == Some(seen_of(&attr)) {
             return Ok(());
@@ -278,7 +281,7 @@ impl Mount {
             backing.note_seen(self.seen_now(slot).filter(|_| applied.is_ok()));
         } else {
             backing.note_seen(None);
-            let _ = self.merge_range(slot, &backing, offset, offset + payload.available() as u64);
+            let _ = self.merge_range(file, slot, &backing, offset, offset + payload.available() as u64);
         }
     }
 

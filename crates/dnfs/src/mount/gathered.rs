@@ -1,0 +1,306 @@
+//! Gathered writes (docs/design/017-gathered-writes.md): a small write right behind the one before it is kept in memory that all processes of the
+//! mount share, and sent with those that follow. Whoever asks the server about the file, or changes it there, sends them first.
+
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::time::Duration;
+use std::time::Instant;
+
+use super::io::{full, note_attributes, number};
+use super::sequences::SMALL_BYTES;
+use super::{FileRef, Mount, handle_of};
+use crate::client_io::WriteDone;
+use crate::error::Error;
+use crate::file::{FsError, Stability};
+use crate::limits::{IN_FLIGHT_MS, KEEPER_START_MS, RUN_WAIT_MS};
+use crate::options::StablePolicy;
+use crate::payload::Payload;
+use crate::retention::layout::Run;
+use crate::retention::{Extent, Gathered, HeldRun, Retention, WriteGuard};
+use crate::segment::SegmentError;
+use crate::segment::layout::Slot;
+use crate::slot_limiter::Owner;
+use crate::sys::clock::{monotonic_ms, sleep};
+use crate::sys::fork::shares_memory;
+use crate::sys::region::Region;
+use crate::sys::signals_blocked::SignalsBlocked;
+
+/// What came of sending a run.
+enum Sent {
+    /// It is at the server, or the server refused it.
+    Done(Option<FsError>),
+    /// Look again.
+    Again,
+}
+
+impl Mount {
+    /// Sends what was gathered of a file and is not at the server yet. One load when there is nothing. What the server refuses is lost, and
+    /// told by the next sync or close of each description.
+    ///
+    /// # Errors
+    /// The server does not answer, on a soft mount; [`SegmentError::Retained`] when somebody else is at it and cannot be waited for: in a
+    /// signal handler inside a write, and by the keeper.
+    pub(super) fn send_unsent(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        if slot.has_unsent() { self.send_run(file, slot).map(|_| ()) } else { Ok(()) }
+    }
+
+    /// The same of an open file, for those that let other hosts look.
+    ///
+    /// # Errors
+    /// As of a [`Self::read`].
+    pub fn send_written(&self, file: FileRef) -> Result<(), Error> {
+        self.segment.slot(file).map_or(Ok(()), |slot| self.send_unsent(file, slot))
+    }
+
+    /// For a write that met what others gathered of its file: that is sent, and none begins to gather for a while.
+    pub(super) fn send_before_write(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        slot.run_met_ms.store((monotonic_ms() as u32).max(1), Relaxed);
+        match self.send_run(file, slot)? {
+            Some(refused) => Err(refused.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether this is a signal handler that interrupted its thread sending what was gathered of the file.
+    pub(super) fn is_sending(retention: &Retention, owner: Owner, slot: &Slot) -> bool {
+        retention.run(slot.run.load(SeqCst)).is_some_and(|run| run.is_held_by(owner))
+    }
+
+    /// Gathers a write, if it may be: whether it is done.
+    ///
+    /// # Errors
+    /// The server's refusal of what was gathered, this write among it.
+    pub(super) fn gather_write(
+        &self,
+        file: FileRef,
+        slot: &Slot,
+        offset: u64,
+        payload: &Payload<'_, '_>,
+        how: Stability,
+    ) -> Result<bool, Error> {
+        let bytes = payload.len();
+        let follows = self.sequences.follows(file, offset, bytes);
+        if !follows || !self.may_gather(slot, payload, how) {
+            return Ok(false);
+        }
+        let Some(retention) = self.retention()?.filter(|retention| self.is_kept(retention)) else { return Ok(false) };
+        let (Some(owner), Some(credentials)) = (retention.owner(), self.note_writer(slot)) else { return Ok(false) };
+        if retention.locks().is_inside(owner) {
+            return Ok(false); // a signal handler inside a write: what it interrupted may be about to send
+        }
+        touch(payload);
+        let moment = slot.size_moment();
+        let write = Extent { file, offset, length: bytes as u32, order: 0, credentials };
+        let mut due = None;
+        let mut gathered = retention.gather(&self.segment, (owner, slot), &write, payload, &mut due);
+        if gathered == Gathered::Full {
+            if let Some(refused) = self.send_run(file, slot)? {
+                return Err(refused.into());
+            }
+            gathered = retention.gather(&self.segment, (owner, slot), &write, payload, &mut due);
+        }
+        if !matches!(gathered, Gathered::Kept | Gathered::KeptFull) {
+            return Ok(false);
+        }
+        slot.attr_doubt(); // its times are the server's to tell, once it has the bytes
+        if !slot.size_grew(offset + bytes as u64, moment) {
+            self.refresh_size(file, slot);
+        }
+        if gathered == Gathered::KeptFull
+            && let Some(refused) = self.send_run(file, slot)?
+        {
+            return Err(refused.into());
+        }
+        if let Some(due) = due
+            && !retention.ask_for_commit(due)
+        {
+            let _ = self.make_space(Some(due));
+        }
+        Ok(true)
+    }
+
+    /// To be called when a keeper lives or was started: writes are gathered though it has not been heard of yet.
+    pub fn expect_keeper(&self) {
+        self.keeper_expected_ms.store(monotonic_ms() + KEEPER_START_MS, Relaxed);
+    }
+
+    /// Whether somebody will send what a killed process gathered.
+    fn is_kept(&self, retention: &Retention) -> bool {
+        retention.has_keeper() || monotonic_ms() < self.keeper_expected_ms.load(Relaxed)
+    }
+
+    fn may_gather(&self, slot: &Slot, payload: &Payload<'_, '_>, how: Stability) -> bool {
+        self.gather
+            && how == Stability::Unstable
+            && payload.len() < SMALL_BYTES
+            && matches!(payload, Payload::Given(_))
+            && self.stable != StablePolicy::Always
+            && !self.client.always_stable
+            && !self.shared_use
+            && self.writers.is_none()
+            && self.client.slot_limiter.is_none()
+            && !slot.is_mapped()
+            && slot.refused.load(Relaxed) == 0
+            && !shares_memory()
+    }
+
+    /// Sends the run of a file, if it has one: why the server refused it, if it did.
+    #[cold]
+    fn send_run(&self, file: FileRef, slot: &Slot) -> Result<Option<FsError>, Error> {
+        let Some(retention) = self.retention_if_there()? else { return Ok(None) };
+        let owner = retention.owner().ok_or(SegmentError::Retained)?;
+        // Who is waited for may wait for the write that this handler interrupted; the keeper waits for no program.
+        let bounded = self.is_keeper() || retention.locks().is_inside(owner);
+        let longest = bounded.then_some(Duration::from_millis(RUN_WAIT_MS));
+        loop {
+            let number = slot.run.load(SeqCst);
+            let Some(run) = retention.run(number) else { return Ok(None) };
+            if run.is_held_by(owner) {
+                return self.send_interrupted(retention, run, slot).map(|()| None);
+            }
+            let held = retention.hold(run, owner, longest).ok_or(SegmentError::Retained)?;
+            if !run.is_of(file, slot, number) {
+                if slot.run.load(SeqCst) == number {
+                    return Ok(None); // the slot is another file's by now
+                }
+                continue;
+            }
+            match self.send_held(retention, held, (file, slot), number)? {
+                Sent::Done(refused) => return Ok(refused),
+                Sent::Again => {}
+            }
+        }
+    }
+
+    /// In a signal handler that interrupted its own thread sending this run: the same bytes once more, so that the server has them. All
+    /// else is done by what it interrupted.
+    fn send_interrupted(&self, retention: &Retention, run: &Run, slot: &Slot) -> Result<(), Error> {
+        let length = run.length.load(SeqCst) as usize;
+        let mut buffer = Region::map(length.max(1)).map_err(|_| SegmentError::Retained)?;
+        let bytes = buffer.get_mut(..length).unwrap_or_default();
+        retention.copy_run(run, bytes);
+        let client = self.acting_as(run.credentials.load(Relaxed))?;
+        client.write_gathered(&handle_of(slot)?, run.start.load(Relaxed), bytes).map(|_| ())
+    }
+
+    /// With the lock of the run.
+    fn send_held(
+        &self,
+        retention: &Retention,
+        held: HeldRun<'_>,
+        (file, slot): (FileRef, &Slot),
+        number: u32,
+    ) -> Result<Sent, Error> {
+        let run = held.run;
+        retention.repair_run(run);
+        let (start, length) = (run.start.load(Relaxed), run.length.load(SeqCst) as usize);
+        if length == 0 {
+            let _signals = SignalsBlocked::new();
+            retention.end_run(&held, None, slot, number, 0);
+            return Ok(Sent::Done(None));
+        }
+        let owner = retention.owner().ok_or(SegmentError::Retained)?;
+        let Some(guard) = retention.locks().lock(owner, file, start, length) else {
+            drop(held); // whoever settles waits for writes, and those may wait for this run
+            self.settle(true)?;
+            return Ok(Sent::Again);
+        };
+        let size_moment = slot.size_moment();
+        let begun = Instant::now();
+        let outcome = self.write_run(retention, &held, (file, slot), number, &guard);
+        let outcome = match outcome {
+            Err(error) if held.is_of_this_process() => {
+                sleep(Duration::from_millis(IN_FLIGHT_MS)); // it may still be on its way, and must not come after anything newer
+                return Err(error);
+            }
+            other => other?,
+        };
+        drop(guard);
+        drop(held);
+        let Some((written, refused, moved_on)) = outcome else { return Ok(Sent::Again) };
+        if written > 0 {
+            let client_bytes = self.client.gathered_bytes;
+            self.cell().writes.note(begun.elapsed(), written, client_bytes);
+        }
+        let grew = slot.size_grew(start + written as u64, size_moment);
+        if moved_on {
+            let _ = self.settle(false); // who reads or syncs next does what is left
+        }
+        if refused.is_some() || !grew {
+            slot.attr_doubt();
+            self.refresh_size(file, slot);
+        }
+        Ok(Sent::Done(refused))
+    }
+
+    /// With the lock of the run and its blocks: how many bytes the server has, why it refused the others, and whether it was restarted since
+    /// everything retained was last sent. None when all is as before, and to be done again.
+    fn write_run(
+        &self,
+        retention: &Retention,
+        held: &HeldRun<'_>,
+        (file, slot): (FileRef, &Slot),
+        run_number: u32,
+        guard: &WriteGuard<'_>,
+    ) -> Result<Option<(usize, Option<FsError>, bool)>, Error> {
+        let run = held.run;
+        let (start, length) = (run.start.load(Relaxed), run.length.load(SeqCst) as usize);
+        let mut buffer = Region::map(length).map_err(|_| SegmentError::Retained)?;
+        retention.copy_run(run, &mut buffer);
+        let client = self.acting_as(run.credentials.load(Relaxed))?;
+        let verifiers = self.segment.verifiers();
+        let (sent, moment, order) = (verifiers.newest(), slot.attr_moment(), retention.orders_of_run(run));
+        let handle = handle_of(slot)?;
+        let done = client.write_gathered(&handle, start, &buffer);
+        if !guard.is_of_this_process() || !held.is_of_this_process() {
+            return Ok(None); // a child that came out of a fork in here: the run is its parent's to send
+        }
+        let (done, refused) = match done {
+            Ok(done) if done.bytes == length => (Some(done), None),
+            Ok(done) => match client.write_gathered(&handle, start + done.bytes as u64, &buffer[done.bytes..]) {
+                Err(Error::Fs(refused)) => (Some(done), Some(refused)),
+                Ok(_) => return Ok(None),
+                Err(error) => return Err(error),
+            },
+            Err(Error::Fs(refused)) => (None, Some(refused)),
+            Err(error) => return Err(error),
+        };
+        let mut moved_on = false;
+        if let Some(WriteDone { verifier, verifier_changed, attr, .. }) = done {
+            let epoch = verifiers.epoch_of(number(verifier), sent).map_err(full)?;
+            let resent = self.segment.resent_by(epoch);
+            if verifier_changed || epoch < resent {
+                return Ok(None); // the server restarted meanwhile and may not have it: the bytes are still here
+            }
+            moved_on = epoch > resent;
+            note_attributes(file, slot, attr.as_ref(), moment);
+        }
+        let written = done.map_or(0, |done| done.bytes);
+        let _signals = SignalsBlocked::new();
+        if let Some(refused) = refused {
+            slot.note_refused(refused); // first: nothing is forgotten that nobody hears of
+            run.length.store(written as u32, SeqCst);
+        }
+        retention.end_run(held, Some(guard), slot, run_number, order);
+        Ok(Some((written, refused, moved_on)))
+    }
+
+    /// As the keeper: sends what was gathered a while ago.
+    pub(super) fn send_old_runs(&self, age: Duration) {
+        let Ok(Some(retention)) = self.retention_if_there() else { return };
+        for file in retention.old_runs(age) {
+            // Not open here, perhaps: its slot must not be given to another file meanwhile.
+            let Ok(Some(_pinned)) = self.segment.pin(file) else { continue };
+            let _ = self.send_written(file); // refused: the error of the file's next fsync; no answer: next time
+        }
+    }
+}
+
+/// Reads from each page of a payload: memory that is not there raises its signal here, where nothing is locked and handlers run.
+fn touch(payload: &Payload<'_, '_>) {
+    const PAGE_BYTES: usize = 4096;
+    payload.each(0..payload.len(), |_, bytes| {
+        for byte in bytes.iter().step_by(PAGE_BYTES).chain(bytes.last()) {
+            core::hint::black_box(*byte);
+        }
+    });
+}

@@ -12,6 +12,7 @@ mod exec_print;
 mod exerciser;
 mod files;
 mod forks;
+mod gathered;
 mod hints;
 mod keeper;
 mod kernel_aio;

@@ -75,6 +75,23 @@ static void write_step(const char *how, const struct step *step)
 		counted(pwritev2(fd, parts, vector(count, parts), offset, strcmp(how, "pappend") == 0 ? RWF_APPEND : RWF_DSYNC));
 }
 
+/* Many small writes, one behind the other. */
+static void run_step(const struct step *step)
+{
+	int fd = descriptor(step, 1);
+	long count = number(step, 2), sum = 0;
+	for (long piece = 0; piece < number(step, 3); piece++) {
+		fill(count, (char)('A' + (word(step, 4)[0] - 'A' + piece) % 26));
+		long written = write(fd, data, count);
+		if (written < 0) {
+			counted(written);
+			return;
+		}
+		sum += written;
+	}
+	counted(sum);
+}
+
 static void read_step(const char *how, const struct step *step)
 {
 	int fd = descriptor(step, 1);
@@ -213,6 +230,8 @@ int file_step(const char *name, const struct step *step)
 		hint(name, step);
 	else if (strstr(name, "read") == name && strcmp(name, "readlink") != 0 || strstr(name, "pread") == name)
 		read_step(name, step);
+	else if (strcmp(name, "run") == 0)
+		run_step(step);
 	else if (strcmp(name, "lseek") == 0)
 		seek(step);
 	else if (strcmp(name, "ftruncate") == 0)

@@ -10,6 +10,8 @@ use sim::Rng;
 const NAMES: [&str; 13] = ["a", "b", "c", "a", "b", "D/a", "D/b", "E/a", "l", "/a", "/D/b", "D/c", "E/b"];
 const FOLDERS: [&str; 4] = ["D", "E", "D/E", "l"];
 const LENGTHS: [u64; 14] = [0, 1, 10, 63, 100, 511, 512, 1000, 4096, 5000, 8192, 20_000, 65_536, 1_100_000];
+/// Bytes of each write of a run of small ones.
+const PIECES: [u64; 8] = [1, 10, 100, 1000, 4096, 5000, 8192, 20_000];
 const OFFSETS: [u64; 11] = [0, 0, 1, 5, 100, 512, 4095, 4096, 8000, 8192, 65_535];
 const SHELL: [&str; 10] = [
     "cat_a_>_c",
@@ -180,7 +182,11 @@ impl Generator {
     fn data(&mut self, process: u8) -> String {
         let slot = self.taken(self.processes[usize::from(process)].files);
         let (length, offset) = (self.length(), self.offset());
-        match self.rng.below(24) {
+        match self.rng.below(28) {
+            24..28 => {
+                let piece = *self.rng.pick(&PIECES).unwrap();
+                format!("run {slot} {piece} {} {}", 3 + self.rng.below(40), self.letter())
+            }
             20 => format!("share {slot}"),
             21 | 22 => format!("store {offset} {}", self.letter()),
             23 => (*self.rng.pick(&["look", "look", "msync", "unshare"]).unwrap()).to_owned(),

@@ -1,4 +1,4 @@
-//! Gathered writes (docs/design/017-gathered-writes.md): a small write right behind the one before it is kept in memory that all processes of the
+//! Gathered writes (docs/design/021-gathered-writes.md): a small write right behind the one before it is kept in memory that all processes of the
 //! mount share, and sent with those that follow. Whoever asks the server about the file, or changes it there, sends them first.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};

@@ -1,4 +1,4 @@
-//! Runs: small writes of one file, each right behind the one before it, kept here and not sent yet (docs/design/017-gathered-writes.md).
+//! Runs: small writes of one file, each right behind the one before it, kept here and not sent yet (docs/design/021-gathered-writes.md).
 //!
 //! The slot of a file names its run, and a run its file. Only the owner of a run's lock changes it; a write is in it from the store of
 //! its length on, so that a process killed at any instruction has written or not.

@@ -3,13 +3,18 @@
 /// Where the model itself does as a kernel NFS mount would, because a local file system is stricter or laxer, and what has
 /// no answer that could be compared. The actor names the rule where it applies it.
 #[expect(dead_code, reason = "a table for readers, applied by the actor")]
-pub(crate) const MODEL_RULES: [(&str, &str); 4] = [
+pub(crate) const MODEL_RULES: [(&str, &str); 5] = [
     ("alignment", "O_DIRECT needs no alignment on NFS: the local side opens without it, and F_GETFL is compared without it"),
     (
         "copies within a file",
         "sendfile and copy_file_range between descriptors of one file: what is seen depends on the kernel's pages",
     ),
     ("directory offsets", "the offset of a directory is a cookie of its file system: lseek on one is not compared"),
+    (
+        "end of file",
+        "a stream that met it stays there (ISO C), but glibc reads on where as much as the buffer holds is wanted, of a file and not of a \
+         cookie: the actor clears the mark first",
+    ),
     ("stream buffers", "4096 bytes on both sides: st_blksize, from which libc takes the size, is the server's"),
 ];
 

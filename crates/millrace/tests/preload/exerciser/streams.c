@@ -68,6 +68,9 @@ static void data_step(const char *name, const struct step *step, FILE *file)
 		turn(step, 'w');
 		say("%d", fprintf(file, "<%ld>\n", count));
 	} else if (strcmp(name, "fread") == 0) {
+		/* Known.rs, `end of file`. */
+		if (feof(file) && count >= (long)sizeof buffer[0])
+			clearerr(file);
 		turn(step, 'r');
 		long got = (long)fread(data, 1, count, file);
 		say("%ld", got);

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import writes
 
@@ -12,17 +13,19 @@ MARK = "compare"  # first word of a command that is run here
 USERS = 4
 DATABASE_BYTES = 256 << 20  # of the file that the raw server works on: two warehouses; and of its log
 PLAN = ["--warehouses", "2", "--users", str(USERS), "--warmup", "3", "--seconds", "10", "--repeats", "1"]
+# The same, and once more with the same orders per minute on both paths.
+BOTH_LOADS = Path(__file__).with_name("orders.toml")
 
 
 def measurements(arguments, servers):
     """(name, server, command) as in run.py: one row holds both sides."""
     if not shutil.which("psql"):
         return
-    compare = [arguments.release / "millrace", "compare", *PLAN]
-    yield "orders on PostgreSQL", None, [MARK, arguments.work, *compare, "--paths", "local,dnfs"]
+    program = [arguments.release / "millrace", "compare"]
+    yield "orders on PostgreSQL", None, [MARK, arguments.work, *program, BOTH_LOADS]
     place = servers["millrace"]
     if not place.why:
-        yield "calls of orders", place, [MARK, arguments.work, *compare, "--path", f"dnfs={place.url}"]
+        yield "calls of orders", place, [MARK, arguments.work, *program, *PLAN, "--path", f"dnfs={place.url}"]
 
 
 def run(server, command, programs):
@@ -103,17 +106,21 @@ def compare(work, program):
 
 
 def for_an_order(record):
-    """Processor seconds for 1,000 orders, by owner and path."""
-    paths = {path["name"]: path["cpu"]["by_owner"] for path in record["paths"]}
+    """Processor seconds for 1,000 orders, by owner and path; `fixed`: at the same orders per minute on both paths."""
 
-    def seconds(path, owner):
-        return paths[path][owner]["s_per_1000_orders"]
+    def seconds(paths, path, owner):
+        return next(one for one in paths if one["name"] == path)["cpu"]["by_owner"][owner]["s_per_1000_orders"]
 
+    paths, fixed = record["paths"], record["regimes"][0]["paths"]
+    database_s = seconds(paths, "dnfs", "database")
+    filer_s = seconds(paths, "dnfs", "filer")
     return {
-        "database_local_s": seconds("local", "database"),
-        "database_dnfs_s": seconds("dnfs", "database"),
-        "filer_s": seconds("dnfs", "filer"),
-        **of_all(record["elapsed_s"], seconds("dnfs", "database") * 1e3, seconds("dnfs", "filer") * 1e3),
+        "database_local_s": seconds(paths, "local", "database"),
+        "database_dnfs_s": database_s,
+        "database_local_fixed_s": seconds(fixed, "local", "database"),
+        "database_dnfs_fixed_s": seconds(fixed, "dnfs", "database"),
+        "filer_s": filer_s,
+        **of_all(record["elapsed_s"], database_s * 1e3, filer_s * 1e3),
     }
 
 
@@ -133,6 +140,8 @@ def judge(series, plain):
 
     over = median(row["database_dnfs_s"] / row["database_local_s"] for row in rows)
     plain("database CPU of an order over Direct NFS, over local", over, 1.05)
+    over = median(row["database_dnfs_fixed_s"] / row["database_local_fixed_s"] for row in rows)
+    plain("the same at the same orders per minute", over, 1.05)
     plain("filer CPU of 1,000 orders (s)", median(row["filer_s"] for row in rows))
     over = median(row["filer_over_raw"] for row in series.get("calls of orders") or [])
     plain("filer CPU of the calls of orders, over a raw TCP server", over, 1.5)

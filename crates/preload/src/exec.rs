@@ -19,6 +19,7 @@ use stored::{Program, What};
 pub(crate) mod environment;
 pub(crate) mod image;
 mod lists;
+pub(crate) mod needed;
 pub(crate) mod search;
 pub(crate) mod stored;
 
@@ -48,7 +49,7 @@ unsafe fn become_program(
     // SAFETY: as the caller promises.
     unsafe {
         match stored::find(directory, path)? {
-            Some(program) => Err(Out::Errno(execute(&program, arguments, environment))),
+            Some(program) => Err(Out::Errno(execute(program, arguments, environment))),
             None => Err(Out::Pass),
         }
     }
@@ -58,16 +59,20 @@ unsafe fn become_program(
 ///
 /// # Safety
 /// As [`become_program`].
-unsafe fn execute(program: &Program, arguments: Strings, environment: Strings) -> Errno {
+unsafe fn execute(mut program: Program, arguments: Strings, environment: Strings) -> Errno {
     // SAFETY: as the caller promises; the new array lives until the call returns, if it does.
     unsafe {
-        let completed = Environment::complete(environment);
+        let completed = match program.environment(environment) {
+            Ok(completed) => completed,
+            Err(Out::Errno(errno)) => return errno,
+            Err(_) => return libc::EIO,
+        };
         let environment = completed.as_ref().map_or(environment, Environment::strings);
-        tell(program, environment);
+        tell(&program, environment);
         let arguments = program.arguments(arguments);
         match &program.what {
             What::Path(path) => raw::programs::execute(path, arguments.as_ptr(), environment),
-            What::Image(image) => raw::programs::execute_descriptor(image.fd(), arguments.as_ptr(), environment),
+            What::Image(image, _) => raw::programs::execute_descriptor(image.fd(), arguments.as_ptr(), environment),
         }
     }
 }
@@ -144,7 +149,7 @@ unsafe fn by_descriptor<T>(fd: c_int, arguments: Strings, environment: Strings) 
     // SAFETY: as the caller promises.
     unsafe {
         if let Some(program) = stored::find_by_descriptor(fd)? {
-            return Err(Out::Errno(execute(&program, arguments, environment)));
+            return Err(Out::Errno(execute(program, arguments, environment)));
         }
         reach::tell_of_descriptor(fd, environment);
     }

@@ -111,6 +111,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     }
     let Some(value) = variable(mounts::VARIABLE) else { return };
     umask::learn();
+    exec::environment::forget_copies();
     exec::image::name_process();
     if !table::reserve() || !streams::reserve() {
         messages::warn(format_args!("no memory for the descriptor table; no mount is active"));

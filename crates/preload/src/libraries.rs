@@ -4,11 +4,14 @@
 //! asked for by the name it had. libc's function looks at its caller (RUNPATH, name spaces of the loader), so it is jumped to.
 
 use crate::attach_lock::AttachLock;
+use crate::exec::environment::library_path;
 use crate::exec::image::Image;
+use crate::exec::needed;
 use crate::hook::{entered, next};
 use crate::names::visible;
 use crate::outcome::Out;
 use crate::paths::{self, Target};
+use crate::reach::own_environment;
 use dnfs::file::{FileKind, FileTime};
 use libc::{c_char, c_int, c_void};
 use std::ffi::{CStr, CString};
@@ -19,55 +22,86 @@ use std::sync::atomic::AtomicUsize;
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 const NAME: &CStr = c"dlopen";
 
+/// Libraries that need one another, one behind the other, at most.
+const DEPTH_MAX: usize = 32;
+
+/// File system, file, size and change time: with another of them it is another library.
+type Identity = (u64, u64, u64, FileTime);
+
 /// A library of a mount that was loaded.
 struct Loaded {
-    /// File system, file, size and change time: with another of them it is another library.
-    identity: (u64, u64, u64, FileTime),
+    identity: Identity,
     /// What the loader knows it by.
     name: CString,
-    /// Kept until the next one is loaded: the loader opens it after we have gone.
+    /// Kept until it is loaded and the next one comes: the loader opens it after we have gone.
     image: Option<Image>,
 }
 
 static LOADING: AttachLock = AttachLock::new();
 static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
 
-/// What dlopen is to be given for a path on a mount.
+/// What dlopen is to be given for a path on a mount. Libraries on a mount that it needs are loaded before, so that the loader finds them
+/// by their names.
 ///
 /// # Errors
 /// Pass: the path as it is; what fails is told by dlopen and dlerror as it is for any path that is not there.
-///
-/// # Safety
-/// A path, or NULL.
-unsafe fn in_its_place(path: *const c_char) -> Result<*const c_char, Out> {
-    // SAFETY: the caller's path.
-    unsafe {
-        if !crate::mounts::any() || !crate::ffi::path(path)?.contains(&b'/') {
-            return Err(Out::Pass);
-        }
-        let (mounted, entry) = match paths::target_linked(libc::AT_FDCWD, path, true)? {
-            Target::At(mounted, _, entry) => (mounted, entry),
-            Target::Local(Some(path)) => return Ok(path.into_raw()), // a link of the mount: few, and the loader keeps what it is given
-            Target::Local(None) => return Err(Out::Pass),
-        };
-        let object = entry.object.filter(|object| object.attr.kind == FileKind::Regular).ok_or(Out::Pass)?;
-        let identity = (object.attr.fsid, object.attr.fileid, object.attr.size, object.attr.ctime);
-        let _held = LOADING.lock()?;
-        // Never waited for: in the child of a fork that came in between it stays locked.
-        let mut loaded = LOADED.try_lock().map_err(|_| Out::Pass)?;
-        if let Some(known) = loaded.iter().find(|known| known.identity == identity && is_loaded(&known.name)) {
-            return Ok(known.name.as_ptr());
-        }
-        let image = Image::of(libc::AT_FDCWD, path, &visible(mounted.local_path(), &entry.path))?;
-        for known in loaded.iter_mut() {
-            known.image = None;
-        }
-        // One more `./` for each: the loader takes another name for another library.
-        let name = CString::new(format!("/proc/self/fd/{}{}", "./".repeat(loaded.len()), image.fd())).map_err(|_| Out::Pass)?;
-        let given = name.as_ptr(); // of memory that moves with the list's element, not with the list
-        loaded.push(Loaded { identity, name, image: Some(image) });
-        Ok(given)
+fn in_its_place(path: &CStr, depth: usize) -> Result<*const c_char, Out> {
+    if !crate::mounts::any() || !path.to_bytes().contains(&b'/') {
+        return Err(Out::Pass);
     }
+    // SAFETY: a path.
+    let (mounted, entry) = match unsafe { paths::target_linked(libc::AT_FDCWD, path.as_ptr(), true) }? {
+        Target::At(mounted, _, entry) => (mounted, entry),
+        Target::Local(Some(path)) => return Ok(path.into_raw()), // a link of the mount: few, and the loader keeps what it is given
+        Target::Local(None) => return Err(Out::Pass),
+    };
+    let object = entry.object.filter(|object| object.attr.kind == FileKind::Regular).ok_or(Out::Pass)?;
+    let identity = (object.attr.fsid, object.attr.fileid, object.attr.size, object.attr.ctime);
+    if let Some(name) = known(&identity)? {
+        return Ok(name);
+    }
+    let full = visible(mounted.local_path(), &entry.path);
+    // SAFETY: a path.
+    let image = unsafe { Image::of(libc::AT_FDCWD, path.as_ptr(), &full) }?;
+    if depth < DEPTH_MAX {
+        // SAFETY: used at once. The loader goes by what it was at the start of the program, which is the same but for few.
+        let listed = unsafe { library_path(own_environment()) };
+        for needed in needed::on_mounts(&image, &full, listed) {
+            load(&needed, depth + 1);
+        }
+    }
+    remember(identity, image)
+}
+
+/// Loads a library that another one needs; it stays loaded. One that cannot be is told by the dlopen of the other.
+fn load(path: &CStr, depth: usize) {
+    if let Ok(name) = in_its_place(path, depth) {
+        // SAFETY: a NUL-terminated name.
+        unsafe { libc::dlopen(name, libc::RTLD_LAZY) };
+    }
+}
+
+/// The name of a library that is loaded already.
+fn known(identity: &Identity) -> Result<Option<*const c_char>, Out> {
+    let _held = LOADING.lock()?;
+    // Never waited for: in the child of a fork that came in between it stays locked.
+    let loaded = LOADED.try_lock().map_err(|_| Out::Pass)?;
+    let known = loaded.iter().find(|known| known.identity == *identity && is_loaded(&known.name));
+    Ok(known.map(|known| known.name.as_ptr()))
+}
+
+/// The name of a copy for the loader.
+fn remember(identity: Identity, image: Image) -> Result<*const c_char, Out> {
+    let _held = LOADING.lock()?;
+    let mut loaded = LOADED.try_lock().map_err(|_| Out::Pass)?;
+    for known in loaded.iter_mut().filter(|known| is_loaded(&known.name)) {
+        known.image = None;
+    }
+    // One more `./` for each: the loader takes another name for another library.
+    let name = CString::new(format!("/proc/self/fd/{}{}", "./".repeat(loaded.len()), image.fd())).map_err(|_| Out::Pass)?;
+    let given = name.as_ptr(); // of memory that moves with the list's element, not with the list
+    loaded.push(Loaded { identity, name, image: Some(image) });
+    Ok(given)
 }
 
 /// Whether the loader still has a library of this name.
@@ -89,8 +123,14 @@ struct Onward {
 /// # Safety
 /// A path, or NULL.
 unsafe extern "C" fn prepare(path: *const c_char) -> Onward {
-    // SAFETY: the caller's path.
-    let given = entered(|| path, || unsafe { in_its_place(path).or(Err(Out::Pass)) });
+    let given = entered(
+        || path,
+        || match path.is_null() {
+            true => Err(Out::Pass),
+            // SAFETY: the caller's path.
+            false => in_its_place(unsafe { CStr::from_ptr(path) }, 0).or(Err(Out::Pass)),
+        },
+    );
     Onward { path: given, function: next(&NEXT, NAME) }
 }
 

@@ -227,7 +227,7 @@ unsafe fn stored(path: *const c_char, list: *const posix_spawn_file_actions_t, b
 /// # Safety
 /// The pointers are those of a caller of posix_spawn, who keeps its contract.
 unsafe fn spawn_stored(
-    program: &Program,
+    mut program: Program,
     actions: *const posix_spawn_file_actions_t,
     arguments: *const *mut c_char,
     environment: *const *mut c_char,
@@ -235,9 +235,12 @@ unsafe fn spawn_stored(
 ) -> Result<c_int, Out> {
     // SAFETY: as the caller promises; path and arguments live until the child has become the program.
     unsafe {
-        let completed = Environment::complete(environment.cast());
+        let completed = match program.environment(environment.cast()) {
+            Err(failed) => return answer(failed),
+            Ok(completed) => completed,
+        };
         let environment = completed.as_ref().map_or(environment.cast(), Environment::strings);
-        exec::tell(program, environment);
+        exec::tell(&program, environment);
         let path = program.path()?;
         let arguments = program.arguments(arguments.cast());
         let start = || real(path.as_ptr(), arguments.as_ptr().cast(), environment.cast());
@@ -252,7 +255,7 @@ hooks! {
     /// posix_spawn(3).
     fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, how: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int {
         match stored(path, actions, false) {
-            Ok(Some(program)) => spawn_stored(&program, actions, arguments, environment, |path, arguments, environment| real(pid, path, actions, how, arguments, environment)),
+            Ok(Some(program)) => spawn_stored(program, actions, arguments, environment, |path, arguments, environment| real(pid, path, actions, how, arguments, environment)),
             Ok(None) => {
                 reach::tell(libc::AT_FDCWD, path, environment.cast(), false);
                 spawn(actions, || real(pid, path, actions, how, arguments, environment))
@@ -263,7 +266,7 @@ hooks! {
     /// posix_spawnp(3).
     fn posix_spawnp(pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, how: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int {
         match stored(path, actions, true) {
-            Ok(Some(program)) => spawn_stored(&program, actions, arguments, environment, |path, arguments, environment| real(pid, path, actions, how, arguments, environment)),
+            Ok(Some(program)) => spawn_stored(program, actions, arguments, environment, |path, arguments, environment| real(pid, path, actions, how, arguments, environment)),
             Ok(None) => {
                 reach::tell(libc::AT_FDCWD, path, environment.cast(), true);
                 spawn(actions, || real(pid, path, actions, how, arguments, environment))

@@ -74,3 +74,49 @@ fn a_python_environment_and_a_compiled_program_on_a_mount_work() {
     assert_eq!(world.shell(script), expected);
     assert!(!Path::new("/db").exists(), "a program went past the mount");
 }
+
+#[test]
+fn libraries_on_a_mount_that_programs_and_libraries_are_linked_with_are_found() {
+    let world = World::new("stored-linked");
+    if find_program("cc").is_none() {
+        return skip("no C compiler");
+    }
+    let script = r#"
+        mkdir -p /db/app/bin /db/app/lib/deep && cd /db/app
+        echo 'int inner(void) { return 40; }' >inner.c
+        echo 'int inner(void); int outer(void) { return inner() + 2; }' >outer.c
+        cat >main.c <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+int outer(void);
+int main(void) { printf("%d\n", outer()); fflush(stdout); return system("ls -d /db/app; find /proc/self/fd -lname \"*memfd*\" | wc -l; echo $LD_PRELOAD | grep -c /proc/self"); }
+END
+        cat >load.c <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char **arguments) {
+    void *library = dlopen(arguments[1], RTLD_NOW);
+    if (!library) { puts(dlerror()); return 1; }
+    printf("%d\n", ((int (*)(void))dlsym(library, "outer"))());
+    return 0;
+}
+END
+        cc -shared -fPIC -Wl,-soname,libinner.so.1 -o lib/deep/libinner.so.1 inner.c
+        cc -shared -fPIC -Wl,-soname,libouter.so.1 -Wl,-rpath,'$ORIGIN/deep' -o lib/libouter.so.1 outer.c lib/deep/libinner.so.1
+        cc -Wl,-rpath,'$ORIGIN/../lib' -o bin/by-origin main.c lib/libouter.so.1 -Wl,-rpath-link,lib/deep
+        cc -o bin/by-variable main.c lib/libouter.so.1 -Wl,-rpath-link,lib/deep
+        cc -o bin/load load.c
+        bin/by-origin || true
+        LD_LIBRARY_PATH=/db/app/lib bin/by-variable || true
+        bin/load /db/app/lib/libouter.so.1
+        cd /tmp && /db/app/bin/load /db/app/lib/../lib/libouter.so.1
+        rm /db/app/lib/deep/libinner.so.1
+        /db/app/bin/load /db/app/lib/libouter.so.1 || true
+    "#;
+    let printed = world.shell(script);
+    // A child has nothing of what the loader was given.
+    let children = "/db/app\n0\n0\n";
+    let (found, missing) = printed.rsplit_once("libinner.so.1: ").unwrap_or((&printed, ""));
+    assert!(found.starts_with(&format!("42\n{children}42\n{children}42\n42\n")), "{printed}");
+    assert!(missing.starts_with("cannot open shared object file"), "{printed}");
+}

@@ -3,12 +3,16 @@
 //! A program of the host that is given another environment finds nothing on the mounts, and is named (`reach`). One that was found
 //! there would look for its own files beside it, and make directories on the host instead.
 
+use super::image::Image;
+use crate::raw;
 use crate::reach::{self, Strings, own_environment};
 use libc::c_char;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
 const LIBRARIES: &[u8] = b"LD_PRELOAD=";
+/// What a copy is called there: no other program writes the number of a descriptor so.
+const COPY: &[u8] = b"/proc/self/fd/./";
 const SETTINGS: &[u8] = b"MILLRACE_";
 
 /// The settings that this process was started with: `env` forgets its own environment before it executes a program.
@@ -29,18 +33,27 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// What is to be given in the place of `given`; none if that has all.
+    /// What is to be given in the place of `given`, so that the loader has this library and copies of those that the program needs; none
+    /// if nothing is missing.
     ///
     /// # Safety
     /// A NULL-terminated array of strings that outlives this, or NULL.
-    pub(crate) unsafe fn complete(given: Strings) -> Option<Self> {
+    pub(crate) unsafe fn complete(given: Strings, copies: &[Image]) -> Option<Self> {
         // SAFETY: the caller's array.
-        let (own, given) = unsafe { (reach::missing_in(given)?, strings_of(given)) };
-        let listed = given.iter().find_map(|string| text(*string).strip_prefix(LIBRARIES)).unwrap_or_default();
-        let separator: &[u8] = if listed.is_empty() { b"" } else { b":" };
-        let libraries = CString::new([LIBRARIES, own, separator, listed].concat()).ok()?;
-        let is_kept = |string: &*const c_char| !text(*string).starts_with(LIBRARIES) && !text(*string).starts_with(SETTINGS);
-        let settings = OWN.get()?.iter().map(|setting| setting.as_ptr());
+        let (missing, given) = unsafe { (reach::missing_in(given), strings_of(given)) };
+        if missing.is_none() && copies.is_empty() {
+            return None;
+        }
+        let listed = given.iter().find_map(|string| text(*string).strip_prefix(LIBRARIES));
+        let entries: Vec<Vec<u8>> =
+            missing.into_iter().chain(listed).filter(|list| !list.is_empty()).map(<[u8]>::to_vec).collect();
+        let copies = copies.iter().map(|copy| [COPY, copy.fd().to_string().as_bytes()].concat());
+        let list = entries.into_iter().chain(copies).collect::<Vec<_>>().join(&b':');
+        let libraries = CString::new([LIBRARIES, &list].concat()).ok()?;
+        let is_kept = |string: &*const c_char| {
+            !text(*string).starts_with(LIBRARIES) && (missing.is_none() || !text(*string).starts_with(SETTINGS))
+        };
+        let settings = missing.and(OWN.get()).into_iter().flatten().map(|setting| setting.as_ptr());
         let strings =
             given.into_iter().filter(is_kept).chain([libraries.as_ptr()]).chain(settings).chain([std::ptr::null()]).collect();
         Some(Self { _libraries: libraries, strings })
@@ -50,6 +63,34 @@ impl Environment {
     pub(crate) fn strings(&self) -> Strings {
         self.strings.as_ptr()
     }
+}
+
+/// Once the loader has them, copies of libraries are nobody's business any more: they are closed, and taken out of LD_PRELOAD, where
+/// children would look for them. For the constructor.
+pub(crate) fn forget_copies() {
+    // SAFETY: getenv with a NUL-terminated name.
+    let list = unsafe { libc::getenv(c"LD_PRELOAD".as_ptr()) };
+    if list.is_null() {
+        return;
+    }
+    let entries = text(list).to_vec();
+    let Some(begin) = entries.windows(COPY.len()).position(|part| part == COPY) else { return };
+    for entry in entries[begin..].split(|byte| *byte == b':') {
+        let number = entry.strip_prefix(COPY).and_then(|number| std::str::from_utf8(number).ok()?.parse().ok());
+        let _ = number.map(raw::close);
+    }
+    // SAFETY: they stand at the end of a string that is this process' own, behind at least one entry and a colon.
+    unsafe { list.add(begin.saturating_sub(1)).write(0) };
+}
+
+/// LD_LIBRARY_PATH of an environment.
+///
+/// # Safety
+/// A NULL-terminated array of strings that stay for `'a`, or NULL.
+pub(crate) unsafe fn library_path<'a>(environment: Strings) -> &'a [u8] {
+    // SAFETY: the caller's array.
+    let all = unsafe { strings_of(environment) };
+    all.into_iter().find_map(|string| text(string).strip_prefix(b"LD_LIBRARY_PATH=")).unwrap_or_default()
 }
 
 fn text<'a>(string: *const c_char) -> &'a [u8] {

@@ -75,6 +75,11 @@ impl Image {
         self.fd
     }
 
+    /// Leaves it open on exec.
+    pub(super) fn pass_on(&self) {
+        let _ = raw::control(self.fd, libc::F_SETFD, 0);
+    }
+
     /// The first bytes.
     pub(crate) fn beginning<'a>(&self, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
         let count = raw::programs::read_at(self.fd, 0, buffer)?;

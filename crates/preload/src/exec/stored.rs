@@ -1,8 +1,8 @@
 //! Programs stored on a mount: what the kernel is to execute in their place, and with which arguments.
 
-use super::SHELL;
-use super::environment::strings_of;
+use super::environment::{Environment, library_path, strings_of};
 use super::image::Image;
+use super::{SHELL, needed};
 use crate::names::visible;
 use crate::outcome::Out;
 use crate::paths::{self, Target};
@@ -24,6 +24,8 @@ pub(crate) struct Program {
     pub(super) what: What,
     /// What stands in the place of the first argument when scripts are on the way: interpreter, its argument, script.
     front: Vec<CString>,
+    /// Copies of the libraries on a mount that it is linked with.
+    libraries: Vec<Image>,
     /// The path as the program is known.
     pub(super) name: CString,
 }
@@ -31,19 +33,24 @@ pub(crate) struct Program {
 pub(super) enum What {
     /// A program of this host.
     Path(CString),
-    /// A copy of one of a mount.
-    Image(Image),
+    /// A copy of one of a mount, and its path there.
+    Image(Image, Vec<u8>),
 }
 
 impl Program {
     /// A program of this host, as it is.
     pub(super) fn of_host(path: CString) -> Self {
-        Self { what: What::Path(path.clone()), front: Vec::new(), name: path }
+        Self { what: What::Path(path.clone()), front: Vec::new(), libraries: Vec::new(), name: path }
     }
 
     /// A file that is no program, for the shell.
     pub(super) fn by_shell(path: CString) -> Self {
-        Self { what: What::Path(SHELL.to_owned()), front: vec![SHELL.to_owned(), path], name: SHELL.to_owned() }
+        Self {
+            what: What::Path(SHELL.to_owned()),
+            front: vec![SHELL.to_owned(), path],
+            libraries: Vec::new(),
+            name: SHELL.to_owned(),
+        }
     }
 
     /// The arguments to execute it with. They point into `self` and into what was given.
@@ -58,11 +65,29 @@ impl Program {
         front.chain(given[kept..].iter().copied()).chain([std::ptr::null()]).collect()
     }
 
+    /// The environment to execute it with, in the place of what was given; none if that has all. Copies of the libraries that it is linked
+    /// with are made and passed on.
+    ///
+    /// # Errors
+    /// Those of open and read, for such a library.
+    ///
+    /// # Safety
+    /// A NULL-terminated array of strings that outlives the answer, or NULL.
+    pub(crate) unsafe fn environment(&mut self, given: Strings) -> Result<Option<Environment>, Out> {
+        if let What::Image(image, path) = &self.what {
+            // SAFETY: the caller's array.
+            self.libraries = needed::copies(image, path, unsafe { library_path(given) })?;
+            self.libraries.iter().for_each(Image::pass_on);
+        }
+        // SAFETY: the caller's array.
+        Ok(unsafe { Environment::complete(given, &self.libraries) })
+    }
+
     /// A path that another process of this host executes it by, as long as `self` is there.
     pub(crate) fn path(&self) -> Result<CString, Out> {
         match &self.what {
             What::Path(path) => Ok(path.clone()),
-            What::Image(image) => {
+            What::Image(image, _) => {
                 CString::new(format!("/proc/{}/fd/{}", raw::process_id(), image.fd())).map_err(|_| libc::EINVAL.into())
             }
         }
@@ -102,10 +127,10 @@ pub(crate) unsafe fn find(directory: c_int, path: *const c_char) -> Result<Optio
                     directory = libc::AT_FDCWD;
                     continue;
                 }
-                What::Image(image)
+                What::Image(image, full)
             }
         };
-        return Ok(Some(Program { what, front, name }));
+        return Ok(Some(Program { what, front, libraries: Vec::new(), name }));
     }
     Err(Out::Errno(libc::ELOOP))
 }
@@ -144,10 +169,10 @@ pub(crate) fn find_by_descriptor(fd: c_int) -> Result<Option<Program>, Out> {
     // SAFETY: a path.
     let image = unsafe { Image::of(libc::AT_FDCWD, name.as_ptr(), name.as_bytes()) }?;
     Ok(Some(match script(&image)? {
-        None => Program { what: What::Image(image), front: Vec::new(), name },
+        None => Program { what: What::Image(image, name.to_bytes().to_vec()), front: Vec::new(), libraries: Vec::new(), name },
         Some((interpreter, argument)) => {
             let front = [Some(interpreter.clone()), argument, Some(name)].into_iter().flatten().collect();
-            Program { what: What::Path(interpreter.clone()), front, name: interpreter }
+            Program { what: What::Path(interpreter.clone()), front, libraries: Vec::new(), name: interpreter }
         }
     }))
 }

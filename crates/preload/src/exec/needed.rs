@@ -1,0 +1,170 @@
+//! Shared libraries on a mount that a program or library is linked with (`DT_NEEDED`): the dynamic loader would look for them by
+//! system calls past every hook, and find none.
+//!
+//! Where ld.so(8) looks: DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, with `$ORIGIN`. What is found on this host before is the loader's to find.
+
+use super::image::Image;
+use crate::outcome::Out;
+use crate::paths::{self, Target};
+use crate::raw;
+use dnfs::file::FileKind;
+use std::ffi::CString;
+
+/// Headers of a program that are looked at; it has a dozen.
+const HEADERS_MAX: usize = 64;
+/// Size of a file header, a program header and a dynamic entry of ELF-64.
+const FILE_HEADER_BYTES: usize = 64;
+const HEADER_BYTES: usize = 56;
+const ENTRY_BYTES: usize = 16;
+/// Bytes of the dynamic section and of its strings that are looked at.
+const SECTION_BYTES_MAX: usize = 1 << 20;
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+const DT_NEEDED: u64 = 1;
+const DT_STRTAB: u64 = 5;
+const DT_STRSZ: u64 = 10;
+const DT_RPATH: u64 = 15;
+const DT_RUNPATH: u64 = 29;
+
+/// The paths of the libraries on a mount that the file of this path, copied to `image`, is linked with directly. Those of what is no
+/// ELF file of 64 bits, or a damaged one, are none: the loader says what is wrong with it. `listed` is LD_LIBRARY_PATH.
+pub(crate) fn on_mounts(image: &Image, path: &[u8], listed: &[u8]) -> Vec<CString> {
+    let Some(dynamic) = Dynamic::of(image) else { return Vec::new() };
+    let folder = path.get(..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)).unwrap_or_default();
+    let own = |kind: u64| dynamic.texts(kind).next().map(<[u8]>::to_vec).unwrap_or_default();
+    let runpath = own(DT_RUNPATH);
+    let rpath = if runpath.is_empty() { own(DT_RPATH) } else { Vec::new() };
+    let folders: Vec<Vec<u8>> = [rpath.as_slice(), listed, &runpath]
+        .iter()
+        .flat_map(|list| list.split(|byte| matches!(byte, b':' | b';')))
+        .filter(|entry| !entry.is_empty())
+        .map(|entry| with_origin(entry, folder))
+        .collect();
+    dynamic.texts(DT_NEEDED).filter_map(|name| find(name, folder, &folders)).collect()
+}
+
+/// The path of a library, if it is found on a mount first.
+fn find(name: &[u8], origin: &[u8], folders: &[Vec<u8>]) -> Option<CString> {
+    if name.contains(&b'/') {
+        return matches!(place(&with_origin(name, origin)), Place::OnMount)
+            .then(|| CString::new(with_origin(name, origin)).ok())?;
+    }
+    for folder in folders {
+        let path = [folder, b"/".as_slice(), name].concat();
+        match place(&path) {
+            Place::OnMount => return CString::new(path).ok(),
+            Place::Here => return None,
+            Place::Nowhere => {}
+        }
+    }
+    None
+}
+
+enum Place {
+    OnMount,
+    Here,
+    Nowhere,
+}
+
+fn place(path: &[u8]) -> Place {
+    let Ok(path) = CString::new(path) else { return Place::Nowhere };
+    // SAFETY: a path.
+    match unsafe { paths::target_linked(libc::AT_FDCWD, path.as_ptr(), true) } {
+        Ok(Target::At(_, _, entry)) => match entry.object {
+            Some(object) if object.attr.kind == FileKind::Regular => Place::OnMount,
+            _ => Place::Nowhere,
+        },
+        Ok(Target::Local(other)) if raw::stat(other.as_deref().unwrap_or(&path), true).is_ok() => Place::Here,
+        _ => Place::Nowhere,
+    }
+}
+
+/// An entry of a search path with the directory of the file in the place of `$ORIGIN`.
+fn with_origin(entry: &[u8], folder: &[u8]) -> Vec<u8> {
+    for name in [b"$ORIGIN".as_slice(), b"${ORIGIN}"] {
+        if let Some(rest) = entry.strip_prefix(name) {
+            return [folder, rest].concat();
+        }
+    }
+    entry.to_vec()
+}
+
+/// The dynamic section of a file.
+struct Dynamic {
+    entries: Vec<(u64, u64)>,
+    strings: Vec<u8>,
+}
+
+impl Dynamic {
+    fn of(image: &Image) -> Option<Self> {
+        let header = part(image, 0, FILE_HEADER_BYTES)?;
+        if !header.starts_with(b"\x7fELF\x02") {
+            return None;
+        }
+        let (start, count) = (number(&header, 32, 8)?, number(&header, 56, 2)? as usize);
+        let headers = part(image, start, HEADER_BYTES * count.min(HEADERS_MAX))?;
+        let of_kind = |kind: u32| {
+            let kind = u64::from(kind);
+            headers.chunks_exact(HEADER_BYTES).filter(move |header| number(header, 0, 4) == Some(kind))
+        };
+        let dynamic = of_kind(PT_DYNAMIC).next()?;
+        let section = part(image, number(dynamic, 8, 8)?, number(dynamic, 32, 8)? as usize)?;
+        let entries: Vec<(u64, u64)> =
+            section.chunks_exact(ENTRY_BYTES).map_while(|entry| Some((number(entry, 0, 8)?, number(entry, 8, 8)?))).collect();
+        let value = |kind: u64| entries.iter().find(|entry| entry.0 == kind).map(|entry| entry.1);
+        let (address, bytes) = (value(DT_STRTAB)?, value(DT_STRSZ)?);
+        // Where that address is in the file.
+        let at = of_kind(PT_LOAD).find_map(|load| {
+            let within = address.checked_sub(number(load, 16, 8)?)?;
+            (within < number(load, 32, 8)?).then_some(number(load, 8, 8)?.checked_add(within)?)
+        })?;
+        let strings = part(image, at, bytes as usize)?;
+        Some(Self { entries, strings })
+    }
+
+    /// The texts of the entries of a kind.
+    fn texts(&self, kind: u64) -> impl Iterator<Item = &[u8]> {
+        let of_kind = self.entries.iter().filter(move |entry| entry.0 == kind);
+        of_kind.filter_map(|entry| self.strings.get(entry.1 as usize..)?.split(|byte| *byte == 0).next())
+    }
+}
+
+/// Bytes of the file; none when it has not so many, or they are too many to be looked at.
+fn part(image: &Image, at: u64, count: usize) -> Option<Vec<u8>> {
+    if count > SECTION_BYTES_MAX {
+        return None;
+    }
+    let mut bytes = vec![0; count];
+    let got = raw::programs::read_at(image.fd(), i64::try_from(at).ok()?, &mut bytes).ok()?;
+    (got == count).then_some(bytes)
+}
+
+/// A little-endian number of `size` bytes.
+fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    let mut eight = [0; 8];
+    eight.get_mut(..size)?.copy_from_slice(bytes.get(at..at.checked_add(size)?)?);
+    Some(u64::from_le_bytes(eight))
+}
+
+/// The libraries on a mount that a program needs, and theirs, each once: copies for the loader.
+///
+/// # Errors
+/// Those of open and read.
+pub(super) fn copies(image: &Image, path: &[u8], listed: &[u8]) -> Result<Vec<Image>, Out> {
+    const LIBRARIES_MAX: usize = 256;
+    let mut waiting = on_mounts(image, path, listed);
+    let mut known = waiting.clone();
+    let mut copies = Vec::new();
+    while let Some(path) = waiting.pop() {
+        // SAFETY: a path.
+        let copy = unsafe { Image::of(libc::AT_FDCWD, path.as_ptr(), path.as_bytes()) }?;
+        for more in on_mounts(&copy, path.as_bytes(), listed) {
+            if !known.contains(&more) && known.len() < LIBRARIES_MAX {
+                known.push(more.clone());
+                waiting.push(more);
+            }
+        }
+        copies.push(copy);
+    }
+    Ok(copies)
+}

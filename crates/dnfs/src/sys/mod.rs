@@ -60,6 +60,7 @@ mod tests {
                     "mount/processes.rs",
                     "mount/apart.rs",
                     "mount/keeper_namespaces.rs",
+                    "mount/stand_ins.rs",
                     "sys/fd.rs",
                 ]
                 .iter()

@@ -84,7 +84,7 @@ pub(super) fn begin(title: &str, class: &str, skip_to: &str, contents: &str) -> 
 
 /// Links to the sections, and to `more` by anchor and title.
 pub(super) fn contents(sections: &[Section], more: &[(&str, &str)]) -> String {
-    let item = |id: &str, title: &str| format!("<li><a href=\"#{id}\">{}</a></li>\n", escape(title));
+    let item = |id: &str, title: &str| format!("<li><a href=\"#{}\">{}</a></li>\n", escape(id), escape(title));
     let mut items: String = sections.iter().map(|section| item(&section.id, &section.title)).collect();
     items.extend(more.iter().map(|(id, title)| item(id, title)));
     format!("<nav aria-label=\"Contents\"><p class=\"brand\">Millrace</p>\n<ol>{items}</ol></nav>\n")

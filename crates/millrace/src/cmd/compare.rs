@@ -17,9 +17,9 @@ use crate::error_printing::print_error;
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace compare                                  the built-in plan: local disk against Direct NFS on
-                                                    this host's store, then one round on a modelled array
-  millrace compare --full                           both with repeats, and a fixed load (half an hour)
+  millrace compare                                  local disk against Direct NFS on this host's
+                                                    store, then a look at a modelled array
+  millrace compare --full                           both with repeats, and a fixed load (30 min)
   millrace compare --dry-run                        what that would do, how long, how large
   millrace compare --warehouses 40 --seconds 120 --repeats 5 --budget 1h
   millrace compare --quick                          one short round: does everything work here?

@@ -99,13 +99,13 @@ io_uring does not: it is refused, and MariaDB goes on with libaio. Keep the serv
 local disk. Closing a file commits its data first, as a kernel client does; close=nothing in the URL
 leaves that out, for a database, which syncs its files itself. Written data that is not yet stable
 is kept in memory (retain=64MiB) and sent again to a server that restarted. Small writes one behind
-the other are sent together; gather=off in the URL sends each by itself. After a program has changed
-its user (setuid, as --group mysql … mariadbd --user=mysql by root), its calls to the server are made
-as the new user, those on files it has open as the one who opened them. Users have separate mounts,
-whose locks do not exclude each other, unless --group names a group that all of them are in; its
-members trust each other with these mounts. The preload library is the one named by
-MILLRACE_PRELOAD, else that beside this binary or in ../lib/millrace; for a program of musl (Alpine
-Linux) that in musl/ there.
+the other are sent together; gather=off in the URL sends each by itself. After a program has
+changed its user (setuid, as --group mysql … mariadbd --user=mysql by root), its calls to the
+server are made as the new user, those on files it has open as the one who opened them. Users have
+separate mounts, whose locks do not exclude each other, unless --group names a group that all of
+them are in; its members trust each other with these mounts. The preload library is the one named
+by MILLRACE_PRELOAD, else that beside this binary or in ../lib/millrace; for a program of musl
+(Alpine Linux) that in musl/ there.
 
 Never open one data directory from two hosts, or from two containers that cannot see each other's
 processes: only postmaster.pid guards against it, and it works within one host only.

@@ -185,7 +185,7 @@ fn a_real_comparison_fails_against_a_faster_last_one_and_passes_against_none() {
         return;
     }
     let place = Place::new();
-    let arguments = ["--quick", "--paths", "local", "--repeats", "2", "--users", "2", "--against", "last", "--threshold", "5"];
+    let arguments = ["--quick", "--paths", "local", "--repeats", "3", "--users", "2", "--against", "last", "--threshold", "5"];
     let first = place.compare(&arguments).output().unwrap();
     assert_eq!(first.status.code(), Some(0), "{}", text(&first));
     assert!(text(&first).contains("against last: local: no earlier record of the same series among 0"), "{}", text(&first));
@@ -193,7 +193,7 @@ fn a_real_comparison_fails_against_a_faster_last_one_and_passes_against_none() {
     let held = record.against_last.as_ref().unwrap();
     assert!(!held.is_lost() && held.threshold_percent == 5.0 && record.gates.is_empty(), "{held:?}");
 
-    // The one before was ten times as fast: no noise of two runs hides that.
+    // The one before was ten times as fast: no noise of three runs hides that.
     let records = place.out().parent().unwrap().to_owned();
     write(&records.join("before"), &scaled(&record, 10.0));
     std::fs::rename(place.out(), records.parent().unwrap().join("first")).unwrap();

@@ -55,7 +55,7 @@ fn host_array_and_fixed_load_are_measured_into_one_record_each_with_its_own_verd
     assert!((offered - 0.6 * slowest).abs() < 1e-6 * slowest, "{offered} of {slowest}");
     for path in &fixed.paths {
         let load = path.runs[0].load.as_ref().unwrap();
-        assert_eq!((load.model.as_str(), path.medium.as_ref()), ("open", None));
+        assert_eq!((load.model.as_str(), path.medium.as_ref()), ("open-poisson", None));
     }
     assert!(fixed.verdict.contains(" orders per minute on every path: Direct NFS takes "), "{}", fixed.verdict);
     let sequence: Vec<u32> = record.regimes.iter().flat_map(|regime| &regime.paths).map(|path| path.runs[0].sequence).collect();

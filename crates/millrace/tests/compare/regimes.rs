@@ -69,6 +69,7 @@ fn host_array_and_fixed_load_are_measured_into_one_record_each_with_its_own_verd
 }
 
 #[test]
+#[ignore = "nightly: half a minute; the dry run takes the same decision"]
 fn look_without_time_is_left_out_with_the_reason() {
     if !postgres_is_here() {
         return;
@@ -124,6 +125,7 @@ fn dry_run_shows_regimes_and_those_the_budget_has_no_time_for() {
 }
 
 #[test]
+#[ignore = "nightly: a minute, a filer killed in the second regime"]
 fn regime_that_fails_leaves_the_measured_one_in_the_record() {
     if !postgres_is_here() {
         return;

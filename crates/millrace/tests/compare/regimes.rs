@@ -23,6 +23,7 @@ fn assert_sound(regime: &RegimeResult) {
 }
 
 #[test]
+#[ignore = "nightly: two minutes, six runs of three regimes"]
 fn host_array_and_fixed_load_are_measured_into_one_record_each_with_its_own_verdict() {
     if !postgres_is_here() {
         return;

@@ -1,5 +1,5 @@
 //! exec of every kind: what this process has in flight ends before it becomes another program, as in a kernel; and a program that
-//! this library will not reach is named (`reach`).
+//! this library will not reach is named (`reach`). One that is stored on a mount is executed from a copy (docs/design/018-stored-programs.md).
 //!
 //! libc's own functions make the system call inside, past every hook, so each of them has one.
 

@@ -111,6 +111,7 @@ fn ctrl_c_while_loading_leaves_nothing() {
 }
 
 #[test]
+#[ignore = "nightly: a comparison until it measures, half a minute"]
 fn ctrl_c_while_measuring_over_dnfs_leaves_nothing() {
     if postgres_is_here() {
         preload_library();

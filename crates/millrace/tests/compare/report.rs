@@ -72,6 +72,7 @@ fn example_with_regimes() -> String {
 }
 
 #[test]
+#[ignore = "nightly: four reports on each screen in a browser, forty seconds"]
 fn report_stands_in_a_browser_on_any_screen_in_light_and_dark_and_on_paper() {
     let Some(program) = installed() else {
         skip("no Chromium: the report is not looked at (scripts/setup peers)");

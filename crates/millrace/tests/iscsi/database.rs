@@ -27,11 +27,13 @@ fn no_acknowledged_order_on_ext4_is_lost_when_the_filer_its_power_or_the_host_go
 }
 
 #[test]
+#[ignore = "nightly: forty seconds, and every run has the same on ext4"]
 fn no_acknowledged_order_on_xfs_is_lost_when_the_filer_its_power_or_the_host_goes() {
     ends_with("xfs", &["xfs_repair", "-n"]);
 }
 
 #[test]
+#[ignore = "nightly: three cuts under a load, half a minute"]
 fn a_cable_that_is_cut_under_a_database_costs_less_than_two_seconds_and_no_error() {
     let Some(namespaces) = Namespaces::linked(2) else { return };
     let Some(world) = World::build("ext4", Some(&namespaces)) else { return };

@@ -137,6 +137,7 @@ fn refusals(cluster: &Cluster) {
 }
 
 #[test]
+#[ignore = "nightly: half a minute of load"]
 fn a_driver_killed_in_the_interval_is_named_and_the_figures_are_those_of_the_common_seconds() {
     let Some((_scratch, cluster)) = cluster("together-killed") else { return };
     let load = ["-c", "6", "-T", "8", "--json"];
@@ -190,6 +191,7 @@ fn a_driver_killed_in_the_interval_is_named_and_the_figures_are_those_of_the_com
 }
 
 #[test]
+#[ignore = "nightly: half a minute of load"]
 fn a_driver_that_is_interrupted_prints_its_own_part_and_the_others_go_on_without_it() {
     let Some((_scratch, cluster)) = cluster("together-interrupted") else { return };
     // Long enough for a busy host to see three seconds pass and send a signal before the end.

@@ -28,7 +28,7 @@ mod svg;
 mod table;
 mod tunings;
 mod view;
-mod words;
+pub(crate) mod words;
 
 use std::path::{Path, PathBuf};
 

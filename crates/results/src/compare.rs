@@ -26,7 +26,7 @@ use crate::judgement::Prediction;
 
 pub use against::{Against, Gate};
 pub use against_last::{AgainstLast, ArmAgainstLast};
-pub use bottleneck::{Bottleneck, BottleneckClass, BottleneckKind, SessionState};
+pub use bottleneck::{Bottleneck, BottleneckClass, BottleneckKind, RunnerUp, SessionState};
 pub use path::{CachingClass, PathResult, PathStatus};
 pub use plan::{DatabaseSystem, PlanRecord, RestoreMethod};
 pub use processor::{Cpu, CpuTime, OwnerCpu};

@@ -5,6 +5,7 @@ use results::compare::{
     Bottleneck, BottleneckClass, BottleneckKind, Cpu, LoadModel, MediumCounts, PathResult, Run, SessionState,
 };
 
+use super::rivals;
 use super::waits::{Waits, waits};
 use super::{OTHERS_BUSY_MAX, STOLEN_MAX, share};
 use crate::database::kind::DatabaseKind;
@@ -16,7 +17,7 @@ pub(super) const HOST_BUSY_LIMIT: f64 = 0.90;
 /// The same when sessions queue for a processor besides.
 const QUEUEING_BUSY: f64 = 0.80;
 /// Share of the sessions' time that makes a wait the limit.
-const WAIT_LIMIT: f64 = 0.25;
+pub(super) const WAIT_LIMIT: f64 = 0.25;
 /// Share of its threads' time at which the driver is the limit.
 const DRIVER_BUSY_LIMIT: f64 = 0.85;
 /// Share of the slots taken on average, or of the calls that waited for one, at which slots are the limit.
@@ -30,8 +31,8 @@ const QUEUEING_RATIO: f64 = 2.0;
 const ONE_CONNECTION_BUSY: f64 = 0.85;
 
 /// A finding before its evidence is written.
-struct Finding {
-    kind: BottleneckKind,
+pub(super) struct Finding {
+    pub(super) kind: BottleneckKind,
     class: BottleneckClass,
     because: String,
     next: &'static str,
@@ -41,6 +42,7 @@ struct Finding {
 pub(super) fn judge(path: &PathResult, database: DatabaseKind) -> Bottleneck {
     let waits = waits(&path.runs);
     let finding = find(path, waits, database);
+    let (score, runner_up) = rivals::compare(path, waits, database, &finding.kind);
     let cpu = path.cpu.clone().unwrap_or_default();
     let users = path.runs.first().and_then(|run| run.load.as_ref()).map(|load| load.users).or(path.users).unwrap_or(0);
     let in_flight = path.io.as_ref().map_or(0.0, |io| io.in_flight_mean);
@@ -57,10 +59,10 @@ pub(super) fn judge(path: &PathResult, database: DatabaseKind) -> Bottleneck {
         cpu.others_busy_share * 100.0,
         if sampled.is_empty() { "none".to_owned() } else { sampled.join(", ") },
     );
-    Bottleneck { kind: finding.kind, class: finding.class, evidence, next: finding.next.to_owned(), shares }
+    Bottleneck { kind: finding.kind, class: finding.class, evidence, next: finding.next.to_owned(), shares, score, runner_up }
 }
 
-fn find(path: &PathResult, waits: Waits, database: DatabaseKind) -> Finding {
+pub(super) fn find(path: &PathResult, waits: Waits, database: DatabaseKind) -> Finding {
     let cpu = path.cpu.clone().unwrap_or_default();
     if let Some(finding) = interference(&cpu) {
         return finding;
@@ -204,7 +206,7 @@ fn no_wait(path: &PathResult, waits: Waits) -> Finding {
 }
 
 /// Sessions wait for reads: told apart by where the reads wait.
-fn reads(path: &PathResult, part: f64) -> Finding {
+pub(super) fn reads(path: &PathResult, part: f64) -> Finding {
     let waiting = format!("sessions spend {:.0} % of their time in block reads", part * 100.0);
     if let Some(slots) = path.slot_use.as_ref().filter(|slots| slots.slots > 0) {
         let (taken, waited) = (share(slots.mean, f64::from(slots.slots)), share(slots.waits as f64, slots.calls as f64));
@@ -266,7 +268,7 @@ fn log_words(runs: &[Run]) -> String {
 }
 
 /// Share of the sessions' time for which they were ready to run and had no processor; `None` where the kernel does not say.
-fn queued_share(runs: &[Run]) -> Option<f64> {
+pub(super) fn queued_share(runs: &[Run]) -> Option<f64> {
     let (mut queued_s, mut time_s) = (0.0, 0.0);
     for run in runs {
         queued_s += run.processor_queue_s.get("database")?;

@@ -275,7 +275,7 @@ fn bottleneck(kind: Kind) -> Bottleneck {
         evidence: "host 91 % busy (2 % by processes outside the comparison); 1.21 of 8 users in a block read on average".into(),
         class: if disk { "disk" } else { "host CPU" }.into(),
         next: if disk { "put the log on a volume of its own" } else { "give the database more processors" }.into(),
-        shares: Vec::new(),
+        ..Bottleneck::default()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::judge::{self, Saturation};
 use super::bars::difference;
 use super::section::{Section, Table, arm_cell, outcome, swatch, term};
 use super::view::View;
-use super::words::{bottleneck_name, escape, figure, grouped, not_counted, signed};
+use super::words::{bottleneck_name, bottleneck_words, escape, figure, grouped, not_counted, signed};
 
 const LEAD: &str = "The bottleneck of each arm, with the figures that show it and what to try next, and up to which load \
     throughput grows with the number in flight. Then checks of the measurement itself: whether the runs were in steady state, \
@@ -37,7 +37,7 @@ fn limits(view: &View<'_>) -> String {
             } else {
                 format!(" ({})", escape(bottleneck.class.as_str()))
             };
-            term(&mut list, "bottleneck", &format!("<b>{}</b>{class}", escape(&bottleneck_name(&bottleneck.kind))));
+            term(&mut list, "bottleneck", &format!("<b>{}</b>{class}", escape(&bottleneck_words(bottleneck))));
             term(&mut list, "evidence", &escape(&bottleneck.evidence));
             if !bottleneck.next.is_empty() {
                 term(&mut list, "try next", &escape(&bottleneck.next));

@@ -10,7 +10,7 @@ use super::regimes;
 use super::view::{self, View, name, read_source};
 use crate::judge;
 
-use super::words::{bottleneck_name, bytes, figure, grouped, interval_words, micros, not_counted, transaction};
+use super::words::{bottleneck_words, bytes, figure, grouped, interval_words, micros, not_counted, transaction};
 
 /// The comparison as Markdown.
 #[must_use]
@@ -144,7 +144,7 @@ fn limits(text: &mut String, view: &View<'_>) {
     let mut items = String::new();
     for arm in &view.arms {
         if let Some(bottleneck) = &arm.result.bottleneck {
-            let (kind, evidence) = (line(&bottleneck_name(&bottleneck.kind)), line(&bottleneck.evidence));
+            let (kind, evidence) = (line(&bottleneck_words(bottleneck)), line(&bottleneck.evidence));
             let _ = writeln!(items, "- **{}**: {kind} ({evidence})", line(arm.name));
             if !bottleneck.next.is_empty() {
                 let _ = writeln!(items, "  - try next: {}", line(&bottleneck.next));

@@ -6,7 +6,7 @@ use results::compare::{Comparison, PathStatus};
 
 use super::section::{Section, swatch};
 use super::view::{self, View};
-use super::words::{bottleneck_name, escape, figure, interval_words, micros, script_json};
+use super::words::{bottleneck_words, escape, figure, interval_words, micros, script_json};
 use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, regimes, response, series, stack, tunings};
 use crate::error::LabError;
 
@@ -149,7 +149,7 @@ fn tiles(view: &View<'_>) -> String {
             small.push(format!("{} ms CPU per order", figure(cpu.s_per_1000_orders)));
         }
         if let Some(bottleneck) = &arm.result.bottleneck {
-            small.push(format!("bottleneck: {}", escape(&bottleneck_name(&bottleneck.kind))));
+            small.push(format!("bottleneck: {}", escape(&bottleneck_words(bottleneck))));
         }
         if !arm.valid() {
             small.insert(0, "<span class=\"bad\">✗ not valid</span>".to_owned());

@@ -7,7 +7,7 @@ use results::compare::{Comparison, PathResult, PathStatus, RegimeResult, RegimeS
 use super::rows::{self, Row};
 use super::section::{Section, Table, swatch};
 use super::view::{View, name};
-use super::words::{bottleneck_name, escape, figure, grouped, interval_words};
+use super::words::{bottleneck_words, escape, figure, grouped, interval_words};
 use super::{bars, cpu, findings, proof, response};
 use crate::plan::HOST;
 
@@ -98,7 +98,7 @@ pub(super) fn overview_rows(comparison: &Comparison) -> Vec<Vec<String>> {
             or_dash(response.map(|response| figure(response.p99))),
             or_dash(path.cpu.as_ref().map(|cpu| figure(cpu.database_host_s_per_1000_orders()))),
             or_dash(path.cpu.as_ref().map(|cpu| format!("{:.0}", cpu.host_busy_share * 100.0))),
-            or_dash(path.bottleneck.as_ref().map(|bottleneck| bottleneck_name(&bottleneck.kind))),
+            or_dash(path.bottleneck.as_ref().map(bottleneck_words)),
         ]
     };
     arms(comparison).into_iter().map(row).collect()

@@ -6,7 +6,7 @@ use super::columns::{columns, labelled, wrapped};
 use super::latency::array_words;
 use super::regimes;
 use super::view::{self, name, read_source};
-use super::words::{bottleneck_name, not_counted};
+use super::words::{bottleneck_words, not_counted};
 use crate::judge;
 use crate::predict;
 use crate::summary::{grouped, interval_words};
@@ -95,7 +95,7 @@ fn throughput(comparison: &Comparison, ran: &[&PathResult]) -> Vec<Vec<String>> 
             path.oets_per_minute.as_ref().map_or_else(dash, interval_words),
             against.map_or_else(|| "1".to_owned(), |line| format!("{:.2}", line.oets_ratio)),
             path.cpu.as_ref().map_or_else(dash, |cpu| format!("{:.2}", cpu.s_per_1000_orders)),
-            path.bottleneck.as_ref().map_or_else(dash, |bottleneck| bottleneck_name(&bottleneck.kind)),
+            path.bottleneck.as_ref().map_or_else(dash, bottleneck_words),
         ]);
     }
     rows
@@ -148,7 +148,7 @@ fn details(path: &PathResult, width: usize) -> String {
         line("NOT VALID", reason);
     }
     if let Some(bottleneck) = &path.bottleneck {
-        line("bottleneck", &format!("{}: {}", bottleneck_name(&bottleneck.kind), bottleneck.evidence));
+        line("bottleneck", &format!("{}: {}", bottleneck_words(bottleneck), bottleneck.evidence));
         if !bottleneck.next.is_empty() {
             line("try next", &bottleneck.next);
         }

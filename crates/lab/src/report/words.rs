@@ -1,6 +1,6 @@
 //! Text for the page: escaping, and numbers as people read them.
 
-use results::compare::BottleneckKind;
+use results::compare::{Bottleneck, BottleneckKind};
 use results::judgement::Prediction;
 
 pub(crate) use crate::summary::{grouped, interval_words};
@@ -86,6 +86,20 @@ pub(crate) fn transaction(name: &str) -> String {
         letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
     });
     words.collect::<Vec<_>>().join("-")
+}
+
+/// The name of a bottleneck, or of both when the second is too close to tell: these in alphabetical order, so that runs that
+/// differ only in which came first print the same.
+pub(crate) fn bottleneck_words(found: &Bottleneck) -> String {
+    let first = bottleneck_name(&found.kind);
+    match found.runner_up.as_ref().filter(|second| second.close) {
+        Some(second) => {
+            let mut names = [first, bottleneck_name(&second.kind)];
+            names.sort();
+            format!("between {} and {}", names[0], names[1])
+        }
+        None => first,
+    }
 }
 
 /// What limits a path, in a few words.

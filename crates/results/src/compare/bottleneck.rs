@@ -80,4 +80,22 @@ pub struct Bottleneck {
     /// Share of the sessions' time by what they did or waited for, 0 to 1, largest first.
     #[serde(default)]
     pub shares: Vec<(SessionState, f64)>,
+    /// Its figure divided by the limit from which that figure names it; `None` where it has no such figure.
+    #[serde(default)]
+    pub score: Option<f64>,
+    /// The next largest cause, when there is one.
+    #[serde(default)]
+    pub runner_up: Option<RunnerUp>,
+}
+
+/// The cause that comes second.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunnerUp {
+    /// What it is.
+    pub kind: BottleneckKind,
+    /// Its figure divided by the limit from which that figure names it.
+    pub score: f64,
+    /// Whether figures that differ as much as repeats may would name this one first: then both are named.
+    #[serde(default)]
+    pub close: bool,
 }

@@ -21,6 +21,11 @@ fn map_file(
         return Err(Out::Pass);
     }
     let file = table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Errno(libc::ENODEV) } else { out })?;
+    // Asked first, as the kernel does: MariaDB maps its log so to find out whether it lies on persistent memory, and the copies of
+    // the file that a writable mapping needs would be made, and compared at each flush, for a mapping that is refused.
+    if flags & libc::MAP_TYPE == libc::MAP_SHARED_VALIDATE && flags & libc::MAP_SYNC != 0 {
+        return Err(Out::Errno(libc::EOPNOTSUPP));
+    }
     if matches!(flags & libc::MAP_TYPE, libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE) {
         return shared_maps::map(&file, bytes, protection, offset, |fd| real(flags, fd));
     }

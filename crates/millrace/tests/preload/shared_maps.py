@@ -1,6 +1,6 @@
 """Programs of shared_maps.rs. Arguments: which one, the directory, and more of its own."""
 
-import mmap, os, random, signal, subprocess, sys, time
+import errno, mmap, os, random, signal, subprocess, sys, time
 
 PAGE = 4096
 which, directory, *more = sys.argv[1:]
@@ -139,6 +139,15 @@ def windows():
         with mmap.mmap(fd, min(step, size - at), offset=at, access=mmap.ACCESS_READ) as memory:
             total += memory[:].count(b"x")
     print(total)
+
+
+def persistent():
+    with open("log", "r+b") as file:
+        try:
+            # MAP_SHARED_VALIDATE | MAP_SYNC, which mmap has no name for.
+            mmap.mmap(file.fileno(), 0, flags=0x03 | 0x80000)
+        except OSError as error:
+            print(errno.errorcode[error.errno])
 
 
 def lmdb_writer():

@@ -213,6 +213,19 @@ fn a_file_mapped_part_by_part_is_read_from_the_server_once() {
 }
 
 #[test]
+fn a_mapping_that_only_persistent_memory_could_have_is_refused_and_costs_no_copy_of_the_file() {
+    if find_program("python3").is_none() {
+        return skip("no python3");
+    }
+    let world = World::new("shared-map-sync");
+    std::fs::write(world.filer.export().join("log"), vec![b'x'; 8 << 20]).unwrap();
+    let before = world.filer.calls("READ");
+    // MariaDB does so with its log at every start.
+    assert_eq!(succeed(&mut python(&world, &["persistent"])), "ENOTSUP\n");
+    assert_eq!(world.filer.calls("READ"), before);
+}
+
+#[test]
 fn two_lmdb_writers_share_an_environment_with_and_without_writemap() {
     let has_lmdb =
         |python: &PathBuf| Command::new(python).args(["-c", "import lmdb"]).output().is_ok_and(|tried| tried.status.success());

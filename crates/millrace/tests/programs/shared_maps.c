@@ -68,6 +68,8 @@ static void refusals(void) {
 	printf("offset %s\n", failed(map(fd, PAGE, PROT_READ, 100)));
 	printf("nothing %s\n", failed(map(fd, 0, PROT_READ, 0)));
 	printf("validate %s\n", failed(mmap(NULL, PAGE, PROT_READ, MAP_SHARED_VALIDATE, fd, 0)));
+	// How a program asks whether a file lies on persistent memory.
+	printf("sync %s\n", failed(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0)));
 	char *m = map(reads, PAGE, PROT_READ, 0);
 	printf("mprotect %s\n", outcome(mprotect(m, PAGE, PROT_READ | PROT_WRITE)));
 	printf("store %s\n", store(m));

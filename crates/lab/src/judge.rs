@@ -4,7 +4,7 @@ mod against;
 mod bottleneck;
 mod littles_law;
 pub(crate) mod regime;
-mod rivals;
+mod runner_up;
 mod saturation;
 mod steady;
 mod verdict;

@@ -5,7 +5,7 @@ use results::compare::{
     Bottleneck, BottleneckClass, BottleneckKind, Cpu, LoadModel, MediumCounts, PathResult, Run, SessionState,
 };
 
-use super::rivals;
+use super::runner_up;
 use super::waits::{Waits, waits};
 use super::{OTHERS_BUSY_MAX, STOLEN_MAX, share};
 use crate::database::kind::DatabaseKind;
@@ -42,7 +42,7 @@ pub(super) struct Finding {
 pub(super) fn judge(path: &PathResult, database: DatabaseKind) -> Bottleneck {
     let waits = waits(&path.runs);
     let finding = find(path, waits, database);
-    let (score, runner_up) = rivals::compare(path, waits, database, &finding.kind);
+    let (score, runner_up) = runner_up::rank(path, waits, database, &finding.kind);
     let cpu = path.cpu.clone().unwrap_or_default();
     let users = path.runs.first().and_then(|run| run.load.as_ref()).map(|load| load.users).or(path.users).unwrap_or(0);
     let in_flight = path.io.as_ref().map_or(0.0, |io| io.in_flight_mean);

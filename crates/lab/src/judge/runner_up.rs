@@ -10,7 +10,7 @@ use crate::database::kind::DatabaseKind;
 const NOISE: f64 = 0.05;
 
 /// Score of the first cause, and the second.
-pub(super) fn compare(
+pub(super) fn rank(
     path: &PathResult,
     waits: Waits,
     database: DatabaseKind,

@@ -252,7 +252,7 @@ fn a_filer_of_one_directory_is_shown_and_says_why_it_cannot_be_changed() {
 
 /// Run where no other process is seen: `$1` is millrace, `$2` a directory of this test. Prints what `volume list` says.
 const FILERS: &str = r#"cd "$2"; mkdir one two
-started() { while [ "$(grep -c ^serving "$1")" = 0 ]; do sleep 0.05; done; }
+started() { until grep -qs '^admin socket' "$1"; do sleep 0.05; done; }
 list() { echo "== $1"; "$millrace" volume list 2>&1 || echo "exit code $?"; }
 millrace=$1
 list none

@@ -45,15 +45,7 @@ fn running_filers(proc: &Path) -> Vec<RunningFiler> {
         })
         .collect();
     serving.sort();
-    // The kernel hands out its table in pieces: a socket that anybody closes in between makes it pass over another one.
-    const TABLES: u32 = 5;
-    let mut listening = HashMap::new();
-    for _ in 0..TABLES {
-        listening.extend(std::fs::read_to_string(proc.join("net/unix")).map(|text| listening_sockets(&text)).unwrap_or_default());
-        if serving.iter().all(|(_, process)| admin_socket(process, &listening).is_some()) {
-            break;
-        }
-    }
+    let listening = std::fs::read_to_string(proc.join("net/unix")).map(|text| listening_sockets(&text)).unwrap_or_default();
     let found = serving.into_iter().filter_map(|(pid, process)| Some(RunningFiler { pid, admin: admin_socket(&process, &listening)? }));
     found.collect()
 }

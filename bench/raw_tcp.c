@@ -1,13 +1,16 @@
 /* The raw TCP baseline: on loopback with the bytes of an 8 KiB NFS READ (132 asked, 8320 answered) and no
  * protocol work at all. What a client and a server cost here is the least any NFS pair can cost on this host.
  *
- * usage: raw_tcp DEPTH SECONDS [CPU OF THE SERVER PROCESS]
+ * usage: raw_tcp DEPTH SECONDS [CPU OF THE SERVER PROCESS [FILE]]
+ *
+ * With FILE, the server does for each request what every file server must: one fstat and one pread of 8 KiB of it, at random.
  *
  * One client and one server process, blocking sockets, DEPTH requests under way. Prints one line of JSON:
  * iops, p50_us and p99_us of a round trip (at depth 1; above it, of the time since the request was written),
  * client_cpu_us_per_op, server_cpu_us_per_op.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -17,6 +20,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +28,7 @@
 enum {
     REQUEST_BYTES = 132,
     REPLY_BYTES = 8320,
+    BLOCK_BYTES = 8192,
     DEPTH_MAX = 256,
     /* Buckets of 100 ns up to 100 ms; what takes longer is counted in the last one. */
     BUCKET_NS = 100,
@@ -63,7 +68,19 @@ static void write_all(int socket_fd, const char *bytes, size_t count) {
     }
 }
 
-static void serve(int listener, const char *cpu) {
+/* Puts a block of the file, drawn at random, into each of the next replies. */
+static void read_blocks(int file, size_t count) {
+    static uint64_t drawn = 88172645463325252u;
+    for (size_t i = 0; i < count; i++) {
+        struct stat attributes;
+        if (fstat(file, &attributes)) die("fstat");
+        drawn ^= drawn << 13, drawn ^= drawn >> 7, drawn ^= drawn << 17;
+        off_t block = (off_t)(drawn % (uint64_t)(attributes.st_size / BLOCK_BYTES));
+        if (pread(file, replies + i * REPLY_BYTES, BLOCK_BYTES, block * BLOCK_BYTES) != BLOCK_BYTES) die("pread");
+    }
+}
+
+static void serve(int listener, const char *cpu, int file) {
     int one = 1;
     cpu_set_t only;
     CPU_ZERO(&only);
@@ -79,6 +96,7 @@ static void serve(int listener, const char *cpu) {
         ssize_t got = read(socket_fd, received, sizeof received);
         if (got <= 0) _exit(0);
         have += (size_t)got;
+        if (file >= 0) read_blocks(file, have / REQUEST_BYTES);
         write_all(socket_fd, replies, have / REQUEST_BYTES * REPLY_BYTES);
         have %= REQUEST_BYTES;
     }
@@ -126,7 +144,7 @@ int main(int argc, char **argv) {
     int depth = argc >= 3 ? atoi(argv[1]) : 0;
     double seconds = argc >= 3 ? atof(argv[2]) : 0;
     if (depth < 1 || depth > DEPTH_MAX || seconds <= 0) {
-        fprintf(stderr, "usage: raw_tcp DEPTH(1..%d) SECONDS [CPU]\n", DEPTH_MAX);
+        fprintf(stderr, "usage: raw_tcp DEPTH(1..%d) SECONDS [CPU [FILE]]\n", DEPTH_MAX);
         return 2;
     }
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -135,9 +153,11 @@ int main(int argc, char **argv) {
     if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) || listen(listener, 1) ||
         getsockname(listener, (struct sockaddr *)&address, &length))
         die("listen");
+    int file = argc > 4 ? open(argv[4], O_RDONLY) : -1;
+    if (argc > 4 && file < 0) die(argv[4]);
     pid_t server = fork();
     if (server < 0) die("fork");
-    if (server == 0) serve(listener, argc > 3 ? argv[3] : NULL);
+    if (server == 0) serve(listener, argc > 3 ? argv[3] : NULL, file);
 
     int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
     if (socket_fd < 0 || connect(socket_fd, (struct sockaddr *)&address, length)) die("connect");

@@ -292,6 +292,11 @@ hooks! {
     fn eaccess(path: *const c_char, wanted: c_int) -> c_int { access_at(HERE, path, wanted, libc::AT_EACCESS, |_, path| real(path, wanted)) }
 }
 
+/// The mount that something is on that is there.
+fn mount_of(mount: &'static Mount, entry: &Entry) -> Result<&'static Mount, Out> {
+    entry.object.as_ref().map(|_| mount).ok_or(Out::Errno(libc::ENOENT))
+}
+
 fn mounted_of_fd(fd: c_int) -> Result<&'static Mounted, Out> {
     match table::find(fd)? {
         Found::File(file) => Ok(file.mounted),
@@ -361,7 +366,9 @@ unsafe fn no_xattr_at<R: crate::outcome::Failure + PartialEq>(
     local: impl FnOnce(c_int, *const c_char) -> R,
 ) -> Result<R, Out> {
     // SAFETY: the pointers are those of the hook's caller.
-    unsafe { paths::at(HERE, path, follow, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), local) }
+    unsafe {
+        paths::at(HERE, path, follow, |_, mount, entry| mount_of(mount, entry).and(Err(Out::Errno(libc::EOPNOTSUPP))), local)
+    }
 }
 
 fn no_xattr_fd<R>(fd: c_int) -> Result<R, Out> {
@@ -375,11 +382,11 @@ fn no_xattr_fd<R>(fd: c_int) -> Result<R, Out> {
 hooks! {
     /// statfs(2).
     fn statfs(path: *const c_char, into: *mut libc::statfs) -> c_int {
-        paths::at(HERE, path, true, |_, mount, _| put_statfs(mount, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, entry| put_statfs(mount_of(mount, entry)?, into), |_, path| real(path, into))
     }
     /// statfs(2).
     fn statfs64(path: *const c_char, into: *mut libc::statfs) -> c_int {
-        paths::at(HERE, path, true, |_, mount, _| put_statfs(mount, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, entry| put_statfs(mount_of(mount, entry)?, into), |_, path| real(path, into))
     }
     /// fstatfs(2).
     fn fstatfs(fd: c_int, into: *mut libc::statfs) -> c_int { put_statfs(mounted_of_fd(fd)?.attach()?, into) }
@@ -387,11 +394,11 @@ hooks! {
     fn fstatfs64(fd: c_int, into: *mut libc::statfs) -> c_int { put_statfs(mounted_of_fd(fd)?.attach()?, into) }
     /// statvfs(3).
     fn statvfs(path: *const c_char, into: *mut libc::statvfs) -> c_int {
-        paths::at(HERE, path, true, |_, mount, _| put_statvfs(mount, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, entry| put_statvfs(mount_of(mount, entry)?, into), |_, path| real(path, into))
     }
     /// statvfs(3).
     fn statvfs64(path: *const c_char, into: *mut libc::statvfs) -> c_int {
-        paths::at(HERE, path, true, |_, mount, _| put_statvfs(mount, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, entry| put_statvfs(mount_of(mount, entry)?, into), |_, path| real(path, into))
     }
     /// fstatvfs(3).
     fn fstatvfs(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(mounted_of_fd(fd)?.attach()?, into) }
@@ -399,7 +406,12 @@ hooks! {
     fn fstatvfs64(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(mounted_of_fd(fd)?.attach()?, into) }
     /// pathconf(3).
     fn pathconf(path: *const c_char, name: c_int) -> libc::c_long {
-        paths::at(HERE, path, true, |_, _, _| limit(name), |_, path| real(path, name))
+        // What no file system says, libc says of any path.
+        let asks = matches!(name, libc::_PC_NAME_MAX | libc::_PC_LINK_MAX);
+        paths::at(HERE, path, true, |_, mount, entry| match mount_of(mount, entry) {
+            Err(none) if asks => Err(none),
+            _ => limit(name),
+        }, |_, path| real(path, name))
     }
     /// fpathconf(3).
     fn fpathconf(fd: c_int, name: c_int) -> libc::c_long {

@@ -1,4 +1,5 @@
-//! Queues into the kernel that cannot see our files and must not be believed to: io_uring, and kernel AIO on a modelled medium.
+//! Queues of the kernel that cannot see our files and must not be believed to: io_uring, inotify and fanotify, and kernel AIO on a
+//! modelled medium.
 
 use crate::ffi;
 use crate::hook::hooks;
@@ -7,7 +8,9 @@ use crate::medium;
 use crate::messages::warn;
 use crate::mounts;
 use crate::outcome::{Errno, Out};
-use libc::{c_int, c_long, c_uint, c_void, size_t};
+use crate::paths;
+use dnfs::mount::Entry;
+use libc::{c_char, c_int, c_long, c_uint, c_void, size_t};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// liburing's functions give the negative errno and leave errno alone.
@@ -57,7 +60,43 @@ pub(crate) unsafe fn refuse_modelled(count: c_long, list: *const *const Iocb) ->
     if modelled { Ok(-cannot_reach()) } else { Err(Out::Pass) }
 }
 
+/// Watching a path for changes: no kernel sees those of a mount, and a watch would wait for ever.
+///
+/// # Safety
+/// A path, or NULL.
+unsafe fn watch(
+    directory: c_int,
+    path: *const c_char,
+    follow: bool,
+    local: impl FnOnce(c_int, *const c_char) -> c_int,
+) -> Result<c_int, Out> {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    let refuse = |entry: &Entry| {
+        if entry.object.is_none() {
+            return Err(Out::Errno(libc::ENOENT));
+        }
+        if !WARNED.swap(true, Ordering::Relaxed) {
+            warn(format_args!(
+                "changes of files on a Direct NFS mount are not told by inotify, which is refused (ENOSYS): have the program poll"
+            ));
+        }
+        Err(Out::Errno(libc::ENOSYS))
+    };
+    // SAFETY: the caller's path.
+    unsafe { paths::at(directory, path, follow, |_, _, entry| refuse(entry), local) }
+}
+
 hooks! {
+    /// inotify_add_watch(2).
+    fn inotify_add_watch(fd: c_int, path: *const c_char, mask: u32) -> c_int {
+        watch(libc::AT_FDCWD, path, mask & libc::IN_DONT_FOLLOW == 0, |_, path| real(fd, path, mask))
+    }
+    /// fanotify_mark(2).
+    fn fanotify_mark(fd: c_int, flags: c_uint, mask: u64, directory: c_int, path: *const c_char) -> c_int {
+        if path.is_null() { return Err(Out::Pass) }
+        let follow = flags & libc::FAN_MARK_DONT_FOLLOW == 0;
+        watch(directory, path, follow, |directory, path| real(fd, flags, mask, directory, path))
+    }
     /// liburing.
     fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int { no_ring() }
     /// liburing.

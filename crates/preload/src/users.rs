@@ -19,7 +19,7 @@ fn mark_all() {
 }
 
 /// A change of credentials by libc's own function.
-fn change(real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
+pub(crate) fn change(real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     if !mounts::any() {
         return Err(Out::Pass);
     }

@@ -186,3 +186,26 @@ fn glob_finds_the_same_with_functions_of_the_program() {
 fn tempnam_names_a_file_in_the_directory_that_was_asked_for() {
     same_as_local("listings", "names", |_, _| "/none".into());
 }
+
+#[test]
+fn calls_by_number_do_what_the_functions_do() {
+    for section in ["names", "old-names", "data", "sockets", "how"] {
+        same_as_local("by_number", section, |_, _| "/none".into());
+    }
+}
+
+#[test]
+fn calls_by_number_that_a_mount_has_not_are_refused_as_by_a_kernel_without_them() {
+    let world = World::new("refused-numbers");
+    let Some(binary) = compile(&world.scratch, "by_number", &["-O1"]) else { return };
+    let ended = world.exec(binary.to_str().unwrap()).args(["/db", "refused", "/none"]).output().unwrap();
+    let told = text(&ended);
+    for (call, error) in [("&how, sizeof how", "ENOSYS"), ("\".\", IN_CREATE", "ENOSYS")] {
+        assert!(told.contains(&format!("{call} = -1 {error}")), "{told}");
+    }
+    for (path, answer) in [("file", "1 ENOSYS"), ("none", "1 ENOENT")] {
+        assert!(told.contains(&format!("\"{path}\", IN_MODIFY) < 0 = {answer}")), "{told}");
+    }
+    assert!(told.contains("\"/\", IN_CREATE) < 0 = 0") && told.matches("have the program poll").count() == 1, "{told}");
+    assert_eq!(told.matches("= -1 EOPNOTSUPP").count(), 3, "{told}");
+}

@@ -194,6 +194,26 @@ subprocess.run([sys.executable, '-c', child, str(log)], pass_fds=[log], check=Tr
 }
 
 #[test]
+fn a_program_that_gives_up_root_by_the_numbers_of_the_calls_is_its_user_too() {
+    let Some(world) = World::new("users-numbers", &[], "") else { return };
+    let numbers = [libc::SYS_setgroups, libc::SYS_setresgid, libc::SYS_setresuid].map(|number| number.to_string()).join(", ");
+    let script = format!(
+        "import ctypes, os
+call = ctypes.CDLL(None).syscall
+groups, gid, uid = {numbers}
+os.close(os.open('/db/root', os.O_WRONLY | os.O_CREAT, 0o600))
+assert call(groups, 1, (ctypes.c_uint32 * 1)({TEAM})) == 0
+assert call(gid, {ALICE}, {ALICE}, {ALICE}) == 0 and call(uid, {ALICE}, {ALICE}, {ALICE}) == 0
+os.close(os.open('/db/alice', os.O_WRONLY | os.O_CREAT, 0o600))
+try: os.open('/db/root', os.O_RDONLY)
+except PermissionError: pass
+else: raise SystemExit('still root')"
+    );
+    world.run(0, &script);
+    assert_eq!((world.on_disk("root").uid(), world.on_disk("alice").uid(), world.on_disk("alice").gid()), (0, ALICE, ALICE));
+}
+
+#[test]
 fn a_server_process_that_changes_its_user_for_each_request_is_that_user() {
     let Some(world) = World::new("users-toggle", &[], "") else { return };
     let script = format!(

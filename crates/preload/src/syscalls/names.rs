@@ -1,0 +1,112 @@
+//! Calls that name files, by the numbers that all processors have.
+
+use super::{Answer, Arguments, given};
+use crate::outcome::{Out, kept};
+use crate::{attributes, change, ffi, names, open, queues};
+use libc::{c_char, c_int, c_long, c_uint};
+use std::ffi::CStr;
+
+/// # Safety
+/// As `dispatch`.
+pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
+    let [a, b, c, d, e, _] = arguments;
+    let directory = a as c_int;
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        match number {
+            libc::SYS_openat => given(open::openat::hook(directory, b as _, c as c_int, d as _)),
+            libc::SYS_openat2 => Some(open_how(directory, b as _, c as _, d)),
+            libc::SYS_name_to_handle_at => given(open::name_to_handle_at::hook(directory, b as _, c as _, d as _, e as c_uint)),
+            libc::SYS_statx => given(attributes::statx::hook(directory, b as _, c as c_int, d as c_uint, e as _)),
+            libc::SYS_newfstatat => given(attributes::fstatat::hook(directory, b as _, c as _, d as c_int)),
+            libc::SYS_statfs => given(attributes::statfs::hook(a as _, b as _)),
+            libc::SYS_faccessat => given(attributes::faccessat::hook(directory, b as _, c as c_int, 0)),
+            libc::SYS_faccessat2 => given(attributes::faccessat::hook(directory, b as _, c as c_int, d as c_int)),
+            libc::SYS_fchmodat => given(change::fchmodat::hook(directory, b as _, c as _, 0)),
+            libc::SYS_fchmodat2 => given(change::fchmodat::hook(directory, b as _, c as _, d as c_int)),
+            libc::SYS_fchownat => given(change::fchownat::hook(directory, b as _, c as _, d as _, e as c_int)),
+            libc::SYS_utimensat => given(change::utimensat::hook(directory, b as _, c as _, d as c_int)),
+            libc::SYS_truncate => given(change::truncate::hook(a as _, b as i64)),
+            libc::SYS_mkdirat => given(names::mkdirat::hook(directory, b as _, c as _)),
+            libc::SYS_mknodat => given(names::mknodat::hook(directory, b as _, c as _, d as _)),
+            libc::SYS_unlinkat => given(names::unlinkat::hook(directory, b as _, c as c_int)),
+            libc::SYS_renameat => given(names::renameat::hook(directory, b as _, c as c_int, d as _)),
+            libc::SYS_renameat2 => given(names::renameat2::hook(directory, b as _, c as c_int, d as _, e as c_uint)),
+            libc::SYS_linkat => given(names::linkat::hook(directory, b as _, c as c_int, d as _, e as c_int)),
+            libc::SYS_symlinkat => given(names::symlinkat::hook(a as _, b as c_int, c as _)),
+            libc::SYS_readlinkat => given(names::readlinkat::hook(directory, b as _, c as _, d)),
+            libc::SYS_chdir => given(names::chdir::hook(a as _)),
+            libc::SYS_fchdir => given(names::fchdir::hook(directory)),
+            libc::SYS_chroot => given(names::chroot::hook(a as _)),
+            libc::SYS_getcwd => Some(working_directory(a as _, b)),
+            libc::SYS_inotify_add_watch => given(queues::inotify_add_watch::hook(a as c_int, b as _, c as _)),
+            libc::SYS_fanotify_mark => given(queues::fanotify_mark::hook(a as c_int, b as _, c as _, d as c_int, e as _)),
+            libc::SYS_umask => given(crate::umask::umask::hook(a as _)),
+            _ => of_attributes(number, arguments),
+        }
+    }
+}
+
+/// Extended attributes.
+///
+/// # Safety
+/// As `dispatch`.
+unsafe fn of_attributes(number: c_long, arguments: Arguments) -> Answer {
+    let [a, b, c, d, e, _] = arguments;
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        match number {
+            libc::SYS_getxattr => given(attributes::getxattr::hook(a as _, b as _, c as _, d)),
+            libc::SYS_lgetxattr => given(attributes::lgetxattr::hook(a as _, b as _, c as _, d)),
+            libc::SYS_listxattr => given(attributes::listxattr::hook(a as _, b as _, c)),
+            libc::SYS_llistxattr => given(attributes::llistxattr::hook(a as _, b as _, c)),
+            libc::SYS_setxattr => given(attributes::setxattr::hook(a as _, b as _, c as _, d, e as c_int)),
+            libc::SYS_lsetxattr => given(attributes::lsetxattr::hook(a as _, b as _, c as _, d, e as c_int)),
+            libc::SYS_removexattr => given(attributes::removexattr::hook(a as _, b as _)),
+            libc::SYS_lremovexattr => given(attributes::lremovexattr::hook(a as _, b as _)),
+            _ => None,
+        }
+    }
+}
+
+/// getcwd by number: how many bytes, where libc's function gives the buffer.
+///
+/// # Safety
+/// `room` writable bytes.
+unsafe fn working_directory(into: *mut c_char, room: usize) -> Result<c_long, Out> {
+    if into.is_null() || room == 0 {
+        return Err(Out::Errno(if room == 0 { libc::ERANGE } else { libc::EFAULT }));
+    }
+    // SAFETY: the caller's buffer, in which a NUL-terminated path is when the call did not fail.
+    unsafe {
+        kept(names::getcwd::hook(into, room))?;
+        Ok(CStr::from_ptr(into).to_bytes_with_nul().len() as c_long)
+    }
+}
+
+/// openat2(2). On a mount its flags and mode are those of openat; a lookup within bounds (`resolve`) is refused with ENOSYS, as by a
+/// kernel before 5.6, so that programs fall back.
+///
+/// # Safety
+/// A path and a record of `bytes` bytes, or NULL.
+unsafe fn open_how(directory: c_int, path: *const c_char, how: *const libc::open_how, bytes: usize) -> Result<c_long, Out> {
+    let local = |directory: c_int, path: *const c_char| {
+        // SAFETY: the caller's pointers.
+        unsafe { super::syscall::real(libc::SYS_openat2, directory as usize, path as usize, how as usize, bytes, 0, 0) as c_int }
+    };
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let Some(asked) = (bytes == size_of::<libc::open_how>()).then(|| ffi::take(how)).flatten() else { return Err(Out::Pass) };
+        if asked.resolve != 0 {
+            let follow = asked.flags & libc::O_NOFOLLOW as u64 == 0;
+            let opened = crate::paths::at(directory, path, follow, |_, _, _| Err(Out::Errno(libc::ENOSYS)), local);
+            return opened.map(c_long::from);
+        }
+        let Ok(flags) = c_int::try_from(asked.flags) else { return Err(Out::Pass) }; // unknown flags: EINVAL
+        let creates = flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE;
+        if asked.mode != 0 && !creates || asked.mode > 0o7777 {
+            return Err(Out::Errno(libc::EINVAL));
+        }
+        open::open_at(directory, path, flags, asked.mode as _, local).map(c_long::from)
+    }
+}

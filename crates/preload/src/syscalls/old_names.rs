@@ -1,0 +1,41 @@
+//! Calls that only processors with a long history have by number: those whose names came before the ones with a directory.
+
+use super::{Answer, Arguments, given};
+use crate::{attributes, change, descriptors, entries, names, open};
+use libc::{c_int, c_long};
+
+/// # Safety
+/// As `dispatch`.
+pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
+    let [a, b, c, ..] = arguments;
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        match number {
+            libc::SYS_open => given(open::open::hook(a as _, b as c_int, c as _)),
+            libc::SYS_creat => given(open::creat::hook(a as _, b as _)),
+            libc::SYS_stat => given(attributes::stat::hook(a as _, b as _)),
+            libc::SYS_lstat => given(attributes::lstat::hook(a as _, b as _)),
+            libc::SYS_access => given(attributes::access::hook(a as _, b as c_int)),
+            libc::SYS_chmod => given(change::chmod::hook(a as _, b as _)),
+            libc::SYS_chown => given(change::chown::hook(a as _, b as _, c as _)),
+            libc::SYS_lchown => given(change::lchown::hook(a as _, b as _, c as _)),
+            libc::SYS_utime => given(change::utime::hook(a as _, b as _)),
+            libc::SYS_utimes => given(change::utimes::hook(a as _, b as _)),
+            libc::SYS_futimesat => given(change::futimesat::hook(a as c_int, b as _, c as _)),
+            libc::SYS_mkdir => given(names::mkdir::hook(a as _, b as _)),
+            libc::SYS_rmdir => given(names::rmdir::hook(a as _)),
+            libc::SYS_unlink => given(names::unlink::hook(a as _)),
+            libc::SYS_rename => given(names::rename::hook(a as _, b as _)),
+            libc::SYS_link => given(names::link::hook(a as _, b as _)),
+            libc::SYS_symlink => given(names::symlink::hook(a as _, b as _)),
+            libc::SYS_readlink => given(names::readlink::hook(a as _, b as _, c)),
+            libc::SYS_mknod => given(names::mknod::hook(a as _, b as _, c as _)),
+            libc::SYS_dup2 => given(descriptors::dup2::hook(a as c_int, b as c_int)),
+            libc::SYS_getdents => {
+                let listed = entries::list(a as c_int, crate::ffi::bytes_mut(b as _, c), entries::Layout::TypeLast);
+                Some(listed.map(|bytes| bytes as c_long))
+            }
+            _ => None,
+        }
+    }
+}

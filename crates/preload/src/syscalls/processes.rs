@@ -1,0 +1,39 @@
+//! Calls that make a process, end it, or make it another program or user.
+
+use super::{Answer, Arguments, given};
+use crate::outcome::Out;
+use crate::{close, exec, kernel_aio, processes, shared_maps, users};
+use libc::{c_int, c_long};
+
+/// # Safety
+/// As `dispatch`.
+pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
+    let [a, b, c, d, e, _] = arguments;
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        match number {
+            libc::SYS_execve => given(exec::execve::hook(a as _, b as _, c as _)),
+            libc::SYS_execveat => given(exec::execveat::hook(a as c_int, b as _, c as _, d as _, e as c_int)),
+            libc::SYS_exit_group => {
+                kernel_aio::drain();
+                shared_maps::write_all();
+                close::send_gathered();
+                None
+            }
+            // The kernel changes the calling thread alone, and whoever else the process is, its calls on a mount are the new user's.
+            libc::SYS_setuid
+            | libc::SYS_setgid
+            | libc::SYS_setreuid
+            | libc::SYS_setregid
+            | libc::SYS_setresuid
+            | libc::SYS_setresgid
+            | libc::SYS_setgroups => {
+                Some(users::change(|| super::syscall::real(number, a, b, c, 0, 0, 0) as c_int).map(c_long::from))
+            }
+            _ => match processes::by_number(number, a, b, c, d, e) {
+                Err(Out::Pass) => None,
+                made => Some(made),
+            },
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Calls on sockets, which may have a path on a mount.
+
+use super::{Answer, Arguments, given};
+use crate::sockets;
+use libc::{c_int, c_long};
+
+/// # Safety
+/// As `dispatch`.
+pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
+    let [a, b, c, d, e, f] = arguments;
+    let socket = a as c_int;
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        match number {
+            libc::SYS_bind => given(sockets::bind::hook(socket, b as _, c as _)),
+            libc::SYS_connect => given(sockets::connect::hook(socket, b as _, c as _)),
+            libc::SYS_sendto => given(sockets::sendto::hook(socket, b as _, c, d as c_int, e as _, f as _)),
+            libc::SYS_sendmsg => given(sockets::sendmsg::hook(socket, b as _, c as c_int)),
+            libc::SYS_recvfrom => given(sockets::recvfrom::hook(socket, b as _, c, d as c_int, e as _, f as _)),
+            libc::SYS_recvmsg => given(sockets::recvmsg::hook(socket, b as _, c as c_int)),
+            libc::SYS_getsockname => given(sockets::getsockname::hook(socket, b as _, c as _)),
+            libc::SYS_getpeername => given(sockets::getpeername::hook(socket, b as _, c as _)),
+            libc::SYS_accept => given(sockets::accept::hook(socket, b as _, c as _)),
+            libc::SYS_accept4 => given(sockets::accept4::hook(socket, b as _, c as _, d as c_int)),
+            _ => None,
+        }
+    }
+}

@@ -17,6 +17,7 @@ import databases
 import languages
 import loads
 import postgres
+import suites
 import tools
 from world import Failed, NotInstalled, World
 
@@ -154,6 +155,7 @@ def all_cases(arguments):
     yield from tools.cases()
     yield from languages.cases()
     yield from loads.cases(arguments.seconds)
+    yield from suites.cases(arguments.seconds)
     yield from postgres.cases(arguments.seconds)
     yield from databases.cases()
 

@@ -2,6 +2,7 @@
 
 use crate::attributes;
 use crate::ffi;
+use crate::file_size_limit;
 use crate::hook::hooks;
 use crate::mounts;
 use crate::outcome::Out;
@@ -162,7 +163,9 @@ unsafe fn truncate_at(
                     return Err(Out::Errno(libc::EISDIR));
                 }
                 crate::permission::check(&attr, libc::W_OK, true)?;
-                set_entry(mount, entry, &SetAttributes { size: Some(length(bytes)?), ..SetAttributes::default() })
+                let bytes = length(bytes)?;
+                file_size_limit::check_growth(bytes, || Ok(attr.size))?;
+                set_entry(mount, entry, &SetAttributes { size: Some(bytes), ..SetAttributes::default() })
             },
             local,
         )
@@ -174,7 +177,9 @@ fn truncate_fd(fd: c_int, bytes: off_t) -> Result<c_int, Out> {
     if file.flags & libc::O_ACCMODE == libc::O_RDONLY {
         return Err(Out::Errno(libc::EINVAL));
     }
-    file.mount.truncate(file.file, length(bytes)?)?;
+    let bytes = length(bytes)?;
+    file_size_limit::check_growth(bytes, || file.size())?;
+    file.mount.truncate(file.file, bytes)?;
     Ok(0)
 }
 

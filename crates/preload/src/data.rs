@@ -5,6 +5,7 @@
 
 use crate::description_flags;
 use crate::ffi;
+use crate::file_size_limit;
 use crate::hook::hooks;
 use crate::medium::{self, Ask};
 use crate::open_file::Open;
@@ -91,6 +92,7 @@ pub(crate) fn write_at(file: &Open, offset: u64, bytes: &[u8]) -> Result<usize, 
     if bytes.is_empty() {
         return Ok(0);
     }
+    let bytes = &bytes[..file_size_limit::room(offset, bytes.len())?];
     Ok(file.mount.write(file.file, offset, &[IoSlice::new(bytes)], file.manner().1)?)
 }
 
@@ -171,16 +173,30 @@ const fn empty_mut() -> IoSliceMut<'static> {
 /// Writes a vector at an offset, as stable as asked for; the description's O_APPEND is not looked at.
 pub(crate) fn write_vector_at(file: &Open, offset: u64, vector: &[IoSlice<'_>], how: Stability) -> Result<usize, Out> {
     file.writable()?;
-    if total(vector)? == 0 {
-        return Ok(0);
-    }
+    let mut first = [IoSlice::new(&[])];
+    let vector = match total(vector)? {
+        0 => return Ok(0),
+        bytes => match file_size_limit::room(offset, bytes)? {
+            room if room < bytes => file_size_limit::within(vector, room, &mut first),
+            _ => vector,
+        },
+    };
     Ok(file.mount.write(file.file, offset, vector, how)?)
 }
 
 fn append(file: &Open, vector: &[IoSlice<'_>], how: Stability) -> Result<(usize, u64), Out> {
     file.writable()?;
-    if total(vector)? == 0 {
+    let bytes = total(vector)?;
+    if bytes == 0 {
         return Ok((0, file.mount.size(file.file)));
+    }
+    let mut first = [IoSlice::new(&[])];
+    let mut vector = vector;
+    if file_size_limit::is_set() {
+        let room = file_size_limit::room(file.size()?, bytes)?;
+        if room < bytes {
+            vector = file_size_limit::within(vector, room, &mut first);
+        }
     }
     Ok(file.mount.append(file.file, vector, how)?)
 }

@@ -33,6 +33,7 @@ mod exec;
 mod ffi;
 #[cfg(not(target_env = "musl"))]
 mod file_layout;
+mod file_size_limit;
 mod formatted;
 mod hook;
 mod keeper;
@@ -111,6 +112,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     }
     let Some(value) = variable(mounts::VARIABLE) else { return };
     umask::learn();
+    file_size_limit::learn();
     exec::environment::forget_copies();
     exec::image::name_process();
     if !table::reserve() || !streams::reserve() {

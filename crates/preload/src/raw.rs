@@ -424,6 +424,21 @@ pub(crate) fn thread_id() -> u32 {
     call_with_numbers(libc::SYS_gettid, 0, 0, 0).unwrap_or(0) as u32
 }
 
+/// Sends this thread a signal.
+pub(crate) fn signal_this_thread(signal: c_int) {
+    let (process, thread) = (process_id() as usize, thread_id() as usize);
+    let _ = call_with_numbers(libc::SYS_tgkill, process, thread, signal as usize);
+}
+
+/// How long this process may make a file: RLIMIT_FSIZE, in bytes.
+pub(crate) fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    let into = std::ptr::from_mut(&mut limit) as usize;
+    // SAFETY: no new limit, and room for the old one.
+    let _ = unsafe { call4(libc::SYS_prlimit64, 0, libc::RLIMIT_FSIZE as usize, 0, into) };
+    limit.rlim_cur
+}
+
 /// Whether this process has a thread of that number.
 pub(crate) fn has_thread(id: u32) -> bool {
     let process = call_with_numbers(libc::SYS_getpid, 0, 0, 0).unwrap_or(0);

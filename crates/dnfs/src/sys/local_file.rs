@@ -195,7 +195,7 @@ pub(crate) fn change_group(fd: &Fd, gid: u32) -> Result<()> {
 
 /// Sets the length of a file; what is added is a hole.
 pub(crate) fn truncate(fd: &Fd, length: u64) -> Result<()> {
-    Ok(rustix::fs::ftruncate(fd, length)?)
+    above_the_limit(length, || Ok(rustix::fs::ftruncate(fd, length)?))
 }
 
 /// Bytes free for everybody in the file system of an open file.
@@ -211,5 +211,25 @@ pub(crate) fn reserve(fd: &Fd, offset: u64, length: u64) -> Result<()> {
 
 /// Gives memory to a range of a file now, so that a store into its mapping can't die of a full tmpfs.
 pub(crate) fn allocate(fd: &Fd, offset: u64, length: u64) -> Result<()> {
-    Ok(retry_on_intr(|| rustix::fs::fallocate(fd, FallocateFlags::empty(), offset, length))?)
+    above_the_limit(offset.saturating_add(length), || {
+        Ok(retry_on_intr(|| rustix::fs::fallocate(fd, FallocateFlags::empty(), offset, length))?)
+    })
+}
+
+/// Makes a file of ours longer. The program's RLIMIT_FSIZE is for its own files, which are shorter than the memory they are kept in, and
+/// the kernel would end the program by SIGXFSZ: it is raised meanwhile. A hard limit that is too low is EFBIG, without the signal.
+fn above_the_limit(length: u64, grow: impl FnOnce() -> Result<()>) -> Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let fits = |limit: Option<u64>| limit.is_none_or(|limit| length <= limit);
+    let limit = getrlimit(Resource::Fsize);
+    if fits(limit.current) {
+        return grow();
+    }
+    if !fits(limit.maximum) {
+        return Err(rustix::io::Errno::FBIG.into());
+    }
+    setrlimit(Resource::Fsize, Rlimit { current: limit.maximum, ..limit })?;
+    let grown = grow();
+    setrlimit(Resource::Fsize, limit)?;
+    grown
 }

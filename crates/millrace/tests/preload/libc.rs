@@ -209,3 +209,10 @@ fn calls_by_number_that_a_mount_has_not_are_refused_as_by_a_kernel_without_them(
     assert!(told.contains("\"/\", IN_CREATE) < 0 = 0") && told.matches("have the program poll").count() == 1, "{told}");
     assert_eq!(told.matches("= -1 EOPNOTSUPP").count(), 3, "{told}");
 }
+
+#[test]
+fn a_limit_of_the_size_of_files_cuts_writes_and_refuses_growth_as_on_local_disk() {
+    for section in ["writes", "others", "fatal"] {
+        same_as_local("limits", section, |_, _| "/none".into());
+    }
+}

@@ -2,6 +2,7 @@
 
 use crate::data;
 use crate::ffi;
+use crate::file_size_limit;
 use crate::open_file::Open;
 use crate::outcome::{Out, kept};
 use crate::raw;
@@ -114,7 +115,9 @@ impl Copy {
         let mut done = 0;
         while done < count {
             let buffer = &mut buffer.bytes()[..BUFFER_BYTES.min(count - done)];
-            let step = match self.lazy_source(buffer.len()) {
+            // A lazy step does not know how much it will write.
+            let lazy = if file_size_limit::is_set() { None } else { self.lazy_source(buffer.len()) };
+            let step = match lazy {
                 Some((source, bytes)) => self.step_lazily(source, &mut buffer[..bytes]),
                 None => self.step(buffer),
             };

@@ -2,7 +2,7 @@
 
 use super::{Answer, Arguments, given};
 use crate::outcome::Out;
-use crate::{close, exec, kernel_aio, processes, shared_maps, users};
+use crate::{close, exec, file_size_limit, kernel_aio, processes, shared_maps, users};
 use libc::{c_int, c_long};
 
 /// # Safety
@@ -30,6 +30,8 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
             | libc::SYS_setgroups => {
                 Some(users::change(|| super::syscall::real(number, a, b, c, 0, 0, 0) as c_int).map(c_long::from))
             }
+            libc::SYS_setrlimit => given(file_size_limit::setrlimit::hook(a as c_int, b as _)),
+            libc::SYS_prlimit64 => given(file_size_limit::prlimit::hook(a as _, b as c_int, c as _, d as _)),
             _ => match processes::by_number(number, a, b, c, d, e) {
                 Err(Out::Pass) => None,
                 made => Some(made),

@@ -79,13 +79,13 @@ def fs_mark(world):
     files = sum(1 for file in (world.export / "fs-mark").rglob("*") if file.is_file() and file.stat().st_size == 16384)
     if files != 1000:
         raise Failed(f"{files} whole files on the export, not 1,000")
-    return version_of(world, "fsmark"), "1,000 whole files on the export"
+    return version_of(world, "fs_mark"), "1,000 whole files on the export"
 
 
 def postmark(world):
     folder = folder_of(world, "postmark")
     done = world.run([need("postmark")], input=POSTMARK.format(folder=folder))
-    if "Deletions alone" not in done.stdout or "Error" in done.stdout:
+    if "Deletion alone" not in done.stdout or "Error" in done.stdout:
         raise Failed("it did not come to its end without an error")
     if left := list((world.export / "postmark").iterdir()):
         raise Failed(f"{len(left)} files are left")

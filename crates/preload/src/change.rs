@@ -97,7 +97,7 @@ unsafe fn times_of(times: *const timespec) -> Result<SetAttributes, Out> {
             nseconds @ 0..1_000_000_000 => Ok(client_time(time.tv_sec, nseconds)),
             _ => Err(Out::Errno(libc::EINVAL)),
         };
-        match ffi::take(times.cast::<[timespec; 2]>()) {
+        match ffi::take_checked(times.cast::<[timespec; 2]>())? {
             None => Ok(now()),
             Some([atime, mtime]) => Ok(SetAttributes { atime: one(atime)?, mtime: one(mtime)?, ..SetAttributes::default() }),
         }
@@ -108,27 +108,28 @@ unsafe fn times_of(times: *const timespec) -> Result<SetAttributes, Out> {
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn timevals_of(times: *const timeval) -> SetAttributes {
+unsafe fn timevals_of(times: *const timeval) -> Result<SetAttributes, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        ffi::take(times.cast::<[timeval; 2]>()).map_or_else(now, |[atime, mtime]| SetAttributes {
+        let given = ffi::take_checked(times.cast::<[timeval; 2]>())?;
+        Ok(given.map_or_else(now, |[atime, mtime]| SetAttributes {
             atime: client_time(atime.tv_sec, atime.tv_usec * 1000),
             mtime: client_time(mtime.tv_sec, mtime.tv_usec * 1000),
             ..SetAttributes::default()
-        })
+        }))
     }
 }
 
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn utimbuf_of(times: *const utimbuf) -> SetAttributes {
+unsafe fn utimbuf_of(times: *const utimbuf) -> Result<SetAttributes, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        ffi::take(times).map_or_else(now, |times| SetAttributes {
+        Ok(ffi::take_checked(times)?.map_or_else(now, |times| SetAttributes {
             atime: client_time(times.actime, 0),
             mtime: client_time(times.modtime, 0),
             ..SetAttributes::default()
-        })
+        }))
     }
 }
 
@@ -213,21 +214,21 @@ hooks! {
         set_at(directory, path, flags, &owner_of(uid, gid), |directory, path| real(directory, path, uid, gid, flags))
     }
     /// utime(2).
-    fn utime(path: *const c_char, times: *const utimbuf) -> c_int { set_at(HERE, path, 0, &utimbuf_of(times), |_, path| real(path, times)) }
+    fn utime(path: *const c_char, times: *const utimbuf) -> c_int { set_at(HERE, path, 0, &utimbuf_of(times)?, |_, path| real(path, times)) }
     /// utimes(2).
-    fn utimes(path: *const c_char, times: *const timeval) -> c_int { set_at(HERE, path, 0, &timevals_of(times), |_, path| real(path, times)) }
+    fn utimes(path: *const c_char, times: *const timeval) -> c_int { set_at(HERE, path, 0, &timevals_of(times)?, |_, path| real(path, times)) }
     /// lutimes(3).
     fn lutimes(path: *const c_char, times: *const timeval) -> c_int {
-        set_at(HERE, path, libc::AT_SYMLINK_NOFOLLOW, &timevals_of(times), |_, path| real(path, times))
+        set_at(HERE, path, libc::AT_SYMLINK_NOFOLLOW, &timevals_of(times)?, |_, path| real(path, times))
     }
     /// futimes(3).
-    fn futimes(fd: c_int, times: *const timeval) -> c_int { set_fd(fd, &timevals_of(times)) }
+    fn futimes(fd: c_int, times: *const timeval) -> c_int { set_fd(fd, &timevals_of(times)?) }
     /// futimesat(3).
     fn futimesat(directory: c_int, path: *const c_char, times: *const timeval) -> c_int {
         if path.is_null() {
-            return set_fd(directory, &timevals_of(times)); // as the system call does, and Java asks
+            return set_fd(directory, &timevals_of(times)?); // as the system call does, and Java asks
         }
-        set_at(directory, path, 0, &timevals_of(times), |directory, path| real(directory, path, times))
+        set_at(directory, path, 0, &timevals_of(times)?, |directory, path| real(directory, path, times))
     }
     /// futimens(3).
     fn futimens(fd: c_int, times: *const timespec) -> c_int { set_fd(fd, &times_of(times)?) }

@@ -71,7 +71,7 @@ pub(crate) unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: s
         }
         let (from, to) =
             both.map_err(|failed| if failed == Out::Errno(libc::EISDIR) { Out::Errno(libc::EINVAL) } else { failed })?;
-        let at = ffi::take(offset);
+        let at = ffi::take_checked(offset)?;
         let done = Copy::new(from, at, to, None).run(count.min(ffi::COUNT_MAX))?;
         if let Some(at) = at {
             ffi::put(offset, at + done as off_t)?;
@@ -102,7 +102,7 @@ pub(crate) unsafe fn copy_range(
             _ if open_for(input, out)? & libc::O_APPEND != 0 => return Err(Out::Errno(libc::EBADF)),
             _ => {}
         }
-        let (begin, target) = (ffi::take(from_at), ffi::take(to_at));
+        let (begin, target) = (ffi::take_checked(from_at)?, ffi::take_checked(to_at)?);
         let done = Copy::new(from, begin, to, target).run(count.min(ffi::COUNT_MAX))?;
         if let Some(begin) = begin {
             ffi::put(from_at, begin + done as loff_t)?;

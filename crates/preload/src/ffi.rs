@@ -1,12 +1,12 @@
 //! Pointers of C as Rust's references and values.
 //!
 //! A pointer that reaches a hook came from a caller of the libc function of that name, who promised what that function's
-//! manual asks for: that is what makes the calls of these functions right. NULL is caught where libc's own would fail with
-//! EFAULT.
+//! manual asks for: that is what makes the calls of these functions right. NULL, and memory that is none, are caught where a system
+//! call would fail with EFAULT (`pointers`).
 
 use crate::outcome::Out;
+use crate::pointers::{self, Use};
 use libc::{c_char, c_int, c_void, iovec, size_t};
-use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
 
 /// The bytes of a path argument, without its NUL.
@@ -14,11 +14,10 @@ use std::io::{IoSlice, IoSliceMut};
 /// # Safety
 /// NULL, or a NUL-terminated string that stays as it is for `'a`.
 pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a [u8], Out> {
-    if path.is_null() {
-        return Err(Out::Errno(libc::EFAULT));
-    }
-    // SAFETY: not NULL, and a NUL-terminated string by the caller's promise, alive during the call.
-    Ok(unsafe { CStr::from_ptr(path) }.to_bytes())
+    // SAFETY: the memory of the program does not change under its own call.
+    let length = unsafe { pointers::string_length(path as usize) }.ok_or(Out::Errno(libc::EFAULT))?;
+    // SAFETY: so many bytes before a NUL, alive during the call.
+    Ok(unsafe { std::slice::from_raw_parts(path.cast(), length) })
 }
 
 /// A buffer that the caller wants filled.
@@ -31,6 +30,35 @@ pub(crate) unsafe fn bytes_mut<'a>(at: *mut c_void, count: size_t) -> &'a mut [u
     }
     // SAFETY: `count` writable bytes by the caller's promise; nobody else uses them during the call.
     unsafe { std::slice::from_raw_parts_mut(at.cast(), count.min(COUNT_MAX)) }
+}
+
+/// The same for what a system call answers EFAULT for: NULL, and a small buffer that is no memory. Large ones are not looked at: each
+/// read of a database would ask the kernel about its pages.
+///
+/// # Safety
+/// As [`bytes_mut`].
+pub(crate) unsafe fn room<'a>(at: *mut c_void, count: size_t) -> Result<&'a mut [u8], Out> {
+    check(at as usize, count, Use::Write)?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe { bytes_mut(at, count) })
+}
+
+fn check(at: usize, count: usize, wanted: Use) -> Result<(), Out> {
+    let looked_at = count > 0 && (at == 0 || count < LOOKED_AT_BYTES);
+    if looked_at && !pointers::lead_to(at, count, wanted) { Err(Out::Errno(libc::EFAULT)) } else { Ok(()) }
+}
+
+/// Buffers smaller than this are looked at.
+const LOOKED_AT_BYTES: usize = 4096;
+
+/// A buffer to be read, looked at as by [`room`].
+///
+/// # Safety
+/// As [`bytes`].
+pub(crate) unsafe fn given<'a>(at: *const c_void, count: size_t) -> Result<&'a [u8], Out> {
+    check(at as usize, count, Use::Read)?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe { bytes(at, count) })
 }
 
 /// A buffer to be read.
@@ -57,6 +85,8 @@ pub(crate) unsafe fn vector_mut<'a>(at: *const iovec, count: c_int) -> Result<&'
     if count == 0 {
         return Ok(&[]);
     }
+    // SAFETY: the caller's promise.
+    unsafe { check_vector(at, count, Use::Write) }?;
     // SAFETY: IoSliceMut has iovec's layout on Unix by its documentation; `count` of them by the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts(at.cast(), count) })
 }
@@ -70,8 +100,21 @@ pub(crate) unsafe fn vector<'a>(at: *const iovec, count: c_int) -> Result<&'a [I
     if count == 0 {
         return Ok(&[]);
     }
+    // SAFETY: the caller's promise.
+    unsafe { check_vector(at, count, Use::Read) }?;
     // SAFETY: IoSlice has iovec's layout on Unix by its documentation; `count` of them by the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts(at.cast(), count) })
+}
+
+/// EFAULT for a vector, or small parts of it, that are no memory.
+///
+/// # Safety
+/// `count` vectors.
+unsafe fn check_vector(at: *const iovec, count: usize, wanted: Use) -> Result<(), Out> {
+    check(at as usize, (count * size_of::<iovec>()).min(LOOKED_AT_BYTES - 1), Use::Read)?;
+    // SAFETY: `count` of them by the caller's promise.
+    let parts = unsafe { std::slice::from_raw_parts(at, count) };
+    parts.iter().try_for_each(|part| check(part.iov_base as usize, part.iov_len, wanted))
 }
 
 fn vector_length(null: bool, count: c_int) -> Result<usize, Out> {
@@ -88,10 +131,10 @@ fn vector_length(null: bool, count: c_int) -> Result<usize, Out> {
 /// # Safety
 /// NULL, or room for a `T`, aligned or not.
 pub(crate) unsafe fn put<T>(at: *mut T, value: T) -> Result<(), Out> {
-    if at.is_null() {
+    if !pointers::lead_to(at as usize, size_of::<T>(), Use::Write) {
         return Err(Out::Errno(libc::EFAULT));
     }
-    // SAFETY: not NULL, and room for a T by the caller's promise.
+    // SAFETY: memory, and room for a T by the caller's promise.
     unsafe { at.write_unaligned(value) };
     Ok(())
 }
@@ -105,6 +148,18 @@ pub(crate) unsafe fn take<T: Copy>(at: *const T) -> Option<T> {
     (!at.is_null()).then(|| unsafe { at.read_unaligned() })
 }
 
+/// The same; EFAULT for a pointer that leads to no memory.
+///
+/// # Safety
+/// As [`take`].
+pub(crate) unsafe fn take_checked<T: Copy>(at: *const T) -> Result<Option<T>, Out> {
+    if !at.is_null() && !pointers::lead_to(at as usize, size_of::<T>(), Use::Read) {
+        return Err(Out::Errno(libc::EFAULT));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { take(at) })
+}
+
 /// Writes a string and its NUL into a buffer of the caller.
 ///
 /// # Safety
@@ -113,7 +168,7 @@ pub(crate) unsafe fn put_string(at: *mut c_char, room: size_t, text: &[u8]) -> R
     if text.len() >= room {
         return Err(Out::Errno(libc::ERANGE));
     }
-    if at.is_null() {
+    if !pointers::lead_to(at as usize, text.len() + 1, Use::Write) {
         return Err(Out::Errno(libc::EFAULT));
     }
     // SAFETY: the caller's memory, of that size.

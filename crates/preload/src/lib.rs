@@ -53,6 +53,7 @@ mod outages;
 mod outcome;
 mod paths;
 mod permission;
+mod pointers;
 mod processes;
 mod queues;
 mod raw;

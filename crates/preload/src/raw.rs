@@ -424,6 +424,22 @@ pub(crate) fn thread_id() -> u32 {
     call_with_numbers(libc::SYS_gettid, 0, 0, 0).unwrap_or(0) as u32
 }
 
+/// Whether a page of this process can be read, or written to (madvise(2), MADV_POPULATE_READ and _WRITE: nothing in it changes); none when
+/// the kernel, older than 5.14, cannot say. Memory of a device counts as no memory.
+pub(crate) fn page_is_usable(at: usize, bytes: usize, for_writing: bool) -> Option<bool> {
+    let asked = |at: usize, advice: c_int| call_with_numbers(libc::SYS_madvise, at, bytes, advice as usize);
+    match asked(at, if for_writing { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ }) {
+        Err(libc::EFAULT | libc::ENOMEM) => Some(false),
+        Ok(_) => Some(true),
+        // No right to it, or no such advice: the kernel's answer for memory that can be read tells.
+        Err(libc::EINVAL) => {
+            let known = std::ptr::from_ref(&at) as usize;
+            asked(known - known % bytes, libc::MADV_POPULATE_READ).ok().map(|_| false)
+        }
+        Err(_) => None,
+    }
+}
+
 /// Sends this thread a signal.
 pub(crate) fn signal_this_thread(signal: c_int) {
     let (process, thread) = (process_id() as usize, thread_id() as usize);

@@ -19,7 +19,7 @@ use libc::c_int;
 /// A lock of the caller, or NULL.
 pub(crate) unsafe fn control(file: &Open, command: c_int, at: *mut libc::flock) -> Result<c_int, Out> {
     // SAFETY: the caller's promise.
-    let lock = unsafe { ffi::take(at) }.ok_or(Out::Errno(libc::EFAULT))?;
+    let lock = unsafe { ffi::take_checked(at) }?.ok_or(Out::Errno(libc::EFAULT))?;
     let range = Range::of(file, &lock)?;
     let of_description = matches!(command, libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK);
     if of_description && lock.l_pid != 0 {

@@ -216,3 +216,8 @@ fn a_limit_of_the_size_of_files_cuts_writes_and_refuses_growth_as_on_local_disk(
         same_as_local("limits", section, |_, _| "/none".into());
     }
 }
+
+#[test]
+fn a_pointer_that_leads_to_no_memory_is_an_error_and_not_the_end_of_the_program() {
+    same_as_local("pointers", "pointers", |_, _| "/none".into());
+}

@@ -73,7 +73,7 @@ fn is_pipe(fd: c_int) -> bool {
 /// NULL, or a pointer of a caller of splice(2).
 unsafe fn at_place(file: &Open, place: *mut loff_t, copy: impl FnOnce(u64) -> Result<usize, Out>) -> Result<ssize_t, Out> {
     // SAFETY: the caller's promise.
-    let given = unsafe { ffi::take(place) };
+    let given = unsafe { ffi::take_checked(place) }?;
     let begin = match given {
         Some(given) => given,
         None => raw::lseek(file.fd, 0, libc::SEEK_CUR)?,

@@ -130,6 +130,7 @@ impl Drop for Worker {
 }
 
 #[test]
+#[ignore = "nightly: twenty processes are killed, half a minute"]
 fn twenty_processes_killed_at_any_moment_leave_nothing_wrong_for_the_others() {
     for seed in seeds(|count| count.div_ceil(2)) {
         kill_many(seed, environment_number("MILLRACE_KILLS").unwrap_or(20));

@@ -5,13 +5,15 @@
 //! touches a running database or a file it did not make.
 //!
 //! Interface: [`plan::Plan`] says what to do, [`compare::compare`] does it, [`report`] shows it,
-//! [`doctor`] says what this host can measure. Storage paths are in `paths`, one file each.
+//! [`doctor`] says what this host can measure,
+//! [`guest`] boots a kernel that has the storage clients this host's kernel lacks. Storage paths are in `paths`, one file each.
 #![deny(unsafe_code)]
 
 pub mod clock;
 pub mod compare;
 pub mod diff;
 pub mod doctor;
+pub mod guest;
 pub mod history;
 pub mod measure;
 pub mod plan;

@@ -202,5 +202,23 @@ pub(crate) const LOG_LINES_SHOWN: usize = 12;
 /// Bytes read from the end of a child's log to find those lines.
 pub(crate) const LOG_TAIL_BYTES: u64 = 16 << 10;
 
+/// Most processors of a guest: QEMU's own limit for this machine is 255, an emulated one is slower with more than the host has.
+pub(crate) const GUEST_CPUS_MAX: u32 = 64;
+
+/// Most network interfaces of a guest: paths of one comparison are four at most.
+pub(crate) const GUEST_NICS_MAX: u32 = 8;
+
+/// Most directories shared with a guest: each is a device.
+pub(crate) const GUEST_SHARES_MAX: usize = 8;
+
+/// Least memory of a guest: kernel, first root and modules take 120 MiB; the rest is for its programs.
+pub(crate) const GUEST_MEMORY_BYTES_MIN: u64 = 256 << 20;
+
+/// Longest time until QEMU has opened its sockets, or is gone after it closed them: below a second; a loaded host takes ten times that.
+pub(crate) const GUEST_START_MAX: Duration = Duration::from_secs(20);
+
+/// Longest boot: 2 s on a quiet host, 8 s with two busy programs for each processor.
+pub(crate) const GUEST_BOOT_MAX: Duration = Duration::from_secs(90);
+
 const _: () = assert!(COPY_CHUNK_BYTES >= 1 << 16);
 const _: () = assert!(RUN_GROWTH_BYTES > BUFFERS_BYTES_MIN);

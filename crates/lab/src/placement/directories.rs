@@ -32,8 +32,8 @@ impl Directories {
 
     /// In a new directory below `target`, which Millrace did not make.
     pub(crate) fn below(target: &Path, parts: Vec<Part>, user: &User) -> Result<(Self, Vec<String>), LabError> {
-        let removed = workdir::sweep_below(target).iter().map(|path| path.display().to_string()).collect();
-        let root = target.join(owner::unique_name());
+        let removed = workdir::sweep_below(target, owner::PREFIX).iter().map(|path| path.display().to_string()).collect();
+        let root = target.join(owner::unique_name(owner::PREFIX));
         make_directory(&root, 0o711)?;
         let directories = Self { root, parts, made: true };
         workdir::write_mark(&directories.root, &directories.root)?;

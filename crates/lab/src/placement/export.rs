@@ -33,7 +33,7 @@ impl ExportDirectory {
     pub(crate) fn make(url: &str, parts: Vec<Part>, user: &User) -> Result<(Self, Vec<String>), LabError> {
         let tree = NfsTree::mount(&as_user(url, user)?)?;
         let removed = sweep(&tree)?;
-        let name = owner::unique_name();
+        let name = owner::unique_name(owner::PREFIX);
         let directory = tree.make_directory(&tree.root(), name.as_bytes(), 0o700)?;
         let export = Self { tree, url: url.to_owned(), name, directory, parts, copies: 0, made: true };
         let mark = Owner::this_process(Path::new(&export.name)).text()?;

@@ -11,7 +11,7 @@ use crate::host::procfs;
 
 /// Name of the mark inside each directory of ours.
 pub(crate) const MARK: &str = ".millrace-owner";
-/// Beginning of the name of each directory of ours.
+/// Beginning of the name of each directory of a comparison.
 pub(crate) const PREFIX: &str = "millrace-compare-";
 /// Longest mark read: about 250 bytes and a path.
 pub(crate) const MARK_BYTES_MAX: usize = 8192;
@@ -56,10 +56,10 @@ impl Owner {
     }
 }
 
-/// A name that no other comparison has.
-pub(crate) fn unique_name() -> String {
+/// A name with this beginning that no other process of this host gives.
+pub(crate) fn unique_name(prefix: &str) -> String {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.subsec_nanos());
-    format!("{PREFIX}{}-{nanos:08x}", std::process::id())
+    format!("{prefix}{}-{nanos:08x}", std::process::id())
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl WorkDir {
     /// # Errors
     /// When a directory or mark can't be made; what was made until then is removed.
     pub(crate) fn create(base: &Path, user: &User, keep: bool) -> Result<Self, LabError> {
-        let name = owner::unique_name();
+        let name = owner::unique_name(PREFIX);
         let root = base.join(&name);
         make_directory(&root, 0o711)?;
         let mut work = Self { root, runtime: None, keep };
@@ -110,19 +110,19 @@ pub(crate) fn sweep_stale(base: &Path, program: &Path) -> Vec<PathBuf> {
             false
         }
     };
-    [base, Path::new(RUNTIME_BASE)].into_iter().flat_map(|place| sweep(place, &end)).collect()
+    [base, Path::new(RUNTIME_BASE)].into_iter().flat_map(|place| sweep(place, PREFIX, &end)).collect()
 }
 
-/// The same below one directory, where nothing is ever attached.
-pub(crate) fn sweep_below(place: &Path) -> Vec<PathBuf> {
-    sweep(place, &|_| true)
+/// The same below one directory, where nothing is ever attached, of those whose names begin so.
+pub(crate) fn sweep_below(place: &Path, prefix: &str) -> Vec<PathBuf> {
+    sweep(place, prefix, &|_| true)
 }
 
-fn sweep(place: &Path, ready: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+fn sweep(place: &Path, prefix: &str, ready: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let path = entry.path();
-        let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let ours = entry.file_name().to_string_lossy().starts_with(prefix);
         let real = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let dead = || fs::read(path.join(MARK)).is_ok_and(|mark| Owner::is_dead(&mark));
         if ours && real && dead() && ready(&path) && remove_tree(&path).is_ok() {

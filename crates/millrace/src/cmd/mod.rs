@@ -68,6 +68,8 @@ commands! {
     /// Write man pages and shell completions, as packages hold them
     #[command(hide = true)]
     generate => Generate,
+    /// Run a command in a guest with a stock kernel, which has NFS, iSCSI and FC clients that this one lacks
+    guest => Guest,
     /// Check what this host can measure, what it cannot, and how to fix that
     doctor => Doctor,
 }

@@ -1,0 +1,100 @@
+//! Whether a stock guest starts with KVM here: tried once, and remembered for this kernel and this QEMU.
+//!
+//! A /dev/kvm that may be opened is not enough: in containers and on nested hosts QEMU ends at its first instruction or the guest
+//! hangs.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::LabError;
+use crate::guest::cache::{Cache, Kernel};
+use crate::guest::initramfs::{self, Task};
+use crate::guest::machine::{Accelerator, Machine};
+use crate::guest::work::{self, Work};
+use crate::host::interrupt;
+use crate::host::process::Launch;
+
+const DEVICE: &str = "/dev/kvm";
+const REMEMBERED: &str = "kvm.json";
+/// Longest try: with KVM a guest loads its modules within two seconds; one that takes longer is not worth it.
+const TRY_MAX: Duration = Duration::from_secs(15);
+/// Memory of the guest that is tried.
+const TRY_MEMORY_BYTES: u64 = 256 << 20;
+
+/// The outcome of a try.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tried {
+    /// For which kernel of the host and which QEMU.
+    on: String,
+    /// Whether the guest started.
+    pub(crate) works: bool,
+    /// What was seen.
+    pub(crate) found: String,
+}
+
+/// What is known without a try: there is no KVM to try, or it was tried. None when it is to be tried.
+pub(crate) fn known(cache: &Cache, qemu: &Path) -> Option<Tried> {
+    let on = host_and_qemu(qemu);
+    if let Err(error) = fs::File::options().read(true).write(true).open(DEVICE) {
+        return Some(Tried { on, works: false, found: format!("{DEVICE} cannot be used: {error}") });
+    }
+    cache.read::<Tried>(REMEMBERED).filter(|tried| tried.on == on)
+}
+
+/// What is known, else what a try shows.
+///
+/// # Errors
+/// When the try can't be made, or a signal came.
+pub(crate) fn choose(cache: &Cache, kernel: &Kernel, qemu: &Path) -> Result<Tried, LabError> {
+    if let Some(known) = known(cache, qemu) {
+        return Ok(known);
+    }
+    let found = try_out(cache, kernel, qemu)?;
+    let tried = Tried { on: host_and_qemu(qemu), works: found.is_none(), found: found.unwrap_or_else(|| "a guest started".to_owned()) };
+    cache.write(REMEMBERED, &tried)?;
+    Ok(tried)
+}
+
+/// Boots a guest that ends at once; why that failed.
+fn try_out(cache: &Cache, kernel: &Kernel, qemu: &Path) -> Result<Option<String>, LabError> {
+    let (work, mark) = (Work::make()?, work::mark()?);
+    let task =
+        Task { mark: &mark, probe: true, input: false, nics: 0, shares: &[], command: &[], directory: Path::new("/") };
+    let (image, initramfs) = (cache.image(kernel), work.write_initramfs(&initramfs::build(cache, kernel, &task)?)?);
+    let console = work.console();
+    let machine = Machine {
+        qemu,
+        accelerator: Accelerator::Kvm,
+        cpus: 1,
+        memory_bytes: TRY_MEMORY_BYTES,
+        nics: 0,
+        shares: &[],
+        kernel: &image,
+        initramfs: &initramfs,
+        console: &console,
+        ports: &[],
+        kernel_arguments: &[],
+    };
+    let mut launch = Launch::new("QEMU", machine.command(), work.log());
+    launch.stop_signal = libc::SIGKILL;
+    let mut process = launch.start()?;
+    let started = || fs::read(&console).is_ok_and(|text| text.windows(mark.len()).any(|window| window == mark.as_bytes()));
+    let why = interrupt::wait_for(TRY_MAX, || {
+        if started() {
+            return Ok(Some(None));
+        }
+        Ok(process.poll().map(|status| (!started()).then(|| format!("QEMU {}", crate::host::process::describe(status)))))
+    })?;
+    Ok(why.unwrap_or_else(|| Some(format!("a guest did not start within {} s", TRY_MAX.as_secs()))))
+}
+
+/// The host's kernel, and which QEMU this is by its file.
+fn host_and_qemu(qemu: &Path) -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let facts = fs::metadata(qemu).map(|facts| format!("{} bytes of {}", facts.size(), facts.mtime())).unwrap_or_default();
+    format!("Linux {}, {} ({facts})", release.trim(), qemu.display())
+}

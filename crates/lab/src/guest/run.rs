@@ -1,0 +1,292 @@
+//! One boot: the guest starts, runs a command as root, and is gone again.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::error::LabError;
+use crate::guest::cache::Cache;
+use crate::guest::initramfs::{self, Task};
+pub use crate::guest::machine::Accelerator;
+use crate::guest::machine::Machine;
+use crate::guest::ports::{Event, Listeners};
+use crate::guest::programs::QEMU;
+use crate::guest::work::{self, Work};
+use crate::guest::kvm;
+use crate::host::interrupt;
+use crate::host::process::{Launch, Process, describe};
+use crate::limits::{GUEST_BOOT_MAX, GUEST_CPUS_MAX, GUEST_MEMORY_BYTES_MIN, GUEST_NICS_MAX, GUEST_SHARES_MAX, GUEST_START_MAX};
+
+/// How figures measured in a guest are to be read.
+pub const EMULATED: &str = "emulated CPU: compare shapes and counts only";
+/// The same where this host's processor runs it.
+pub const VIRTUAL: &str = "virtual machine: not comparable with this host's own figures";
+
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// Where the command runs; `/` in the guest when it is not there.
+    pub directory: PathBuf,
+    /// Longest time from the start to the end of the command, the boot included.
+    pub timeout: Duration,
+    /// Processors of the guest.
+    pub cpus: u32,
+    /// Its memory.
+    pub memory_bytes: u64,
+    /// Network interfaces, each with a network of its own.
+    pub nics: u32,
+    /// Directories that the guest may write to, each at the path it has here.
+    pub shares: Vec<PathBuf>,
+    /// Whether the command reads what this process reads.
+    pub input: bool,
+    /// Who runs it; none: KVM where a guest starts with it, else TCG.
+    pub accelerator: Option<Accelerator>,
+    /// Further arguments of the kernel.
+    pub kernel_arguments: Vec<String>,
+}
+
+/// How it went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The command ended.
+    Ended,
+    /// It, or the boot, took longer than allowed.
+    TimedOut,
+    /// The guest never came to run the command.
+    BootFailed,
+    /// The guest ended before the command did.
+    GuestEnded,
+    /// Nobody reads the output any more.
+    OutputClosed,
+}
+
+/// A boot that was made.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Record {
+    /// How it went.
+    pub outcome: Outcome,
+    /// Exit code of the command.
+    pub exit_code: Option<u8>,
+    /// Who ran the guest.
+    pub accelerator: Accelerator,
+    /// How figures measured inside are to be read.
+    pub label: &'static str,
+    /// The kernel.
+    pub kernel: String,
+    /// Seconds from the start of QEMU until the command started.
+    pub boot_s: Option<f64>,
+    /// Seconds from the start of QEMU to the end.
+    pub total_s: f64,
+    /// The end of what the guest's console and QEMU said, when something failed: lines, each indented.
+    pub console_end: String,
+    /// Where all of it is kept then.
+    pub console: Option<PathBuf>,
+}
+
+/// Boots a guest and runs a command in it. Its output and errors are written as they come.
+///
+/// Must be called on the main thread: the kernel ends QEMU when the thread that started it ends.
+///
+/// # Errors
+/// [`LabError::Missing`] and [`LabError::Plan`] when a guest can't be started here; [`LabError::Interrupted`].
+pub fn run(cache: &Cache, request: &Request, output: [Box<dyn Write + Send>; 2]) -> Result<Record, LabError> {
+    interrupt::catch();
+    check(request)?;
+    let qemu = QEMU.require()?;
+    let kernel = cache.kernel().ok_or_else(|| LabError::Missing {
+        what: format!("boot a guest: no kernel in {}", cache.root().display()),
+        hint: "millrace guest fetch".to_owned(),
+    })?;
+    let accelerator = match request.accelerator {
+        Some(named) => named,
+        None if kvm::choose(cache, &kernel, &qemu)?.works => Accelerator::Kvm,
+        None => Accelerator::Tcg,
+    };
+    let (work, mark) = (Work::make()?, work::mark()?);
+    let task = Task {
+        mark: &mark,
+        probe: false,
+        input: request.input,
+        nics: request.nics,
+        shares: &request.shares,
+        command: &request.command,
+        directory: &request.directory,
+    };
+    let initramfs = work.write_initramfs(&initramfs::build(cache, &kernel, &task)?)?;
+    let mut listeners = Listeners::make(&work)?;
+    let (image, console) = (cache.image(&kernel), work.console());
+    let machine = Machine {
+        qemu: &qemu,
+        accelerator,
+        cpus: request.cpus,
+        memory_bytes: request.memory_bytes,
+        nics: request.nics,
+        shares: &request.shares,
+        kernel: &image,
+        initramfs: &initramfs,
+        console: &console,
+        ports: &listeners.paths,
+        kernel_arguments: &request.kernel_arguments,
+    };
+    let mut launch = Launch::new("QEMU", machine.command(), work.log());
+    launch.stop_signal = libc::SIGKILL; // nothing in it is to be kept: its root is never written
+    let began = Instant::now();
+    let mut process = launch.start()?;
+    let connected = interrupt::wait_for(GUEST_START_MAX, || Ok((listeners.accept()? || process.poll().is_some()).then_some(())))?;
+    let mut watch = Watch { began, timeout: request.timeout, boot_s: None, code: None, streams_left: 2 };
+    let outcome = if connected.is_some() && process.poll().is_none() {
+        let (sender, events) = mpsc::channel();
+        listeners.carry(&mark, request.input, output, &sender);
+        drop(sender);
+        watch.until_end(&events, &mut process)?
+    } else {
+        Outcome::BootFailed
+    };
+    let ended = process.poll();
+    drop(process);
+    let label = if accelerator == Accelerator::Tcg { EMULATED } else { VIRTUAL };
+    let mut record = Record {
+        outcome,
+        exit_code: watch.code.filter(|_| outcome == Outcome::Ended),
+        accelerator,
+        label,
+        kernel: kernel.version,
+        boot_s: watch.boot_s,
+        total_s: began.elapsed().as_secs_f64(),
+        console_end: String::new(),
+        console: None,
+    };
+    if !matches!(outcome, Outcome::Ended | Outcome::OutputClosed) {
+        let said = ended.map(|status| format!("\n    QEMU {}", describe(status))).unwrap_or_default();
+        record.console_end = format!("{}{}{said}", Work::end_of(&console), Work::end_of(&work.log()));
+        record.console = keep(&console, &cache.console());
+    }
+    Ok(record)
+}
+
+/// What happens until the end.
+struct Watch {
+    began: Instant,
+    timeout: Duration,
+    boot_s: Option<f64>,
+    code: Option<u8>,
+    /// Output and errors that are not complete.
+    streams_left: u32,
+}
+
+impl Watch {
+    fn until_end(&mut self, events: &Receiver<Event>, process: &mut Process) -> Result<Outcome, LabError> {
+        loop {
+            interrupt::check()?;
+            match events.recv_timeout(interrupt::POLL_EVERY) {
+                Ok(Event::Up(_)) => self.boot_s = Some(self.began.elapsed().as_secs_f64()),
+                Ok(Event::Ended(code)) => {
+                    self.code = Some(code);
+                    self.streams_left -= 1;
+                    if self.streams_left == 0 {
+                        return Ok(Outcome::Ended);
+                    }
+                }
+                Ok(Event::Unwritable) => return Ok(Outcome::OutputClosed),
+                Ok(Event::Cut) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    // QEMU's sockets close a moment before it is gone.
+                    let _ = process.wait(GUEST_START_MAX)?;
+                    return Ok(self.gone());
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            let elapsed = self.began.elapsed();
+            if elapsed >= self.timeout {
+                return Ok(Outcome::TimedOut);
+            }
+            if self.boot_s.is_none() && elapsed >= GUEST_BOOT_MAX {
+                return Ok(Outcome::BootFailed);
+            }
+        }
+    }
+
+    fn gone(&self) -> Outcome {
+        if self.boot_s.is_some() { Outcome::GuestEnded } else { Outcome::BootFailed }
+    }
+}
+
+/// Copies the console to where it outlives this run.
+fn keep(console: &Path, place: &Path) -> Option<PathBuf> {
+    fs::copy(console, place).ok().map(|_| place.to_owned())
+}
+
+fn check(request: &Request) -> Result<(), LabError> {
+    let within = |what: &str, value: u64, least: u64, most: u64| {
+        let text = || format!("use {value} {what}");
+        let hint = format!("{what} of a guest lie between {least} and {most}");
+        if (least..=most).contains(&value) { Ok(()) } else { Err(LabError::plan(text(), &hint)) }
+    };
+    within("processors", request.cpus.into(), 1, GUEST_CPUS_MAX.into())?;
+    within("network interfaces", request.nics.into(), 0, GUEST_NICS_MAX.into())?;
+    within("shared directories", request.shares.len() as u64, 0, GUEST_SHARES_MAX as u64)?;
+    if request.memory_bytes < GUEST_MEMORY_BYTES_MIN {
+        let text = format!("boot a guest with {} of memory", results::sizes::bytes_text(request.memory_bytes));
+        return Err(LabError::plan(text, &format!("it needs {}", results::sizes::bytes_text(GUEST_MEMORY_BYTES_MIN))));
+    }
+    for share in &request.shares {
+        let text = format!("share {}", share.display());
+        if !share.is_absolute() || !share.is_dir() {
+            return Err(LabError::plan(format!("{text}: no such directory"), "name a directory of this host"));
+        }
+        if share.to_string_lossy().contains(char::is_whitespace) {
+            return Err(LabError::plan(format!("{text}: there is white space in its name"), "share a directory without"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Request {
+        Request {
+            command: vec!["true".into()],
+            directory: "/".into(),
+            timeout: Duration::from_secs(1),
+            cpus: 1,
+            memory_bytes: 1 << 30,
+            nics: 1,
+            shares: Vec::new(),
+            input: false,
+            accelerator: None,
+            kernel_arguments: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_no_guest_can_have_is_refused_with_the_limits() {
+        assert!(check(&request()).is_ok());
+        let refused = |request: Request| check(&request).unwrap_err();
+        let error = refused(Request { cpus: 0, ..request() });
+        assert_eq!(error.to_string(), "use 0 processors");
+        assert!(error.hint().unwrap().contains("between 1 and"));
+        refused(Request { nics: GUEST_NICS_MAX + 1, ..request() });
+        refused(Request { memory_bytes: 1 << 20, ..request() });
+        assert!(refused(Request { shares: vec!["/no/such".into()], ..request() }).to_string().contains("no such directory"));
+    }
+
+    #[test]
+    fn without_a_kernel_nothing_is_started_and_the_hint_is_to_fetch_one() {
+        if QEMU.find().is_none() {
+            return sim::skip("no QEMU");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(Some(folder.path().join("guest"))).unwrap();
+        let error = run(&cache, &request(), [Box::new(std::io::sink()), Box::new(std::io::sink())]).unwrap_err();
+        assert_eq!(error.hint(), Some("millrace guest fetch"));
+    }
+}

@@ -1,0 +1,72 @@
+//! The directory of one boot: first root, sockets, console. Removed at the end; what a killed run left goes with the next.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+use crate::placement::owner;
+use crate::placement::workdir::{make_directory, remove_tree, sweep_below, write_mark};
+
+/// Beginning of its name.
+const PREFIX: &str = "millrace-guest-";
+
+/// The directory, removed when dropped.
+pub(crate) struct Work {
+    root: PathBuf,
+}
+
+impl Work {
+    /// Makes it among the temporary files, where paths are short enough for sockets.
+    pub(crate) fn make() -> Result<Self, LabError> {
+        let base = std::env::temp_dir();
+        sweep_below(&base, PREFIX);
+        let root = base.join(owner::unique_name(PREFIX));
+        make_directory(&root, 0o700)?;
+        let work = Self { root };
+        write_mark(&work.root, &work.root)?;
+        Ok(work)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// What the guest's kernel and its first process said.
+    pub(crate) fn console(&self) -> PathBuf {
+        self.path("console")
+    }
+
+    /// Messages of QEMU.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path("qemu.log")
+    }
+
+    /// Writes the first root.
+    pub(crate) fn write_initramfs(&self, bytes: &[u8]) -> Result<PathBuf, LabError> {
+        let path = self.path("initramfs");
+        std::fs::write(&path, bytes).map_err(LabError::file("write", &path))?;
+        Ok(path)
+    }
+
+    /// The end of a file of it as lines, each indented.
+    pub(crate) fn end_of(file: &Path) -> String {
+        crate::host::process::log_end(file)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Err(error) = remove_tree(&self.root) {
+            eprintln!("millrace: cannot {error}");
+        }
+    }
+}
+
+/// Random digits that no command prints by chance.
+pub(crate) fn mark() -> Result<String, LabError> {
+    use std::io::Read as _;
+    let source = "/dev/urandom";
+    let mut bytes = [0; 16];
+    let read = std::fs::File::open(source).and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(LabError::file("read", source))?;
+    Ok(format!("millrace-guest-end-{:032x}:", u128::from_ne_bytes(bytes)))
+}

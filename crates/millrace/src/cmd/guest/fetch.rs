@@ -1,0 +1,60 @@
+//! `millrace guest fetch`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lab::LabError;
+use lab::guest::fetch::{Fetched, fetch};
+use serde_json::json;
+
+use super::CacheDirectory;
+use crate::error_printing::print_error;
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace guest fetch
+  millrace guest fetch --package linux-image-6.1.0-56-amd64_6.1.192-2_amd64.deb
+
+Fetches with apt-get download the kernel that the package linux-image-amd64 depends on, which takes
+70 MB, and unpacks it into the cache, 400 MB. Needs no root. Where the newest kernel is there, it
+does nothing. It also tries once whether a guest starts with KVM here, and remembers that.
+Exit codes: 0 the kernel is there; 2 it could not be fetched; 130 Ctrl-C.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Fetch {
+    #[command(flatten)]
+    cache: CacheDirectory,
+    /// Take a kernel from this file of a Debian package, and fetch nothing; several where image and
+    /// modules are packages of their own
+    #[arg(long = "package", value_name = "FILE")]
+    packages: Vec<PathBuf>,
+    /// Print one JSON object on stdout at the end
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Fetch) -> anyhow::Result<ExitCode> {
+    let cache = args.cache.open()?;
+    let fetched = match fetch(&cache, &args.packages, &mut |step| eprintln!("{step}")) {
+        Ok(fetched) => fetched,
+        Err(error) => return failed(error),
+    };
+    let Fetched { kernel, was_there, kvm: (kvm, found) } = fetched;
+    if args.json {
+        let said = json!({"kernel": kernel, "was_there": was_there, "kvm": kvm, "kvm_found": found, "cache": cache.root()});
+        println!("{said}");
+    } else {
+        let there = if was_there { "was there" } else { "is there" };
+        println!("kernel {} {there}, in {}", kernel.version, cache.root().display());
+        println!("KVM: {found}{}", if kvm { "" } else { "; guests are emulated (TCG)" });
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The error, and the code that goes with it.
+pub(super) fn failed(error: LabError) -> anyhow::Result<ExitCode> {
+    let code = error.exit_code();
+    print_error(&error.into());
+    Ok(ExitCode::from(code))
+}

@@ -29,6 +29,8 @@ pub(crate) struct Task<'a> {
     pub(crate) command: &'a [std::ffi::OsString],
     /// Where it runs.
     pub(crate) directory: &'a Path,
+    /// Where programs are looked for first.
+    pub(crate) path: &'a OsStr,
 }
 
 /// The archive for this kernel and task.
@@ -80,7 +82,9 @@ fn shares(shares: &[PathBuf]) -> Vec<u8> {
 
 /// A shell script that becomes the command.
 fn script(task: &Task) -> Vec<u8> {
-    let mut text = b"cd ".to_vec();
+    let mut text = b"PATH=".to_vec();
+    text.extend(quoted(task.path));
+    text.extend_from_slice(b":$PATH\ncd ");
     text.extend(quoted(task.directory.as_os_str()));
     text.extend_from_slice(b" 2>/dev/null || cd /\nexec");
     for word in task.command {
@@ -112,9 +116,9 @@ mod tests {
     fn a_command_is_quoted_whatever_is_in_it() {
         assert_eq!(quoted(OsStr::new("it's $HOME\n")), b"'it'\\''s $HOME\n'");
         let command = ["echo".into(), "a b".into()];
-        let task =
-            Task { mark: "m", probe: false, input: false, nics: 1, shares: &[], command: &command, directory: Path::new("/srv") };
-        assert_eq!(script(&task), b"cd '/srv' 2>/dev/null || cd /\nexec 'echo' 'a b'\n");
+        let (directory, path) = (Path::new("/srv"), OsStr::new("/opt/bin"));
+        let task = Task { mark: "m", probe: false, input: false, nics: 1, shares: &[], command: &command, directory, path };
+        assert_eq!(script(&task), b"PATH='/opt/bin':$PATH\ncd '/srv' 2>/dev/null || cd /\nexec 'echo' 'a b'\n");
         let text = settings(&task, Path::new("/a b"));
         assert_eq!(String::from_utf8(text).unwrap(), "MARK=m\nPROBE=no\nINPUT=no\nNICS=1\nMODULES='/a b'\n");
     }

@@ -3,6 +3,7 @@
 //! A /dev/kvm that may be opened is not enough: in containers and on nested hosts QEMU ends at its first instruction or the guest
 //! hangs.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -62,8 +63,8 @@ pub(crate) fn choose(cache: &Cache, kernel: &Kernel, qemu: &Path) -> Result<Trie
 /// Boots a guest that ends at once; why that failed.
 fn try_out(cache: &Cache, kernel: &Kernel, qemu: &Path) -> Result<Option<String>, LabError> {
     let (work, mark) = (Work::make()?, work::mark()?);
-    let task =
-        Task { mark: &mark, probe: true, input: false, nics: 0, shares: &[], command: &[], directory: Path::new("/") };
+    let (directory, path) = (Path::new("/"), OsStr::new("/bin"));
+    let task = Task { mark: &mark, probe: true, input: false, nics: 0, shares: &[], command: &[], directory, path };
     let (image, initramfs) = (cache.image(kernel), work.write_initramfs(&initramfs::build(cache, kernel, &task)?)?);
     let console = work.console();
     let machine = Machine {

@@ -26,23 +26,29 @@ while read -r tag directory; do
 done </run/millrace/shares
 
 # The ports come up one by one after their driver's handshake with the host.
+port() { # its number; a redirection expands no pattern
+  for file in /dev/vport*p"$1"; do
+    [ -c "$file" ] && echo "$file"
+  done
+}
 waited=0
-while ! { [ -e /dev/vport*p1 ] && [ -e /dev/vport*p2 ] && [ -e /dev/vport*p3 ] && [ -e /dev/vport*p4 ]; }; do
+while ! { out=$(port 1) && err=$(port 2) && up=$(port 3) && in=$(port 4); }; do
   [ "$waited" -lt 1500 ] || fail "find the ports to the host"
   waited=$((waited + 1))
   $B usleep 20000
 done
 # A port takes no more than 32 KiB of a write, which not every program goes on from: programs write to a pipe.
 $B mkfifo /run/millrace/out /run/millrace/err
-$B cat /run/millrace/out >/dev/vport*p1 &
-$B cat /run/millrace/err >/dev/vport*p2 &
+$B cat /run/millrace/out >"$out" &
+$B cat /run/millrace/err >"$err" &
 exec 3>/run/millrace/out 4>/run/millrace/err
 input=/dev/null
-[ "$INPUT" = no ] || input=$(echo /dev/vport*p4)
+[ "$INPUT" = no ] || input=$in
 read -r uptime rest </proc/uptime
-echo "$uptime" >/dev/vport*p3
+echo "$uptime" >"$up"
 
-$B setsid $B sh /run/millrace/command <"$input" >&3 2>&4 3>&- 4>&- &
+# By the host's shell: busybox's would run its own applets in place of programs.
+$B setsid /bin/sh /run/millrace/command <"$input" >&3 2>&4 3>&- 4>&- &
 wait $!
 code=$?
 # Behind everything the command wrote. The host ends the guest once it has read both.

@@ -111,7 +111,9 @@ pub fn run(cache: &Cache, request: &Request, output: [Box<dyn Write + Send>; 2])
         None => Accelerator::Tcg,
     };
     let (work, mark) = (Work::make()?, work::mark()?);
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin".into());
     let task = Task {
+        path: &path,
         mark: &mark,
         probe: false,
         input: request.input,

@@ -168,7 +168,8 @@ pub fn run(cache: &Cache, request: &Request, output: [Box<dyn Write + Send>; 2])
     };
     if !matches!(outcome, Outcome::Ended | Outcome::OutputClosed) {
         let said = ended.map(|status| format!("\n    QEMU {}", describe(status))).unwrap_or_default();
-        record.console_end = format!("{}{}{said}", Work::end_of(&console), Work::end_of(&work.log()));
+        let panic = panic_in(&fs::read(&console).unwrap_or_default()).map(|line| format!("\n    {line}")).unwrap_or_default();
+        record.console_end = format!("{panic}{}{}{said}", Work::end_of(&console), Work::end_of(&work.log()));
         record.console = keep(&console, &cache.console());
     }
     Ok(record)
@@ -218,6 +219,11 @@ impl Watch {
     fn gone(&self) -> Outcome {
         if self.boot_s.is_some() { Outcome::GuestEnded } else { Outcome::BootFailed }
     }
+}
+
+/// The line that says why a kernel stopped: a trace longer than what is shown stands behind it.
+fn panic_in(console: &[u8]) -> Option<String> {
+    String::from_utf8_lossy(console).lines().rev().find(|line| line.contains("Kernel panic - ")).map(str::to_owned)
 }
 
 /// Copies the console to where it outlives this run.
@@ -279,6 +285,13 @@ mod tests {
         refused(Request { nics: GUEST_NICS_MAX + 1, ..request() });
         refused(Request { memory_bytes: 1 << 20, ..request() });
         assert!(refused(Request { shares: vec!["/no/such".into()], ..request() }).to_string().contains("no such directory"));
+    }
+
+    #[test]
+    fn the_reason_of_a_panic_is_found_before_its_trace() {
+        let console = "[1] ok\n[2] Kernel panic - not syncing: VFS\n[3] Call Trace:\n";
+        assert_eq!(panic_in(console.as_bytes()).as_deref(), Some("[2] Kernel panic - not syncing: VFS"));
+        assert_eq!(panic_in(b"[1] ok\n"), None);
     }
 
     #[test]

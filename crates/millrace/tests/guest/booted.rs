@@ -1,0 +1,77 @@
+//! A guest that runs one of the scripts beside this file, which asks the test for what only the host can do.
+
+use crate::support::{find_program, millrace, skip, succeed};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Longest time of a guest with a script: a quiet host takes a third.
+const SCRIPT_MAX: &str = "170s";
+
+/// The kernel of the tests, beside what is built.
+pub(crate) fn cache() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_millrace")).ancestors().nth(2).unwrap().join("guest")
+}
+
+/// `millrace guest ACTION` with the kernel of the tests.
+pub(crate) fn guest(action: &str) -> Command {
+    let mut command = millrace();
+    command.args(["guest", action, "--cache"]).arg(cache());
+    command
+}
+
+/// Whether a guest can be booted here, with these programs inside; fetches the kernel if that is all it lacks, and says so if not.
+pub(crate) fn can_boot(programs: &[&str]) -> bool {
+    if let Some(missing) = programs.iter().find(|program| !has_program(program)) {
+        skip(&format!("no {missing} for the guest"));
+        return false;
+    }
+    let status = || -> serde_json::Value { serde_json::from_slice(&guest("status").arg("--json").output().unwrap().stdout).unwrap() };
+    if status()["fix"].as_str().is_some_and(|fix| fix.starts_with("millrace guest fetch")) {
+        let _ = guest("fetch").status();
+    }
+    let found = status();
+    let ready = found["ready"].as_bool().unwrap();
+    if !ready {
+        skip(&format!("no guest: {}", found["fix"]));
+    }
+    ready
+}
+
+fn has_program(name: &str) -> bool {
+    find_program(name).is_some() || ["/usr/sbin", "/sbin"].iter().any(|folder| Path::new(folder).join(name).is_file())
+}
+
+/// Runs `SCRIPT.sh` in a guest. A line `ASK WORDS` of it is a wish, which is answered once it was granted; of lines `FACT NAME VALUE`
+/// the values are returned. Everything it says is in the panic when it fails.
+pub(crate) fn facts_of(script: &str, nics: u32, arguments: &[String], mut grant: impl FnMut(&str)) -> BTreeMap<String, String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest").join(script);
+    let mut command = guest("run");
+    command.args(["--timeout", SCRIPT_MAX, "--nics", &nics.to_string(), "--stdin", "--", "bash"]).arg(file).args(arguments);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = child.stderr.take().unwrap();
+    let errors = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap());
+    let mut stdin = child.stdin.take().unwrap();
+    let (mut facts, mut said) = (BTreeMap::new(), String::new());
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        println!("guest: {line}");
+        said += &format!("{line}\n");
+        if let Some(wish) = line.strip_prefix("ASK ") {
+            grant(wish);
+            stdin.write_all(b"granted\n").unwrap();
+        } else if let Some((name, value)) = line.strip_prefix("FACT ").and_then(|fact| fact.split_once(' ')) {
+            facts.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{script}: {status}\n{said}\n{}", errors.join().unwrap());
+    facts
+}
+
+/// The kernel that guests boot, as `uname -r` says it.
+pub(crate) fn kernel() -> String {
+    let found: serde_json::Value = serde_json::from_str(&succeed(guest("status").arg("--json"))).unwrap();
+    found["kernel"]["version"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,76 @@
+# The kernel's iSCSI initiator with dm-multipath on a LUN of the filer. Arguments: name of the target, ports of two portals.
+. "$(dirname "$0")/lib.sh"
+iqn=$1
+portals=("10.0.2.2:$2" "10.0.3.2:$3")
+modprobe -a iscsi_tcp sd_mod dm_multipath dm_service_time scsi_dh_alua
+mkdir -p /run/lock/iscsi /etc/iscsi
+echo InitiatorName=iqn.2026-11.test:guest >/etc/iscsi/initiatorname.iscsi
+cat >/etc/multipath.conf <<'C'
+defaults {
+  user_friendly_names yes
+  find_multipaths no
+  path_grouping_policy multibus
+  no_path_retry queue
+  polling_interval 1
+  max_polling_interval 1
+}
+C
+/lib/systemd/systemd-udevd --daemon
+iscsid
+multipathd
+
+say "log in over both portals"
+# What SendTargets tells is the address the filer was reached at, which is not the one behind QEMU's network: nodes are made by hand.
+for portal in "${portals[@]}"; do
+  iscsiadm -m node -o new -T "$iqn" -p "$portal,1" >/dev/null
+  for setting in conn[0].timeo.noop_out_interval=1 conn[0].timeo.noop_out_timeout=2 session.timeo.replacement_timeout=3; do
+    iscsiadm -m node -T "$iqn" -p "$portal" -o update -n "node.${setting%=*}" -v "${setting#*=}"
+  done
+  iscsiadm -m node -T "$iqn" -p "$portal" --login
+done
+map() { ls /dev/mapper/mpath*; }
+await 30 map
+disk=$(map)
+paths() { dmsetup status "$disk" | grep -o '[0-9]*:[0-9]* [AF] ' | grep -c "$1 "; }
+both_active() { [ "$(paths A)" = 2 ]; }
+await 30 both_active
+fact paths "$(paths A)"
+mkfs.ext4 -q "$disk"
+mkdir -p /mnt/lun
+mount "$disk" /mnt/lun
+
+say "one path is cut below a load, and comes back"
+verified_load cut --directory=/mnt/lun &
+load=$!
+await 20 test -s /mnt/lun/cut.0.0
+still_runs $load
+ip link set eth1 down
+one_failed() { [ "$(paths F)" = 1 ]; }
+await 30 one_failed
+say "failed over"
+ended_well $load cut
+ip link set eth1 up
+await 60 both_active
+fact cut verified
+
+say "the filer is killed and restarted below a load"
+verified_load restart --directory=/mnt/lun &
+load=$!
+await 20 test -s /mnt/lun/restart.0.0
+still_runs $load
+ask restart the filer
+ended_well $load restart
+await 60 both_active
+fact restart verified
+
+say "another mount reads what was written"
+umount /mnt/lun
+e2fsck -fn "$disk" >/run/fsck 2>&1 || { cat /run/fsck; exit 1; }
+mount "$disk" /mnt/lun
+verified_again cut --directory=/mnt/lun
+verified_again restart --directory=/mnt/lun
+fact again verified
+umount /mnt/lun
+multipath -f "$disk"
+iscsiadm -m node --logoutall=all >/dev/null
+fact sessions "$(ls /sys/class/iscsi_session | wc -l)"

@@ -1,0 +1,39 @@
+# What the scripts of the guest share. A line `ASK WORDS` is a wish to the test on the host, `FACT NAME VALUE` what it looks at.
+set -euo pipefail
+
+ask() {
+  echo "ASK $*"
+  local answer
+  read -r answer
+  [ "$answer" = granted ]
+}
+fact() { echo "FACT $*"; }
+say() { echo "$(cut -d' ' -f1 /proc/uptime) $*"; }
+
+# SECONDS COMMAND…: waits until the command succeeds.
+await() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    [ "$SECONDS" -lt "$end" ] || { echo "waited in vain for: $*"; return 1; }
+    sleep 0.1
+  done
+}
+
+# NAME and where: 512 blocks of 8 KiB at random places, each checked afterwards, 64 a second, so that it takes eight seconds to write.
+verified_load() {
+  fio --name="$1" "$2" --size=4M --bs=8k --rw=randwrite --direct=1 --ioengine=psync --rate_iops=,64 \
+    --verify=crc32c --verify_fatal=1 --minimal </dev/null >"/run/fio-$1" 2>&1
+}
+
+# The same blocks, read again: nothing is written.
+verified_again() {
+  fio --name="$1" "$2" --size=4M --bs=8k --rw=randwrite --direct=1 --ioengine=psync \
+    --verify=crc32c --verify_fatal=1 --verify_only --minimal </dev/null >"/run/fio-$1" 2>&1
+}
+
+# PID of a load, which has to be still at work: what happens now happens to it.
+still_runs() { kill -0 "$1" || { echo "the load has ended too early"; cat /run/fio-*; return 1; }; }
+
+# PID and name of a load: waits for its end.
+ended_well() { wait "$1" || { cat "/run/fio-$2"; dmesg | tail -n 30; return 1; }; }

@@ -1,0 +1,11 @@
+//! `millrace guest`, and what a stock kernel's own clients find in the filer and the target: NFS, open-iscsi with dm-multipath, and
+//! Fibre Channel in the guest alone. Each boots a real guest.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
+
+mod booted;
+mod fibre_channel;
+mod iscsi;
+mod life;
+mod nfs;
+#[path = "../support/mod.rs"]
+mod support;

@@ -9,7 +9,7 @@ export RUSTUP_TOOLCHAIN := $(toolchain)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build install uninstall dist dist-test test compare plans bench nightly claims doc clean
+.PHONY: help setup setup-test setup-guest guest-test build install uninstall dist dist-test test compare plans bench nightly claims doc clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -18,7 +18,13 @@ setup: ## install what build and compare need: C linker, PostgreSQL (no cluster 
 	@scripts/setup build database
 
 setup-test: ## the same, and the peers of tests and bench: libnfs, NFS-Ganesha, MariaDB, a browser, python3, g++
-	@scripts/setup build database peers
+	@scripts/setup build database peers guest
+
+setup-guest: ## install what the kernel guest needs: QEMU, open-iscsi, multipath-tools, nfs-common (no daemon is started)
+	@scripts/setup build guest
+
+guest-test: setup-guest ## the filer and the target under a stock kernel's NFS, iSCSI and FC clients, in a guest (three minutes)
+	CI=true cargo test --locked -p millrace --test guest -- --test-threads=1
 
 build: ## release binary and preload library, side by side
 	@scripts/setup build

@@ -11,9 +11,10 @@ use nfs_proto::nfs3::{
     ReadDirResult, ReadLinkResult, ReadResult, RenameArgs, RenameResult, SetAttr, SetAttrArgs, StableHow, SymLinkArgs, WccResult,
     WriteArgs,
 };
+use nfs_proto::nlm4;
 use nfs_proto::portmap2::{self, IPPROTO_TCP, Mapping};
 use nfs_proto::rpc::{AuthStat, ReplyStatus};
-use nfs_proto::xdr::{Encode, Reader, Writer};
+use nfs_proto::xdr::{Encode, Reader, Writer, decode_all};
 use std::collections::BTreeSet;
 
 const NONE: SetAttr = SetAttr {
@@ -113,13 +114,34 @@ fn portmap_knows_the_port_of_what_is_served() {
         wire.raw(portmap2::PROGRAM, portmap2::VERSION, procedure.number(), args)
     };
     let mapping = |program, version| Mapping { program, version, protocol: IPPROTO_TCP, port: 0 };
-    for (program, version, port) in [(100_003, 3, filer.port), (100_005, 3, filer.port), (100_003, 4, 0), (100_021, 4, 0)] {
+    for (program, version, port) in [(100_003, 3, filer.port), (100_005, 3, filer.port), (100_003, 4, 0), (100_021, 4, filer.port), (100_021, 3, 0)] {
         assert_eq!(ask(portmap2::Procedure::GetPort, &mapping(program, version)).results::<u32>(), u32::from(port));
     }
     let list = ask(portmap2::Procedure::Dump, &());
-    assert_eq!(portmap2::decode_mappings(&mut Reader::new(list.body())).unwrap().len(), 3);
+    assert_eq!(portmap2::decode_mappings(&mut Reader::new(list.body())).unwrap().len(), 4);
     assert_eq!(ask(portmap2::Procedure::Null, &()).status(), ReplyStatus::Success);
     assert_eq!(ask(portmap2::Procedure::Set, &mapping(1, 1)).status(), ReplyStatus::ProcedureUnavailable);
+}
+
+#[test]
+fn a_lock_is_refused_at_once_and_an_unlock_is_granted() {
+    let (_scratch, _filer, mut wire, _root) = served();
+    let mut ask = |procedure: nlm4::Procedure, args: &dyn Encode| {
+        wire.raw(nlm4::PROGRAM, nlm4::VERSION, procedure.number(), args)
+    };
+    let cookie = nlm4::Cookie(b"paired");
+    for (procedure, status) in [
+        (nlm4::Procedure::Test, nlm4::Status::DeniedNoLocks),
+        (nlm4::Procedure::Lock, nlm4::Status::DeniedNoLocks),
+        (nlm4::Procedure::Cancel, nlm4::Status::Granted),
+        (nlm4::Procedure::Unlock, nlm4::Status::Granted),
+    ] {
+        let reply = ask(procedure, &cookie);
+        let result: nlm4::LockResult<'_> = decode_all(reply.body()).unwrap();
+        assert_eq!((result.cookie, result.status), (cookie, status), "{procedure:?}");
+    }
+    assert_eq!(ask(nlm4::Procedure::Null, &()).status(), ReplyStatus::Success);
+    assert_eq!(ask(nlm4::Procedure::Lock, &()).status(), ReplyStatus::GarbageArguments, "without a cookie");
 }
 
 #[test]

@@ -47,10 +47,23 @@ fio_writes() { [ "$(awk '{print $5}' "/sys/class/block/${disk#/dev/}/stat")" -gt
 await 20 fio_writes
 still_runs $load
 ip link set vb down
-is_blocked() { grep -qx -e Blocked -e 'Not Present' /sys/class/fc_remote_ports/*/port_state; }
-await 30 is_blocked
-say "the port is gone"
-ip link set vb up
+is_down() { grep -qx Linkdown /sys/class/fc_host/host*/port_state; }
+await 30 is_down
+say "the ports are down"
+still_runs $load
+is_up() { ! grep -vqx Online /sys/class/fc_host/host*/port_state; }
+raise() { # fcoe now and then misses that a link is up again, and sees the next change
+  local attempt
+  for attempt in 1 2 3 4 5; do
+    ip link set vb up
+    ! await 5 is_up || return 0
+    say "attempt $attempt was not seen"
+    ip link set vb down
+  done
+  return 1
+}
+raise
+say "the ports are up"
 ended_well $load cut
 fact cut verified
 verified_again cut "--filename=$disk"

@@ -21,8 +21,10 @@ multipathd
 
 say "log in over both portals"
 # What SendTargets tells is the address the filer was reached at, which is not the one behind QEMU's network: nodes are made by hand.
+group=0 # each portal of a filer is a portal group
 for portal in "${portals[@]}"; do
-  iscsiadm -m node -o new -T "$iqn" -p "$portal,1" >/dev/null
+  group=$((group + 1))
+  iscsiadm -m node -o new -T "$iqn" -p "$portal,$group" >/dev/null
   for setting in conn[0].timeo.noop_out_interval=1 conn[0].timeo.noop_out_timeout=2 session.timeo.replacement_timeout=3; do
     iscsiadm -m node -T "$iqn" -p "$portal" -o update -n "node.${setting%=*}" -v "${setting#*=}"
   done
@@ -34,8 +36,9 @@ disk=$(map)
 paths() { dmsetup status "$disk" | grep -o '[0-9]*:[0-9]* [AF] ' | grep -c "$1 "; }
 both_active() { [ "$(paths A)" = 2 ]; }
 await 30 both_active
+say "both paths are active"
 fact paths "$(paths A)"
-mkfs.ext4 -q "$disk"
+mkfs.ext4 -q -E nodiscard "$disk"
 mkdir -p /mnt/lun
 mount "$disk" /mnt/lun
 
@@ -73,4 +76,6 @@ fact again verified
 umount /mnt/lun
 multipath -f "$disk"
 iscsiadm -m node --logoutall=all >/dev/null
-fact sessions "$(ls /sys/class/iscsi_session | wc -l)"
+none_left() { [ -z "$(ls /sys/class/iscsi_session)" ]; }
+await 10 none_left
+fact sessions none

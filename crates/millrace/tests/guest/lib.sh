@@ -15,14 +15,14 @@ await() {
   local end=$((SECONDS + $1))
   shift
   until "$@" >/dev/null 2>&1; do
-    [ "$SECONDS" -lt "$end" ] || { echo "waited in vain for: $*"; return 1; }
+    [ "$SECONDS" -lt "$end" ] || { say "waited in vain for: $*"; dmesg | tail -n 20; return 1; }
     sleep 0.1
   done
 }
 
-# NAME and where: 512 blocks of 8 KiB at random places, each checked afterwards, 64 a second, so that it takes eight seconds to write.
+# NAME and where: 512 blocks of 8 KiB at random places, each checked afterwards, 100 a second, so that it takes five seconds to write.
 verified_load() {
-  fio --name="$1" "$2" --size=4M --bs=8k --rw=randwrite --direct=1 --ioengine=psync --rate_iops=,64 \
+  fio --name="$1" "$2" --size=4M --bs=8k --rw=randwrite --direct=1 --ioengine=psync --rate_iops=,100 \
     --verify=crc32c --verify_fatal=1 --minimal </dev/null >"/run/fio-$1" 2>&1
 }
 

@@ -15,6 +15,7 @@ mod directory;
 mod file_system;
 mod mount;
 mod names;
+mod nlm;
 mod portmap;
 
 use nfs_proto::nfs3::{self, Failure, FileHandle, NfsStatus, Outcome, PostOpAttr, Procedure, WccData};
@@ -54,7 +55,7 @@ pub(crate) struct ProgramCall<'a> {
 }
 
 /// The programs beside NFS.
-const PROGRAMS: [Program; 3] = [mount::PROGRAM, portmap::PROGRAM, channel::PROGRAM];
+const PROGRAMS: [Program; 4] = [mount::PROGRAM, portmap::PROGRAM, nlm::PROGRAM, channel::PROGRAM];
 
 /// The program of a number, if it is not NFS.
 pub(crate) fn program(number: u32) -> Option<&'static Program> {

@@ -3,7 +3,7 @@
 use nfs_proto::portmap2::{self, IPPROTO_TCP, Mapping, Procedure};
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Writer, encode_to};
-use nfs_proto::{mount3, nfs3};
+use nfs_proto::{mount3, nfs3, nlm4};
 
 use super::{Program, ProgramCall, arguments};
 use crate::nfs::call::Served;
@@ -14,8 +14,13 @@ pub(super) const PROGRAM: Program =
 /// Serves one call.
 fn serve(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<Served, ReplyStatus> {
     let port = u32::from(call.filer.port);
-    let mappings = [(portmap2::PROGRAM, portmap2::VERSION), (nfs3::PROGRAM, nfs3::VERSION), (mount3::PROGRAM, mount3::VERSION)]
-        .map(|(program, version)| Mapping { program, version, protocol: IPPROTO_TCP, port });
+    let mappings = [
+        (portmap2::PROGRAM, portmap2::VERSION),
+        (nfs3::PROGRAM, nfs3::VERSION),
+        (mount3::PROGRAM, mount3::VERSION),
+        (nlm4::PROGRAM, nlm4::VERSION),
+    ]
+    .map(|(program, version)| Mapping { program, version, protocol: IPPROTO_TCP, port });
     match Procedure::from_number(call.procedure).ok_or(ReplyStatus::ProcedureUnavailable)? {
         Procedure::Null => {}
         Procedure::GetPort => {

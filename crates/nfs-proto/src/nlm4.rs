@@ -1,0 +1,77 @@
+//! Network Lock Manager version 4, as far as it takes to refuse locks: X/Open, Protocols for Interworking: XNFS, Version 3W, 14.
+//!
+//! A client that finds no lock service asks for one again for ever, and so does the program that wants the lock. One that is told
+//! NLM4_DENIED_NOLOCKS gives it ENOLCK.
+
+use crate::xdr::{xdr_bytes, xdr_enum, xdr_struct};
+
+/// Program number.
+pub const PROGRAM: u32 = 100_021;
+/// Version of the program: the one for NFS version 3.
+pub const VERSION: u32 = 4;
+
+/// `MAXNETOBJ_SZ`.
+const NET_OBJECT_BYTES_MAX: usize = 1024;
+
+xdr_enum! {
+    /// The procedures of a client.
+    Procedure {
+        /// Do nothing.
+        Null = 0,
+        /// Whether a lock could be had.
+        Test = 1,
+        /// Lock.
+        Lock = 2,
+        /// Give up waiting for a lock.
+        Cancel = 3,
+        /// Unlock.
+        Unlock = 4,
+    }
+}
+
+xdr_enum! {
+    /// How a call ended, `nlm4_stats`.
+    Status {
+        /// Done.
+        Granted = 0,
+        /// Somebody else has the lock.
+        Denied = 1,
+        /// The server has no locks to give.
+        DeniedNoLocks = 2,
+    }
+}
+
+xdr_bytes! {
+    /// With what a client pairs a result with its call: the first argument of each procedure but NULL.
+    Cookie, NET_OBJECT_BYTES_MAX
+}
+
+xdr_struct! {
+    /// The result of each procedure but NULL; of TEST the one without a holder.
+    LockResult<'a> {
+        /// That of the call.
+        cookie: Cookie<'a>,
+        /// How it ended.
+        status: Status,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdr::{Decode, Reader, decode_all, encode_to};
+
+    #[test]
+    fn a_refusal_is_the_cookie_and_number_two() {
+        let mut out = Vec::new();
+        encode_to(&LockResult { cookie: Cookie(b"abcde"), status: Status::DeniedNoLocks }, &mut out);
+        assert_eq!(out, b"\0\0\0\x05abcde\0\0\0\0\0\0\x02");
+        assert_eq!(decode_all::<LockResult<'_>>(&out).unwrap().cookie, Cookie(b"abcde"));
+    }
+
+    #[test]
+    fn a_cookie_over_its_bound_is_refused() {
+        let bytes = [&1025u32.to_be_bytes()[..], &[0; 1028]].concat();
+        assert!(Cookie::decode(&mut Reader::new(&bytes)).is_err());
+    }
+}

@@ -43,6 +43,9 @@ pub struct Fetched {
 /// before stays.
 pub fn fetch(cache: &Cache, packages: &[PathBuf], say: &mut dyn FnMut(&str)) -> Result<Fetched, LabError> {
     interrupt::catch();
+    if let Some(missing) = packages.iter().find(|file| !file.is_file()) {
+        return Err(LabError::plan(format!("unpack {}: no such file", missing.display()), "name the file of a Debian package"));
+    }
     cache.make()?;
     sweep_below(cache.root(), PREFIX);
     programs::static_busybox()?;
@@ -209,8 +212,19 @@ impl Unpacking {
         self.root.join(name)
     }
 
+    /// The directory whose room it takes.
+    fn room(&self) -> String {
+        self.root.parent().unwrap_or(&self.root).display().to_string()
+    }
+
     fn run(&self, name: &str, command: Command, limit: Duration) -> Result<(), LabError> {
-        Launch::new(name, command, self.path(&format!("{name}.log"))).run(limit)
+        match Launch::new(name, command, self.path(&format!("{name}.log"))).run(limit) {
+            Err(LabError::Program { program, outcome, detail }) => Err(LabError::Missing {
+                what: format!("bring a kernel: {program} {outcome}{detail}"),
+                hint: format!("is there a network, and 600 MB of room in {}? apt-get update, as root, refreshes the lists", self.room()),
+            }),
+            other => other,
+        }
     }
 }
 

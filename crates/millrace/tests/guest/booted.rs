@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Longest time of a guest with a script: a quiet host takes a third.
-const SCRIPT_MAX: &str = "170s";
+/// Longest time of a guest with a script: a quiet host takes a sixth.
+const SCRIPT_MAX: &str = "6m";
 
 /// The kernel of the tests, beside what is built.
 pub(crate) fn cache() -> PathBuf {

@@ -4,14 +4,18 @@ use crate::booted::{can_boot, facts_of};
 use crate::support::Scratch;
 use crate::support::filer::Filer;
 
+/// Longest time until a lock is refused: 0.1 s on a quiet host, flock itself is started from the host's root meanwhile.
+const LOCK_MS_MAX: u64 = 1000;
+
 #[test]
-fn the_kernels_nfs_client_keeps_every_verified_block_over_a_killed_filer_and_a_cut_path() {
-    if !can_boot(&["mount.nfs", "fio"]) {
+fn the_kernels_nfs_client_keeps_verified_blocks_over_a_killed_filer_and_a_cut_path_and_is_refused_locks() {
+    if !can_boot(&["mount.nfs", "rpc.statd", "rpcbind", "fio", "ip"]) {
         return;
     }
     let scratch = Scratch::new("guest-nfs");
     let mut filer = Filer::start(&scratch, &[]);
-    let facts = facts_of("nfs.sh", 2, &[filer.port.to_string()], |wish| {
+    let arguments = [filer.port.to_string(), env!("CARGO_BIN_EXE_millrace").to_owned()];
+    let facts = facts_of("nfs.sh", 2, &arguments, |wish| {
         assert_eq!(wish, "restart the filer");
         filer.kill();
         filer.restart();
@@ -21,6 +25,12 @@ fn the_kernels_nfs_client_keeps_every_verified_block_over_a_killed_filer_and_a_c
     assert_eq!(facts["tree"].trim_end(), tree);
     assert_eq!(facts["content"], "hello");
     assert_eq!((&*facts["restart"], &*facts["cut"], &*facts["again"]), ("verified", "verified", "verified"));
+    // Without an answer the kernel asks for ever where the lock service is, and flock does not return.
+    for lock in ["first_lock", "second_lock"] {
+        assert!(facts[lock].ends_with("No locks available"), "{}", facts[lock]);
+        let took: u64 = facts[&format!("{lock}_ms")].parse().unwrap();
+        assert!(took < LOCK_MS_MAX, "{lock} took {took} ms");
+    }
     assert!(filer.calls("READ") > 0, "another mount has nothing in its cache");
     assert!(!filer.export().join("d").exists() && filer.export().join("cut.0.0").exists());
 }

@@ -53,6 +53,10 @@ fn can_be_made(row: &Row) -> bool {
         skip_unsupported("every user of this host may listen on port 111");
         return false;
     }
+    if has("millrace guest run --cache") && find_program("qemu-system-x86_64").is_none() {
+        skip("no QEMU: what it has no kernel for is not told");
+        return false;
+    }
     if has("./static") && find_program("cc").is_none() {
         skip("no C compiler for a statically linked program");
         return false;

@@ -38,7 +38,8 @@ impl Cache {
     /// [`LabError::Missing`] when neither is named and the user has no home.
     pub fn at(named: Option<PathBuf>) -> Result<Self, LabError> {
         let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let usual = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache"))).map(|base| base.join("millrace/guest"));
+        let usual =
+            || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache"))).map(|base| base.join("millrace/guest"));
         let root = named.map(|path| std::path::absolute(&path).map_err(LabError::file("find", path))).transpose()?.or_else(usual);
         let root = root.ok_or_else(|| LabError::Missing {
             what: "find a directory for the guest's kernel: neither XDG_CACHE_HOME nor HOME is set".to_owned(),

@@ -221,7 +221,10 @@ impl Unpacking {
         match Launch::new(name, command, self.path(&format!("{name}.log"))).run(limit) {
             Err(LabError::Program { program, outcome, detail }) => Err(LabError::Missing {
                 what: format!("bring a kernel: {program} {outcome}{detail}"),
-                hint: format!("is there a network, and 600 MB of room in {}? apt-get update, as root, refreshes the lists", self.room()),
+                hint: format!(
+                    "is there a network, and 600 MB of room in {}? apt-get update, as root, refreshes the lists",
+                    self.room()
+                ),
             }),
             other => other,
         }

@@ -55,7 +55,8 @@ pub(crate) fn choose(cache: &Cache, kernel: &Kernel, qemu: &Path) -> Result<Trie
         return Ok(known);
     }
     let found = try_out(cache, kernel, qemu)?;
-    let tried = Tried { on: host_and_qemu(qemu), works: found.is_none(), found: found.unwrap_or_else(|| "a guest started".to_owned()) };
+    let tried =
+        Tried { on: host_and_qemu(qemu), works: found.is_none(), found: found.unwrap_or_else(|| "a guest started".to_owned()) };
     cache.write(REMEMBERED, &tried)?;
     Ok(tried)
 }

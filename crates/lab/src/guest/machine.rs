@@ -1,7 +1,7 @@
 //! The machine that a guest runs on: QEMU's arguments.
 
-use std::fmt::Write as _;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -8,7 +8,8 @@ use crate::error::LabError;
 
 /// What a guest needs before it has its root and its ports: the bus, the network, 9p for the root, the overlay, the ports that
 /// carry output, and random numbers.
-pub(crate) const NEEDED: [&str; 7] = ["virtio_pci", "virtio_rng", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay"];
+pub(crate) const NEEDED: [&str; 7] =
+    ["virtio_pci", "virtio_rng", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay"];
 
 /// The files of these modules and of what they depend on, each behind what it needs. A module that is built into the kernel has none.
 ///

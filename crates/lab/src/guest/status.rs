@@ -41,7 +41,11 @@ fn fix(findings: &[Finding]) -> Option<String> {
     let missing: Vec<&str> =
         findings.iter().filter(|finding| finding.state == State::Missing).filter_map(|finding| finding.fix.as_deref()).collect();
     let packages: Vec<&str> = missing.iter().filter_map(|fix| fix.strip_prefix(INSTALL)).collect();
-    if packages.is_empty() { missing.first().map(|fix| (*fix).to_owned()) } else { Some(format!("{INSTALL}{}", packages.join(" "))) }
+    if packages.is_empty() {
+        missing.first().map(|fix| (*fix).to_owned())
+    } else {
+        Some(format!("{INSTALL}{}", packages.join(" ")))
+    }
 }
 
 const INSTALL: &str = "apt-get install --no-install-recommends ";
@@ -74,7 +78,12 @@ fn kernel_finding(cache: &Cache, kernel: Option<&Kernel>) -> Finding {
     }
     let tools = [&DEPMOD, &DPKG_DEB].into_iter().find(|tool| tool.find().is_none());
     if let Some(tool) = tools {
-        return finding("kernel", State::Missing, format!("{} is missing: it unpacks one", tool.name), Some(format!("{INSTALL}{}", tool.package)));
+        return finding(
+            "kernel",
+            State::Missing,
+            format!("{} is missing: it unpacks one", tool.name),
+            Some(format!("{INSTALL}{}", tool.package)),
+        );
     }
     let way = if APT_GET.find().is_some() { "millrace guest fetch" } else { "millrace guest fetch --package FILE" };
     finding("kernel", State::Missing, format!("none in {}", cache.root().display()), Some(way.to_owned()))
@@ -84,7 +93,9 @@ fn kvm_finding(tried: Option<&kvm::Tried>) -> Finding {
     match tried {
         Some(tried) if tried.works => finding("KVM", State::Good, tried.found.clone(), None),
         Some(tried) => finding("KVM", State::Note, format!("{}; guests are emulated (TCG)", tried.found), None),
-        None if Path::new("/dev/kvm").exists() => finding("KVM", State::Note, "not tried yet: fetch, or the first run, does".to_owned(), None),
+        None if Path::new("/dev/kvm").exists() => {
+            finding("KVM", State::Note, "not tried yet: fetch, or the first run, does".to_owned(), None)
+        }
         None => finding("KVM", State::Note, "there is none; guests are emulated (TCG)".to_owned(), None),
     }
 }
@@ -96,9 +107,13 @@ mod tests {
     #[test]
     fn the_fix_names_all_packages_at_once_and_the_kernel_after_them() {
         let missing = |fix: &str| finding("x", State::Missing, String::new(), Some(fix.to_owned()));
-        let packages = [missing("apt-get install --no-install-recommends a"), missing("apt-get install --no-install-recommends b")];
+        let packages =
+            [missing("apt-get install --no-install-recommends a"), missing("apt-get install --no-install-recommends b")];
         let fetch = missing("millrace guest fetch");
-        assert_eq!(fix(&[packages.to_vec(), vec![fetch.clone()]].concat()).unwrap(), "apt-get install --no-install-recommends a b");
+        assert_eq!(
+            fix(&[packages.to_vec(), vec![fetch.clone()]].concat()).unwrap(),
+            "apt-get install --no-install-recommends a b"
+        );
         assert_eq!(fix(&[fetch]).unwrap(), "millrace guest fetch");
         assert_eq!(fix(&[]), None);
     }

@@ -114,7 +114,9 @@ fn portmap_knows_the_port_of_what_is_served() {
         wire.raw(portmap2::PROGRAM, portmap2::VERSION, procedure.number(), args)
     };
     let mapping = |program, version| Mapping { program, version, protocol: IPPROTO_TCP, port: 0 };
-    for (program, version, port) in [(100_003, 3, filer.port), (100_005, 3, filer.port), (100_003, 4, 0), (100_021, 4, filer.port), (100_021, 3, 0)] {
+    for (program, version, port) in
+        [(100_003, 3, filer.port), (100_005, 3, filer.port), (100_003, 4, 0), (100_021, 4, filer.port), (100_021, 3, 0)]
+    {
         assert_eq!(ask(portmap2::Procedure::GetPort, &mapping(program, version)).results::<u32>(), u32::from(port));
     }
     let list = ask(portmap2::Procedure::Dump, &());
@@ -126,9 +128,8 @@ fn portmap_knows_the_port_of_what_is_served() {
 #[test]
 fn a_lock_is_refused_at_once_and_an_unlock_is_granted() {
     let (_scratch, _filer, mut wire, _root) = served();
-    let mut ask = |procedure: nlm4::Procedure, args: &dyn Encode| {
-        wire.raw(nlm4::PROGRAM, nlm4::VERSION, procedure.number(), args)
-    };
+    let mut ask =
+        |procedure: nlm4::Procedure, args: &dyn Encode| wire.raw(nlm4::PROGRAM, nlm4::VERSION, procedure.number(), args);
     let cookie = nlm4::Cookie(b"paired");
     for (procedure, status) in [
         (nlm4::Procedure::Test, nlm4::Status::DeniedNoLocks),

@@ -27,7 +27,8 @@ pub(crate) fn can_boot(programs: &[&str]) -> bool {
         skip(&format!("no {missing} for the guest"));
         return false;
     }
-    let status = || -> serde_json::Value { serde_json::from_slice(&guest("status").arg("--json").output().unwrap().stdout).unwrap() };
+    let status =
+        || -> serde_json::Value { serde_json::from_slice(&guest("status").arg("--json").output().unwrap().stdout).unwrap() };
     if status()["fix"].as_str().is_some_and(|fix| fix.starts_with("millrace guest fetch")) {
         let _ = guest("fetch").status();
     }

@@ -2,6 +2,7 @@
 
 mod against;
 mod bottleneck;
+mod figures;
 mod littles_law;
 pub(crate) mod regime;
 mod runner_up;

@@ -1,34 +1,16 @@
 //! What limits an arm: the classes of TR-3322 section 3 (host CPU, disk, limited concurrency), refined by what the
 //! sessions wait for, with the figures that say so and the next thing to try.
 
-use results::compare::{
-    Bottleneck, BottleneckClass, BottleneckKind, Cpu, LoadModel, MediumCounts, PathResult, Run, SessionState,
-};
+use results::compare::{Bottleneck, BottleneckClass, BottleneckKind, LoadModel, PathResult, Run, SessionState};
 
+use super::figures::{
+    DRIVER_BUSY_LIMIT, Figures, HOST_BUSY_LIMIT, ONE_CONNECTION_BUSY, QUEUEING_BUSY, QUEUEING_RATIO, SLOTS_TAKEN_LIMIT,
+    SLOTS_WAITED_LIMIT, WAIT_LIMIT,
+};
 use super::runner_up;
-use super::waits::{Waits, waits};
 use super::{OTHERS_BUSY_MAX, STOLEN_MAX, share};
 use crate::database::kind::DatabaseKind;
 use crate::paths;
-
-/// Share of the host that is busy when the processors are the limit. TR-3322 says 100 %; a host of few cores idles a
-/// little between two transactions of a closed loop.
-pub(super) const HOST_BUSY_LIMIT: f64 = 0.90;
-/// The same when sessions queue for a processor besides.
-const QUEUEING_BUSY: f64 = 0.80;
-/// Share of the sessions' time that makes a wait the limit.
-pub(super) const WAIT_LIMIT: f64 = 0.25;
-/// Share of its threads' time at which the driver is the limit.
-const DRIVER_BUSY_LIMIT: f64 = 0.85;
-/// Share of the slots taken on average, or of the calls that waited for one, at which slots are the limit.
-const SLOTS_TAKEN_LIMIT: f64 = 0.80;
-/// Share of calls that waited for a slot at which slots are the limit.
-const SLOTS_WAITED_LIMIT: f64 = 0.20;
-/// Time of a read by what the storage works for it (where only the client's clock tells: by the quickest tenth) from which
-/// reads are held to queue there.
-const QUEUEING_RATIO: f64 = 2.0;
-/// Share of one processor at which the filer's work for one connection can't grow.
-const ONE_CONNECTION_BUSY: f64 = 0.85;
 
 /// A finding before its evidence is written.
 pub(super) struct Finding {
@@ -40,16 +22,17 @@ pub(super) struct Finding {
 
 /// Names the bottleneck of an arm from its runs and figures.
 pub(super) fn judge(path: &PathResult, database: DatabaseKind) -> Bottleneck {
-    let waits = waits(&path.runs);
-    let finding = find(path, waits, database);
-    let (score, runner_up) = runner_up::rank(path, waits, database, &finding.kind);
+    let figures = Figures::of(path);
+    let finding = find(path, &figures, database);
+    let (score, runner_up) = runner_up::rank(path, &figures, database, &finding.kind);
     let cpu = path.cpu.clone().unwrap_or_default();
     let users = path.runs.first().and_then(|run| run.load.as_ref()).map(|load| load.users).or(path.users).unwrap_or(0);
     let in_flight = path.io.as_ref().map_or(0.0, |io| io.in_flight_mean);
-    let mut shares: Vec<(SessionState, f64)> = waits.by_state().into_iter().filter(|(_, part)| *part >= 0.005).collect();
+    let mut shares: Vec<(SessionState, f64)> = figures.waits.by_state().into_iter().filter(|(_, part)| *part >= 0.005).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     let sampled: Vec<String> = shares.iter().map(|(state, part)| format!("{state} {:.0} %", part * 100.0)).collect();
-    let queued = queued_share(&path.runs)
+    let queued = figures
+        .queued
         .map_or_else(String::new, |part| format!("; sessions wait {:.0} % of their time for a processor", part * 100.0));
     let evidence = format!(
         "{}; host {:.0} % busy ({:.0} % by processes outside the comparison){queued}; {in_flight:.2} of {users} users in a \
@@ -62,12 +45,11 @@ pub(super) fn judge(path: &PathResult, database: DatabaseKind) -> Bottleneck {
     Bottleneck { kind: finding.kind, class: finding.class, evidence, next: finding.next.to_owned(), shares, score, runner_up }
 }
 
-pub(super) fn find(path: &PathResult, waits: Waits, database: DatabaseKind) -> Finding {
-    let cpu = path.cpu.clone().unwrap_or_default();
-    if let Some(finding) = interference(&cpu) {
+pub(super) fn find(path: &PathResult, figures: &Figures, database: DatabaseKind) -> Finding {
+    if let Some(finding) = interference(figures) {
         return finding;
     }
-    if let Some(busy) = driver_busy(&path.runs).filter(|busy| *busy >= DRIVER_BUSY_LIMIT) {
+    if let Some(busy) = figures.driver.filter(|busy| *busy >= DRIVER_BUSY_LIMIT) {
         return Finding {
             kind: BottleneckKind::Driver,
             class: BottleneckClass::HostCpu,
@@ -75,25 +57,17 @@ pub(super) fn find(path: &PathResult, waits: Waits, database: DatabaseKind) -> F
             next: "give the driver more threads or a host of its own, or send transactions as stored functions",
         };
     }
-    if cpu.host_busy_share >= HOST_BUSY_LIMIT {
+    if figures.busy >= HOST_BUSY_LIMIT {
         return host_cpu(path, "the processors are used up".to_owned());
     }
-    let storage_and_locks = [SessionState::BlockReads, SessionState::Log, SessionState::Locks, SessionState::DataWrites];
-    let (largest, part) = waits
-        .by_state()
-        .into_iter()
-        .filter(|(state, _)| storage_and_locks.contains(state))
-        .fold((SessionState::OtherWaits, 0.0), |best, next| if next.1 > best.1 { next } else { best });
-    // Users who wait for storage leave processors idle for moments, and queue for them in others. Every other wait has such
-    // queueing in it: it ends when its process gets a processor, not when the answer is there.
-    let names_processors = |queued: f64| queued >= WAIT_LIMIT && (queued >= part || cpu.host_busy_share >= QUEUEING_BUSY);
-    if queued_share(&path.runs).is_some_and(names_processors) {
+    if figures.queueing_for_processors() >= 1.0 {
         return host_cpu(path, "sessions queue for the processors".to_owned());
     }
+    let (largest, part) = figures.longest_wait();
     let percent = part * 100.0;
     match largest {
-        _ if part < WAIT_LIMIT => no_wait(path, waits),
-        SessionState::BlockReads => reads(path, part),
+        _ if part < WAIT_LIMIT => no_wait(path, figures),
+        SessionState::BlockReads => reads(path, figures, part),
         SessionState::Log => Finding {
             kind: BottleneckKind::LogFlush,
             class: BottleneckClass::Disk,
@@ -132,8 +106,8 @@ pub(super) fn find(path: &PathResult, waits: Waits, database: DatabaseKind) -> F
 }
 
 /// Others had processors that may have been needed.
-fn interference(cpu: &Cpu) -> Option<Finding> {
-    if cpu.others_busy_share > OTHERS_BUSY_MAX {
+fn interference(figures: &Figures) -> Option<Finding> {
+    if figures.others > OTHERS_BUSY_MAX {
         return Some(Finding {
             kind: BottleneckKind::Interference,
             class: BottleneckClass::None,
@@ -141,13 +115,13 @@ fn interference(cpu: &Cpu) -> Option<Finding> {
             next: "measure on a quiet host",
         });
     }
-    if cpu.stolen_share > STOLEN_MAX {
+    if figures.stolen > STOLEN_MAX {
         return Some(Finding {
             kind: BottleneckKind::Interference,
             class: BottleneckClass::None,
             because: format!(
                 "the hypervisor gave {:.0} % of the processor time wanted here to other machines (steal time)",
-                cpu.stolen_share * 100.0
+                figures.stolen * 100.0
             ),
             next: "measure with --keep-awake, when the hypervisor is less busy, or on a host of its own",
         });
@@ -172,8 +146,7 @@ fn host_cpu(path: &PathResult, because: String) -> Finding {
 }
 
 /// Sessions wait for nothing in particular: there is room, and too little is asked.
-fn no_wait(path: &PathResult, waits: Waits) -> Finding {
-    let busy = path.cpu.as_ref().map_or(0.0, |cpu| cpu.host_busy_share);
+fn no_wait(path: &PathResult, figures: &Figures) -> Finding {
     let closed = path.runs.iter().all(|run| run.load.as_ref().is_none_or(|load| load.model == LoadModel::Closed));
     if !closed {
         return Finding {
@@ -183,33 +156,28 @@ fn no_wait(path: &PathResult, waits: Waits) -> Finding {
             next: "raise the rate or the number of terminals until something is",
         };
     }
-    if busy < HOST_BUSY_LIMIT - 0.1 {
-        return Finding {
-            kind: BottleneckKind::Concurrency,
-            class: BottleneckClass::Concurrency,
-            because: format!(
-                "processors idle {:.0} % of the time and no wait stands out (running {:.0} %, client {:.0} %): the system could do \
-                 more than it is asked",
-                (1.0 - busy) * 100.0,
-                waits.running * 100.0,
-                waits.client * 100.0
-            ),
-            next: "more users (--load saturate finds how many)",
-        };
+    if figures.busy >= QUEUEING_BUSY {
+        return host_cpu(path, "the processors are nearly used up and sessions wait for nothing else".to_owned());
     }
     Finding {
-        kind: BottleneckKind::Unclear,
-        class: BottleneckClass::None,
-        because: "the processors are nearly used up and no wait stands out".to_owned(),
-        next: "more users will show whether the processors are the limit; longer runs sample more waits",
+        kind: BottleneckKind::Concurrency,
+        class: BottleneckClass::Concurrency,
+        because: format!(
+            "processors idle {:.0} % of the time and no wait stands out (running {:.0} %, client {:.0} %): the system could do \
+             more than it is asked",
+            (1.0 - figures.busy) * 100.0,
+            figures.waits.running * 100.0,
+            figures.waits.client * 100.0
+        ),
+        next: "more users (--load saturate finds how many)",
     }
 }
 
 /// Sessions wait for reads: told apart by where the reads wait.
-pub(super) fn reads(path: &PathResult, part: f64) -> Finding {
+fn reads(path: &PathResult, figures: &Figures, part: f64) -> Finding {
     let waiting = format!("sessions spend {:.0} % of their time in block reads", part * 100.0);
     if let Some(slots) = path.slot_use.as_ref().filter(|slots| slots.slots > 0) {
-        let (taken, waited) = (share(slots.mean, f64::from(slots.slots)), share(slots.waits as f64, slots.calls as f64));
+        let (taken, waited) = (figures.slots_taken.unwrap_or(0.0), figures.slots_waited.unwrap_or(0.0));
         if taken >= SLOTS_TAKEN_LIMIT || waited >= SLOTS_WAITED_LIMIT {
             return Finding {
                 kind: BottleneckKind::Slots,
@@ -224,15 +192,21 @@ pub(super) fn reads(path: &PathResult, part: f64) -> Finding {
             };
         }
     }
-    if connections(&path.runs) == Some(1) && filer_busy(path) >= ONE_CONNECTION_BUSY {
+    if let Some(busy) = figures.connection.filter(|busy| *busy >= ONE_CONNECTION_BUSY) {
         return Finding {
             kind: BottleneckKind::OneConnection,
             class: BottleneckClass::Concurrency,
-            because: format!("{waiting}, all over one connection whose server side is {:.0} % busy", filer_busy(path) * 100.0),
+            because: format!("{waiting}, all over one connection whose server side is {:.0} % busy", busy * 100.0),
             next: "more connections (channels=N; kernel NFS: nconnect=N)",
         };
     }
-    if let Some(queued) = queueing(path) {
+    if let Some(found) = figures.queueing.filter(|found| found.ratio >= QUEUEING_RATIO) {
+        let queued = if found.by_medium {
+            let waits = found.ratio - 1.0;
+            format!("operations on the medium wait {waits:.1} x as long for their spindle as it works for them")
+        } else {
+            format!("a read takes {:.1} x what the quickest tenth takes: they queue at the storage", found.ratio)
+        };
         return Finding {
             kind: BottleneckKind::Disk,
             class: BottleneckClass::Disk,
@@ -267,60 +241,11 @@ fn log_words(runs: &[Run]) -> String {
     format!(" ({:.2} ms for each flush, {:.1} commits share one)", ms / syncs as f64, commits as f64 / syncs as f64)
 }
 
-/// Share of the sessions' time for which they were ready to run and had no processor; `None` where the kernel does not say.
-pub(super) fn queued_share(runs: &[Run]) -> Option<f64> {
-    let (mut queued_s, mut time_s) = (0.0, 0.0);
-    for run in runs {
-        queued_s += run.processor_queue_s.get("database")?;
-        time_s += f64::from(run.load.as_ref()?.connections) * run.measured_s;
-    }
-    (time_s > 0.0).then(|| queued_s / time_s)
-}
-
-/// Busy share of the driver's threads; `None` when their number is not known.
-fn driver_busy(runs: &[Run]) -> Option<f64> {
-    let (mut busy, mut capacity) = (0.0, 0.0);
-    for run in runs {
-        let threads = run.load.as_ref().map(|load| load.threads).filter(|threads| *threads > 0)?;
-        busy += run.cpu.get("driver")?.total_s();
-        capacity += f64::from(threads) * run.measured_s;
-    }
-    (capacity > 0.0).then(|| busy / capacity)
-}
-
-/// Most connections that the filers of the data saw in any run; none without a filer of ours.
-fn connections(runs: &[Run]) -> Option<u64> {
-    runs.iter().filter_map(|run| run.connections).max()
-}
-
-/// Processors the filer keeps busy.
-fn filer_busy(path: &PathResult) -> f64 {
-    let busy: f64 = path.runs.iter().filter_map(|run| run.cpu.get("filer")).map(results::compare::CpuTime::total_s).sum();
-    share(busy, path.runs.iter().map(|run| run.measured_s).sum())
-}
-
-/// What says that reads queue at the storage. A modelled medium knows, of reads and writes together; elsewhere the quickest
-/// tenth by our client's clock stands for a read that waits for nobody.
-fn queueing(path: &PathResult) -> Option<String> {
-    let of = |pick: fn(&MediumCounts) -> f64| path.runs.iter().filter_map(|run| run.medium.as_ref()).map(pick).sum::<f64>();
-    let (busy_s, queued_s) = (of(|medium| medium.busy_s), of(|medium| medium.queued_s));
-    if busy_s > 0.0 {
-        let ratio = queued_s / busy_s;
-        return (1.0 + ratio >= QUEUEING_RATIO)
-            .then(|| format!("operations on the medium wait {ratio:.1} x as long for their spindle as it works for them"));
-    }
-    let latency = path.read_latency.as_ref()?;
-    let quick = latency.quantile_us(0.1).filter(|quick| *quick > 0.0)?;
-    let ratio = latency.mean_us()? / quick;
-    (ratio >= QUEUEING_RATIO)
-        .then(|| format!("a read takes {ratio:.1} x what the quickest tenth takes: they queue at the storage"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use results::compare::{CpuTime, RunLoad};
+    use results::compare::{Cpu, CpuTime, MediumCounts, RunLoad};
     use results::judgement::{ReadLatency, SlotUse};
 
     use super::*;

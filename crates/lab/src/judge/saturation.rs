@@ -1,11 +1,12 @@
 //! Where the processors stop carrying a load. Up to there, throughput is what is in flight over the latency of the storage;
 //! beyond it the processors are what is waited for, and more in flight brings no more.
 
-use results::compare::{BottleneckKind, Comparison, LoadModel, PathResult, PathStatus, Run};
+use results::compare::{Bottleneck, BottleneckKind, Comparison, LoadModel, PathResult, PathStatus, Run};
 use results::curves::CurvePoint;
 
-use super::bottleneck::HOST_BUSY_LIMIT;
+use super::figures::HOST_BUSY_LIMIT;
 use super::{OTHERS_BUSY_MAX, share};
+use crate::report::words::bottleneck_words;
 
 /// Least share of in-flight / latency that counts as reaching it: 5 % are left to the way there and back.
 const REACHED_MIN: f64 = 0.95;
@@ -22,7 +23,7 @@ enum Basis {
 }
 
 /// One load: what is in flight over its latency and what was done, each second; the shares of the host's processors that
-/// were busy at all and with processes outside the comparison, 0 to 1; the kind of bottleneck, where one was found.
+/// were busy at all and with processes outside the comparison, 0 to 1; the bottleneck, where one was found.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Step {
     pub(crate) users: u32,
@@ -30,7 +31,7 @@ pub(crate) struct Step {
     pub(crate) found_per_s: f64,
     pub(crate) busy: f64,
     others: f64,
-    limit: Option<BottleneckKind>,
+    limit: Option<Bottleneck>,
 }
 
 /// Loads of one kind of arm, and where the processors stop carrying them.
@@ -140,7 +141,7 @@ fn users(path: &PathResult) -> u32 {
 
 fn step(path: &PathResult, expected_per_s: f64, found_per_s: f64) -> Step {
     let cpu = path.cpu.clone().unwrap_or_default();
-    let limit = path.bottleneck.as_ref().map(|found| found.kind.clone());
+    let limit = path.bottleneck.clone();
     Step { users: users(path), expected_per_s, found_per_s, busy: cpu.host_busy_share, others: cpu.foreign_share(), limit }
 }
 
@@ -241,11 +242,11 @@ fn end(beyond: &[Step]) -> String {
             at(used_up),
             percent(used_up.busy)
         ),
-        None if first.limit == Some(BottleneckKind::HostCpu) => {
+        None if first.limit.as_ref().is_some_and(|found| found.kind == BottleneckKind::HostCpu) => {
             format!("{}: the processors are {} busy, and sessions queue for them", at(first), percent(first.busy))
         }
         None => {
-            let limit = first.limit.as_ref().map_or_else(String::new, |limit| format!(" ({})", limit.as_str().replace('_', " ")));
+            let limit = first.limit.as_ref().map_or_else(String::new, |limit| format!(" ({})", bottleneck_words(limit)));
             let most = beyond.iter().map(|step| step.busy).fold(0.0, f64::max);
             format!(
                 "{}, though the processors are never more than {} busy: something else ends it{limit}",
@@ -332,7 +333,7 @@ pub(crate) mod tests {
         let mut slots = arm(64, 12.0, 0.5);
         slots.bottleneck = Some(results::compare::Bottleneck { kind: BottleneckKind::LockWait, ..Default::default() });
         let other = only(vec![arm(8, 8.1, 0.2), slots]);
-        assert!(other.text.ends_with("never more than 50 % busy: something else ends it (lock wait)"), "{}", other.text);
+        assert!(other.text.ends_with("never more than 50 % busy: something else ends it (lock waits)"), "{}", other.text);
         let mut queueing = arm(64, 12.0, 0.78);
         queueing.bottleneck = Some(results::compare::Bottleneck { kind: BottleneckKind::HostCpu, ..Default::default() });
         let queueing = only(vec![arm(8, 8.1, 0.2), queueing]);

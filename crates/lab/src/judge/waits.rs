@@ -55,7 +55,7 @@ pub(super) fn state_of(event: &str) -> SessionState {
 }
 
 impl Waits {
-    fn of(&mut self, state: &SessionState) -> &mut f64 {
+    pub(super) fn of(&mut self, state: &SessionState) -> &mut f64 {
         match state {
             SessionState::Running => &mut self.running,
             SessionState::BlockReads => &mut self.reads,

@@ -1,0 +1,284 @@
+//! What a bottleneck is decided from: the figures of an arm, how far each is from its limit, and how far repeats would be apart.
+
+use results::compare::{BottleneckKind, MediumCounts, PathResult, Run, SessionState};
+
+use super::waits::{Waits, waits};
+use super::{OTHERS_BUSY_MAX, STOLEN_MAX, oets, share};
+use crate::limits::WAIT_SAMPLE_EVERY;
+
+/// Share of the host that is busy when the processors are the limit. TR-3322 says 100 %; a host of few cores idles a
+/// little between two transactions of a closed loop.
+pub(super) const HOST_BUSY_LIMIT: f64 = 0.90;
+/// The same when sessions queue for a processor besides, or wait for nothing else.
+pub(super) const QUEUEING_BUSY: f64 = 0.80;
+/// Share of the sessions' time that makes a wait the limit.
+pub(super) const WAIT_LIMIT: f64 = 0.25;
+/// Share of its threads' time at which the driver is the limit.
+pub(super) const DRIVER_BUSY_LIMIT: f64 = 0.85;
+/// Share of the slots taken on average, or of the calls that waited for one, at which slots are the limit.
+pub(super) const SLOTS_TAKEN_LIMIT: f64 = 0.80;
+/// Share of calls that waited for a slot at which slots are the limit.
+pub(super) const SLOTS_WAITED_LIMIT: f64 = 0.20;
+/// Time of a read by what the storage works for it (where only the client's clock tells: by the quickest tenth) from which
+/// reads are held to queue there.
+pub(super) const QUEUEING_RATIO: f64 = 2.0;
+/// Share of one processor at which the filer's work for one connection can't grow.
+pub(super) const ONE_CONNECTION_BUSY: f64 = 0.85;
+
+/// Standard errors by which a repeat is held to differ at most: 1 of 80 differs more.
+const ERRORS_FAR: f64 = 2.5;
+/// Least and most part by which figures of a repeat are held to differ, and what is assumed where a run is too short to tell.
+const NOISE: (f64, f64) = (0.03, 0.10);
+const NOISE_UNKNOWN: f64 = 0.05;
+/// The most for a wait, which is sampled a few times a second: with less the label of a short run is chance.
+const WAIT_NOISE_MAX: f64 = 0.30;
+/// Times the deviation of a share (at most a half) by which a busy share varies as the load does: all of it up to 80 %.
+const BUSY_ROOM: f64 = 2.5;
+/// Most by which limited concurrency is held to be the cause: the nearest limit is at a tenth.
+const CONCURRENCY_MAX: f64 = 10.0;
+
+/// How much longer than its work a read takes at the storage.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Queueing {
+    /// Time by work, at least 1.
+    pub(super) ratio: f64,
+    /// A modelled medium counted it, of reads and writes together; else the quickest tenth by our client's clock stands for a
+    /// read that waits for nobody.
+    pub(super) by_medium: bool,
+}
+
+/// All that the decision looks at: means over the runs of an arm; shares from 0 to 1.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Figures {
+    pub(super) others: f64,
+    pub(super) stolen: f64,
+    pub(super) busy: f64,
+    /// Busy share of the driver's threads.
+    pub(super) driver: Option<f64>,
+    /// Share of the sessions' time for which they were ready to run and had no processor.
+    pub(super) queued: Option<f64>,
+    pub(super) waits: Waits,
+    pub(super) slots_taken: Option<f64>,
+    pub(super) slots_waited: Option<f64>,
+    /// Processors that the filer's side of the only connection keeps busy; none where there are several or nobody counts them.
+    pub(super) connection: Option<f64>,
+    pub(super) queueing: Option<Queueing>,
+}
+
+/// The waits that may name a bottleneck.
+pub(super) const STORAGE_AND_LOCKS: [SessionState; 4] =
+    [SessionState::BlockReads, SessionState::Log, SessionState::Locks, SessionState::DataWrites];
+
+/// A figure that a repeat would find different.
+#[derive(Debug, Clone)]
+pub(super) enum Figure {
+    Others,
+    Stolen,
+    Busy,
+    Driver,
+    Queued,
+    Wait(SessionState),
+    SlotsTaken,
+    SlotsWaited,
+    Connection,
+    Queueing,
+}
+
+/// By which part repeats of the arm's runs would differ.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Noise {
+    /// Figures that go with the throughput.
+    load: f64,
+    /// Session states that were looked at, over all runs.
+    looks: f64,
+}
+
+impl Figures {
+    /// Of an arm.
+    pub(super) fn of(path: &PathResult) -> Self {
+        let cpu = path.cpu.clone().unwrap_or_default();
+        let slots = path.slot_use.as_ref().filter(|slots| slots.slots > 0);
+        Self {
+            others: cpu.others_busy_share,
+            stolen: cpu.stolen_share,
+            busy: cpu.host_busy_share,
+            driver: driver_busy(&path.runs),
+            queued: queued_share(&path.runs),
+            waits: waits(&path.runs),
+            slots_taken: slots.map(|slots| share(slots.mean, f64::from(slots.slots))),
+            slots_waited: slots.map(|slots| share(slots.waits as f64, slots.calls as f64)),
+            connection: (connections(&path.runs) == Some(1)).then(|| filer_busy(path)),
+            queueing: queueing(path),
+        }
+    }
+
+    /// The wait that takes the most of the sessions' time, of those that may name a bottleneck.
+    pub(super) fn longest_wait(&self) -> (SessionState, f64) {
+        let parts = self.waits.by_state().into_iter().filter(|(state, _)| STORAGE_AND_LOCKS.contains(state));
+        parts.fold((SessionState::OtherWaits, 0.0), |best, next| if next.1 > best.1 { next } else { best })
+    }
+
+    /// Users who wait for storage leave processors idle for moments, and queue for them in others. Every other wait has such
+    /// queueing in it: it ends when its process gets a processor, not when the answer is there. So queueing names the
+    /// processors where it is the longest wait, or they are nearly used up; from 1 on.
+    pub(super) fn queueing_for_processors(&self) -> f64 {
+        let queued = self.queued.unwrap_or(0.0);
+        let longest = self.longest_wait().1;
+        let stands_out = if longest > 0.0 { queued / longest } else { f64::INFINITY };
+        (queued / WAIT_LIMIT).min(stands_out.max(self.busy / QUEUEING_BUSY))
+    }
+
+    /// How far each of the places at which a read may wait is used up, 1 at its limit.
+    fn of_reads(&self) -> [(BottleneckKind, f64); 3] {
+        let over = |figure: Option<f64>, limit: f64| figure.unwrap_or(0.0) / limit;
+        let slots = over(self.slots_taken, SLOTS_TAKEN_LIMIT).max(over(self.slots_waited, SLOTS_WAITED_LIMIT));
+        [
+            (BottleneckKind::Slots, slots),
+            (BottleneckKind::OneConnection, over(self.connection, ONE_CONNECTION_BUSY)),
+            (BottleneckKind::Disk, over(self.queueing.map(|queueing| queueing.ratio), QUEUEING_RATIO)),
+        ]
+    }
+
+    /// Every cause with its figure over the limit from which that figure names it; a cause may be there twice. What reads wait
+    /// for has their share, less where its own figure is below its limit. Limited concurrency is the more likely the farther
+    /// everything is from its limit.
+    pub(super) fn scores(&self) -> Vec<(BottleneckKind, f64)> {
+        let mut scores = vec![
+            (BottleneckKind::Interference, (self.others / OTHERS_BUSY_MAX).max(self.stolen / STOLEN_MAX)),
+            (BottleneckKind::Driver, self.driver.unwrap_or(0.0) / DRIVER_BUSY_LIMIT),
+            (BottleneckKind::HostCpu, (self.busy / HOST_BUSY_LIMIT).max(self.queueing_for_processors())),
+        ];
+        let mut users_alone: f64 = 0.0;
+        for (state, part) in self.waits.by_state() {
+            let wait = part / WAIT_LIMIT;
+            match state {
+                SessionState::BlockReads => {
+                    let places = self.of_reads();
+                    let fullest = places.iter().map(|place| place.1).fold(0.0, f64::max);
+                    users_alone = wait * (1.0 / fullest.max(1.0 / CONCURRENCY_MAX)).min(1.0);
+                    scores.extend(places.map(|(kind, used)| (kind, wait * used.min(1.0))));
+                }
+                SessionState::Log => scores.push((BottleneckKind::LogFlush, wait)),
+                SessionState::Locks => scores.push((BottleneckKind::LockWait, wait)),
+                SessionState::DataWrites => scores.push((BottleneckKind::Disk, wait)),
+                _ => {}
+            }
+        }
+        let nearest = scores.iter().map(|(_, score)| *score).fold(1.0 / CONCURRENCY_MAX, f64::max);
+        scores.push((BottleneckKind::Concurrency, users_alone.max(1.0 / nearest)));
+        scores
+    }
+
+    /// All that may differ in a repeat.
+    pub(super) fn varied() -> impl Iterator<Item = Figure> {
+        let waits = STORAGE_AND_LOCKS.into_iter().map(Figure::Wait);
+        let others = [Figure::Others, Figure::Stolen, Figure::Busy, Figure::Driver, Figure::Queued];
+        let places = [Figure::SlotsTaken, Figure::SlotsWaited, Figure::Connection, Figure::Queueing];
+        others.into_iter().chain(waits).chain(places)
+    }
+
+    /// The same with one figure times `1 + part`; a busy share ends at 1.
+    pub(super) fn with(mut self, figure: &Figure, part: f64) -> Self {
+        let times = 1.0 + part;
+        match figure {
+            Figure::Others => self.others *= times,
+            Figure::Stolen => self.stolen *= times,
+            Figure::Busy => self.busy = (self.busy * times).min(1.0),
+            Figure::Driver => self.driver = self.driver.map(|busy| (busy * times).min(1.0)),
+            Figure::Queued => self.queued = self.queued.map(|queued| queued * times),
+            Figure::Wait(state) => *self.waits.of(state) *= times,
+            Figure::SlotsTaken => self.slots_taken = self.slots_taken.map(|taken| taken * times),
+            Figure::SlotsWaited => self.slots_waited = self.slots_waited.map(|waited| waited * times),
+            Figure::Connection => self.connection = self.connection.map(|busy| busy * times),
+            Figure::Queueing => {
+                // What varies is the wait, not the work.
+                let longer = |found: Queueing| Queueing { ratio: 1.0 + (found.ratio - 1.0) * times, ..found };
+                self.queueing = self.queueing.map(longer);
+            }
+        }
+        self
+    }
+}
+
+impl Noise {
+    /// What the runs say of themselves: the error of their throughput by its seconds (batch means, as for intervals), or by the
+    /// spread between runs where that is more.
+    pub(super) fn of(path: &PathResult) -> Self {
+        let runs = oets(path);
+        let count = runs.len() as f64;
+        let mean = share(runs.iter().map(|run| run.value).sum(), count);
+        let errors: Option<f64> = runs.iter().map(|run| run.standard_error.map(|error| error * error)).sum();
+        let within = errors.map(|squares| squares.sqrt() / count);
+        let squares: f64 = runs.iter().map(|run| (run.value - mean).powi(2)).sum();
+        let between = (runs.len() > 2).then(|| (squares / (count - 1.0) / count).sqrt());
+        let error = within.into_iter().chain(between).reduce(f64::max).filter(|_| mean > 0.0);
+        let load = error.map_or(NOISE_UNKNOWN, |error| (ERRORS_FAR * error / mean).clamp(NOISE.0, NOISE.1));
+        let sessions = |run: &Run| run.load.as_ref().map_or(1, |load| load.connections.max(1));
+        let looks = path.runs.iter().map(|run| run.measured_s / WAIT_SAMPLE_EVERY.as_secs_f64() * f64::from(sessions(run))).sum();
+        Self { load, looks }
+    }
+
+    /// Of one figure: a wait is seen in some of the looks at the sessions, and in a repeat in so many more or less. A share of
+    /// time that is nearly all of it has little room to vary.
+    pub(super) fn of_figure(&self, figures: &Figures, figure: &Figure) -> f64 {
+        if matches!(figure, Figure::Busy) {
+            let room = (figures.busy * (1.0 - figures.busy)).max(0.0).sqrt();
+            return (self.load * (BUSY_ROOM * room).min(1.0)).max(NOISE.0);
+        }
+        if let (Figure::Queueing, Some(queueing)) = (figure, figures.queueing) {
+            // A wait in a queue grows faster than the load does: of one server, by its time over the work as much again.
+            return (self.load * queueing.ratio).min(WAIT_NOISE_MAX);
+        }
+        let Figure::Wait(state) = figure else { return self.load };
+        let mut waits = figures.waits;
+        let part = waits.of(state).clamp(0.0, 1.0);
+        if part <= 0.0 || self.looks <= 0.0 {
+            return self.load;
+        }
+        let sampled = ERRORS_FAR * ((1.0 - part) / part / self.looks).sqrt();
+        self.load.hypot(sampled).min(WAIT_NOISE_MAX)
+    }
+}
+
+/// Share of the sessions' time for which they were ready to run and had no processor; `None` where the kernel does not say.
+pub(super) fn queued_share(runs: &[Run]) -> Option<f64> {
+    let (mut queued_s, mut time_s) = (0.0, 0.0);
+    for run in runs {
+        queued_s += run.processor_queue_s.get("database")?;
+        time_s += f64::from(run.load.as_ref()?.connections) * run.measured_s;
+    }
+    (time_s > 0.0).then(|| queued_s / time_s)
+}
+
+/// Busy share of the driver's threads; `None` when their number is not known.
+fn driver_busy(runs: &[Run]) -> Option<f64> {
+    let (mut busy, mut capacity) = (0.0, 0.0);
+    for run in runs {
+        let threads = run.load.as_ref().map(|load| load.threads).filter(|threads| *threads > 0)?;
+        busy += run.cpu.get("driver")?.total_s();
+        capacity += f64::from(threads) * run.measured_s;
+    }
+    (capacity > 0.0).then(|| busy / capacity)
+}
+
+/// Most connections that the filers of the data saw in any run; none without a filer of ours.
+fn connections(runs: &[Run]) -> Option<u64> {
+    runs.iter().filter_map(|run| run.connections).max()
+}
+
+/// Processors the filer keeps busy.
+fn filer_busy(path: &PathResult) -> f64 {
+    let busy: f64 = path.runs.iter().filter_map(|run| run.cpu.get("filer")).map(results::compare::CpuTime::total_s).sum();
+    share(busy, path.runs.iter().map(|run| run.measured_s).sum())
+}
+
+fn queueing(path: &PathResult) -> Option<Queueing> {
+    let of = |pick: fn(&MediumCounts) -> f64| path.runs.iter().filter_map(|run| run.medium.as_ref()).map(pick).sum::<f64>();
+    let (busy_s, queued_s) = (of(|medium| medium.busy_s), of(|medium| medium.queued_s));
+    if busy_s > 0.0 {
+        return Some(Queueing { ratio: 1.0 + queued_s / busy_s, by_medium: true });
+    }
+    let latency = path.read_latency.as_ref()?;
+    let quick = latency.quantile_us(0.1).filter(|quick| *quick > 0.0)?;
+    Some(Queueing { ratio: latency.mean_us()? / quick, by_medium: false })
+}

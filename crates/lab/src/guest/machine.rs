@@ -129,6 +129,7 @@ mod tests {
 
     #[test]
     fn fast_string_copies_are_hidden_from_an_emulated_guest_alone() {
+        let further = ["x=1".to_owned()];
         let machine = |accelerator| Machine {
             qemu: Path::new("qemu"),
             accelerator,
@@ -140,7 +141,7 @@ mod tests {
             initramfs: Path::new("i"),
             console: Path::new("c"),
             ports: &[],
-            kernel_arguments: &["x=1".to_owned()],
+            kernel_arguments: &further,
         };
         let text = |accelerator| format!("{:?}", machine(accelerator).command());
         assert!(text(Accelerator::Tcg).contains("max,-erms,-fsrm") && text(Accelerator::Tcg).contains("clearcpuid=297,580 x=1"));

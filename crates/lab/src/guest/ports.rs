@@ -2,7 +2,7 @@
 //!
 //! Each is a socket in the work directory that QEMU connects to, and a virtio-serial port in the guest, with these numbers.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ const NAMES: [&str; 4] = ["out", "err", "up", "in"];
 /// Bytes taken at once: what a port carries at most.
 const PIECE_BYTES: usize = 32 << 10;
 /// Longest line that says that a guest is up: seconds since it was started.
-const UP_BYTES_MAX: usize = 64;
+const UP_BYTES_MAX: u64 = 64;
 
 /// What comes from the guest.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -107,13 +107,8 @@ fn copy(mut from: UnixStream, mut until: UntilMark, mut to: Box<dyn Write + Send
 
 fn read_up(from: UnixStream) -> Option<f64> {
     let mut text = String::new();
-    let mut bytes = from.take(UP_BYTES_MAX as u64).bytes();
-    loop {
-        match bytes.next()?.ok()? {
-            b'\n' => return text.trim().parse().ok(),
-            byte => text.push(char::from(byte)),
-        }
-    }
+    BufReader::new(from.take(UP_BYTES_MAX)).read_line(&mut text).ok()?;
+    text.trim().parse().ok()
 }
 
 /// What this process reads goes to the guest, its end too.

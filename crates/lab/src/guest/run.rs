@@ -154,21 +154,10 @@ pub fn run(cache: &Cache, request: &Request, output: [Box<dyn Write + Send>; 2])
     };
     let ended = process.poll();
     drop(process);
-    let label = if accelerator == Accelerator::Tcg { EMULATED } else { VIRTUAL };
-    let mut record = Record {
-        outcome,
-        exit_code: watch.code.filter(|_| outcome == Outcome::Ended),
-        accelerator,
-        label,
-        kernel: kernel.version,
-        boot_s: watch.boot_s,
-        total_s: began.elapsed().as_secs_f64(),
-        console_end: String::new(),
-        console: None,
-    };
+    let mut record = watch.record(outcome, accelerator, kernel.version);
     if !matches!(outcome, Outcome::Ended | Outcome::OutputClosed) {
-        let said = ended.map(|status| format!("\n    QEMU {}", describe(status))).unwrap_or_default();
         let panic = panic_in(&fs::read(&console).unwrap_or_default()).map(|line| format!("\n    {line}")).unwrap_or_default();
+        let said = ended.map(|status| format!("\n    QEMU {}", describe(status))).unwrap_or_default();
         record.console_end = format!("{panic}{}{}{said}", Work::end_of(&console), Work::end_of(&work.log()));
         record.console = keep(&console, &cache.console());
     }
@@ -213,6 +202,21 @@ impl Watch {
             if self.boot_s.is_none() && elapsed >= GUEST_BOOT_MAX {
                 return Ok(Outcome::BootFailed);
             }
+        }
+    }
+
+    /// What is known of a boot, without its console.
+    fn record(&self, outcome: Outcome, accelerator: Accelerator, kernel: String) -> Record {
+        Record {
+            outcome,
+            exit_code: self.code.filter(|_| outcome == Outcome::Ended),
+            accelerator,
+            label: if accelerator == Accelerator::Tcg { EMULATED } else { VIRTUAL },
+            kernel,
+            boot_s: self.boot_s,
+            total_s: self.began.elapsed().as_secs_f64(),
+            console_end: String::new(),
+            console: None,
         }
     }
 

@@ -14,6 +14,8 @@ pub mod network;
 pub mod what_if;
 
 mod calibrate;
+#[cfg(test)]
+mod measured;
 mod processors;
 #[cfg(test)]
 mod simulated;

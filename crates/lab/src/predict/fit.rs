@@ -7,7 +7,7 @@ use results::compare::{CachingClass, Comparison, Filling, LoadModel, PathResult,
 use super::cache::{Cache, ColdStart, Done, Observed};
 use super::calibrate::calibrate;
 use super::locks::Locks;
-use super::model::{Storage, System};
+use super::model::{SpindleWrites, Storage, System};
 use super::steady::FLUSH_CALLS;
 use crate::error::LabError;
 
@@ -18,6 +18,10 @@ const STRETCH_ROUNDS: u32 = 10;
 pub(super) const RESIDUAL_MAX: f64 = 15.0;
 /// Only writers wait for the log: New-Order, Payment and Delivery, 92 of 100 transactions of the mix.
 const WRITERS: f64 = 0.92;
+/// Most that may go with the next flush: a delay before flushes (`commit_delay`) gathers more than come during one.
+const GATHERED_MAX: f64 = 4.0;
+/// A block of the database in mebibytes: what one read moves.
+const BLOCK_MIB: f64 = 8.0 / 1024.0;
 
 /// A system with what it was fitted on.
 #[derive(Debug, Clone, PartialEq)]
@@ -152,10 +156,11 @@ fn measured(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> (Syst
         cpu_per_read_s: over(filer_s * reading, reads),
         reads: reads / orders,
         storage: storage(arm, sums, by_client),
+        spindle_writes: spindle_writes(arm, sums),
         slots: slots(comparison, arm),
         held_s: held_s.min(flushing_s),
         held_path_s: (held_s - flushing_s).max(0.0),
-        commits: sums.of(|run| run.load.as_ref().map_or(0.0, |load| load.transactions as f64)) * WRITERS / orders,
+        commits: commits(sums),
         flush_s: flush.all_s - flush.path_s,
         writes,
         write_path_s,
@@ -192,8 +197,85 @@ fn flush_times(arm: &PathResult, sums: &Sums<'_>) -> Times {
     let all_s = over(sums.of(|run| run.database.log_sync_ms) / 1e3, sums.of(|run| run.database.log_syncs as f64));
     let all_s = (all_s - slot_wait_s(arm)).max(0.0);
     let medium_s = sums.medium_s(|medium| medium.flushes as f64, |medium| medium.flush_us);
-    let path_s = if arm.target.is_none() && medium_s > 0.0 { (all_s - medium_s).max(0.0) } else { 0.0 };
-    Times { all_s, path_s }
+    if arm.target.is_some() || medium_s <= 0.0 {
+        return Times { all_s, path_s: 0.0 };
+    }
+    let Some(spindles) = queueing_writes(arm) else { return Times { all_s, path_s: (all_s - medium_s).max(0.0) } };
+    // The log's write is on the spindles before it is answered, whatever call asks for it, so what a commit waits is what the
+    // sessions were seen waiting; the database's clock has the last call alone.
+    let medium_s = spindles.overhead_s + spindles.log_s;
+    let queued_s =
+        (sums.medium_s(|medium| medium.reads as f64, |medium| medium.read_us) - spindles.overhead_s - spindles.read_s).max(0.0);
+    let path_s = (logged_s(sums) - slot_wait_s(arm) * FLUSH_CALLS - medium_s - queued_s).max(0.0) / FLUSH_CALLS;
+    Times { all_s: medium_s + path_s, path_s }
+}
+
+/// What one flush took by the sessions that were seen waiting for the log. Who comes while one runs waits for the next: one
+/// alone waits one flush, many one and a half on average.
+fn logged_s(sums: &Sums<'_>) -> f64 {
+    let share = |run: &Run| -> f64 {
+        let log = run.waits.iter().filter(|(event, _)| event.starts_with("IO:WAL") || *event == "LWLock:WALWrite");
+        log.map(|(_, part)| part).sum::<f64>() * run.measured_s
+    };
+    let users_s = sums.of(share) * f64::from(sums.users);
+    let present = users_s / sums.seconds;
+    over(users_s, sums.orders * commits(sums)) / (1.5 - 0.5 / present.max(1.0))
+}
+
+/// Commits of one order that wait for the log.
+fn commits(sums: &Sums<'_>) -> f64 {
+    sums.of(|run| run.load.as_ref().map_or(0.0, |load| load.transactions as f64)) * WRITERS / sums.orders
+}
+
+/// Work of a spindle for one block read or one flush of the log, and the medium's time besides. Seconds.
+struct SpindleTimes {
+    read_s: f64,
+    log_s: f64,
+    overhead_s: f64,
+}
+
+/// Of a modelled medium on which writes queue among the reads: spindles without memory that answers in their place.
+fn queueing_writes(arm: &PathResult) -> Option<SpindleTimes> {
+    let profile = arm.medium.as_deref().and_then(|text| media::Profile::parse(text).ok())?;
+    let read_s = read_work_s(&profile);
+    if profile.placement != media::Placement::Striped || profile.nvram.is_some() || read_s <= 0.0 || arm.target.is_some() {
+        return None;
+    }
+    // A log goes on where its last write ended unless something else was done meanwhile, which it was: as a read.
+    Some(SpindleTimes { read_s, log_s: read_s, overhead_s: profile.overhead_ms / 1e3 })
+}
+
+/// Work of a spindle for one block at a place by chance.
+fn read_work_s(profile: &media::Profile) -> f64 {
+    let moving_s = if profile.bandwidth_mib_s > 0.0 { BLOCK_MIB / profile.bandwidth_mib_s } else { 0.0 };
+    profile.service.mean_ms() / 1e3 + moving_s
+}
+
+/// Commits that go with the next flush, by those that come while one is under way: what makes the flushes as many as there were.
+fn gathered(sums: &Sums<'_>) -> f64 {
+    let users = f64::from(sums.users);
+    let commits_per_s = commits(sums) * sums.orders / sums.seconds;
+    let flushes_per_s = sums.of(|run| run.database.log_syncs as f64) / sums.seconds;
+    let others = (users - 1.0) / users * commits_per_s * logged_s(sums);
+    if others <= 0.0 || flushes_per_s <= 0.0 {
+        return 1.0;
+    }
+    ((commits_per_s / flushes_per_s - 1.0) / others).clamp(0.0, GATHERED_MAX)
+}
+
+/// What the medium's spindles did beside the reads, by what it was for.
+fn spindle_writes(arm: &PathResult, sums: &Sums<'_>) -> SpindleWrites {
+    let Some(times) = queueing_writes(arm) else { return SpindleWrites::default() };
+    let orders = sums.orders;
+    let busy_s = sums.of(|run| run.medium.as_ref().map_or(0.0, |medium| medium.busy_s)) / orders;
+    let missed = |medium: &results::compare::MediumCounts| medium.reads.saturating_sub(medium.cache_hits) as f64;
+    let reading_s = sums.of(|run| run.medium.as_ref().map_or(0.0, missed)) / orders * times.read_s;
+    let logging_s = sums.of(|run| run.database.log_syncs as f64) / orders * times.log_s;
+    let data_s = (busy_s - reading_s - logging_s).max(0.0);
+    let written = sums.of(|run| run.database.blocks_written as f64);
+    let extended = sums.of(|run| run.database.blocks_extended as f64);
+    let evicting_s = data_s * over(written, written + extended);
+    SpindleWrites { extending_s: data_s - evicting_s, evicting_s, log_s: times.log_s, log_waits: 1.0, gathered: gathered(sums) }
 }
 
 /// Blocks that users write themselves for one order, and the way of one: the time that sessions were seen writing, by the
@@ -219,7 +301,7 @@ fn storage(arm: &PathResult, sums: &Sums<'_>, by_client: Option<f64>) -> Storage
     let seconds = read.all_s - read.path_s;
     let latency = Storage::Latency { seconds };
     let Some(profile) = arm.medium.as_deref().and_then(|text| media::Profile::parse(text).ok()) else { return latency };
-    let service_s = profile.service.mean_ms() / 1e3;
+    let service_s = read_work_s(&profile);
     if profile.placement != media::Placement::Striped || service_s <= 0.0 {
         return latency;
     }

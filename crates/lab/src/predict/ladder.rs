@@ -132,7 +132,8 @@ fn reference<'a>(family: &[&'a PathResult]) -> Option<&'a PathResult> {
     };
     let roomy: Vec<&PathResult> = by_users.iter().copied().filter(free).collect();
     let chosen = if roomy.is_empty() { by_users } else { roomy };
-    chosen.get(chosen.len() / 2).copied()
+    // Of an even number the lower: a load that uses something up tells less of the rest.
+    chosen.get(chosen.len().saturating_sub(1) / 2).copied()
 }
 
 #[cfg(test)]

@@ -26,6 +26,30 @@ pub enum Storage {
     },
 }
 
+/// What the spindles do beside the reads, where nothing answers writes in their place. Times in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SpindleWrites {
+    /// Work for one order's data blocks that are written whatever the buffers are like: blocks that extend tables.
+    pub extending_s: f64,
+    /// Work for those that are written to make room for what is read: none while buffers still fill.
+    pub evicting_s: f64,
+    /// Work for one flush of the log; one flush carries the commits of all who wait for it.
+    pub log_s: f64,
+    /// Times that a flush waits for its spindle.
+    pub log_waits: f64,
+    /// Commits that come while a flush is under way and go with the next, by all that come then: 1 when all do.
+    pub gathered: f64,
+}
+
+impl SpindleWrites {
+    /// The same on spindles that take `times` as long for everything.
+    #[must_use]
+    pub fn slower(self, times: f64) -> Self {
+        let (extending_s, evicting_s, log_s) = (self.extending_s * times, self.evicting_s * times, self.log_s * times);
+        Self { extending_s, evicting_s, log_s, ..self }
+    }
+}
+
 /// A system that takes orders from a closed loop of users. Times in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct System {
@@ -47,6 +71,8 @@ pub struct System {
     pub reads: f64,
     /// What a read stands on.
     pub storage: Storage,
+    /// What else its spindles do.
+    pub spindle_writes: SpindleWrites,
     /// Processor time that a read waits for on its way to the storage and back, part of what is `beside`.
     pub read_path_s: f64,
     /// Most calls in flight at once; `None` when nothing bounds them.
@@ -111,6 +137,7 @@ impl Default for System {
             cpu_per_read_s: 0.0,
             reads: 0.0,
             storage: Storage::Latency { seconds: 0.0 },
+            spindle_writes: SpindleWrites::default(),
             read_path_s: 0.0,
             slots: None,
             held_s: 0.0,
@@ -141,6 +168,8 @@ pub(super) struct Steady {
     pub(super) reads_served: f64,
     /// Time that work beside the users takes by the work in it.
     pub(super) stretch: f64,
+    /// Share of the spindles' time that writes and flushes take, 0 to 1.
+    pub(super) spindles_writing: f64,
 }
 
 impl System {
@@ -198,7 +227,7 @@ impl System {
         let slots_busy = self.slots.map_or(0.0, |slots| taken / f64::from(slots.max(1)));
         let spindles_busy = match self.storage {
             Storage::Spindles { count, service_s, cache_hit, .. } => {
-                reads_per_s * service_s * (1.0 - cache_hit) / count.max(1) as f64
+                found.spindles_writing + reads_per_s * service_s * (1.0 - cache_hit) / count.max(1) as f64
             }
             Storage::Latency { .. } => 0.0,
         };
@@ -305,6 +334,29 @@ mod tests {
         let wide = Storage::Spindles { count: 8000, service_s: 0.008, overhead_s: 0.0, cache_hit: 0.0 };
         let idle = System { storage: wide, ..system() }.predict(8);
         assert!((idle.oets_per_minute / system().predict(8).oets_per_minute - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn writes_take_spindles_from_the_reads_and_flushes_queue_behind_them() {
+        let storage = Storage::Spindles { count: 8, service_s: 0.008, overhead_s: 0.0, cache_hit: 0.0 };
+        let evicting = SpindleWrites { evicting_s: 0.040, ..SpindleWrites::default() };
+        let found = System { storage, spindle_writes: evicting, ..system() }.predict(400);
+        // An order is 80 ms of reads and 40 ms of writes: 8 spindles do 67 orders per second.
+        assert!((found.oets_per_minute / 4_000.0 - 1.0).abs() < 0.03, "{found:?}");
+        assert_eq!(found.bottleneck, BottleneckKind::Disk);
+        let log = SpindleWrites { log_s: 0.008, log_waits: 1.0, gathered: 1.0, ..SpindleWrites::default() };
+        let flushing = System { storage, spindle_writes: log, flush_s: 0.008, ..system() };
+        let each = |users: u32| flushing.predict(users).shares[2].1 * flushing.predict(users).round_ms / 2.0;
+        assert!((each(1) - 8.0).abs() < 1.0 && each(64) > 4.0 * each(1), "{} {}", each(1), each(64));
+    }
+
+    #[test]
+    fn one_flush_carries_the_more_commits_the_more_users_there_are() {
+        let storage = Storage::Spindles { count: 1, service_s: 0.001, overhead_s: 0.0, cache_hit: 0.0 };
+        let log = SpindleWrites { log_s: 0.002, log_waits: 1.0, gathered: 1.0, ..SpindleWrites::default() };
+        let found = System { storage, spindle_writes: log, reads: 1.0, flush_s: 0.002, cpu_s: 1e-5, ..system() }.predict(200);
+        // A flush of its own for each of the 2 commits would take 5 ms of the spindle for an order, 12,000 a minute at most.
+        assert!(found.oets_per_minute > 30_000.0, "{found:?}");
     }
 
     #[test]

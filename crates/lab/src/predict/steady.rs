@@ -23,6 +23,9 @@ struct Burden {
     /// Wait of one call for a slot.
     slot_wait_s: f64,
     stretch: f64,
+    /// Wait of one call for its spindle.
+    spindle_wait_s: f64,
+    flushes_per_s: f64,
 }
 
 /// What one order reads and writes of the data.
@@ -39,6 +42,8 @@ impl Burden {
             orders_per_s: step(self.orders_per_s, other.orders_per_s),
             slot_wait_s: step(self.slot_wait_s, other.slot_wait_s),
             stretch: step(self.stretch, other.stretch),
+            spindle_wait_s: step(self.spindle_wait_s, other.spindle_wait_s),
+            flushes_per_s: step(self.flushes_per_s, other.flushes_per_s),
         }
     }
 }
@@ -48,7 +53,8 @@ impl System {
     pub(super) fn steady(&self, users: u32, reads: f64, writes: f64) -> Steady {
         let blocks = Blocks { reads, writes };
         let active = f64::from(users) * (1.0 - self.locks.share(users));
-        let mut burden = Burden { orders_per_s: self.most(reads), slot_wait_s: 0.0, stretch: 1.0 };
+        let mut burden =
+            Burden { orders_per_s: self.most(blocks), slot_wait_s: 0.0, stretch: 1.0, spindle_wait_s: 0.0, flushes_per_s: 0.0 };
         let (mut found, mut next) = self.solved(users, active, blocks, &burden);
         let (mut part, mut rose) = (STEP_MAX, true);
         for _ in 0..ROUNDS_MAX {
@@ -60,7 +66,9 @@ impl System {
             burden = burden.towards(next, part);
             (found, next) = self.solved(users, active, blocks, &burden);
             let change = |a: f64, b: f64| (a - b).abs() > CHANGE_MIN * a.abs().max(b.abs());
-            let moved = change(next.orders_per_s, burden.orders_per_s) || change(next.slot_wait_s, burden.slot_wait_s);
+            let moved = change(next.orders_per_s, burden.orders_per_s)
+                || change(next.slot_wait_s, burden.slot_wait_s)
+                || change(next.spindle_wait_s, burden.spindle_wait_s);
             if !moved || (part < STEP_MIN && !change(before.orders_per_s, burden.orders_per_s)) {
                 break;
             }
@@ -69,11 +77,53 @@ impl System {
     }
 
     /// No more than this gets through, whatever the users do: where the search for the balance begins.
-    fn most(&self, reads: f64) -> f64 {
+    fn most(&self, blocks: Blocks) -> f64 {
         let over = |room: f64, work: f64| if work > 0.0 { room / work } else { f64::INFINITY };
         let slots = self.slots.map_or(f64::INFINITY, |slots| over(f64::from(slots), self.held_s + self.held_path_s));
-        let most = over(self.cores, self.cpu_with(reads)).min(slots);
+        let spindles = match self.storage {
+            Storage::Spindles { count, service_s, cache_hit, .. } => {
+                let reading_s = blocks.reads * service_s * (1.0 - cache_hit);
+                over(count as f64, reading_s + self.written_s(blocks.writes))
+            }
+            Storage::Latency { .. } => f64::INFINITY,
+        };
+        let most = over(self.cores, self.cpu_with(blocks.reads)).min(slots).min(spindles);
         if most.is_finite() { most / 2.0 } else { 0.0 }
+    }
+
+    /// Spindle work for the data blocks that one order writes, when users make room by so many of them.
+    fn written_s(&self, writes: f64) -> f64 {
+        let full = if self.writes > 0.0 { (writes / self.writes).min(1.0) } else { 1.0 };
+        self.spindle_writes.extending_s + self.spindle_writes.evicting_s * full
+    }
+
+    /// Flushes per second for so many commits per second, of which each takes `flush_s`: each its own while they are few, and
+    /// no more than one after the other when everybody finds one running.
+    fn flushes(&self, commits_per_s: f64, flush_s: f64, users: f64) -> f64 {
+        let others = (users - 1.0).max(0.0) / users.max(1.0);
+        commits_per_s / (1.0 + self.spindle_writes.gathered * commits_per_s * flush_s * others)
+    }
+
+    /// The burden that a solution makes. A call waits for its spindle as a read does: what a read takes there beyond the work
+    /// for it.
+    fn burden(&self, steady: &Steady, reads: f64, flush_s: f64, active: f64) -> Burden {
+        let reads_per_s = steady.orders_per_s * reads;
+        let each = |customers: f64| if reads_per_s > 0.0 { customers / reads_per_s } else { 0.0 };
+        let spindle_wait_s = match self.storage {
+            Storage::Spindles { service_s, overhead_s, cache_hit, .. } => {
+                let way_s = overhead_s + self.read_path_s * steady.stretch;
+                let at_spindle_s = (each(steady.reads_served) - way_s) / (1.0 - cache_hit).max(LEFT_MIN);
+                (at_spindle_s - service_s).max(0.0)
+            }
+            Storage::Latency { .. } => 0.0,
+        };
+        Burden {
+            orders_per_s: steady.orders_per_s,
+            slot_wait_s: if self.slots.is_some() { each(steady.at_storage - steady.reads_served) } else { 0.0 },
+            stretch: steady.stretch,
+            spindle_wait_s,
+            flushes_per_s: self.flushes(steady.orders_per_s * self.commits, flush_s, active),
+        }
     }
 
     /// One step: the network under a burden, and the burden that comes of it. Commits: one flush serves all that wait, but
@@ -83,7 +133,8 @@ impl System {
         let users_s = cpu_s * (1.0 - self.beside);
         let load = (self.taken + burden.orders_per_s * cpu_s * self.beside).min(self.cores * (1.0 - LEFT_MIN));
         let processors = Shared { cores: self.cores, load };
-        let alone = self.storage_alone(users, reads, burden.stretch);
+        let spindles_writing = self.spindles_writing(writes, burden);
+        let alone = self.storage_alone(users, reads, burden.stretch, 1.0 - spindles_writing);
         let slots = self.slots.map_or(f64::INFINITY, |slots| {
             let slots = f64::from(slots.max(1));
             (slots - burden.orders_per_s * (self.held_s + self.held_path_s * burden.stretch)).max(slots * LEFT_MIN)
@@ -92,7 +143,8 @@ impl System {
         let over = |done: f64, work: f64| if work > 0.0 { done / work } else { f64::INFINITY };
         let call_s = |path_s: f64| path_s * burden.stretch + burden.slot_wait_s;
         let flush_s = self.flush_s + self.flush_path_s;
-        let flush_s = if flush_s > 0.0 { self.flush_s + FLUSH_CALLS * call_s(self.flush_path_s) } else { 0.0 };
+        let queued_s = self.spindle_writes.log_waits * burden.spindle_wait_s;
+        let flush_s = if flush_s > 0.0 { self.flush_s + queued_s + FLUSH_CALLS * call_s(self.flush_path_s) } else { 0.0 };
         let writing_s = writes * call_s(self.write_path_s);
         let stations = [
             Station::Rates(counts().map(|count| over(processors.met(count).served, users_s)).collect()),
@@ -103,8 +155,6 @@ impl System {
         let (orders_per_s, customers) = interpolated(&stations, active);
         let customers = |place: usize| customers.get(place).copied().unwrap_or(0.0);
         let reads_served = served(&alone, orders_per_s).min(slots).min(customers(1));
-        let waited = if slots.is_finite() { customers(1) - reads_served } else { 0.0 };
-        let reads_per_s = orders_per_s * reads;
         let stretch = 1.0 + self.queueing * (processors.met(customers(0)).stretch - 1.0);
         let steady = Steady {
             orders_per_s,
@@ -115,19 +165,30 @@ impl System {
             elsewhere: orders_per_s * self.other_s,
             reads_served,
             stretch,
+            spindles_writing,
         };
-        let slot_wait_s = if reads_per_s > 0.0 { waited / reads_per_s } else { 0.0 };
-        (steady, Burden { orders_per_s, slot_wait_s, stretch })
+        (steady, self.burden(&steady, reads, flush_s, active))
+    }
+
+    /// Share of the spindles' time that writes and flushes take; they are done before the reads behind them.
+    fn spindles_writing(&self, writes: f64, burden: &Burden) -> f64 {
+        let Storage::Spindles { count, .. } = self.storage else { return 0.0 };
+        let busy = burden.orders_per_s * self.written_s(writes) + burden.flushes_per_s * self.spindle_writes.log_s;
+        (busy / count.max(1) as f64).min(1.0 - LEFT_MIN)
     }
 
     /// Orders per second whose reads the storage completes with 0, 1, … of them in flight, nothing else bounding them.
-    fn storage_alone(&self, users: u32, reads: f64, stretch: f64) -> Vec<f64> {
+    /// Spindles have a part of their time `left` by the writes.
+    fn storage_alone(&self, users: u32, reads: f64, stretch: f64, left: f64) -> Vec<f64> {
         let most = usize::try_from(users).unwrap_or(1).max(1);
         let path_s = self.read_path_s * stretch;
         match self.storage {
             Storage::Latency { seconds } => throughputs(&[Station::Delay(reads * (seconds + path_s))], most),
             Storage::Spindles { count, service_s, overhead_s, cache_hit } => throughputs(
-                &[Station::Delay(reads * (overhead_s + path_s)), Station::Spread(reads * service_s * (1.0 - cache_hit), count)],
+                &[
+                    Station::Delay(reads * (overhead_s + path_s)),
+                    Station::Spread(reads * service_s * (1.0 - cache_hit) / left, count),
+                ],
                 most,
             ),
         }

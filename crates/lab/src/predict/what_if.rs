@@ -217,6 +217,9 @@ fn changed(fitted: &Fit, change: &WhatIf) -> Result<(System, Vec<String>), LabEr
                 Storage::Latency { seconds } => seconds,
                 Storage::Spindles { service_s, .. } => service_s,
             });
+            if let Storage::Spindles { service_s: found_s, .. } = before {
+                system.spindle_writes = system.spindle_writes.slower(service_s / found_s.max(f64::MIN_POSITIVE));
+            }
             system.storage = Storage::Spindles { count, service_s, overhead_s: 0.0, cache_hit: 0.0 };
             words.push(format!("{count} spindles that work {:.0} us for a read", service_s * 1e6));
         }

@@ -102,7 +102,7 @@ mod tests {
         waits: &'static [(&'static str, f64)],
     }
 
-    /// Standard deviation of one second's orders by their mean, as runs of 20 s on two processors had it.
+    /// Standard deviation of one second's orders by their mean: assumed, as the others are.
     const SECOND: f64 = 0.12;
     /// The same of a busy share over whole runs, by the deviation of a share like it: 0.015 at 90 %; of a queue, by its mean.
     const BUSY: f64 = 0.05;
@@ -110,7 +110,7 @@ mod tests {
     const SECONDS: u32 = 20;
     const USERS: u32 = 8;
 
-    /// One run of the load: each figure with the noise that it has in real ones. Waits are seen by looking at the sessions.
+    /// One run of the load: each figure with the noise assumed above. Waits are seen by looking at the sessions.
     fn drawn(load: &Load, chance: &mut sim::Rng) -> String {
         let mut unit = || chance.below(1 << 30) as f64 / f64::from(1 << 30);
         let mut normal = || (0..12).map(|_| unit()).sum::<f64>() - 6.0;

@@ -110,6 +110,7 @@ for turn in range(60):
 "#;
 
 #[test]
+#[ignore = "nightly: writers for fifteen seconds"]
 fn sqlite_loses_no_update_of_writers_on_the_mount_and_beside_it() {
     let Some(mounted) = Mounted::new("fuse-sqlite") else { return };
     let sql = |journal: &str, statement: &str| {

@@ -22,6 +22,7 @@ use sim::Rng;
 const SETTINGS: &str = "-c listen_addresses='' -c shared_buffers=8MB -c checkpoint_timeout=30s -c max_wal_size=64MB";
 
 #[test]
+#[ignore = "nightly: a load and three ends, half a minute"]
 fn no_acknowledged_order_on_ext4_is_lost_when_the_filer_its_power_or_the_host_goes() {
     ends_with("ext4", &["e2fsck", "-fn"]);
 }

@@ -53,7 +53,8 @@ fn rpc_refusals_name_what_is_missing() {
     let nfs = nfs_proto::nfs3::PROGRAM;
     assert_eq!(wire.raw(nfs, 3, 0, &()).status(), ReplyStatus::Success);
     assert_eq!(wire.raw(nfs, 4, 0, &()).status(), ReplyStatus::ProgramMismatch { low: 3, high: 3 });
-    assert_eq!(wire.raw(100_021, 4, 0, &()).status(), ReplyStatus::ProgramUnavailable);
+    assert_eq!(wire.raw(100_021, 3, 0, &()).status(), ReplyStatus::ProgramMismatch { low: 4, high: 4 });
+    assert_eq!(wire.raw(100_011, 2, 0, &()).status(), ReplyStatus::ProgramUnavailable);
     assert_eq!(wire.raw(nfs, 3, 22, &()).status(), ReplyStatus::ProcedureUnavailable);
     for procedure in Procedure::ALL.iter().filter(|procedure| **procedure != Procedure::Null) {
         assert_eq!(wire.nfs(*procedure, &Garbage).status(), ReplyStatus::GarbageArguments, "{procedure:?}");

@@ -24,7 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   millrace guest run -- uname -r
   millrace guest run --share /srv/out -- sh -c 'lsmod >/srv/out/modules'
-  millrace guest run --nics 2 --timeout 5m -- sh -c 'ip -br addr; ip route'
+  millrace guest run --nics 2 --timeout 5m -- sh -c 'ip -br addr && ip route'
   millrace guest run --stdin -- sh <script.sh
   millrace guest run --json -- true
 

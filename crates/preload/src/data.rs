@@ -346,7 +346,7 @@ unsafe fn pread_at(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t)
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         let file = source(fd, Some(offset))?;
-        Ok(read_at(&file, position(offset)?, ffi::room(buffer, count)?)? as ssize_t)
+        Ok(read_at(&file, position(offset)?, ffi::bytes_mut_checked(buffer, count)?)? as ssize_t)
     }
 }
 
@@ -356,7 +356,7 @@ unsafe fn pwrite_at(fd: c_int, buffer: *const c_void, count: size_t, offset: off
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         let file = target(fd, Some(offset))?;
-        positioned_write(&file, &[IoSlice::new(ffi::given(buffer, count)?)], offset)
+        positioned_write(&file, &[IoSlice::new(ffi::bytes_checked(buffer, count)?)], offset)
     }
 }
 
@@ -396,24 +396,24 @@ fn seek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Out> {
 hooks! {
     /// read(2).
     fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
-        Ok(read_here(&source(fd, None)?, ffi::room(buffer, count)?)? as ssize_t)
+        Ok(read_here(&source(fd, None)?, ffi::bytes_mut_checked(buffer, count)?)? as ssize_t)
     }
     /// read(2), libc's other name.
     fn __read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
-        Ok(read_here(&source(fd, None)?, ffi::room(buffer, count)?)? as ssize_t)
+        Ok(read_here(&source(fd, None)?, ffi::bytes_mut_checked(buffer, count)?)? as ssize_t)
     }
     /// read(2), fortified.
     fn __read_chk(fd: c_int, buffer: *mut c_void, count: size_t, room: size_t) -> ssize_t {
         if count > room { return Err(Out::Pass) } // libc ends the process
-        Ok(read_here(&source(fd, None)?, ffi::room(buffer, count)?)? as ssize_t)
+        Ok(read_here(&source(fd, None)?, ffi::bytes_mut_checked(buffer, count)?)? as ssize_t)
     }
     /// write(2).
     fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
-        Ok(write_here(&target(fd, None)?, ffi::given(buffer, count)?)? as ssize_t)
+        Ok(write_here(&target(fd, None)?, ffi::bytes_checked(buffer, count)?)? as ssize_t)
     }
     /// write(2), libc's other name.
     fn __write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
-        Ok(write_here(&target(fd, None)?, ffi::given(buffer, count)?)? as ssize_t)
+        Ok(write_here(&target(fd, None)?, ffi::bytes_checked(buffer, count)?)? as ssize_t)
     }
     /// pread(2).
     fn pread(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t { pread_at(fd, buffer, count, offset) }

@@ -37,7 +37,7 @@ pub(crate) unsafe fn bytes_mut<'a>(at: *mut c_void, count: size_t) -> &'a mut [u
 ///
 /// # Safety
 /// As [`bytes_mut`].
-pub(crate) unsafe fn room<'a>(at: *mut c_void, count: size_t) -> Result<&'a mut [u8], Out> {
+pub(crate) unsafe fn bytes_mut_checked<'a>(at: *mut c_void, count: size_t) -> Result<&'a mut [u8], Out> {
     check(at as usize, count, Use::Write)?;
     // SAFETY: the caller's promise.
     Ok(unsafe { bytes_mut(at, count) })
@@ -51,11 +51,11 @@ fn check(at: usize, count: usize, wanted: Use) -> Result<(), Out> {
 /// Buffers smaller than this are looked at.
 const LOOKED_AT_BYTES: usize = 4096;
 
-/// A buffer to be read, looked at as by [`room`].
+/// A buffer to be read, looked at as by [`bytes_mut_checked`].
 ///
 /// # Safety
 /// As [`bytes`].
-pub(crate) unsafe fn given<'a>(at: *const c_void, count: size_t) -> Result<&'a [u8], Out> {
+pub(crate) unsafe fn bytes_checked<'a>(at: *const c_void, count: size_t) -> Result<&'a [u8], Out> {
     check(at as usize, count, Use::Read)?;
     // SAFETY: the caller's promise.
     Ok(unsafe { bytes(at, count) })

@@ -242,7 +242,7 @@ unsafe fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_
         }
         let text = mount.readlink(entry)?;
         let count = text.len().min(room);
-        ffi::room(into.cast(), count)?.copy_from_slice(&text[..count]);
+        ffi::bytes_mut_checked(into.cast(), count)?.copy_from_slice(&text[..count]);
         Ok(count as ssize_t)
     }
 }

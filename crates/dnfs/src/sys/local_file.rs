@@ -216,8 +216,8 @@ pub(crate) fn allocate(fd: &Fd, offset: u64, length: u64) -> Result<()> {
     })
 }
 
-/// Makes a file of ours longer. The program's RLIMIT_FSIZE is for its own files, which are shorter than the memory they are kept in, and
-/// the kernel would end the program by SIGXFSZ: it is raised meanwhile. A hard limit that is too low is EFBIG, without the signal.
+/// Makes a file of ours longer. The program's RLIMIT_FSIZE is for its own files; the memory behind a mount is longer than a small
+/// limit, and the kernel would end the program by SIGXFSZ: the soft limit is raised meanwhile. A child forked in that moment has it raised. A hard limit that is too low is EFBIG, without the signal.
 fn above_the_limit(length: u64, grow: impl FnOnce() -> Result<()>) -> Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let fits = |limit: Option<u64>| limit.is_none_or(|limit| length <= limit);

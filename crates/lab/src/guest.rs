@@ -20,4 +20,6 @@ mod marker;
 mod modules;
 mod ports;
 mod programs;
+mod unpacking;
+mod vmlinux;
 mod work;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! kernel.json           which kernel is used: written last, so that what it names is complete
-//! kernel-VERSION/       vmlinuz, lib/modules/VERSION
+//! kernel-VERSION/       vmlinuz, vmlinux where it can be booted, lib/modules/VERSION
 //! kvm.json              whether a stock guest starts with KVM on this host and QEMU
 //! console.log           what the guest's console said when it last failed
 //! ```
@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
+use crate::guest::machine::Accelerator;
 use crate::placement::workdir::make_directory;
 
 /// The directory.
@@ -71,7 +72,18 @@ impl Cache {
         self.root.join(format!("kernel-{version}"))
     }
 
-    /// The file QEMU boots.
+    /// The file QEMU boots: where its instructions are translated the kernel decompressed, if there is one.
+    pub(crate) fn booted(&self, kernel: &Kernel, accelerator: Accelerator) -> PathBuf {
+        let plain = self.plain_image(kernel);
+        if accelerator == Accelerator::Tcg && plain.is_file() { plain } else { self.image(kernel) }
+    }
+
+    /// The kernel decompressed.
+    pub(crate) fn plain_image(&self, kernel: &Kernel) -> PathBuf {
+        self.directory_of(&kernel.version).join("vmlinux")
+    }
+
+    /// The kernel as its package has it.
     pub(crate) fn image(&self, kernel: &Kernel) -> PathBuf {
         self.directory_of(&kernel.version).join("vmlinuz")
     }

@@ -8,20 +8,15 @@ use std::time::Duration;
 use crate::error::LabError;
 use crate::guest::cache::{Cache, Kernel};
 use crate::guest::programs::{APT_CACHE, APT_GET, DEPMOD, DPKG_DEB, QEMU};
-use crate::guest::{kvm, modules, programs};
+use crate::guest::unpacking::{self, UNPACK_MAX, Unpacking};
+use crate::guest::{kvm, modules, programs, vmlinux};
 use crate::host::interrupt;
-use crate::host::process::Launch;
-use crate::placement::owner;
-use crate::placement::workdir::{make_directory, remove_tree, sweep_below, write_mark};
+use crate::placement::workdir::{make_directory, remove_tree};
 
 /// Which package depends on the newest kernel of the distribution.
 const META_PACKAGE: &str = "linux-image-amd64";
-/// Beginning of the name of the directory in which a package is unpacked.
-const PREFIX: &str = "unpacking-";
 /// Longest download: 70 MB from a slow mirror.
 const DOWNLOAD_MAX: Duration = Duration::from_secs(1800);
-/// Longest unpacking: 400 MB on a slow disk.
-const UNPACK_MAX: Duration = Duration::from_secs(600);
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +42,7 @@ pub fn fetch(cache: &Cache, packages: &[PathBuf], say: &mut dyn FnMut(&str)) -> 
         return Err(LabError::plan(format!("unpack {}: no such file", missing.display()), "name the file of a Debian package"));
     }
     cache.make()?;
-    sweep_below(cache.root(), PREFIX);
+    unpacking::sweep(cache);
     programs::static_busybox()?;
     let qemu = QEMU.require()?;
     let newest = if packages.is_empty() { Some(newest_package()?) } else { None };
@@ -57,6 +52,11 @@ pub fn fetch(cache: &Cache, packages: &[PathBuf], say: &mut dyn FnMut(&str)) -> 
         Some(kernel) => kernel,
         None => bring(cache, packages, newest.as_deref(), say)?,
     };
+    if !cache.plain_image(&kernel).is_file()
+        && let Some(why) = vmlinux::extract(cache, &kernel)?
+    {
+        say(&format!("guests boot the compressed kernel, some seconds longer: {why}"));
+    }
     say("trying whether a guest starts with KVM");
     let tried = kvm::choose(cache, &kernel, &qemu)?;
     Ok(Fetched { kernel, was_there, kvm: (tried.works, tried.found) })
@@ -128,17 +128,7 @@ fn depmod(unpacking: &Unpacking, base: &Path, version: &str) -> Result<(), LabEr
 fn decompress(unpacking: &Unpacking, modules: &Path) -> Result<bool, LabError> {
     let mut any = false;
     for file in modules::in_load_order(modules, &modules::NEEDED)? {
-        let program = match file.extension().and_then(|extension| extension.to_str()) {
-            Some("xz") => "xz",
-            Some("zst") => "zstd",
-            Some("gz") => "gzip",
-            _ => continue,
-        };
-        let mut command = Command::new(program);
-        command.args(["-d", "-q"]).arg(&file);
-        unpacking.run(program, command, UNPACK_MAX)?;
-        let _ = fs::remove_file(&file); // zstd keeps what it read
-        any = true;
+        any |= unpacking.decompress(&file)?;
     }
     Ok(any)
 }
@@ -192,51 +182,6 @@ fn download(unpacking: &Unpacking, package: &str) -> Result<PathBuf, LabError> {
         what: format!("find what apt-get fetched as {package}"),
         hint: "apt-get update, as root".to_owned(),
     })
-}
-
-/// The directory of one unpacking in the cache, removed when dropped.
-struct Unpacking {
-    root: PathBuf,
-}
-
-impl Unpacking {
-    fn make(cache: &Cache) -> Result<Self, LabError> {
-        let root = cache.root().join(owner::unique_name(PREFIX));
-        make_directory(&root, 0o755)?;
-        let unpacking = Self { root };
-        write_mark(&unpacking.root, &unpacking.root)?;
-        Ok(unpacking)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.root.join(name)
-    }
-
-    /// The directory whose room it takes.
-    fn room(&self) -> String {
-        self.root.parent().unwrap_or(&self.root).display().to_string()
-    }
-
-    fn run(&self, name: &str, command: Command, limit: Duration) -> Result<(), LabError> {
-        match Launch::new(name, command, self.path(&format!("{name}.log"))).run(limit) {
-            Err(LabError::Program { program, outcome, detail }) => Err(LabError::Missing {
-                what: format!("bring a kernel: {program} {outcome}{detail}"),
-                hint: format!(
-                    "is there a network, and 600 MB of room in {}? apt-get update, as root, refreshes the lists",
-                    self.room()
-                ),
-            }),
-            other => other,
-        }
-    }
-}
-
-impl Drop for Unpacking {
-    fn drop(&mut self) {
-        if let Err(error) = remove_tree(&self.root) {
-            eprintln!("millrace: cannot {error}");
-        }
-    }
 }
 
 /// Removes kernels that nothing boots any more.

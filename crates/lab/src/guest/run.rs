@@ -124,7 +124,7 @@ pub fn run(cache: &Cache, request: &Request, output: [Box<dyn Write + Send>; 2])
     };
     let initramfs = work.write_initramfs(&initramfs::build(cache, &kernel, &task)?)?;
     let mut listeners = Listeners::make(&work)?;
-    let (image, console) = (cache.image(&kernel), work.console());
+    let (image, console) = (cache.booted(&kernel, accelerator), work.console());
     let machine = Machine {
         qemu: &qemu,
         accelerator,

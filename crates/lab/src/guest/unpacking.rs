@@ -1,0 +1,85 @@
+//! The directory in which a kernel is unpacked, and the programs that do it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::error::LabError;
+use crate::guest::cache::Cache;
+use crate::host::process::Launch;
+use crate::placement::owner;
+use crate::placement::workdir::{make_directory, remove_tree, sweep_below, write_mark};
+
+/// Beginning of the name of the directory.
+const PREFIX: &str = "unpacking-";
+/// Longest unpacking: 400 MB on a slow disk.
+pub(crate) const UNPACK_MAX: Duration = Duration::from_secs(600);
+
+/// The directory of one unpacking in the cache, removed when dropped.
+pub(crate) struct Unpacking {
+    root: PathBuf,
+}
+
+impl Unpacking {
+    /// Makes it, with the mark by which a later process knows whether this one still runs.
+    pub(crate) fn make(cache: &Cache) -> Result<Self, LabError> {
+        let root = cache.root().join(owner::unique_name(PREFIX));
+        make_directory(&root, 0o755)?;
+        let unpacking = Self { root };
+        write_mark(&unpacking.root, &unpacking.root)?;
+        Ok(unpacking)
+    }
+
+    /// A name in it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The directory whose room it takes.
+    fn room(&self) -> String {
+        self.root.parent().unwrap_or(&self.root).display().to_string()
+    }
+
+    /// Replaces a compressed file by what is in it, under the name without its ending. Whether it is one, by its ending.
+    pub(crate) fn decompress(&self, file: &Path) -> Result<bool, LabError> {
+        let program = match file.extension().and_then(|extension| extension.to_str()) {
+            Some("xz") => "xz",
+            Some("zst") => "zstd",
+            Some("gz") => "gzip",
+            _ => return Ok(false),
+        };
+        let mut command = Command::new(program);
+        command.args(["-d", "-q"]).arg(file);
+        self.run(program, command, UNPACK_MAX)?;
+        let _ = fs::remove_file(file); // zstd keeps what it read
+        Ok(true)
+    }
+
+    /// Runs a program to its end.
+    pub(crate) fn run(&self, name: &str, command: Command, limit: Duration) -> Result<(), LabError> {
+        match Launch::new(name, command, self.path(&format!("{name}.log"))).run(limit) {
+            Err(LabError::Program { program, outcome, detail }) => Err(LabError::Missing {
+                what: format!("bring a kernel: {program} {outcome}{detail}"),
+                hint: format!(
+                    "is there a network, and 600 MB of room in {}? apt-get update, as root, refreshes the lists",
+                    self.room()
+                ),
+            }),
+            other => other,
+        }
+    }
+}
+
+/// Removes what killed processes left.
+pub(crate) fn sweep(cache: &Cache) {
+    sweep_below(cache.root(), PREFIX);
+}
+
+impl Drop for Unpacking {
+    fn drop(&mut self) {
+        if let Err(error) = remove_tree(&self.root) {
+            eprintln!("millrace: cannot {error}");
+        }
+    }
+}

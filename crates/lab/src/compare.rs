@@ -165,7 +165,7 @@ fn carry_out(
     let order = plan::interleave(prepared.measured.len(), plan.repeats);
     let mut estimate = Estimate::of(plan);
     let prospects = regimes::prospects(plan, prepared, &request.program);
-    regimes::announce(plan, &prospects, &estimate, estimate.whole(order.len()), progress);
+    regimes::announce(plan, &prospects, &estimate, prepared.measured.len(), progress);
     let _awake = plan.keep_awake.then(KeepAwake::begin).transpose()?;
     // Made before the long load, so that a target where nothing may be made ends it at once.
     let mut places = runs::place(prepared, &program, work, progress)?;

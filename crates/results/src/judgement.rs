@@ -114,6 +114,10 @@ pub struct RelativeDifference {
     pub low_percent: Option<f64>,
     /// Upper end; absent below two rounds.
     pub high_percent: Option<f64>,
+    /// About half the width of the interval that twice as many rounds would give, in percent; absent below two rounds, and in
+    /// records made before it was told.
+    #[serde(default)]
+    pub with_twice_the_rounds_percent: Option<f64>,
     /// What the interval allows to claim.
     pub shown: Difference,
     /// How the interval was found.

@@ -16,18 +16,25 @@ use crate::summary;
 pub fn dry_run(request: &Request) -> Result<String, LabError> {
     let prepared = prepare(request)?;
     let plan = &request.plan;
-    let order = plan::interleave(prepared.measured.len(), plan.repeats);
-    let name = |place: usize| prepared.measured.get(place).map(|arm| arm.id.as_str()).unwrap_or_default();
-    let names: Vec<&str> = order.iter().map(|(_, place)| name(*place)).collect();
     let estimate = Estimate::of(plan);
     let prospects = regimes::prospects(plan, &prepared, &request.program);
+    let arms = prepared.measured.len();
+    let rounds = regimes::own_rounds(plan, &prospects, &estimate, arms);
+    let at_most = if rounds < plan.repeats {
+        format!("; about {rounds} rounds of {} have time, --budget sets more", plan.repeats)
+    } else {
+        String::new()
+    };
+    let order = plan::interleave(arms, rounds);
+    let name = |place: usize| prepared.measured.get(place).map(|arm| arm.id.as_str()).unwrap_or_default();
+    let names: Vec<&str> = order.iter().map(|(_, place)| name(*place)).collect();
     let (regimes, whole) = regimes::expected(plan, &prospects, &estimate, estimate.whole(order.len()));
     let mib = |bytes: u64| summary::grouped((bytes >> 20) as f64);
     let mut text = format!(
         "database   {} {} from {}, as user {}\n\
          load       {} warehouses (about {} MiB), {} users on {} driver threads\n\
          buffers    about {} MiB ({} of the database)\n\
-         runs       {} (each {} s warm-up and {} s measured)\n\
+         runs       {} (each {} s warm-up and {} s measured{at_most})\n\
          {regimes}space      {} MiB needed below {}, {} MiB free\n\
          time       about {} of {} allowed\n\
          record     {}\n",

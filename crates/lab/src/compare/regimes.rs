@@ -69,17 +69,21 @@ pub(super) fn time(prospects: &[Prospect<'_>], estimate: &Estimate) -> Duration 
     prospects.iter().map(|prospect| prospect.round(estimate) * prospect.rounds).sum()
 }
 
-/// The plan's own runs in their order, followed by the regimes: a look gives way to rounds of these runs, regimes with repeats
-/// keep one round each.
+/// Rounds of the plan's own runs that come before a look: fewer give no interval worth its name, and each further one
+/// narrows it by less.
+const ROUNDS_BEFORE_LOOKS: u32 = 3;
+
+/// The plan's own runs in their order, followed by the regimes: a look gives way to the first rounds of these runs, regimes with
+/// repeats keep one round each.
 pub(super) fn first_sequence<'a>(
     plan: &Plan,
     order: &'a [(u32, usize)],
     prospects: &[Prospect<'_>],
     estimate: &Estimate,
 ) -> Sequence<'a> {
-    let rounds = prospects.iter().map(|prospect| prospect.round(estimate)).sum();
-    let kept_after = if plan.full { rounds } else { Duration::ZERO };
-    Sequence { regime: None, order, before: 0, after: time(prospects, estimate), kept_after }
+    let kept_after = prospects.iter().map(|prospect| prospect.round(estimate)).sum();
+    let (kept_from, sure_rounds) = if plan.full { (2, plan.repeats) } else { (ROUNDS_BEFORE_LOOKS + 1, ROUNDS_BEFORE_LOOKS) };
+    Sequence { regime: None, order, before: 0, after: time(prospects, estimate), kept_after, kept_from, sure_rounds }
 }
 
 /// Copies of the loaded state that each arm on the user's own storage gets: no regime on a modelled medium is measured there.
@@ -88,9 +92,15 @@ pub(super) fn copies_of_each(plan: &Plan) -> usize {
     plan.repeats as usize + others * plan.regime_rounds() as usize
 }
 
+/// Rounds of the plan's own runs of so many arms that the budget has time for, before the first is measured.
+pub(super) fn own_rounds(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estimate, arms: usize) -> u32 {
+    first_sequence(plan, &[], prospects, estimate).rounds_within(plan, estimate, arms)
+}
+
 /// Says how long everything will take, before the first step that takes long.
-pub(super) fn announce(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estimate, own: Duration, progress: &mut Progress<'_>) {
-    let (_, whole) = expected(plan, prospects, estimate, own);
+pub(super) fn announce(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estimate, arms: usize, progress: &mut Progress<'_>) {
+    let runs = arms * own_rounds(plan, prospects, estimate, arms) as usize;
+    let (_, whole) = expected(plan, prospects, estimate, estimate.whole(runs));
     progress.expect(whole);
     if !prospects.is_empty() {
         let names: Vec<&str> = prospects.iter().map(|prospect| prospect.regime.name.as_str()).collect();
@@ -253,7 +263,15 @@ fn carry_one<'a>(
     let setup = Setup { plan: &one.plan, program: shared.setup.program.clone(), ..*shared.setup };
     let order = plan::interleave(arms.len(), one.plan.repeats);
     let name = Some(one.prospect.regime.name.as_str());
-    let sequence = Sequence { regime: name, order: &order, before: shared.sequence, after, kept_after: after };
+    let sequence = Sequence {
+        regime: name,
+        order: &order,
+        before: shared.sequence,
+        after,
+        kept_after: after,
+        kept_from: 2,
+        sure_rounds: one.plan.repeats,
+    };
     shared.sequence += order.len();
     let mut done = std::mem::take(&mut one.done);
     let mut measured: Vec<MeasuredArm<'_>> =

@@ -29,6 +29,25 @@ pub(super) struct Sequence<'a> {
     pub(super) after: Duration,
     /// The part of that time which is not given up for further rounds of this one.
     pub(super) kept_after: Duration,
+    /// The round from which on it is kept.
+    pub(super) kept_from: u32,
+    /// Rounds that are not given up for repeats of disturbed runs.
+    pub(super) sure_rounds: u32,
+}
+
+impl Sequence<'_> {
+    /// Whether a round that takes `needs` is begun after `elapsed`.
+    pub(super) fn begins(&self, round: u32, elapsed: Duration, needs: Duration, budget: Duration) -> bool {
+        let kept = if round >= self.kept_from { self.kept_after } else { Duration::ZERO };
+        round <= 1 || elapsed + needs + kept <= budget
+    }
+
+    /// Rounds of `arms` that the budget has time for, as far as it can be told before the first.
+    pub(super) fn rounds_within(&self, plan: &Plan, estimate: &Estimate, arms: usize) -> u32 {
+        let needs = estimate.run * u32::try_from(arms).unwrap_or(u32::MAX);
+        let begins = |round: &u32| self.begins(*round, estimate.load + needs * (round - 1), needs, plan.budget);
+        (1..=plan.repeats).take_while(begins).last().unwrap_or(0)
+    }
 }
 
 /// Carries the runs out in their order after those that are done, and says how many more were done than count. No round is started that would not end within
@@ -46,17 +65,19 @@ pub(super) fn run_all(
     for (index, (round, place)) in order.iter().copied().enumerate().skip(done.len()) {
         let count = arms.len();
         let Some(MeasuredArm { arm, placement }) = arms.get_mut(place) else { break };
-        let left = u32::try_from(order.len() - index).unwrap_or(u32::MAX);
-        progress.expect(estimate.run * left + after);
-        let round_needs = estimate.run * u32::try_from(count).unwrap_or(1) + sequence.kept_after;
-        if round > 1 && index % count == 0 && progress.elapsed() + round_needs > setup.plan.budget {
+        let left = order.get(index..).unwrap_or_default();
+        let time_of = |runs: usize| estimate.run * u32::try_from(runs).unwrap_or(u32::MAX) + after;
+        progress.expect(time_of(left.len()).min(setup.plan.budget.saturating_sub(progress.elapsed())));
+        let round_needs = estimate.run * u32::try_from(count).unwrap_or(1);
+        if index % count == 0 && !sequence.begins(round, progress.elapsed(), round_needs, setup.plan.budget) {
             break;
         }
         let begin = Instant::now();
         let number = u32::try_from(before + index + 1).unwrap_or(u32::MAX);
         progress.run_of(sequence.regime, index + 1, order.len());
         let turn = Turn { arm, sequence: number, round, order: run_order(setup.plan, arm, round)? };
-        let needed = progress.elapsed() + estimate.run * left + after;
+        let sure = left.iter().filter(|(round, _)| *round <= sequence.sure_rounds).count();
+        let needed = progress.elapsed() + time_of(sure);
         let spare = repeats::time_to_spare(setup.plan, needed);
         let counted = repeats::until_quiet(spare, progress, |progress| {
             let regime = sequence.regime.map_or_else(String::new, |name| format!("{name}, "));
@@ -111,4 +132,30 @@ pub(super) fn place(
         placements.push(placement);
     }
     Ok(placements)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{DEFAULT_PLAN, Overrides};
+
+    fn rounds(budget: &str, kept_s: u64, arms: usize) -> u32 {
+        let overrides = Overrides { budget: Some(budget.into()), repeats: Some(6), ..Overrides::default() };
+        let plan = Plan::parse(DEFAULT_PLAN, &overrides).unwrap();
+        let kept_after = Duration::from_secs(kept_s);
+        let after = kept_after;
+        let sequence = Sequence { regime: None, order: &[], before: 0, after, kept_after, kept_from: 4, sure_rounds: 3 };
+        let estimate = Estimate { load: Duration::from_secs(30), run: Duration::from_secs(50) };
+        sequence.rounds_within(&plan, &estimate, arms)
+    }
+
+    #[test]
+    fn rounds_fill_the_budget_and_from_the_fourth_on_leave_the_time_of_what_follows() {
+        assert_eq!(rounds("12m", 0, 2), 6);
+        assert_eq!(rounds("12m", 130, 2), 5);
+        assert_eq!(rounds("12m", 200, 3), 3);
+        // Three come before what follows, and one is always measured.
+        assert_eq!(rounds("6m", 130, 2), 3);
+        assert_eq!(rounds("10s", 130, 2), 1);
+    }
 }

@@ -60,7 +60,9 @@ fn words(difference: Option<&RelativeDifference>) -> String {
         return "one run each: no interval, no claim".to_owned();
     };
     let manner = if found.method == IntervalMethod::Paired { "round by round" } else { "of all runs" };
-    let interval = format!("{:+.1} % ({low:+.1} to {high:+.1}, 95 % interval {manner})", found.percent);
+    let twice = found.with_twice_the_rounds_percent;
+    let twice = twice.map_or_else(String::new, |half| format!("; with twice the rounds about ±{half:.1}"));
+    let interval = format!("{:+.1} % ({low:+.1} to {high:+.1}, 95 % interval {manner}{twice})", found.percent);
     match found.shown {
         Difference::Shown => format!("a difference is shown: {interval}"),
         Difference::NotShown if low > 0.0 || high < 0.0 => {

@@ -156,7 +156,7 @@ mod tests {
         let full = Overrides { full: true, ..Overrides::default() };
         assert_eq!(names(&full), ["array", "fixed load"]);
         let rounds = |overrides: &Overrides| Plan::parse(DEFAULT_PLAN, overrides).unwrap().regime_rounds();
-        assert_eq!((rounds(&Overrides::default()), rounds(&full)), (1, 3));
+        assert_eq!((rounds(&Overrides::default()), rounds(&full)), (1, 6));
     }
 
     #[test]

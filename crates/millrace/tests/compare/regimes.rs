@@ -111,7 +111,7 @@ fn dry_run_shows_regimes_and_those_the_budget_has_no_time_for() {
     assert!(short.contains(" is left for it and a path takes "), "{short}");
     let (_, full) = dry(&["--full"]);
     assert!(
-        full.contains("array: 3 rounds of local dnfs") && full.contains("fixed load: 3 rounds of local dnfs; 60 %"),
+        full.contains("array: 6 rounds of local dnfs") && full.contains("fixed load: 6 rounds of local dnfs; 60 %"),
         "{full}"
     );
     assert!(full.contains(" of 45:00 allowed"), "{full}");

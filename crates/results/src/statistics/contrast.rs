@@ -76,6 +76,11 @@ pub fn relative_difference(first: &[RunValue], other: &[RunValue]) -> Option<Rel
         percent: percent(centre),
         low_percent: known.then(|| percent(centre - half(SHOWN_LEVEL))),
         high_percent: known.then(|| percent(centre + half(SHOWN_LEVEL))),
+        with_twice_the_rounds_percent: known.then(|| {
+            let runs = a.len() + b.len();
+            let degrees = if method == IntervalMethod::Paired { 2.0 * degrees + 1.0 } else { 2.0 * runs as f64 - 2.0 };
+            (percent(centre) + 100.0) * t_quantile(SHOWN_LEVEL, degrees) * error / 2.0_f64.sqrt()
+        }),
         shown,
         method,
         degrees: degrees.max(0.0),
@@ -128,6 +133,21 @@ mod tests {
         };
         let found = relative_difference(&lucky(100.0), &lucky(97.0)).unwrap();
         assert_eq!(found.shown, Difference::NotShown, "{found:?}");
+    }
+
+    #[test]
+    fn twice_the_rounds_narrow_the_interval_as_student_says() {
+        let mut rng = [99.0, 101.0, 100.5, 99.5, 102.0, 98.0].into_iter().cycle();
+        let mut side = |rounds: usize| runs(&(0..rounds).map(|_| rng.next().unwrap()).collect::<Vec<f64>>());
+        let (first, other) = (side(3), side(3));
+        let half = |found: &RelativeDifference| (found.high_percent.unwrap() - found.low_percent.unwrap()) / 2.0;
+        let few = relative_difference(&first, &other).unwrap();
+        // t(10) = 2.228 instead of t(4) = 2.776, and the error is that of twice as many.
+        let expected = half(&few) * 2.228 / 2.776 / 2.0_f64.sqrt();
+        let found = few.with_twice_the_rounds_percent.unwrap();
+        assert!((found - expected).abs() < 0.02 * expected, "{found} of {expected}");
+        let single = relative_difference(&runs(&[100.0]), &runs(&[50.0])).unwrap();
+        assert_eq!(single.with_twice_the_rounds_percent, None);
     }
 
     #[test]

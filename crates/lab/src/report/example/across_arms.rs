@@ -28,6 +28,7 @@ pub(super) fn against(paths: &[PathResult]) -> Vec<Against> {
                 percent,
                 low_percent: Some(percent - 2.2),
                 high_percent: Some(percent + 2.2),
+                with_twice_the_rounds_percent: Some(1.4),
                 shown: Difference::Shown,
                 method: "paired".into(),
                 degrees: 2.0,

@@ -1,49 +1,75 @@
-# Fibre Channel in the guest alone: libfc and fcoe as initiator on one end of a veth pair, the kernel's target (tcm_fc) on the other,
-# VN2VN (FC-BB-6: two ports without a switch) between them. No arguments.
+# Fibre Channel in the guest alone: libfc and fcoe as initiator on one end of each of two veth pairs, the kernel's target (tcm_fc) on the
+# other, VN2VN (FC-BB-6: two ports without a switch) between them, dm-multipath above. No arguments.
 . "$(dirname "$0")/lib.sh"
-modprobe -a libfc libfcoe fcoe tcm_fc target_core_mod target_core_file sd_mod veth
+modprobe -a libfc libfcoe fcoe tcm_fc target_core_mod target_core_file sd_mod veth dm_multipath dm_service_time scsi_dh_alua
 mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
-ip link add va type veth peer name vb
-ip link set va address 02:00:00:00:0a:01
-ip link set vb address 02:00:00:00:0b:01
-for end in va vb; do
-  ip link set "$end" mtu 2500 up # an FC frame has up to 2148 bytes
-  echo -n "$end" >/sys/bus/fcoe/ctlr_create
-done
-for controller in /sys/bus/fcoe/devices/ctlr_*; do echo -n vn2vn >"$controller/mode"; done
+cat >/etc/multipath.conf <<'C'
+defaults {
+  user_friendly_names yes
+  find_multipaths no
+  path_grouping_policy multibus
+  no_path_retry queue
+  polling_interval 1
+  max_polling_interval 1
+  fast_io_fail_tmo 3
+  dev_loss_tmo 600
+}
+C
+/lib/systemd/systemd-udevd --daemon
+multipathd
 
-# A port's name is 20:00 and the address of its interface.
-target=20:00:02:00:00:00:0b:01
-initiator=20:00:02:00:00:00:0a:01
 config=/sys/kernel/config/target
 mkdir -p "$config/core/fileio_0/disk"
 truncate -s 64M /run/disk
 echo fd_dev_name=/run/disk,fd_dev_size=67108864 >"$config/core/fileio_0/disk/control"
 echo 1 >"$config/core/fileio_0/disk/enable"
+echo 5f1c0000-0000-4000-8000-000000000001 >"$config/core/fileio_0/disk/wwn/vpd_unit_serial" # one disk, whatever the path
 mkdir -p "$config/fc"
-mkdir "$config/fc/$target"
-mkdir "$config/fc/$target/tpgt_1"
-mkdir -p "$config/fc/$target/tpgt_1/lun/lun_0"
-ln -s "$config/core/fileio_0/disk" "$config/fc/$target/tpgt_1/lun/lun_0/disk"
-mkdir "$config/fc/$target/tpgt_1/acls/$initiator"
-mkdir "$config/fc/$target/tpgt_1/acls/$initiator/lun_0"
-ln -s "$config/fc/$target/tpgt_1/lun/lun_0" "$config/fc/$target/tpgt_1/acls/$initiator/lun_0/mapped"
+for pair in 1 2; do
+  ip link add "a$pair" type veth peer name "b$pair"
+  ip link set "a$pair" address "02:00:00:00:0a:0$pair"
+  ip link set "b$pair" address "02:00:00:00:0b:0$pair"
+  for end in "a$pair" "b$pair"; do
+    ip link set "$end" mtu 2500 up # an FC frame has up to 2148 bytes
+    echo -n "$end" >/sys/bus/fcoe/ctlr_create
+  done
+  # A port's name is 20:00 and the address of its interface.
+  target=20:00:02:00:00:00:0b:0$pair
+  initiator=20:00:02:00:00:00:0a:0$pair
+  mkdir "$config/fc/$target" "$config/fc/$target/tpgt_1"
+  mkdir -p "$config/fc/$target/tpgt_1/lun/lun_0"
+  ln -s "$config/core/fileio_0/disk" "$config/fc/$target/tpgt_1/lun/lun_0/disk"
+  mkdir "$config/fc/$target/tpgt_1/acls/$initiator"
+  mkdir "$config/fc/$target/tpgt_1/acls/$initiator/lun_0"
+  ln -s "$config/fc/$target/tpgt_1/lun/lun_0" "$config/fc/$target/tpgt_1/acls/$initiator/lun_0/mapped"
+done
+for controller in /sys/bus/fcoe/devices/ctlr_*; do echo -n vn2vn >"$controller/mode"; done
 
-say "enable both ports, now that the target is there: a port that was enabled before shows no disk"
+say "enable the ports, now that the target is there: a port that was enabled before shows no disk"
 for controller in /sys/bus/fcoe/devices/ctlr_*; do echo 1 >"$controller/enabled"; done
-is_target() { grep -q 'FCP Target' /sys/class/fc_remote_ports/*/roles; }
-await 60 is_target
-disk() { ls -d /sys/class/scsi_disk/*/device/block/*; }
-await 30 disk
-disk=/dev/$(basename "$(disk)")
-await 10 test -b "$disk"
-fact disk "$(cat "/sys/class/block/${disk#/dev/}/size")"
+two_disks() { [ "$(ls -d /sys/class/scsi_disk/*/device/block/* | wc -l)" = 2 ]; }
+await 60 two_disks
+map() { ls /dev/mapper/mpath*; }
+await 30 map
+disk=$(map)
+paths() { dmsetup status "$disk" | grep -o '[0-9]*:[0-9]* [AF] ' | grep -c "$1 "; }
+both_active() { [ "$(paths A)" = 2 ]; }
+await 30 both_active
+fact disk "$(blockdev --getsz "$disk")"
 fact transport "$(cat /sys/class/fc_host/host*/port_state | sort -u | tr '\n' ' ')"
 
-# No path is cut here: of kernel 6.1, fcoe below a load does not survive it dependably (docs/guest.md).
-say "a verified load"
+say "one path is cut below a verified load"
+written() { [ "$(cut -d' ' -f7 "/sys/block/$(basename "$(readlink -f "$disk")")/stat")" -gt 0 ]; } # sectors
 verified_load disk "--filename=$disk" &
-ended_well $! disk
+load=$!
+await 20 written
+still_runs $load
+# It is not brought up again: of kernel 6.1, fcoe misses now and then that a link is back (docs/guest.md).
+ip link set b2 down
+ended_well $load disk
 fact load verified
+one_failed() { [ "$(paths F)" = 1 ]; }
+await 30 one_failed
+fact failed "$(paths F)"
 verified_again disk "--filename=$disk"
 fact again verified

@@ -70,6 +70,9 @@ const FIGURES: [(&str, bool, Pick); 4] = [
 pub fn diff(a: &Comparison, b: &Comparison) -> Diff {
     let mut only = Vec::new();
     let mut figures = Vec::new();
+    if let Some(why) = not_comparable(a, b) {
+        only.push(format!("no figure is compared: {why}"));
+    }
     for path in measured(a) {
         match measured(b).find(|other| other.arm == path.arm) {
             Some(other) => figures.extend(figures_of(path, other)),
@@ -83,6 +86,9 @@ pub fn diff(a: &Comparison, b: &Comparison) -> Diff {
         let named = |figure: FigureChange| FigureChange { arm: format!("{label}: {}", figure.arm), ..figure };
         figures.extend(pairs.flat_map(|(path, other)| figures_of(path, other)).map(named));
     }
+    if not_comparable(a, b).is_some() {
+        figures.clear();
+    }
     Diff {
         environment: changes(&a.environment, &b.environment),
         plan: changes(&a.plan, &b.plan),
@@ -90,6 +96,13 @@ pub fn diff(a: &Comparison, b: &Comparison) -> Diff {
         only,
         figures,
     }
+}
+
+/// Why no figure of one record may be held against the other's: a guest's and those of another machine say nothing of each other.
+pub(crate) fn not_comparable(a: &Comparison, b: &Comparison) -> Option<String> {
+    let (a, b) = (a.environment.guest.as_deref(), b.environment.guest.as_deref());
+    let words = |label: Option<&str>| label.map_or_else(|| "not in a guest".to_owned(), |label| format!("in a guest ({label})"));
+    (a != b).then(|| format!("the first was measured {}, the second {}", words(a), words(b)))
 }
 
 /// Holds `now` against a baseline: an arm's orders must not be lower, nor its processor time per order higher, than the
@@ -308,5 +321,19 @@ mod tests {
         after.paths.retain(|path| path.arm == "local");
         assert!(diff(&before, &after).only.iter().any(|line| line.contains("dnfs: first side only")));
         assert!(gates(&before, &after).iter().any(|gate| !gate.passed && gate.promise.contains("is measured")));
+    }
+
+    #[test]
+    fn figures_of_a_guest_are_compared_with_none_of_another_machine() {
+        let native = record(&[("local", 5_000), ("dnfs", 4_000)]);
+        let mut guest = native.clone();
+        guest.environment.guest = Some(crate::guest::run::EMULATED.to_owned());
+        assert!(!diff(&native, &native).figures.is_empty());
+        for (a, b) in [(&native, &guest), (&guest, &native)] {
+            let found = diff(a, b);
+            assert!(found.figures.is_empty(), "{:?}", found.figures);
+            assert!(render(&found).contains("no figure is compared: the first was measured"), "{found:?}");
+        }
+        assert!(!diff(&guest, &guest).figures.is_empty());
     }
 }

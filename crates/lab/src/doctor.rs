@@ -205,6 +205,7 @@ fn path_finding(path: PathRef, options: &Options, before: &[Finding]) -> Finding
     let why_not = path.why_not(&Asked { program: &options.program, target: None, medium: false, luns: 1 });
     let lacks = match why_not {
         Some(WhyNot::NotBuilt(reason)) => return finding(path.name(), State::NotBuilt, reason, None),
+        Some(WhyNot::OtherKernel(reason)) => return finding(path.name(), State::Note, reason, None),
         Some(WhyNot::Lacks(reason)) => Some(reason),
         None => None,
     };

@@ -8,6 +8,7 @@
 //! docs/guest.md says what may be concluded from what is measured inside, docs/design/023-guest.md why it is built so.
 
 pub mod cache;
+pub mod compare;
 pub mod fetch;
 pub mod run;
 pub mod status;
@@ -23,3 +24,32 @@ mod programs;
 mod unpacking;
 mod vmlinux;
 mod work;
+
+use run::{EMULATED, VIRTUAL};
+
+/// Variable that a guest's first process sets for its command: who runs the guest.
+const VARIABLE: &str = "MILLRACE_GUEST";
+
+/// How figures measured by this process are to be read where it runs in a guest; none elsewhere.
+#[must_use]
+pub fn label() -> Option<&'static str> {
+    label_of(&std::env::var(VARIABLE).ok()?)
+}
+
+fn label_of(accelerator: &str) -> Option<&'static str> {
+    match accelerator {
+        "" => None,
+        name if name == run::Accelerator::Kvm.name() => Some(VIRTUAL),
+        _ => Some(EMULATED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_labelled_by_who_runs_it() {
+        assert_eq!(["", "kvm", "tcg"].map(label_of), [None, Some(VIRTUAL), Some(EMULATED)]);
+    }
+}

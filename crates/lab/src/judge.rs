@@ -50,8 +50,9 @@ pub(crate) fn judge_alone(path: &mut PathResult, database: DatabaseKind) {
     path.bottleneck = Some(bottleneck::judge(path, database));
 }
 
-/// Compares the arms and concludes. Fills what only a comparison can tell: the relative CPU cost.
-pub(crate) fn judge(paths: &mut [PathResult], plan: &PlanRecord) -> Judgement {
+/// Compares the arms and concludes. Fills what only a comparison can tell: the relative CPU cost. `guest` is how figures of the guest
+/// are to be read in which they were measured.
+pub(crate) fn judge(paths: &mut [PathResult], plan: &PlanRecord, guest: Option<&str>) -> Judgement {
     against::relative_cpu_cost(paths);
     let against_first = against::against_first(paths);
     let mut verdict = verdict::verdict(paths, &against_first);
@@ -60,17 +61,20 @@ pub(crate) fn judge(paths: &mut [PathResult], plan: &PlanRecord) -> Judgement {
         notes.push("one run on each path: three give an interval, five or more a claim about a few percent".to_owned());
     }
     let valid = paths.iter().all(|path| path.status != PathStatus::NotValid);
-    let not_a_result = not_a_result(paths, plan);
+    let not_a_result = not_a_result(paths, plan, guest);
+    if let Some(label) = guest {
+        notes.insert(0, format!("measured in a guest: {label}; these figures are never held against those of another machine"));
+    }
     if valid && !not_a_result.is_empty() {
         verdict = format!("NOT A RESULT: {}. {verdict}", not_a_result.join("; "));
     }
     Judgement { verdict, against_first, notes, not_a_result, valid }
 }
 
-/// Why figures that were measured soundly are no result: a single run on each path, or a host that others used meanwhile.
-fn not_a_result(paths: &[PathResult], plan: &PlanRecord) -> Vec<String> {
+/// Why figures that were measured soundly are no result: a guest, a single run on each path, or a host that others used meanwhile.
+fn not_a_result(paths: &[PathResult], plan: &PlanRecord, guest: Option<&str>) -> Vec<String> {
     let ran: Vec<&PathResult> = paths.iter().filter(|path| path.oets_per_minute.is_some()).collect();
-    let mut reasons = Vec::new();
+    let mut reasons: Vec<String> = guest.map(str::to_owned).into_iter().collect();
     if plan.repeats_done == 1 && !ran.is_empty() {
         reasons.push("each path was run once, so there is no interval".to_owned());
     }

@@ -141,6 +141,12 @@ pub(crate) const ATTACH_MAX: Duration = Duration::from_secs(180);
 /// Longest time until a LUN is detached: its file system's dirty pages are written first.
 pub(crate) const DETACH_MAX: Duration = Duration::from_secs(180);
 
+/// Longest time until a file system is mounted: the kernel's NFS client tries a server for three minutes by itself; one of ours is up.
+pub(crate) const MOUNT_MAX: Duration = Duration::from_secs(60);
+
+/// Longest time until one is unmounted: its dirty pages are written first.
+pub(crate) const UNMOUNT_MAX: Duration = Duration::from_secs(180);
+
 /// Longest time until programs have let go of a file system whose LUN is gone.
 pub(crate) const BUSY_MAX: Duration = Duration::from_secs(30);
 
@@ -204,6 +210,12 @@ pub(crate) const LOG_TAIL_BYTES: u64 = 16 << 10;
 
 /// Most processors of a guest: QEMU's own limit for this machine is 255, an emulated one is slower with more than the host has.
 pub(crate) const GUEST_CPUS_MAX: u32 = 64;
+
+/// Longest comparison in a guest: a report's plan takes two hours and a half there.
+pub(crate) const GUEST_COMPARE_MAX: Duration = Duration::from_secs(12 * 3600);
+
+/// Least disk of a guest for a comparison: a sparse file, of which LUNs may want 8 GiB each.
+pub(crate) const GUEST_DISK_BYTES_MIN: u64 = 32 << 30;
 
 /// Most network interfaces of a guest: paths of one comparison are four at most.
 pub(crate) const GUEST_NICS_MAX: u32 = 8;

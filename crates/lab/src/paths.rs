@@ -13,6 +13,7 @@ pub(crate) mod exec;
 mod fc;
 mod filer;
 pub(crate) mod filer_loss;
+mod filers;
 mod iscsi;
 mod kernel_files;
 mod knfs;

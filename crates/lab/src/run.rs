@@ -112,7 +112,7 @@ impl Setup<'_> {
 
         let whole = session::between(&before.database, &after.database);
         let sessions = Sessions::of(&record, processes)?;
-        let proof = self.prove(processes.storage().proof_source(), whole.blocks_read, (&before, &after), sessions);
+        let proof = self.prove(processes.storage().proof_source(), &whole, (&before, &after), sessions);
         let database = DatabaseCounters {
             checksum_failures: whole.checksum_failures,
             log_segments_archived: whole.log_segments_archived,
@@ -125,7 +125,7 @@ impl Setup<'_> {
         let run = Run {
             array_latency: array.and_then(|(source, (before, after))| source.between(before, after)),
             read_latency: client_activity::read_latency(&start.storage.client_activity, &end.storage.client_activity),
-            slot_use: client_activity::slot_use(&start.storage.client_activity, &end.storage.client_activity, elapsed),
+            slot_use: client_activity::slot_use(&start.storage, &end.storage, elapsed),
             softirq_s: kernel.softirq_s,
             wire: processes.storage().interfaces().map(|interfaces| kernel.wire(interfaces)),
             context_switches: kernel.switches,
@@ -181,10 +181,18 @@ impl Setup<'_> {
     }
 
     /// Holds the database's own reads against those of the path between two samples.
-    fn prove(&self, source: ProofSource, blocks_read: u64, (before, after): (&Sample, &Sample), sessions: Sessions) -> Proof {
+    fn prove(
+        &self,
+        source: ProofSource,
+        whole: &DatabaseCounters,
+        (before, after): (&Sample, &Sample),
+        sessions: Sessions,
+    ) -> Proof {
         let seen = before.reads.of_data.zip(after.reads.of_data).map(|(then, now)| now.saturating_sub(then));
-        let proof = proof::judge(source, blocks_read * self.block_bytes, seen);
-        proof::without_session_starts(proof, sessions.count, sessions.start_bytes)
+        let proof = proof::judge(source, whole.blocks_read * self.block_bytes, seen);
+        let proof = proof::without_session_starts(proof, sessions.count, sessions.start_bytes);
+        let carried = proof::carried_between(before.storage.carried.as_ref(), after.storage.carried.as_ref());
+        proof::with_carried(proof, whole.log_bytes, carried)
     }
 }
 

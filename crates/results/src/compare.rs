@@ -30,7 +30,7 @@ pub use bottleneck::{Bottleneck, BottleneckClass, BottleneckKind, RunnerUp, Sess
 pub use path::{CachingClass, PathResult, PathStatus};
 pub use plan::{DatabaseSystem, PlanRecord, RestoreMethod};
 pub use processor::{Cpu, CpuTime, OwnerCpu};
-pub use proof::{Checks, Proof, ProofSource};
+pub use proof::{Carried, Checks, Proof, ProofSource};
 pub use regime::{RegimeResult, RegimeStatus};
 pub use response::{BlockReadUs, ResponseMs};
 pub use run::{DatabaseCounters, Durability, Filling, LoadModel, Run, RunLoad};

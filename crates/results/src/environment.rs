@@ -23,6 +23,10 @@ pub struct Environment {
     pub load_average_before: f64,
     /// Container or virtual machine seen, if any.
     pub virtualization: Option<String>,
+    /// How its figures are to be read where it is a guest of Millrace's (`millrace compare --guest`); absent elsewhere. They are
+    /// never compared with figures of another label, or of none.
+    #[serde(default)]
+    pub guest: Option<String>,
     /// The store that holds every path's files.
     pub store: Store,
     /// Version of the database server, as it reports itself.

@@ -217,7 +217,7 @@ pub struct SlotUse {
     pub mean: f64,
     /// Most taken at once since the mount began.
     pub max: u32,
-    /// Calls that had to wait for a slot.
+    /// Calls that had to wait for a slot; 0 of a client in the kernel, which does not count them.
     pub waits: u64,
     /// Seconds they waited, all together.
     #[serde(default)]

@@ -54,7 +54,8 @@ pub(crate) fn conclude(
     share_gates: &[ShareGate],
     (started_utc, elapsed): (String, Duration),
 ) -> Comparison {
-    let Judgement { mut verdict, against_first, notes: judged, not_a_result, mut valid } = judge::judge(&mut paths, &plan);
+    let Judgement { mut verdict, against_first, notes: judged, not_a_result, mut valid } =
+        judge::judge(&mut paths, &plan, environment.guest.as_deref());
     notes.extend(judged);
     notes.extend(cache_class::notes(&paths));
     if let Some(why) = probe::disagreement(&paths) {

@@ -109,6 +109,13 @@ impl Journal {
     }
 }
 
+/// Removes the journal of a comparison that was ended from outside before its first run; says whether it did.
+pub(crate) fn remove_journal_without_runs(out: &Path) -> bool {
+    let path = out.join(JOURNAL);
+    let lines = fs::read(&path).map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count());
+    lines < 2 && fs::remove_file(path).is_ok()
+}
+
 /// The plan as far as it decides what a run is: its name, the budget and the gates may change.
 fn fingerprint(plan: &Plan) -> String {
     let plan = Plan { name: String::new(), budget: std::time::Duration::ZERO, share_gates: Vec::new(), ..plan.clone() };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::LabError;
 
 /// The output directory, with those above it that had to be made.
-pub(super) struct OutDirectory {
+pub(crate) struct OutDirectory {
     /// Innermost first.
     made: Vec<PathBuf>,
 }
@@ -30,7 +30,7 @@ impl OutDirectory {
     }
 
     /// Makes the directory; one that holds something is refused.
-    pub(super) fn make(out: &Path) -> Result<Self, LabError> {
+    pub(crate) fn make(out: &Path) -> Result<Self, LabError> {
         Self::check(out)?;
         let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let made = out.ancestors().take_while(missing).map(Path::to_owned).collect();
@@ -39,7 +39,7 @@ impl OutDirectory {
     }
 
     /// Takes back what was made, as far as it is empty.
-    pub(super) fn unmake(&self) {
+    pub(crate) fn unmake(&self) {
         for directory in &self.made {
             let _ = fs::remove_dir(directory);
         }

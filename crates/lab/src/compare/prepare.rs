@@ -12,6 +12,7 @@ use crate::compare::{load_search, option_check};
 use crate::database::engine::{self, Engine};
 use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
+use crate::guest;
 use crate::history::last::Last;
 use crate::host::cgroup;
 use crate::paths::exec;
@@ -139,8 +140,11 @@ pub(super) fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
     one_filer.then(|| "a target is one filer: layout filers=N spreads over filers of Millrace's own".to_owned())
 }
 
-/// Refuses a baseline of another database: what would be held against it is not the storage.
+/// Refuses a baseline of another database, as what would be held against it is not the storage, and of another kind of machine.
 fn check_baseline(request: &Request) -> Result<(), LabError> {
+    if let Some(baseline) = &request.baseline {
+        check_guest(baseline.environment.guest.as_deref(), guest::label())?;
+    }
     let (now, before) = (request.plan.database.title(), request.baseline.as_ref().map(|baseline| &baseline.plan.database));
     match before.map(DatabaseSystem::title).filter(|before| *before != now) {
         Some(before) => Err(LabError::plan(
@@ -149,6 +153,17 @@ fn check_baseline(request: &Request) -> Result<(), LabError> {
         )),
         None => Ok(()),
     }
+}
+
+fn check_guest(before: Option<&str>, now: Option<&str>) -> Result<(), LabError> {
+    if before == now {
+        return Ok(());
+    }
+    let words = |label: Option<&str>| label.map_or("a machine that is no guest", |_| "a guest");
+    Err(LabError::plan(
+        format!("hold figures of {} against a baseline of {}", words(now), words(before)),
+        "name a record made the same way: with --guest for --guest, without for without",
+    ))
 }
 
 /// The programs of the database. A directory of PostgreSQL's is of no use to another one.
@@ -188,6 +203,16 @@ mod tests {
         assert!(error.to_string().starts_with("compare within 0:10: "), "{error}");
         let enough = error.hint().unwrap().split([' ', ',']).nth(1).unwrap().to_owned();
         with(&enough).unwrap();
+    }
+
+    #[test]
+    fn a_guest_is_held_against_a_guest_of_the_same_label_and_nothing_else_against_it() {
+        let (emulated, virtual_one) = (Some(guest::run::EMULATED), Some(guest::run::VIRTUAL));
+        assert!(check_guest(None, None).is_ok() && check_guest(emulated, emulated).is_ok());
+        for (before, now) in [(None, emulated), (emulated, None), (virtual_one, emulated)] {
+            let error = check_guest(before, now).unwrap_err();
+            assert!(error.to_string().contains("a guest") && error.hint().unwrap().contains("--guest"), "{error}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::compare::notes;
 use crate::compare::prepare::{Prepared, why_not_arm};
 use crate::compare::runs::{self, Sequence};
 use crate::error::LabError;
+use crate::guest;
 use crate::host::process;
 use crate::judge::regime;
 use crate::paths::placement::Placement;
@@ -374,7 +375,8 @@ impl Carried<'_> {
         let made = plan_record(&self.plan, order, &arms, loaded, method);
         let notes = notes::of_runs(&self.plan, &made, self.left_out);
         let paths = results_by_arm(&self.plan, &arms, &self.prospect.skipped, &self.done, common);
-        let concluded = conclude(paths, made, Environment::default(), notes, &[], (String::new(), Duration::ZERO));
+        let place = Environment { guest: guest::label().map(str::to_owned), ..Environment::default() };
+        let concluded = conclude(paths, made, place, notes, &[], (String::new(), Duration::ZERO));
         record.verdict = regime::verdict(&concluded, look, self.offered_per_minute);
         record.valid = concluded.valid && matches!(record.status, RegimeStatus::Measured);
         (record.not_a_result, record.notes) = (concluded.not_a_result, concluded.notes);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::LabError;
 use crate::guest::cache::{Cache, Kernel};
 use crate::guest::cpio::Archive;
+use crate::guest::machine::Accelerator;
 use crate::guest::modules::{self, NEEDED};
 use crate::guest::programs;
 
@@ -20,6 +21,8 @@ pub(crate) struct Task<'a> {
     pub(crate) mark: &'a str,
     /// End after the modules are loaded.
     pub(crate) probe: bool,
+    /// Who runs the guest, which its command is told.
+    pub(crate) accelerator: Accelerator,
     /// Whether the command reads what this process reads.
     pub(crate) input: bool,
     pub(crate) nics: u32,
@@ -62,7 +65,8 @@ pub(crate) fn build(cache: &Cache, kernel: &Kernel, task: &Task) -> Result<Vec<u
 /// Variables of both scripts.
 fn settings(task: &Task, modules: &Path) -> Vec<u8> {
     let word = |yes: bool| if yes { "yes" } else { "no" };
-    let numbers = format!("PROBE={}\nINPUT={}\nNICS={}\n", word(task.probe), word(task.input), task.nics);
+    let (probe, input, accelerator) = (word(task.probe), word(task.input), task.accelerator.name());
+    let numbers = format!("PROBE={probe}\nINPUT={input}\nNICS={}\nACCELERATOR={accelerator}\n", task.nics);
     let mut text = format!("MARK={}\n{numbers}MODULES=", task.mark).into_bytes();
     text.extend(quoted(modules.as_os_str()));
     text.push(b'\n');
@@ -117,9 +121,11 @@ mod tests {
         assert_eq!(quoted(OsStr::new("it's $HOME\n")), b"'it'\\''s $HOME\n'");
         let command = ["echo".into(), "a b".into()];
         let (directory, path) = (Path::new("/srv"), OsStr::new("/opt/bin"));
-        let task = Task { mark: "m", probe: false, input: false, nics: 1, shares: &[], command: &command, directory, path };
+        let accelerator = Accelerator::Tcg;
+        let task =
+            Task { mark: "m", probe: false, accelerator, input: false, nics: 1, shares: &[], command: &command, directory, path };
         assert_eq!(script(&task), b"PATH='/opt/bin':$PATH\ncd '/srv' 2>/dev/null || cd /\nexec 'echo' 'a b'\n");
         let text = settings(&task, Path::new("/a b"));
-        assert_eq!(String::from_utf8(text).unwrap(), "MARK=m\nPROBE=no\nINPUT=no\nNICS=1\nMODULES='/a b'\n");
+        assert_eq!(String::from_utf8(text).unwrap(), "MARK=m\nPROBE=no\nINPUT=no\nNICS=1\nACCELERATOR=tcg\nMODULES='/a b'\n");
     }
 }

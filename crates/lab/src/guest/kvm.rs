@@ -65,16 +65,18 @@ pub(crate) fn choose(cache: &Cache, kernel: &Kernel, qemu: &Path) -> Result<Trie
 fn try_out(cache: &Cache, kernel: &Kernel, qemu: &Path) -> Result<Option<String>, LabError> {
     let (work, mark) = (Work::make()?, work::mark()?);
     let (directory, path) = (Path::new("/"), OsStr::new("/bin"));
-    let task = Task { mark: &mark, probe: true, input: false, nics: 0, shares: &[], command: &[], directory, path };
+    let accelerator = Accelerator::Kvm;
+    let task = Task { mark: &mark, probe: true, accelerator, input: false, nics: 0, shares: &[], command: &[], directory, path };
     let (image, initramfs) = (cache.image(kernel), work.write_initramfs(&initramfs::build(cache, kernel, &task)?)?);
     let console = work.console();
     let machine = Machine {
         qemu,
-        accelerator: Accelerator::Kvm,
+        accelerator,
         cpus: 1,
         memory_bytes: TRY_MEMORY_BYTES,
         nics: 0,
         shares: &[],
+        disks: &[],
         kernel: &image,
         initramfs: &initramfs,
         console: &console,

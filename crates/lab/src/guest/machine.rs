@@ -55,6 +55,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) memory_bytes: u64,
     pub(crate) nics: u32,
     pub(crate) shares: &'a [PathBuf],
+    /// Files that are its disks, in the order of their names there: vda, vdb, …
+    pub(crate) disks: &'a [PathBuf],
     pub(crate) kernel: &'a Path,
     pub(crate) initramfs: &'a Path,
     /// File that gets what the kernel says.
@@ -90,6 +92,11 @@ impl Machine<'_> {
             let head = format!("local,id=share{number},security_model=none,multidevs=remap,path=");
             command.arg("-fsdev").arg(valued(&head, path));
             command.args(["-device", &format!("virtio-9p-pci,fsdev=share{number},mount_tag=share{number}")]);
+        }
+        for (number, path) in self.disks.iter().enumerate() {
+            let head = format!("if=none,format=raw,discard=unmap,id=disk{number},file=");
+            command.arg("-drive").arg(valued(&head, path));
+            command.args(["-device", &format!("virtio-blk-pci,drive=disk{number}")]);
         }
         for (number, path) in (1..).zip(self.ports) {
             command.arg("-chardev").arg(valued(&format!("socket,id=port{number},path="), path));
@@ -138,6 +145,7 @@ mod tests {
             memory_bytes: 1 << 30,
             nics: 2,
             shares: &[],
+            disks: &[],
             kernel: Path::new("k"),
             initramfs: Path::new("i"),
             console: Path::new("c"),

@@ -1,11 +1,12 @@
 # The guest's first process, in its root: network, shared directories, ports; then the command, its output and its exit code.
 B=/run/millrace/busybox
-export PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/root TERM=dumb MILLRACE_GUEST=1
+export PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/root TERM=dumb
 fail() {
   echo "millrace guest: cannot $*" >/dev/console
   $B reboot -f
 }
 . /run/millrace/settings
+export MILLRACE_GUEST="$ACCELERATOR"
 $B ln -s /proc/self/fd /dev/fd
 for stream in 0:stdin 1:stdout 2:stderr; do
   $B ln -s "/proc/self/fd/${stream%:*}" "/dev/${stream#*:}"

@@ -19,6 +19,7 @@ pub(crate) const DEPMOD: Program = Program { name: "depmod", package: "kmod" };
 pub(crate) const DPKG_DEB: Program = Program { name: "dpkg-deb", package: "dpkg" };
 pub(crate) const APT_GET: Program = Program { name: "apt-get", package: "apt" };
 pub(crate) const APT_CACHE: Program = Program { name: "apt-cache", package: "apt" };
+pub(crate) const MKFS_EXT4: Program = Program { name: "mkfs.ext4", package: "e2fsprogs" };
 
 /// Where programs of the administrator are, whom PATH may lack.
 const FURTHER: [&str; 2] = ["/usr/sbin", "/sbin"];

@@ -44,6 +44,8 @@ pub struct Request {
     pub nics: u32,
     /// Directories that the guest may write to, each at the path it has here.
     pub shares: Vec<PathBuf>,
+    /// Files that are its disks, raw, in the order of their names there: vda, vdb, …
+    pub disks: Vec<PathBuf>,
     /// Whether the command reads what this process reads.
     pub input: bool,
     /// Who runs it; none: KVM where a guest starts with it, else TCG.
@@ -116,6 +118,7 @@ pub fn run(cache: &Cache, request: &Request, output: [Box<dyn Write + Send>; 2])
         path: &path,
         mark: &mark,
         probe: false,
+        accelerator,
         input: request.input,
         nics: request.nics,
         shares: &request.shares,
@@ -132,6 +135,7 @@ pub fn run(cache: &Cache, request: &Request, output: [Box<dyn Write + Send>; 2])
         memory_bytes: request.memory_bytes,
         nics: request.nics,
         shares: &request.shares,
+        disks: &request.disks,
         kernel: &image,
         initramfs: &initramfs,
         console: &console,
@@ -273,6 +277,7 @@ mod tests {
             memory_bytes: 1 << 30,
             nics: 1,
             shares: Vec::new(),
+            disks: Vec::new(),
             input: false,
             accelerator: None,
             kernel_arguments: Vec::new(),

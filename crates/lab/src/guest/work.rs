@@ -17,8 +17,12 @@ pub(crate) struct Work {
 impl Work {
     /// Makes it among the temporary files, where paths are short enough for sockets.
     pub(crate) fn make() -> Result<Self, LabError> {
-        let base = std::env::temp_dir();
-        sweep_below(&base, PREFIX);
+        Self::make_below(&std::env::temp_dir())
+    }
+
+    /// Makes it below a directory.
+    pub(crate) fn make_below(base: &Path) -> Result<Self, LabError> {
+        sweep_below(base, PREFIX);
         let root = base.join(owner::unique_name(PREFIX));
         make_directory(&root, 0o700)?;
         let work = Self { root };

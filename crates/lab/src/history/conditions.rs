@@ -35,6 +35,7 @@ impl Conditions {
             ("run", format!("{} s after {} s", plan.seconds, plan.warmup_seconds)),
             ("database", plan.database.title().to_owned()),
             ("host", host(place)),
+            ("guest", place.guest.clone().unwrap_or_default()),
             ("store", place.store.file_system.clone()),
         ];
         let named =
@@ -126,12 +127,13 @@ mod tests {
             |record| record.plan.buffers_bytes += record.plan.buffers_bytes / 50,
         ];
         assert!(same.into_iter().all(|change| first.is_same(&of(change))));
-        let other: [fn(&mut Comparison); 6] = [
+        let other: [fn(&mut Comparison); 7] = [
             |record| record.plan.warehouses = 9,
             |record| record.plan.seconds = 5,
             |record| record.paths[0].load_level = Some("users=9".into()),
             |record| record.paths[0].medium = Some("fc15k".into()),
             |record| record.environment.cpu_count = 64,
+            |record| record.environment.guest = Some(crate::guest::run::EMULATED.into()),
             |record| record.plan.buffers_bytes *= 2,
         ];
         for (place, change) in other.into_iter().enumerate() {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use results::environment::{Environment, Store};
 
+use crate::guest;
 use crate::placement::restore::Method;
 use crate::sys;
 
@@ -21,6 +22,7 @@ pub(crate) fn collect(work: &Path, version: &str, commit: Option<&str>) -> Envir
         memory_bytes: memory_bytes(),
         load_average_before: line("/proc/loadavg").split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0),
         virtualization: virtualization(&info),
+        guest: guest::label().map(str::to_owned),
         store: store(work),
         millrace_version: version.to_owned(),
         millrace_commit: commit.map(str::to_owned),

@@ -5,6 +5,8 @@ use std::time::Duration;
 use dnfs::activity::Activity;
 use results::judgement::{ReadLatency, SlotUse};
 
+use crate::paths::storage::{KernelSlots, StorageCounters};
+
 /// Lowest bucket's upper bound in microseconds.
 const FIRST_BOUND_US: f64 = 8.0;
 /// Buckets for each doubling: 19 % apart.
@@ -32,9 +34,21 @@ pub(crate) fn read_latency(before: &[Activity], after: &[Activity]) -> Option<Re
     (whole.count > 0).then_some(whole)
 }
 
-/// Slots of the volume that has the data, or the first share of it, which comes first; `None` without a bound.
-pub(crate) fn slot_use(before: &[Activity], after: &[Activity], elapsed: Duration) -> Option<SlotUse> {
-    let slots = after.first()?.since(before.first()?).slots?;
+/// Slots of the volume that has the data, or the first share of it, which comes first; `None` without a bound. Of a client in
+/// the kernel the mean is by Little's law, from the times between sending and reply, and it is not known how many calls waited.
+pub(crate) fn slot_use(before: &StorageCounters, after: &StorageCounters, elapsed: Duration) -> Option<SlotUse> {
+    if let Some((before, after)) = before.kernel_slots.zip(after.kernel_slots) {
+        let gained = |pick: fn(&KernelSlots) -> u64| pick(&after).saturating_sub(pick(&before));
+        return Some(SlotUse {
+            slots: after.limit,
+            mean: gained(|slots| slots.reply_ms) as f64 / 1e3 / elapsed.as_secs_f64(),
+            max: after.most,
+            waits: 0,
+            wait_s: gained(|slots| slots.queue_ms) as f64 / 1e3,
+            calls: gained(|slots| slots.calls),
+        });
+    }
+    let slots = after.client_activity.first()?.since(before.client_activity.first()?).slots?;
     Some(SlotUse {
         slots: slots.limit,
         mean: slots.in_use_mean(elapsed),
@@ -53,7 +67,21 @@ mod tests {
     fn without_reads_or_slots_nothing_is_said() {
         let idle = [Activity::default()];
         assert_eq!(read_latency(&idle, &idle), None);
-        assert_eq!(slot_use(&idle, &idle, Duration::from_secs(1)), None);
+        let counters = StorageCounters { client_activity: idle.to_vec(), ..StorageCounters::default() };
+        assert_eq!(slot_use(&counters, &counters, Duration::from_secs(1)), None);
+        let none = StorageCounters::default();
+        assert_eq!(slot_use(&none, &none, Duration::from_secs(1)), None);
         assert_eq!(read_latency(&[], &[]), None);
+    }
+
+    #[test]
+    fn slots_of_a_kernel_client_are_taken_for_the_time_between_sending_and_reply() {
+        let at = |calls, queue_ms, reply_ms| StorageCounters {
+            kernel_slots: Some(KernelSlots { limit: 16, most: 16, calls, queue_ms, reply_ms }),
+            ..StorageCounters::default()
+        };
+        let found = slot_use(&at(100, 50, 1_000), &at(1_100, 2_050, 29_000), Duration::from_secs(2)).unwrap();
+        assert_eq!((found.slots, found.max, found.calls, found.waits), (16, 16, 1_000, 0));
+        assert!((found.mean - 14.0).abs() < 1e-9 && (found.wait_s - 2.0).abs() < 1e-9, "{found:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Proof of path: the database's block reads held against what was read on the path.
 
-use results::compare::{Proof, ProofSource};
+use results::compare::{Carried, Proof, ProofSource};
 
 use crate::limits::PROOF_TOLERANCE_PERCENT;
 
@@ -12,6 +12,7 @@ fn explanation(source: &ProofSource) -> String {
             "READ bytes that our client inside its processes got from the filer, without those read ahead and not asked for"
         }
         ProofSource::ReadCalls => "bytes its processes got from read calls of the kernel",
+        ProofSource::MountReads => "bytes that read calls got from the NFS mount, as the kernel counts them for that mount",
         ProofSource::Unknown(name) => name,
     };
     format!(
@@ -39,7 +40,50 @@ pub(crate) fn judge(source: ProofSource, database_bytes: u64, path_bytes: Option
         tolerance_percent: PROOF_TOLERANCE_PERCENT,
         passed: larger > 0 && difference_percent <= PROOF_TOLERANCE_PERCENT,
         explanation,
+        carried: None,
     }
+}
+
+/// What crossed a path between two moments.
+pub(crate) fn carried_between(before: Option<&Carried>, after: Option<&Carried>) -> Option<Carried> {
+    let (before, after) = (before?, after?);
+    let both = |then: Option<u64>, now: Option<u64>| Some(now?.saturating_sub(then?));
+    Some(Carried {
+        source: after.source.clone(),
+        read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
+        written_bytes: after.written_bytes.saturating_sub(before.written_bytes),
+        server_read_bytes: both(before.server_read_bytes, after.server_read_bytes),
+        server_written_bytes: both(before.server_written_bytes, after.server_written_bytes),
+    })
+}
+
+/// Adds what the kernel counted below its page cache: the log, which is flushed at each commit, must have been written there, and
+/// both ends of a wire must have counted the same.
+pub(crate) fn with_carried(proof: Proof, log_bytes: u64, carried: Option<Carried>) -> Proof {
+    let Some(carried) = carried else { return proof };
+    let part = PROOF_TOLERANCE_PERCENT / 100.0;
+    let agree = |here: u64, there: Option<u64>| {
+        there.is_none_or(|there| here.abs_diff(there) as f64 <= part * here.max(there) as f64)
+    };
+    let is_written = carried.written_bytes as f64 >= (1.0 - part) * log_bytes as f64;
+    let is_agreed =
+        agree(carried.read_bytes, carried.server_read_bytes) && agree(carried.written_bytes, carried.server_written_bytes);
+    let by = |there: Option<u64>, did: &str| there.map_or_else(String::new, |bytes| format!(" (the filer {did} {bytes})"));
+    let explanation = format!(
+        "{}; below the page cache {} counts {} bytes read{} and {} written{}, and the log has {log_bytes}{}",
+        proof.explanation,
+        carried.source,
+        carried.read_bytes,
+        by(carried.server_read_bytes, "sent"),
+        carried.written_bytes,
+        by(carried.server_written_bytes, "took"),
+        match (is_written, is_agreed) {
+            (true, true) => "",
+            (false, _) => ": the log was written elsewhere",
+            (true, false) => ": both ends do not agree",
+        },
+    );
+    Proof { passed: proof.passed && is_written && is_agreed, explanation, carried: Some(carried), ..proof }
 }
 
 /// Takes out what is known to be read beside the blocks: each session that begins reads the catalog cache file, outside
@@ -67,10 +111,23 @@ pub(crate) fn join(proofs: &[&Proof]) -> Option<Proof> {
     whole.path_read_bytes = proofs.iter().map(|proof| proof.path_read_bytes).sum();
     whole.difference_percent = proofs.iter().map(|proof| proof.difference_percent).fold(0.0, f64::max);
     whole.passed = proofs.iter().all(|proof| proof.passed);
+    whole.carried = proofs.iter().filter_map(|proof| proof.carried.clone()).reduce(together);
     if proofs.len() > 1 {
         whole.explanation.push_str("; the largest difference of all runs");
     }
     Some(whole)
+}
+
+/// What two runs carried together.
+fn together(one: Carried, other: Carried) -> Carried {
+    let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+    Carried {
+        read_bytes: one.read_bytes + other.read_bytes,
+        written_bytes: one.written_bytes + other.written_bytes,
+        server_read_bytes: both(one.server_read_bytes, other.server_read_bytes),
+        server_written_bytes: both(one.server_written_bytes, other.server_written_bytes),
+        source: one.source,
+    }
 }
 
 #[cfg(test)]
@@ -125,5 +182,33 @@ mod tests {
         assert_eq!((whole.database_read_bytes, whole.path_read_bytes), (200, 150));
         assert!((whole.difference_percent - 50.0).abs() < 1e-9);
         assert_eq!(join(&[]), None);
+    }
+
+    #[test]
+    fn a_log_that_was_not_written_on_the_path_and_ends_that_disagree_fail() {
+        let good = judge(ProofSource::MountReads, 100, Some(100));
+        let carried = |read_bytes, written_bytes, sent, took| Carried {
+            source: "mountstats".into(),
+            read_bytes,
+            written_bytes,
+            server_read_bytes: sent,
+            server_written_bytes: took,
+        };
+        let of = |log, carried| with_carried(good.clone(), log, Some(carried));
+        assert!(of(1_000, carried(0, 970, Some(0), Some(970))).passed, "the page cache answered every read");
+        assert!(of(1_000, carried(50, 5_000, None, None)).passed, "a device has no other end");
+        let elsewhere = of(1_000, carried(0, 900, Some(0), Some(900)));
+        assert!(!elsewhere.passed && elsewhere.explanation.ends_with("written elsewhere"), "{elsewhere:?}");
+        assert!(!of(1_000, carried(1_000, 1_000, Some(500), Some(1_000))).passed);
+        assert!(!of(1_000, carried(0, 2_000, Some(0), Some(1_000))).passed);
+        let bad = judge(ProofSource::MountReads, 100, Some(50));
+        assert!(!with_carried(bad, 1_000, Some(carried(0, 1_000, None, None))).passed);
+
+        let (before, after) = (carried(10, 20, Some(10), None), carried(15, 40, Some(16), None));
+        let between = carried_between(Some(&before), Some(&after)).unwrap();
+        assert_eq!(between, carried(5, 20, Some(6), None));
+        assert_eq!(carried_between(None, Some(&after)), None);
+        let run = of(10, between);
+        assert_eq!(join(&[&run, &run]).unwrap().carried, Some(carried(10, 40, Some(12), None)));
     }
 }

@@ -83,6 +83,15 @@ impl Filer {
         &self.ready.nfs
     }
 
+    /// The port it serves NFS and MOUNT on.
+    pub(super) fn port(&self) -> Result<u16, LabError> {
+        let url: dnfs::NfsUrl = self.ready.nfs.parse().map_err(|error: dnfs::UrlError| LabError::Filer {
+            what: "its port",
+            detail: format!("{}: {error}", self.ready.nfs),
+        })?;
+        Ok(url.nfs_port())
+    }
+
     /// Pid of the filer.
     pub(super) fn pid(&self) -> u32 {
         self.process.pid()

@@ -1,13 +1,19 @@
-//! Path `knfs`: the kernel's NFS client, on a directory that is mounted already.
+//! Path `knfs`: the kernel's NFS client. On own storage a filer of ours serves directories of the work directory, as on path `dnfs`,
+//! and the kernel mounts them; a target is a directory that is mounted already.
+
+mod placement;
+mod storage;
 
 use std::path::Path;
 
 use crate::error::LabError;
+use crate::host::kernel_mount::{has_program, kernel_has};
 use crate::paths::kernel_files::{self, KernelFiles};
 use crate::paths::placement::{Placement, PlacementOrder};
-use crate::paths::storage_path::{Asked, Layers, PageCache, StoragePath, WhyNot, not_measurable, refused};
+use crate::paths::storage_path::{Asked, Layers, PageCache, StoragePath, WhyNot, refused};
 use crate::placement::target::{DirectoryFacts, TargetFacts};
-use crate::sys::User;
+use crate::sys::{self, User};
+use placement::Mounted;
 
 /// The kernel's NFS client.
 pub(crate) struct Knfs;
@@ -21,10 +27,29 @@ impl StoragePath for Knfs {
         "kernel NFS"
     }
 
+    fn note(&self) -> Option<&'static str> {
+        Some(
+            "kernel NFS: what the client does in threads of the kernel is in no process's CPU time or context switches; the host's \
+             time has it",
+        )
+    }
+
     fn why_not(&self, asked: &Asked<'_>) -> Option<WhyNot> {
-        let reason = "not built yet: Millrace does not mount exports itself; name a directory on an NFS mount that is there \
-                      already: knfs=DIR";
-        asked.target.is_none().then_some(WhyNot::NotBuilt(reason))
+        // What is mounted already needs neither rights nor programs.
+        if asked.target.is_some() {
+            return None;
+        }
+        if sys::effective_uid() != 0 {
+            let reason = "mounting an export needs root; run it as root, or name a directory that is mounted already: knfs=DIR";
+            return Some(WhyNot::Lacks(reason.to_owned()));
+        }
+        if !kernel_has("nfs") {
+            return Some(WhyNot::OtherKernel(
+                "this kernel has no NFS client (/proc/filesystems, modprobe nfs); a guest has: millrace compare --guest",
+            ));
+        }
+        let lacks = !has_program("mount.nfs");
+        lacks.then(|| WhyNot::Lacks("mount.nfs is not in PATH; install nfs-common (Debian, Ubuntu) or nfs-utils".to_owned()))
     }
 
     fn layers(&self) -> Layers {
@@ -50,8 +75,12 @@ impl StoragePath for Knfs {
         })
     }
 
-    fn files_lie(&self, _named: bool) -> &'static str {
-        kernel_files::ON_A_TARGET
+    fn files_lie(&self, named: bool) -> &'static str {
+        if named {
+            kernel_files::ON_A_TARGET
+        } else {
+            "exports of Millrace's own filers on this host, one for each volume, mounted by the kernel"
+        }
     }
 
     fn page_cache(&self, _named: bool) -> PageCache {
@@ -59,7 +88,9 @@ impl StoragePath for Knfs {
     }
 
     fn prepare(&self, order: PlacementOrder<'_>) -> Result<(Box<dyn Placement>, Vec<String>), LabError> {
-        let Some(target) = order.target else { return Err(not_measurable(self.title())) };
-        KernelFiles::below(Path::new(target), order)
+        match order.target {
+            Some(target) => KernelFiles::below(Path::new(target), order),
+            None => Ok((Box::new(Mounted::make(order)?), Vec::new())),
+        }
     }
 }

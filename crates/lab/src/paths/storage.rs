@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use dnfs::activity::Activity;
-use results::compare::{ProcedureCount, ProofSource};
+use results::compare::{Carried, ProcedureCount, ProofSource};
 
 use crate::database::cluster::Server;
 use crate::error::LabError;
@@ -99,6 +99,24 @@ pub(crate) struct StorageCounters {
     pub(crate) client_calls: BTreeMap<String, ProcedureCount>,
     /// What our own clients did, one entry for each volume, the data's first.
     pub(crate) client_activity: Vec<Activity>,
+    /// Slots of a client in the kernel, that of the data; none on other paths.
+    pub(crate) kernel_slots: Option<KernelSlots>,
+    /// What crossed the path as the kernel counts it below its page cache; none on other paths.
+    pub(crate) carried: Option<Carried>,
+}
+
+/// What a client in the kernel says of its slots, since it was mounted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct KernelSlots {
+    /// Slots of all connections together, at most.
+    pub(crate) limit: u32,
+    /// Most there were at once, of all connections together.
+    pub(crate) most: u32,
+    pub(crate) calls: u64,
+    /// Milliseconds that calls waited before they were sent.
+    pub(crate) queue_ms: u64,
+    /// Milliseconds from their sending to their reply.
+    pub(crate) reply_ms: u64,
 }
 
 /// Bytes read on a path.

@@ -107,12 +107,14 @@ pub(crate) enum WhyNot {
     NotBuilt(&'static str),
     /// This host or installation lacks something, and what to do about it.
     Lacks(String),
+    /// This host's kernel lacks it, which nothing on it can change; a guest has one that does not.
+    OtherKernel(&'static str),
 }
 
 impl fmt::Display for WhyNot {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotBuilt(reason) => formatter.write_str(reason),
+            Self::NotBuilt(reason) | Self::OtherKernel(reason) => formatter.write_str(reason),
             Self::Lacks(reason) => formatter.write_str(reason),
         }
     }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
-use crate::host::attached_lun;
+use crate::host::{attached_lun, kernel_mount, rpc_slots};
 use crate::placement::owner::{self, MARK, Owner, PREFIX};
 use crate::sys::User;
 
@@ -101,9 +101,15 @@ impl Drop for WorkDir {
 /// Removes directories below `base` (and in `/dev/shm`) whose mark names a dead owner.
 /// Returns what was removed. Directories without a readable mark are never touched.
 ///
-/// What is attached there is taken away first, by `program`; a directory where that fails stays.
+/// What is attached there is taken away first, by `program`, what is mounted is unmounted, and changed settings of the kernel are put
+/// back; a directory where that fails stays.
 pub(crate) fn sweep_stale(base: &Path, program: &Path) -> Vec<PathBuf> {
-    let end = |directory: &Path| match attached_lun::end_left_behind(program, directory) {
+    let end_all = |directory: &Path| {
+        attached_lun::end_left_behind(program, directory)?;
+        rpc_slots::end_left_behind(directory)?;
+        kernel_mount::end_left_behind(directory)
+    };
+    let end = |directory: &Path| match end_all(directory) {
         Ok(()) => true,
         Err(error) => {
             eprintln!("millrace: cannot remove {}: {error}", directory.display());

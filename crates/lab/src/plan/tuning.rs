@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
+use crate::plan::KernelNfs;
 
 /// Knobs of one tuning, for every layer the laboratory controls. Values as the layer's own
 /// option takes them.
@@ -21,6 +22,9 @@ pub struct Tuning {
     /// Options of `millrace iscsi attach` without their dashes, such as `depth`.
     #[serde(default)]
     pub iscsi: BTreeMap<String, Knob>,
+    /// The kernel's NFS client where it mounts exports of ours: `nconnect`, `slots` of each connection, further mount `options`.
+    #[serde(default)]
+    pub knfs: BTreeMap<String, Knob>,
     /// Options of `millrace serve` without their dashes; `true` is an option without a value.
     #[serde(default)]
     pub filer: BTreeMap<String, Knob>,
@@ -54,7 +58,7 @@ impl std::fmt::Display for Knob {
 /// What every arm has unless it says otherwise: nothing is changed.
 pub const UNTUNED: &str = "untuned";
 /// What we would set on this database whatever lies below. The defaults of our NFS client are the tuned ones; a LUN gets the depth
-/// that a loop device has. What makes checkpoints rarer is left alone, for each run has to see one.
+/// that a loop device has, a mount of the kernel the connections that rule linux-nfs-nconnect sets. What makes checkpoints rarer is left alone, for each run has to see one.
 pub const TUNED: &str = "tuned";
 /// Option of `millrace iscsi attach`: commands under way on a path.
 pub(crate) const DEPTH: &str = "depth";
@@ -86,7 +90,10 @@ impl Tuning {
         };
         let database = database.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let iscsi = BTreeMap::from([(DEPTH.to_owned(), Knob::Number(128))]);
-        BTreeMap::from([(UNTUNED.to_owned(), Self::default()), (TUNED.to_owned(), Self { database, iscsi, ..Self::default() })])
+        // The other rules for a mount of ours hold by the client's own defaults: transfer sizes, hard, the cap on slots.
+        let knfs = BTreeMap::from([("nconnect".to_owned(), Knob::Number(8))]);
+        let tuned = Self { database, iscsi, knfs, ..Self::default() };
+        BTreeMap::from([(UNTUNED.to_owned(), Self::default()), (TUNED.to_owned(), tuned)])
     }
 
     /// Options in the form of a command line: `--name value`, or `--name` alone for a switch.
@@ -124,15 +131,16 @@ impl Tuning {
             database: join(&under.database, &self.database),
             dnfs: join(&under.dnfs, &self.dnfs),
             iscsi: join(&under.iscsi, &self.iscsi),
+            knfs: join(&under.knfs, &self.knfs),
             filer: join(&under.filer, &self.filer),
             orders: join(&under.orders, &self.orders),
         }
     }
 
     /// The knobs by the layer they belong to.
-    fn layers(&self) -> [(&'static str, &BTreeMap<String, Knob>); 5] {
-        let Self { database, dnfs, iscsi, filer, orders } = self;
-        [("database", database), ("dnfs", dnfs), ("iscsi", iscsi), ("filer", filer), ("orders", orders)]
+    fn layers(&self) -> [(&'static str, &BTreeMap<String, Knob>); 6] {
+        let Self { database, dnfs, iscsi, knfs, filer, orders } = self;
+        [("database", database), ("dnfs", dnfs), ("iscsi", iscsi), ("knfs", knfs), ("filer", filer), ("orders", orders)]
     }
 
     /// `url` with the options of this tuning; one that the URL has already stays.
@@ -163,6 +171,7 @@ impl Tuning {
                 }
             }
         }
+        KernelNfs::parse(&self.knfs, name)?;
         let probe = self.on_url("nfs://host/export");
         probe.parse::<dnfs::NfsUrl>().map(|_| ()).map_err(|error| {
             let hint = error.hint().unwrap_or_else(|| "they are the options of an NFS URL".to_owned());

@@ -1,5 +1,6 @@
 //! `millrace compare`: the main job, the same database on several storage paths.
 
+mod in_guest;
 mod install;
 pub(crate) mod screen;
 
@@ -27,6 +28,7 @@ Examples:
   millrace compare --quick --install                on a new host: asks, installs PostgreSQL
   millrace compare --path local=/mnt/nvme --path dnfs=nfs://filer/vol    storage of your own
   millrace compare --tuning untuned,tuned             every path untuned and tuned
+  millrace compare --guest --quick --paths local,dnfs,knfs    with the NFS client of a guest's kernel
   millrace compare my-plan.toml --out results/today
   millrace compare --out runs/1234 --against last --threshold 3%      in CI: fail on a loss
 The database runs from a temporary cluster in the work directory, on no TCP port. Ctrl-C ends every
@@ -35,7 +37,7 @@ Exit codes: 0 measured; 1 measured, but a threshold was missed; 2 could not run 
 missing program); 3 ran, but it could not be shown that the reads went over the path, or a
 consistency check failed, so the figures are not valid, or a later regime failed; 130 ended by
 SIGINT (Ctrl-C), 143 by SIGTERM, 129 by SIGHUP: the last line says how to go on from the runs that
-had finished.";
+had finished. With --guest also 124 the time was up, 125 the guest did not boot or ended by itself.";
 
 const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@ARM] (where throughput stops growing), cpu=PERCENT%[@ARM] (users that keep the \
     processors so busy), sweep (every load); then ,model=… ,rate=…; ARM is a path of the plan; repeatable";
@@ -134,6 +136,12 @@ pub(crate) struct Args {
     /// Directory below which the work directory is made
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     work: PathBuf,
+    /// Run in a guest, for the storage clients that this kernel lacks (kernel NFS): shapes and counts only (docs/guest.md)
+    #[arg(long, conflicts_with_all = ["keep", "page_cache", "keep_awake"])]
+    guest: bool,
+    /// Directory of the guest's kernel [default: millrace/guest in $XDG_CACHE_HOME or ~/.cache]
+    #[arg(long, value_name = "DIR", requires = "guest")]
+    guest_cache: Option<PathBuf>,
     /// Leave the work directory with data and logs in place
     #[arg(long)]
     keep: bool,
@@ -178,6 +186,11 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
         install::install_missing(plan.database, args.pg_bin.as_deref(), args.yes)?;
     }
     let out = args.resume.clone().or_else(|| args.out.clone()).unwrap_or_else(default_out);
+    if args.guest && !in_guest::is_inside() {
+        in_guest::check_visible(args.plan.as_deref())?;
+        in_guest::check_visible(args.gate.as_deref())?;
+        return in_guest::run(args, &program, &out, plan.needed_bytes());
+    }
     let request = Request {
         plan,
         work_base: args.work.clone(),

@@ -1,7 +1,7 @@
 //! `millrace guest`: a stock kernel in QEMU, for its storage clients.
 
 mod fetch;
-mod run;
+pub(crate) mod run;
 mod status;
 
 use std::path::PathBuf;

@@ -13,6 +13,8 @@ names! {
         ClientReads = "client_reads",
         /// Bytes the database's processes received from read calls of the kernel.
         ReadCalls = "read_calls",
+        /// Bytes that programs received from read calls on an NFS mount of the kernel, as that mount counts them.
+        MountReads = "mount_reads",
     }
 }
 
@@ -33,6 +35,25 @@ pub struct Proof {
     pub passed: bool,
     /// What was counted, over which interval.
     pub explanation: String,
+    /// What crossed the path below the kernel's page cache; absent on paths without a client in the kernel.
+    #[serde(default)]
+    pub carried: Option<Carried>,
+}
+
+/// Bytes that crossed a path below the page cache of the database's host, as the kernel counts them. Reads that the page cache
+/// answers are not among them; writes are all there, the log among them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// Where they were counted: `mountstats`, `diskstats`.
+    pub source: String,
+    /// Bytes read from the server or the device.
+    pub read_bytes: u64,
+    /// Bytes written to it.
+    pub written_bytes: u64,
+    /// The same reads as our filer counted them; absent where none served.
+    pub server_read_bytes: Option<u64>,
+    /// The same writes as our filer counted them.
+    pub server_written_bytes: Option<u64>,
 }
 
 /// Consistency conditions over all runs of a path.

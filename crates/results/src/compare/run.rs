@@ -93,7 +93,7 @@ pub struct Run {
     /// What the modelled medium below the files did over the interval; absent without one.
     #[serde(default)]
     pub medium: Option<MediumCounts>,
-    /// Calls of our own client over the interval; empty on a path without it.
+    /// Calls of the NFS client over the interval, our own or the kernel's; empty on a path without one.
     #[serde(default)]
     pub client: BTreeMap<String, ProcedureCount>,
     /// Processor time over the interval by owner.
@@ -119,7 +119,7 @@ pub struct Run {
     /// Block reads timed by our own client over the interval.
     #[serde(default)]
     pub read_latency: Option<ReadLatency>,
-    /// Slots of our client in use over the interval.
+    /// Slots of the NFS client in use over the interval.
     #[serde(default)]
     pub slot_use: Option<SlotUse>,
     /// What the storage says of its own latency, when asked for (`--metrics`).

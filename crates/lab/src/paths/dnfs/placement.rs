@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::storage::{DnfsStorage, OtherFiler, mount_path};
 use crate::error::LabError;
 use crate::host::cgroup;
-use crate::paths::filer::{Filer, FilerOrder};
+use crate::paths::filers;
 use crate::paths::placement::Placement;
 use crate::paths::storage::{StartOrder, Storage};
 use crate::placement::KeptState;
@@ -13,7 +13,6 @@ use crate::placement::directories::Directories;
 use crate::placement::export::ExportDirectory;
 use crate::placement::part::Part;
 use crate::placement::restore::Method;
-use crate::plan::Tuning;
 use crate::sys::User;
 
 /// Directories of this host that filers of ours serve, one filer for each part.
@@ -52,18 +51,7 @@ impl Placement for Served {
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
-        let mut filers = Vec::new();
-        for part in self.parts() {
-            let filer = FilerOrder {
-                directory: &self.directories.of(*part),
-                state: &order.work.path("state").join(part.name()),
-                log: order.work.path("logs").join(format!("filer-{}-{}.log", order.sequence, part.name())),
-                iscsi: false,
-                medium: order.medium,
-                options: &Tuning::arguments(&order.tuning.filer),
-            };
-            filers.push((*part, Filer::start(order.program, filer)?));
-        }
+        let filers = filers::serve(&self.directories, order)?;
         Ok(Box::new(DnfsStorage::of_filers(order, filers)))
     }
 

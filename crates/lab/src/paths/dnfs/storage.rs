@@ -16,7 +16,7 @@ use crate::measure::kernel_counters::Interfaces;
 use crate::paths::filer::Filer;
 use crate::paths::filer_loss::{FilerLoss, FilerWatch};
 use crate::paths::storage::{Reads, StartOrder, Storage, StorageCounters, add_calls};
-use crate::paths::{exec, medium};
+use crate::paths::{exec, filers};
 use crate::placement::part::Part;
 
 /// Where the database sees a part. Must not exist on the host.
@@ -134,7 +134,7 @@ impl Storage for DnfsStorage {
     }
 
     fn servers(&self) -> Vec<(Part, u32)> {
-        self.filers.iter().map(|(part, filer)| (*part, filer.pid())).collect()
+        filers::pids(&self.filers)
     }
 
     fn other_servers(&self) -> Vec<u32> {
@@ -142,7 +142,7 @@ impl Storage for DnfsStorage {
     }
 
     fn expect_alive(&mut self) -> Result<(), LabError> {
-        self.filers.iter_mut().try_for_each(|(_, filer)| filer.expect_alive())?;
+        filers::expect_alive(&mut self.filers)?;
         let lost = self.other.as_mut().and_then(|other| other.watch.lost());
         self.other.as_ref().zip(lost).map_or(Ok(()), |(other, outcome)| Err(other.loss(outcome)))
     }
@@ -155,16 +155,7 @@ impl Storage for DnfsStorage {
 
     fn counters(&self) -> Result<StorageCounters, LabError> {
         let mut all = StorageCounters { client_calls: self.client_calls(), ..StorageCounters::default() };
-        for (part, filer) in &self.filers {
-            let stats = filer.stats()?;
-            if part.holds_data() {
-                all.connections = Some(all.connections.unwrap_or(0) + stats.connections);
-            }
-            all.durability.get_or_insert(stats.durability);
-            for (name, count) in stats.procedures {
-                add_calls(&mut all.server_calls, &name, &ProcedureCount { calls: count.calls, bytes: count.bytes });
-            }
-        }
+        filers::count(&self.filers, &mut all)?;
         let (data, others): (Vec<_>, Vec<_>) = self.observers.iter().partition(|(part, _)| part.holds_data());
         all.client_activity = data.into_iter().chain(others).map(|(_, observer)| observer.activity()).collect();
         Ok(all)
@@ -188,11 +179,7 @@ impl Storage for DnfsStorage {
     }
 
     fn medium_counters(&self) -> Result<Option<media::Counters>, LabError> {
-        let mut all = None;
-        for (_, filer) in &self.filers {
-            all = medium::add(all, medium::of_filer(&filer.stats()?));
-        }
-        Ok(all)
+        filers::medium_counters(&self.filers)
     }
 
     fn stop(self: Box<Self>) -> Result<(), LabError> {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use results::compare::{ProcedureCount, ProofSource};
+use results::compare::ProofSource;
 
 use crate::database::cluster::Server;
 use crate::error::LabError;
@@ -10,8 +10,8 @@ use crate::host::attached_lun::AttachedLun;
 use crate::host::procfs;
 use crate::measure::kernel_counters::Interfaces;
 use crate::paths::filer::Filer;
-use crate::paths::medium;
-use crate::paths::storage::{Reads, Storage, StorageCounters, add_calls};
+use crate::paths::filers;
+use crate::paths::storage::{Reads, Storage, StorageCounters};
 use crate::placement::part::Part;
 
 /// The storage of one run.
@@ -43,7 +43,7 @@ impl Storage for IscsiStorage {
     }
 
     fn servers(&self) -> Vec<(Part, u32)> {
-        self.filers.iter().map(|(part, filer)| (*part, filer.pid())).collect()
+        filers::pids(&self.filers)
     }
 
     fn clients(&self) -> Vec<u32> {
@@ -51,22 +51,13 @@ impl Storage for IscsiStorage {
     }
 
     fn expect_alive(&mut self) -> Result<(), LabError> {
-        self.filers.iter_mut().try_for_each(|(_, filer)| filer.expect_alive())?;
+        filers::expect_alive(&mut self.filers)?;
         self.luns.iter().try_for_each(AttachedLun::expect_alive)
     }
 
     fn counters(&self) -> Result<StorageCounters, LabError> {
         let mut all = StorageCounters::default();
-        for (part, filer) in &self.filers {
-            let stats = filer.stats()?;
-            if part.holds_data() {
-                all.connections = Some(all.connections.unwrap_or(0) + stats.connections);
-            }
-            all.durability.get_or_insert(stats.durability);
-            for (name, count) in stats.procedures.iter().chain(&stats.scsi) {
-                add_calls(&mut all.server_calls, name, &ProcedureCount { calls: count.calls, bytes: count.bytes });
-            }
-        }
+        filers::count(&self.filers, &mut all)?;
         Ok(all)
     }
 
@@ -77,11 +68,7 @@ impl Storage for IscsiStorage {
     }
 
     fn medium_counters(&self) -> Result<Option<media::Counters>, LabError> {
-        let mut all = None;
-        for (_, filer) in &self.filers {
-            all = medium::add(all, medium::of_filer(&filer.stats()?));
-        }
-        Ok(all)
+        filers::medium_counters(&self.filers)
     }
 
     fn stop(self: Box<Self>) -> Result<(), LabError> {

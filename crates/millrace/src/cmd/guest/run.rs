@@ -105,6 +105,7 @@ pub(super) fn run(args: &Run) -> anyhow::Result<ExitCode> {
         memory_bytes: args.memory,
         nics: args.nics,
         shares: args.shares.iter().map(absolute).collect(),
+        disks: Vec::new(),
         input: args.stdin,
         accelerator: args.accel,
         kernel_arguments: args.kernel_arguments.clone(),
@@ -117,11 +118,11 @@ pub(super) fn run(args: &Run) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string(&record).context("write the record")?);
     }
-    Ok(ExitCode::from(code(&record, args.timeout)))
+    Ok(ExitCode::from(code(&record, args.timeout, "give it more with --timeout")))
 }
 
-/// What this process ends with; says why where that is not the command's own code.
-fn code(record: &Record, timeout: Duration) -> u8 {
+/// What this process ends with; says why where that is not the command's own code. `too_long` is what helps where the time was up.
+pub(crate) fn code(record: &Record, timeout: Duration, too_long: &str) -> u8 {
     let whole = record.console.as_ref().map(|path| format!("all of it is in {}", path.display())).unwrap_or_default();
     let fail = |code: u8, phrase: &str, hint: &str| {
         let hint = [hint, &whole].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
@@ -133,7 +134,7 @@ fn code(record: &Record, timeout: Duration) -> u8 {
         Outcome::OutputClosed => READER_GONE,
         Outcome::TimedOut => {
             let phrase = format!("finish in the guest: the time of {} s was up", timeout.as_secs());
-            fail(TIMED_OUT, &phrase, "give it more with --timeout")
+            fail(TIMED_OUT, &phrase, too_long)
         }
         Outcome::BootFailed => fail(NO_GUEST, "boot the guest", "a busy host boots slowly; --accel tcg leaves KVM out"),
         Outcome::GuestEnded => fail(NO_GUEST, "finish in the guest: it ended by itself", ""),

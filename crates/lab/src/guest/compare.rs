@@ -1,0 +1,125 @@
+//! A comparison inside a guest: this host's program, plan and database, a disk of the guest's own for the files of all paths, and the
+//! directory of the record shared.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::compare::{OutDirectory, remove_journal_without_runs};
+use crate::error::LabError;
+use crate::guest::cache::Cache;
+use crate::guest::programs::MKFS_EXT4;
+use crate::guest::run::{self, Record, Request};
+use crate::guest::work::Work;
+use crate::host::environment;
+use crate::limits::{GUEST_COMPARE_MAX, GUEST_CPUS_MAX, GUEST_DISK_BYTES_MIN, GUEST_MEMORY_BYTES_MIN};
+
+/// Where the disk is mounted in the guest: the work directory of the comparison is made there.
+pub const WORK: &str = "/run/millrace-work";
+/// Most memory of the guest: the database's buffers, and the programs.
+const MEMORY_BYTES_MAX: u64 = 4 << 30;
+/// A file system has so many times the space that the plan needs: what was removed is not at once free.
+const DISK_PER_NEED: u64 = 2;
+
+/// What is run once the guest is up, with the comparison's words behind it. Modules that the kernel lacks make the paths that need
+/// them say so. One inode for each MiB is enough, and written at once, so that nothing writes them while something is measured.
+const SCRIPT: &str = "modprobe -a virtio_blk ext4 || exit 2
+modprobe -aq nfs fuse loop
+mkfs.ext4 -q -F -T largefile -E lazy_itable_init=0,lazy_journal_init=0 /dev/vda || exit 2
+mkdir -p /run/millrace-work && mount /dev/vda /run/millrace-work || exit 2
+exec \"$@\"";
+
+/// A comparison that is to run in a guest.
+#[derive(Debug)]
+pub struct Order {
+    /// Program and arguments, with `--work` [`WORK`].
+    pub command: Vec<OsString>,
+    /// Directory of the record; none when nothing is to be written.
+    pub out: Option<PathBuf>,
+    /// It holds finished runs to go on from.
+    pub resume: bool,
+    /// Directory of this host below which the file of the disk is made.
+    pub disk_base: PathBuf,
+    /// Bytes the plan needs for its files.
+    pub needed_bytes: u64,
+}
+
+/// Boots a guest and runs the comparison in it. Its output and errors are written as they come.
+///
+/// Must be called on the main thread.
+///
+/// # Errors
+/// When no guest can be started here; [`LabError::Interrupted`], or with the finished runs that are kept.
+pub fn compare(cache: &Cache, order: &Order, output: [Box<dyn Write + Send>; 2]) -> Result<Record, LabError> {
+    MKFS_EXT4.require()?;
+    let made = match &order.out {
+        Some(out) if !order.resume => Some(OutDirectory::make(out)?),
+        _ => None,
+    };
+    let work = Work::make_below(&order.disk_base)?;
+    let disk = work.path("disk");
+    let bytes = GUEST_DISK_BYTES_MIN.max(order.needed_bytes.saturating_mul(DISK_PER_NEED));
+    File::create_new(&disk).and_then(|file| file.set_len(bytes)).map_err(LabError::file("create", &disk))?;
+    let request = Request {
+        command: ["sh", "-c", SCRIPT, "sh"].map(OsString::from).into_iter().chain(order.command.iter().cloned()).collect(),
+        directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
+        timeout: GUEST_COMPARE_MAX,
+        cpus: processors(),
+        memory_bytes: (environment::memory_bytes() / 2).clamp(GUEST_MEMORY_BYTES_MIN, MEMORY_BYTES_MAX),
+        nics: 1,
+        shares: order.out.iter().cloned().collect(),
+        disks: vec![disk],
+        input: false,
+        accelerator: None,
+        kernel_arguments: Vec::new(),
+    };
+    let outcome = run::run(cache, &request, output);
+    let ended = outcome.as_ref().is_ok_and(|record| record.outcome == run::Outcome::Ended);
+    let has_runs = order.out.as_deref().is_some_and(|out| !ended && keeps_runs(out));
+    if let Some(made) = made.filter(|_| !has_runs) {
+        made.unmake(); // as far as it is empty
+    }
+    match (outcome, &order.out) {
+        (Err(LabError::Interrupted), Some(out)) if has_runs => Err(LabError::interrupted_with_runs(out)),
+        (outcome, _) => outcome,
+    }
+}
+
+/// Whether there are runs to go on from; a journal without any is removed. The guest is gone: it cannot do that itself.
+fn keeps_runs(out: &Path) -> bool {
+    out.join("runs.jsonl").is_file() && !remove_journal_without_runs(out)
+}
+
+/// All of this host's: the database, the filer and the driver share them, as without a guest.
+fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1)).min(GUEST_CPUS_MAX)
+}
+
+/// Longest time of a comparison in a guest.
+#[must_use]
+pub fn time_limit() -> Duration {
+    GUEST_COMPARE_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_without_runs_is_removed_and_one_with_runs_is_kept() {
+        let out = tempfile::tempdir().unwrap();
+        let journal = out.path().join("runs.jsonl");
+        assert!(!keeps_runs(out.path()));
+        std::fs::write(&journal, "{\"schema\":1}\n").unwrap();
+        assert!(!keeps_runs(out.path()) && !journal.exists());
+        std::fs::write(&journal, "{\"schema\":1}\n{\"place\":0}\n").unwrap();
+        assert!(keeps_runs(out.path()) && journal.exists());
+    }
+
+    #[test]
+    fn the_script_makes_the_directory_that_the_comparison_is_told_of() {
+        assert_eq!(SCRIPT.matches(WORK).count(), 2);
+    }
+}

@@ -1,0 +1,167 @@
+//! File systems that a comparison mounts in its work directory by mount(8), and takes away again. Needs root.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::LabError;
+use crate::host::process::Launch;
+use crate::limits::{MOUNT_MAX, UNMOUNT_MAX};
+use crate::sys;
+
+/// A mounted file system. Dropping it detaches it at once: calls under way on it fail, and what was not written may be lost.
+#[derive(Debug)]
+pub(crate) struct KernelMount {
+    point: PathBuf,
+    log: PathBuf,
+    is_mounted: bool,
+}
+
+impl KernelMount {
+    /// `mount -t KIND -o OPTIONS WHAT POINT`.
+    ///
+    /// # Errors
+    /// With what it printed. Nothing is mounted then.
+    pub(crate) fn mount(kind: &str, options: &str, what: &OsStr, point: &Path, log: PathBuf) -> Result<Self, LabError> {
+        let mut command = Command::new("mount");
+        command.args(["-t", kind]);
+        if !options.is_empty() {
+            command.args(["-o", options]);
+        }
+        command.arg(what).arg(point).current_dir("/");
+        // Made before the call: one that is interrupted may have mounted.
+        let mut mount = Self { point: point.to_owned(), log: log.clone(), is_mounted: true };
+        let done = Launch::new("mount", command, log).run(MOUNT_MAX);
+        if done.is_err() && !points_below(point).contains(&point.to_owned()) {
+            mount.is_mounted = false;
+        }
+        done.map(|()| mount)
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// Unmounts it.
+    ///
+    /// Durability: what was written to it is on its server or device.
+    pub(crate) fn unmount(mut self) -> Result<(), LabError> {
+        let mut command = Command::new("umount");
+        // By the kernel alone: umount.nfs asks the server of a mount for its leave, which may be gone.
+        command.arg("-i").arg(&self.point).current_dir("/");
+        Launch::new("umount", command, self.log.clone()).run(UNMOUNT_MAX)?;
+        self.is_mounted = false;
+        Ok(())
+    }
+}
+
+impl Drop for KernelMount {
+    fn drop(&mut self) {
+        if self.is_mounted
+            && let Err(error) = detach(&self.point)
+        {
+            eprintln!("millrace: cannot unmount {}: {error}", self.point.display());
+        }
+    }
+}
+
+/// Takes a mount away whatever uses it, and whether or not its server lives. Also after Ctrl-C.
+fn detach(point: &Path) -> Result<(), String> {
+    let mut command = Command::new("umount");
+    command.args(["-i", "-f", "-l"]).arg(point).current_dir("/").process_group(0).stdin(Stdio::null());
+    let output = command.output().map_err(|error| error.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
+}
+
+/// Takes away what a killed comparison left mounted below `root`, a directory of its. Does nothing where that belongs to another
+/// user, whose mounts are his own matter.
+///
+/// # Errors
+/// With what could not be unmounted: what is removed below it would be what is mounted there.
+pub(crate) fn end_left_behind(root: &Path) -> Result<(), LabError> {
+    let is_own = fs::symlink_metadata(root).is_ok_and(|facts| facts.is_dir() && facts.uid() == sys::effective_uid());
+    if !is_own || sys::effective_uid() != 0 {
+        return Ok(());
+    }
+    for point in points_below(root) {
+        detach(&point).map_err(|detail| LabError::Program {
+            program: format!("unmounting {}, left by a killed comparison,", point.display()),
+            outcome: "failed".to_owned(),
+            detail: format!("\n    {detail}"),
+        })?;
+    }
+    Ok(())
+}
+
+/// Where something is mounted at or below a directory, the latest first.
+fn points_below(root: &Path) -> Vec<PathBuf> {
+    parse_points(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(), root)
+}
+
+fn parse_points(text: &str, root: &Path) -> Vec<PathBuf> {
+    let points = text.lines().filter_map(|line| Some(PathBuf::from(line.split(' ').nth(4)?.replace("\\040", " "))));
+    let mut points: Vec<PathBuf> = points.filter(|point| point.starts_with(root)).collect();
+    points.reverse();
+    points
+}
+
+/// Whether the kernel has a file system, after it was told to load it.
+pub(crate) fn kernel_has(kind: &str) -> bool {
+    let is_listed = || fs::read_to_string("/proc/filesystems").is_ok_and(|table| has_word(&table, kind));
+    let load = || Command::new("modprobe").args(["-q", kind]).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    is_listed() || (load().is_ok_and(|status| status.success()) && is_listed())
+}
+
+fn has_word(table: &str, kind: &str) -> bool {
+    table.split_whitespace().any(|word| word == kind)
+}
+
+/// Whether a program is in PATH, or where the administrator's programs are.
+pub(crate) fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let further = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(further).any(|directory| directory.join(name).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_below_a_directory_come_the_latest_first_and_its_neighbours_do_not() {
+        let text = "22 1 8:1 / / rw - ext4 /dev/sda rw\n40 22 0:44 / /w/one/knfs/data rw - nfs h:/vol rw\n\
+                    41 22 0:45 / /w/one rw - tmpfs t rw\n42 22 0:46 / /w/oneself rw - tmpfs t rw\n";
+        let found = parse_points(text, Path::new("/w/one"));
+        assert_eq!(found, [PathBuf::from("/w/one"), PathBuf::from("/w/one/knfs/data")]);
+        assert!(has_word("nodev\ttmpfs\n\text4\n", "ext4") && !has_word("nodev\tnfsd\n", "nfs"));
+    }
+
+    #[test]
+    fn what_is_mounted_in_the_work_directory_of_a_killed_comparison_is_taken_away_before_it_is_removed() {
+        if sys::effective_uid() != 0 {
+            return sim::skip("only root mounts");
+        }
+        let root = tempfile::tempdir().unwrap();
+        let (point, log) = (root.path().join("point"), root.path().join("log"));
+        fs::create_dir(&point).unwrap();
+        let mount = match KernelMount::mount("tmpfs", "size=1m", OsStr::new("none"), &point, log.clone()) {
+            Ok(mount) => mount,
+            Err(error) => return sim::skip(&format!("nothing can be mounted here: {error}")),
+        };
+        std::mem::forget(mount); // as SIGKILL does
+        assert_eq!(points_below(root.path()), std::slice::from_ref(&point));
+        end_left_behind(root.path()).unwrap();
+        assert_eq!(points_below(root.path()), Vec::<PathBuf>::new());
+
+        let mount = KernelMount::mount("tmpfs", "", OsStr::new("none"), &point, log.clone()).unwrap();
+        assert_eq!(mount.point(), point);
+        mount.unmount().unwrap();
+        drop(KernelMount::mount("tmpfs", "", OsStr::new("none"), &point, log.clone()).unwrap());
+        assert_eq!(points_below(root.path()), Vec::<PathBuf>::new());
+        assert!(KernelMount::mount("no-such-kind", "", OsStr::new("none"), &point, log).is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! Filers of ours below the volumes of one run, and what they counted together.
+
+use results::compare::ProcedureCount;
+
+use crate::error::LabError;
+use crate::paths::filer::{Filer, FilerOrder};
+use crate::paths::medium;
+use crate::paths::storage::{StartOrder, StorageCounters, add_calls};
+use crate::placement::directories::Directories;
+use crate::placement::part::Part;
+use crate::plan::Tuning;
+
+/// Starts one for the directory of each part, over NFS.
+///
+/// # Errors
+/// When one does not start. Those that did are stopped.
+pub(super) fn serve(directories: &Directories, order: &StartOrder<'_>) -> Result<Vec<(Part, Filer)>, LabError> {
+    let start = |part: &Part| {
+        let filer = FilerOrder {
+            directory: &directories.of(*part),
+            state: &order.work.path("state").join(part.name()),
+            log: order.work.path("logs").join(format!("filer-{}-{}.log", order.sequence, part.name())),
+            iscsi: false,
+            medium: order.medium,
+            options: &Tuning::arguments(&order.tuning.filer),
+        };
+        Ok((*part, Filer::start(order.program, filer)?))
+    };
+    directories.parts().iter().map(start).collect()
+}
+
+/// Adds what they counted since they began.
+pub(super) fn count(filers: &[(Part, Filer)], all: &mut StorageCounters) -> Result<(), LabError> {
+    for (part, filer) in filers {
+        let stats = filer.stats()?;
+        if part.holds_data() {
+            all.connections = Some(all.connections.unwrap_or(0) + stats.connections);
+        }
+        for (name, count) in stats.procedures.iter().chain(&stats.scsi) {
+            add_calls(&mut all.server_calls, name, &ProcedureCount { calls: count.calls, bytes: count.bytes });
+        }
+        all.durability.get_or_insert(stats.durability);
+    }
+    Ok(())
+}
+
+/// What their modelled media counted together; none without one.
+pub(super) fn medium_counters(filers: &[(Part, Filer)]) -> Result<Option<media::Counters>, LabError> {
+    let mut all = None;
+    for (_, filer) in filers {
+        all = medium::add(all, medium::of_filer(&filer.stats()?));
+    }
+    Ok(all)
+}
+
+/// Pid of each, with the part it serves.
+pub(super) fn pids(filers: &[(Part, Filer)]) -> Vec<(Part, u32)> {
+    filers.iter().map(|(part, filer)| (*part, filer.pid())).collect()
+}
+
+/// An error when one has ended.
+pub(super) fn expect_alive(filers: &mut [(Part, Filer)]) -> Result<(), LabError> {
+    filers.iter_mut().try_for_each(|(_, filer)| filer.expect_alive())
+}

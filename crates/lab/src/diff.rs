@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn figures_of_a_guest_are_compared_with_none_of_another_machine() {
-        let native = record(&[("local", 5_000), ("dnfs", 4_000)]);
+        let native = comparison(SOUND);
         let mut guest = native.clone();
         guest.environment.guest = Some(crate::guest::run::EMULATED.to_owned());
         assert!(!diff(&native, &native).figures.is_empty());

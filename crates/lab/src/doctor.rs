@@ -61,7 +61,7 @@ pub fn examine(options: &Options) -> Vec<Finding> {
     findings.push(space(&options.work_base));
     findings.push(store(&options.work_base));
     findings.push(load());
-    for path in paths::ALL {
+    for path in paths::ALL.iter().copied() {
         findings.push(path_finding(path, options, &findings));
     }
     findings
@@ -205,7 +205,7 @@ fn path_finding(path: PathRef, options: &Options, before: &[Finding]) -> Finding
     let why_not = path.why_not(&Asked { program: &options.program, target: None, medium: false, luns: 1 });
     let lacks = match why_not {
         Some(WhyNot::NotBuilt(reason)) => return finding(path.name(), State::NotBuilt, reason, None),
-        Some(WhyNot::OtherKernel(reason)) => return finding(path.name(), State::Note, reason, None),
+        Some(WhyNot::NotHere(reason)) => return finding(path.name(), State::Note, reason, None),
         Some(WhyNot::Lacks(reason)) => Some(reason),
         None => None,
     };
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(of("library").state, State::Missing);
         assert!(of("library").fix.as_ref().unwrap().contains("make build"));
         assert_eq!(of("dnfs").state, State::Missing);
-        assert_eq!(of("fc").state, State::NotBuilt);
+        assert_eq!(of("fc").state, State::Note);
         assert!(!all_good(&findings));
         assert!(render(&findings).contains("NO    library"));
     }

@@ -1,6 +1,7 @@
 //! This host: child processes, control groups, signals, what the kernel counts, what the record says of it.
 
 pub(crate) mod attached_lun;
+pub(crate) mod block_device;
 pub(crate) mod cgroup;
 pub(crate) mod environment;
 pub(crate) mod interrupt;

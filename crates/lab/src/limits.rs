@@ -144,6 +144,9 @@ pub(crate) const DETACH_MAX: Duration = Duration::from_secs(180);
 /// Longest time until a file system is mounted: the kernel's NFS client tries a server for three minutes by itself; one of ours is up.
 pub(crate) const MOUNT_MAX: Duration = Duration::from_secs(60);
 
+/// Longest time until a file system is made on a device: 8 GiB are formatted, and a slow one discards its blocks first.
+pub(crate) const MKFS_MAX: Duration = Duration::from_secs(300);
+
 /// Longest time until one is unmounted: its dirty pages are written first.
 pub(crate) const UNMOUNT_MAX: Duration = Duration::from_secs(180);
 

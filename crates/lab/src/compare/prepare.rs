@@ -80,7 +80,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     let mut targets = Vec::new();
     for arm in &measured {
         let Some(target) = &arm.path.target else { continue };
-        let facts = arm.path.kind.examine_target(target, &user)?;
+        let facts = arm.path.kind.examine_target(target, &user, request.overwrite_devices)?;
         facts.check_space(target_needs)?;
         if !targets.contains(&facts) {
             targets.push(facts);

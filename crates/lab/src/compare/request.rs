@@ -23,6 +23,8 @@ pub struct Request {
     pub keep: bool,
     /// Directory of PostgreSQL's server programs, when not to be searched.
     pub pg_bin: Option<PathBuf>,
+    /// What is on block devices that the plan names may be destroyed.
+    pub overwrite_devices: bool,
     /// This program: serves, executes and loads as a child.
     pub program: PathBuf,
     /// Version of this program.

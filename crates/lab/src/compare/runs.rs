@@ -119,12 +119,13 @@ pub(super) fn place(
     prepared: &Prepared,
     program: &Path,
     work: &WorkDir,
+    overwrite: bool,
     progress: &mut Progress<'_>,
 ) -> Result<Vec<Box<dyn Placement>>, LabError> {
     let mut placements = Vec::new();
     for arm in &prepared.measured {
         let (target, parts) = (arm.path.target.as_deref(), Part::of(arm.layout));
-        let order = PlacementOrder { target, parts, luns: arm.layout.luns(), program, work, user: &prepared.user };
+        let order = PlacementOrder { target, parts, luns: arm.layout.luns(), program, overwrite, work, user: &prepared.user };
         let (placement, removed) = arm.path.kind.prepare(order)?;
         for gone in removed {
             progress.step(&format!("removed {gone}, left on {} by a comparison that was killed", arm.path));

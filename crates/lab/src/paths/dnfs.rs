@@ -55,7 +55,7 @@ impl StoragePath for Dnfs {
         })
     }
 
-    fn examine_target(&self, target: &str, user: &User) -> Result<TargetFacts, LabError> {
+    fn examine_target(&self, target: &str, user: &User, _overwrite: bool) -> Result<TargetFacts, LabError> {
         export_facts(target, user)
     }
 

@@ -56,18 +56,7 @@ impl Placement for KernelFiles {
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
-        let (mut words, mut media) = (Vec::new(), Vec::new());
-        if let Some(medium) = order.medium {
-            for part in self.parts() {
-                let directory = self.directories.of(*part);
-                let directory = std::fs::canonicalize(&directory).map_err(LabError::file("find", &directory))?;
-                media.push(order.work.runtime().join(medium::state_name(&directory, medium)?));
-                let mut argument = directory.into_os_string();
-                argument.push(format!("={medium}"));
-                words.extend(["--local-medium".into(), argument]);
-            }
-        }
-        Ok(Box::new(KernelStorage { prefix: exec::prefix(order.program, words), media }))
+        Ok(Box::new(KernelStorage::start(&self.directories, order)?))
     }
 
     fn clear(&mut self) -> Result<(), LabError> {
@@ -80,10 +69,28 @@ impl Placement for KernelFiles {
 }
 
 /// The kernel serves the files; only a modelled medium stands before it.
-struct KernelStorage {
+pub(super) struct KernelStorage {
     prefix: Vec<OsString>,
     /// Files with the states of the modelled media.
     media: Vec<PathBuf>,
+}
+
+impl KernelStorage {
+    /// Of the directories of one run.
+    pub(super) fn start(directories: &Directories, order: &StartOrder<'_>) -> Result<Self, LabError> {
+        let (mut words, mut media) = (Vec::new(), Vec::new());
+        if let Some(medium) = order.medium {
+            for part in directories.parts() {
+                let directory = directories.of(*part);
+                let directory = std::fs::canonicalize(&directory).map_err(LabError::file("find", &directory))?;
+                media.push(order.work.runtime().join(medium::state_name(&directory, medium)?));
+                let mut argument = directory.into_os_string();
+                argument.push(format!("={medium}"));
+                words.extend(["--local-medium".into(), argument]);
+            }
+        }
+        Ok(Self { prefix: exec::prefix(order.program, words), media })
+    }
 }
 
 impl Storage for KernelStorage {

@@ -44,7 +44,7 @@ impl StoragePath for Knfs {
             return Some(WhyNot::Lacks(reason.to_owned()));
         }
         if !kernel_has("nfs") {
-            return Some(WhyNot::OtherKernel(
+            return Some(WhyNot::NotHere(
                 "this kernel has no NFS client (/proc/filesystems, modprobe nfs); a guest has: millrace compare --guest",
             ));
         }
@@ -63,7 +63,7 @@ impl StoragePath for Knfs {
         Err(refused(self.name(), target, "the full path of a directory that is mounted over NFS: knfs=/mnt/pg"))
     }
 
-    fn examine_target(&self, target: &str, user: &User) -> Result<TargetFacts, LabError> {
+    fn examine_target(&self, target: &str, user: &User, _overwrite: bool) -> Result<TargetFacts, LabError> {
         let facts = DirectoryFacts::of(Path::new(target), user)?;
         if facts.over_nfs() {
             return Ok(facts.of_target(target));

@@ -37,7 +37,7 @@ impl StoragePath for Local {
         Err(refused(self.name(), target, "the full path of a directory: local=/mnt/nvme"))
     }
 
-    fn examine_target(&self, target: &str, user: &User) -> Result<TargetFacts, LabError> {
+    fn examine_target(&self, target: &str, user: &User, _overwrite: bool) -> Result<TargetFacts, LabError> {
         let facts = DirectoryFacts::of(Path::new(target), user)?;
         if !facts.over_nfs() {
             return Ok(facts.of_target(target));

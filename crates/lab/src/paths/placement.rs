@@ -20,6 +20,8 @@ pub(crate) struct PlacementOrder<'a> {
     pub(crate) luns: u32,
     /// This program, for processes of ours.
     pub(crate) program: &'a Path,
+    /// What is on a device may be destroyed.
+    pub(crate) overwrite: bool,
     pub(crate) work: &'a WorkDir,
     /// The user the database runs as.
     pub(crate) user: &'a User,

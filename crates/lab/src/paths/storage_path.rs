@@ -43,8 +43,9 @@ pub(crate) trait StoragePath: Sync {
     /// Looks at a target before anything is made there.
     ///
     /// # Errors
-    /// When the database could not work there: not there, not allowed, or of another kind than the path says.
-    fn examine_target(&self, _target: &str, _user: &User) -> Result<TargetFacts, LabError> {
+    /// When the database could not work there: not there, not allowed, of another kind than the path says, or with something on it
+    /// that must not be overwritten.
+    fn examine_target(&self, _target: &str, _user: &User, _overwrite: bool) -> Result<TargetFacts, LabError> {
         Err(not_measurable(self.title()))
     }
 
@@ -107,14 +108,14 @@ pub(crate) enum WhyNot {
     NotBuilt(&'static str),
     /// This host or installation lacks something, and what to do about it.
     Lacks(String),
-    /// This host's kernel lacks it, which nothing on it can change; a guest has one that does not.
-    OtherKernel(&'static str),
+    /// Nothing is amiss: the storage has to be named, or another kernel is wanted, which a guest has.
+    NotHere(&'static str),
 }
 
 impl fmt::Display for WhyNot {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotBuilt(reason) | Self::OtherKernel(reason) => formatter.write_str(reason),
+            Self::NotBuilt(reason) | Self::NotHere(reason) => formatter.write_str(reason),
             Self::Lacks(reason) => formatter.write_str(reason),
         }
     }

@@ -41,7 +41,8 @@ impl Directories {
         Ok((directories, removed))
     }
 
-    fn make_parts(&self, user: &User) -> Result<(), LabError> {
+    /// Makes the directories of the parts that are not there.
+    pub(crate) fn make_parts(&self, user: &User) -> Result<(), LabError> {
         for part in &self.parts {
             let path = self.of(*part);
             if !path.exists() {

@@ -288,6 +288,7 @@ fn proof() -> Proof {
         tolerance_percent: 5.0,
         passed: true,
         explanation: "blocks the database read by their size, against READ bytes the filer sent".into(),
+        carried: None,
     }
 }
 

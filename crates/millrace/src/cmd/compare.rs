@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Database that is run on each path: postgresql or mariadb [default: the plan's, postgresql]
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
-    /// Paths to compare: local, dnfs (Direct NFS), iscsi, knfs (kernel NFS), fc (Fibre Channel); the first is the reference
+    /// Paths to compare: local, dnfs (Direct NFS), iscsi, knfs (kernel NFS), fc (Fibre Channel), block (a device); the first is the reference
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     paths: Vec<String>,
     /// A path to compare, on storage of your own when a target is named; those named are all that is compared
@@ -136,6 +136,9 @@ pub(crate) struct Args {
     /// Directory below which the work directory is made
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     work: PathBuf,
+    /// Destroy what is on the block devices that are named (--path fc=…, block=…); without it one that carries something is refused
+    #[arg(long)]
+    overwrite_devices: bool,
     /// Run in a guest, for the storage clients that this kernel lacks (kernel NFS): shapes and counts only (docs/guest.md)
     #[arg(long, conflicts_with_all = ["keep", "page_cache", "keep_awake"])]
     guest: bool,
@@ -198,6 +201,7 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
         resume: args.resume.is_some(),
         keep: args.keep,
         pg_bin: args.pg_bin.clone(),
+        overwrite_devices: args.overwrite_devices,
         program,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("MILLRACE_COMMIT").map(str::to_owned),

@@ -22,7 +22,7 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
     }
     preload_library();
     let place = Place::new();
-    let mut arguments = vec!["--paths", "local,dnfs,knfs", "--quick", "--users", "4"];
+    let mut arguments = vec!["--paths", "local,dnfs,fc", "--quick", "--users", "4"];
     arguments.extend(may_keep_awake().then_some("--keep-awake"));
     let mut child = place.compare(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = child.id();
@@ -71,7 +71,7 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
     assert!(connections >= 5, "each of 4 users' processes and the checkpointer has its own, the filer saw {connections}");
     assert_eq!(record.paths[0].runs[0].connections, None);
     assert_eq!(record.paths[2].status, PathStatus::Skipped);
-    assert!(record.paths[2].reason.as_ref().unwrap().contains("not built yet"));
+    assert!(record.paths[2].reason.as_ref().unwrap().contains("--path fc=/dev/mapper/X"));
     assert_eq!(record.environment.database_settings["wal_sync_method"], "fdatasync");
     let page = std::fs::read_to_string(place.out().join("report.html")).unwrap();
     assert!(page.contains("REHEARSAL") && page.contains(&record.paths[1].name) && !page.contains("http"));
@@ -187,7 +187,7 @@ fn nonsense_is_refused_before_anything_is_made() {
     refused(&place.compare(&["--pg-bin", "/no/such/bin"]).output().unwrap(), "/no/such/bin", "--pg-bin");
     assert!(!place.out().exists());
     if postgres_is_here() {
-        refused(&place.compare(&["--paths", "fc"]).output().unwrap(), "not built yet", "millrace doctor");
+        refused(&place.compare(&["--paths", "fc"]).output().unwrap(), "a device that is named", "millrace doctor");
         for (command, option, says) in [
             ("orders", "functions = true", "'--functions'"),
             ("orders", "mode = \"swift\"", "'swift'"),
@@ -229,7 +229,7 @@ fn dry_run_says_sizes_and_starts_nothing() {
     let text = text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("runs       local local (") && text.contains("MiB needed below"), "{text}");
-    assert!(text.contains("skipped    fc: not built yet"), "{text}");
+    assert!(text.contains("skipped    fc: it measures a device that is named"), "{text}");
     preload_library();
     let unasked = crate::support::text(&place.compare(&["--dry-run"]).output().unwrap());
     assert!(unasked.contains("local dnfs") && !unasked.contains("skipped"), "nobody asked for the others: {unasked}");

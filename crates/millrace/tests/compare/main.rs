@@ -3,6 +3,7 @@
 
 mod claims;
 mod command;
+mod devices;
 mod filer_lost;
 mod history;
 mod install;

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
 
 mod booted;
+mod compare;
 mod fibre_channel;
 mod iscsi;
 mod life;

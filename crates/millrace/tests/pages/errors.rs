@@ -53,7 +53,7 @@ fn can_be_made(row: &Row) -> bool {
         skip_unsupported("every user of this host may listen on port 111");
         return false;
     }
-    if has("millrace guest run --cache") && find_program("qemu-system-x86_64").is_none() {
+    if (has("millrace guest run --cache") || has("--guest-cache")) && find_program("qemu-system-x86_64").is_none() {
         skip("no QEMU: what it has no kernel for is not told");
         return false;
     }

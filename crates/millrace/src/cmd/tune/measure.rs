@@ -177,6 +177,7 @@ fn request(args: &Args, changes: &[RuleChange]) -> anyhow::Result<Request> {
         program: std::env::current_exe().context("find this program's own file")?,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("MILLRACE_COMMIT").map(str::to_owned),
+        overwrite_devices: false,
         baseline: None,
         last: None,
         metrics: None,

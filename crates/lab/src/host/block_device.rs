@@ -1,0 +1,199 @@
+//! A block device that the user named for a comparison: what is on it, and a file system of ours in its place. Needs root.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::LabError;
+use crate::host::kernel_mount::has_program;
+use crate::host::process::Launch;
+use crate::limits::MKFS_MAX;
+
+/// Label of file systems of ours. A device that carries one is free again: a killed comparison has left it.
+const LABEL: &str = "millrace-lab";
+/// Option that lets a comparison take a device with something on it.
+pub(crate) const OVERWRITE: &str = "--overwrite-devices";
+/// Bytes of a sector in sysfs, whatever the device has.
+const SECTOR: u64 = 512;
+/// Exit code of blkid(8) where it found nothing.
+const BLKID_NOTHING: i32 = 2;
+
+/// A device that is in use by nobody, and may be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BlockDevice {
+    path: PathBuf,
+    pub(crate) bytes: u64,
+    counters: PathBuf,
+}
+
+/// What it read and wrote since it was attached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct DiskStats {
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+}
+
+/// The program that is missing here, with its package.
+pub(crate) fn missing_program() -> Option<String> {
+    let programs = [("mkfs.ext4", "e2fsprogs"), ("blkid", "util-linux"), ("wipefs", "util-linux")];
+    let (name, package) = programs.into_iter().find(|(name, _)| !has_program(name))?;
+    Some(format!("{name} is not in PATH; install {package}, or add /usr/sbin to PATH"))
+}
+
+impl BlockDevice {
+    /// Looks at a device and refuses one that is in use, or that carries something unless `overwrite` says that it may go.
+    /// Changes nothing.
+    ///
+    /// # Errors
+    /// [`LabError::Missing`] with what is there, and what may be done.
+    pub(crate) fn examine(path: &Path, overwrite: bool) -> Result<Self, LabError> {
+        let facts = fs::metadata(path).map_err(LabError::file("use the target", path))?;
+        if !facts.file_type().is_block_device() {
+            return Err(refused(path, "it is no block device", "name a block device, such as /dev/mapper/X"));
+        }
+        let number = format!("{}:{}", libc::major(facts.rdev()), libc::minor(facts.rdev()));
+        let system = Path::new("/sys/dev/block").join(&number);
+        if let Some(user) = user_of(path, &number, &system) {
+            return Err(refused(path, &format!("it is in use ({user})"), "name a device that nothing uses; one in use is never taken"));
+        }
+        let size = system.join("size");
+        let sectors = fs::read_to_string(&size).map_err(LabError::file("read", &size))?;
+        let bytes = sectors.trim().parse::<u64>().unwrap_or(0) * SECTOR;
+        if let Some(content) = content_of(path, &system)?.filter(|_| !overwrite) {
+            let hint = format!("if that may be destroyed: {OVERWRITE}; else name another device");
+            return Err(refused(path, &format!("it carries {content}"), &hint));
+        }
+        Ok(Self { path: path.to_owned(), bytes, counters: system.join("stat") })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes an ext4 file system of so many bytes on it, as many as it has at most.
+    pub(crate) fn make_file_system(&self, bytes: u64, log: PathBuf) -> Result<(), LabError> {
+        let mut command = Command::new("mkfs.ext4");
+        // Everything is written now, so that nothing writes it while something is measured. One -F is not enough for it to take a
+        // device that is in use meanwhile.
+        command.args(["-q", "-F", "-L", LABEL, "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(&self.path);
+        command.arg(format!("{}k", bytes.min(self.bytes) / 1024)).current_dir("/");
+        Launch::new("mkfs.ext4", command, log).run(MKFS_MAX)
+    }
+
+    /// Takes the mark of a file system of ours from it; of anything else nothing.
+    pub(crate) fn wipe(&self) -> Result<(), LabError> {
+        if signature(&self.path)?.is_none_or(|found| found != Signature::Ours) {
+            return Ok(());
+        }
+        let output = Command::new("wipefs").arg("-a").arg(&self.path).stdin(Stdio::null()).output();
+        let output = output.map_err(|source| LabError::Start { program: "wipefs".to_owned(), source })?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let detail = format!("\n    {}", String::from_utf8_lossy(&output.stderr).trim());
+        Err(LabError::Program { program: format!("wipefs of {}", self.path.display()), outcome: "failed".to_owned(), detail })
+    }
+
+    /// What it read and wrote until now.
+    pub(crate) fn stats(&self) -> Result<DiskStats, LabError> {
+        let text = fs::read_to_string(&self.counters).map_err(LabError::file("read", &self.counters))?;
+        Ok(parse_stats(&text))
+    }
+}
+
+/// Fields of Documentation/block/stat.rst: reads, merged, sectors, ms; writes, merged, sectors, ms; …
+fn parse_stats(text: &str) -> DiskStats {
+    let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    let bytes = |place: usize| fields.get(place).copied().unwrap_or(0) * SECTOR;
+    DiskStats { read_bytes: bytes(2), written_bytes: bytes(6) }
+}
+
+fn refused(path: &Path, why: &str, hint: &str) -> LabError {
+    LabError::Missing { what: format!("take {} for a comparison: {why}", path.display()), hint: hint.to_owned() }
+}
+
+/// Who uses a device: a mount, swap, another device on it, or somebody who has it alone.
+fn user_of(path: &Path, number: &str, system: &Path) -> Option<String> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    if let Some(point) = fields.filter(|fields| fields.get(2) == Some(&number)).find_map(|fields| fields.get(4).copied().map(str::to_owned)) {
+        return Some(format!("mounted at {point}"));
+    }
+    let holders = fs::read_dir(system.join("holders")).into_iter().flatten().flatten();
+    if let Some(holder) = holders.map(|entry| entry.file_name().to_string_lossy().into_owned()).next() {
+        return Some(format!("below {holder}"));
+    }
+    // With O_EXCL the kernel gives a device, and a disk with its partitions, to one user alone: a mount, swap, md, dm.
+    let alone = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(path);
+    alone.err().map(|error| error.to_string())
+}
+
+/// What a device carries, in words; none when it carries nothing, or a file system of ours.
+fn content_of(path: &Path, system: &Path) -> Result<Option<String>, LabError> {
+    let entries = fs::read_dir(system).into_iter().flatten().flatten();
+    let partitions = entries.filter(|entry| entry.path().join("partition").is_file()).count();
+    if partitions > 0 {
+        return Ok(Some(format!("{partitions} partitions")));
+    }
+    Ok(match signature(path)? {
+        None | Some(Signature::Ours) => None,
+        Some(Signature::Of(what)) => Some(what),
+    })
+}
+
+/// What the first bytes of a device say that it is.
+#[derive(Debug, PartialEq, Eq)]
+enum Signature {
+    Ours,
+    Of(String),
+}
+
+fn signature(path: &Path) -> Result<Option<Signature>, LabError> {
+    let output = Command::new("blkid").args(["-p", "-o", "export"]).arg(path).stdin(Stdio::null()).output();
+    let output = output.map_err(|source| LabError::Start { program: "blkid".to_owned(), source })?;
+    match output.status.code() {
+        Some(BLKID_NOTHING) => Ok(None),
+        Some(0) => Ok(Some(parse_signature(&String::from_utf8_lossy(&output.stdout)))),
+        // Several signatures contradict each other, or it cannot be read: something is there.
+        _ => Ok(Some(Signature::Of("what blkid cannot tell".to_owned()))),
+    }
+}
+
+fn parse_signature(text: &str) -> Signature {
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    match (value("TYPE"), value("PTTYPE")) {
+        (Some("ext4"), _) if value("LABEL") == Some(LABEL) => Signature::Ours,
+        (Some(kind), _) => Signature::Of(value("LABEL").map_or_else(|| kind.to_owned(), |label| format!("{kind} \"{label}\""))),
+        (None, Some(table)) => Signature::Of(format!("a partition table ({table})")),
+        (None, None) => Signature::Of("a signature that blkid knows".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_device_carries_is_told_and_a_file_system_of_ours_is_free_again() {
+        let of = |text: &str| parse_signature(text);
+        assert_eq!(of("DEVNAME=/dev/x\nLABEL=millrace-lab\nTYPE=ext4\nUSAGE=filesystem\n"), Signature::Ours);
+        assert_eq!(of("LABEL=pg\nTYPE=ext4\n"), Signature::Of("ext4 \"pg\"".into()));
+        assert_eq!(of("LABEL=millrace-lab\nTYPE=xfs\n"), Signature::Of("xfs \"millrace-lab\"".into()), "ours are ext4");
+        assert_eq!(of("PTTYPE=gpt\n"), Signature::Of("a partition table (gpt)".into()));
+    }
+
+    #[test]
+    fn sectors_read_and_written_are_the_third_and_the_seventh_field() {
+        let stats = parse_stats("   10  1  16  5  20 2  4096 7 0 9 12 0 0 0 0\n");
+        assert_eq!(stats, DiskStats { read_bytes: 16 * 512, written_bytes: 4096 * 512 });
+        assert_eq!(parse_stats(""), DiskStats::default());
+    }
+
+    #[test]
+    fn what_is_no_device_is_refused() {
+        let error = BlockDevice::examine(Path::new("/dev/null"), true).unwrap_err();
+        assert!(error.to_string().contains("no block device"), "{error}");
+        assert!(BlockDevice::examine(Path::new("/dev/no-such"), false).is_err());
+    }
+}

@@ -1,0 +1,143 @@
+//! Where the files lie that a database finds on a block device, and the device at work.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use results::compare::{Carried, ProofSource};
+
+use crate::database::cluster::Server;
+use crate::error::LabError;
+use crate::host::block_device::BlockDevice;
+use crate::host::kernel_mount::KernelMount;
+use crate::limits::{LUN_BYTES_MIN, LUN_PER_STATE};
+use crate::paths::kernel_files::KernelStorage;
+use crate::paths::placement::{Placement, PlacementOrder};
+use crate::paths::storage::{Reads, StartOrder, Storage, StorageCounters};
+use crate::placement::KeptState;
+use crate::placement::directories::Directories;
+use crate::placement::owner;
+use crate::placement::part::Part;
+use crate::placement::restore::{Method, tree_size};
+use crate::sys::User;
+
+/// A device, and where it is mounted during a run.
+pub(super) struct OnDevice {
+    device: BlockDevice,
+    overwrite: bool,
+    /// What a file system of ours on it may still be taken from.
+    made: bool,
+    directories: Directories,
+    logs: PathBuf,
+}
+
+impl OnDevice {
+    pub(super) fn make(path: &Path, order: PlacementOrder<'_>) -> Result<Self, LabError> {
+        let device = BlockDevice::examine(path, order.overwrite)?;
+        let directories = Directories::within(order.work, &owner::unique_name("device-"), order.parts, order.user)?;
+        Ok(Self { device, overwrite: order.overwrite, made: false, directories, logs: order.work.path("logs") })
+    }
+
+    fn mount(&self, log: &str) -> Result<KernelMount, LabError> {
+        KernelMount::mount("ext4", "", self.device.path().as_os_str(), self.directories.root(), self.logs.join(log))
+    }
+
+    /// Takes our file system away, once.
+    fn wipe(&mut self) -> Result<(), LabError> {
+        if std::mem::take(&mut self.made) { self.device.wipe() } else { Ok(()) }
+    }
+}
+
+impl Placement for OnDevice {
+    fn parts(&self) -> &[Part] {
+        self.directories.parts()
+    }
+
+    fn database_finds(&self, part: Part) -> PathBuf {
+        self.directories.of(part)
+    }
+
+    fn method(&self, _own: Method) -> &'static str {
+        Method::Copy.name()
+    }
+
+    fn restore(&mut self, state: &KeptState, _own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
+        // Somebody may have begun to use it since.
+        self.device = BlockDevice::examine(self.device.path(), self.overwrite)?;
+        let bytes = LUN_BYTES_MIN.max(tree_size(&state.root).bytes.saturating_mul(LUN_PER_STATE));
+        self.made = true;
+        self.device.make_file_system(bytes, self.logs.join("mkfs.log"))?;
+        let mount = self.mount("restore-mount.log")?;
+        self.directories.make_parts(user)?;
+        self.directories.restore(state, &|part| self.directories.of(part), Method::Copy, user, progress)?;
+        mount.unmount()
+    }
+
+    fn drop_page_cache(&self) -> Result<(), LabError> {
+        Ok(()) // went with the mount
+    }
+
+    fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
+        let mount = self.mount(&format!("mount-{}.log", order.sequence))?;
+        let files = KernelStorage::start(&self.directories, order)?;
+        Ok(Box::new(DeviceStorage { mount, device: self.device.clone(), files }))
+    }
+
+    fn clear(&mut self) -> Result<(), LabError> {
+        self.wipe()
+    }
+
+    fn remove(self: Box<Self>) -> Result<(), LabError> {
+        let mut whole = self;
+        whole.wipe()
+    }
+}
+
+impl Drop for OnDevice {
+    fn drop(&mut self) {
+        // After an error; what is mounted still keeps it, as after SIGKILL, and the next comparison takes it by its label.
+        if let Err(error) = self.wipe() {
+            eprintln!("millrace: cannot {error}");
+        }
+    }
+}
+
+/// The storage of one run.
+struct DeviceStorage {
+    mount: KernelMount,
+    device: BlockDevice,
+    files: KernelStorage,
+}
+
+impl Storage for DeviceStorage {
+    fn command_prefix(&self) -> &[OsString] {
+        self.files.command_prefix()
+    }
+
+    fn proof_source(&self) -> ProofSource {
+        self.files.proof_source()
+    }
+
+    fn counters(&self) -> Result<StorageCounters, LabError> {
+        let stats = self.device.stats()?;
+        let carried = Carried {
+            source: "diskstats".to_owned(),
+            read_bytes: stats.read_bytes,
+            written_bytes: stats.written_bytes,
+            server_read_bytes: None,
+            server_written_bytes: None,
+        };
+        Ok(StorageCounters { carried: Some(carried), ..StorageCounters::default() })
+    }
+
+    fn reads(&self, database: &mut Server) -> Result<Reads, LabError> {
+        self.files.reads(database)
+    }
+
+    fn medium_counters(&self) -> Result<Option<media::Counters>, LabError> {
+        self.files.medium_counters()
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), LabError> {
+        self.mount.unmount()
+    }
+}

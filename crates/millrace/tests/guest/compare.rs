@@ -1,0 +1,49 @@
+//! `millrace compare --guest`: the kernel's NFS client beside ours and the local disk, in one guest.
+
+use crate::booted::{cache, can_boot};
+use crate::support::compare::{Place, postgres_is_here};
+use crate::support::text;
+use results::compare::PathStatus;
+
+/// How figures of an emulated guest are to be read; one that KVM runs has a label of its own.
+const LABELS: [&str; 2] =
+    ["emulated CPU: compare shapes and counts only", "virtual machine: not comparable with this host's own figures"];
+
+#[test]
+#[ignore = "nightly: a database is loaded and measured three times by an emulated processor, a quarter of an hour"]
+fn kernel_nfs_is_measured_and_proved_in_a_guest_whose_record_says_that_it_was_one() {
+    if !postgres_is_here() || !can_boot(&["mount.nfs", "mkfs.ext4"]) {
+        return;
+    }
+    let place = Place::new();
+    let kernel = cache().display().to_string();
+    let arguments = ["--guest", "--guest-cache", &kernel, "--paths", "local,dnfs,knfs", "--quick"];
+    let mut command = place.compare(&arguments);
+    command.args(["--warehouses", "1", "--users", "2", "--seconds", "5"]);
+    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    let all = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{all}");
+    place.assert_nothing_left(pid);
+
+    let record = place.record();
+    let label = record.environment.guest.as_deref().unwrap();
+    assert!(LABELS.contains(&label) && record.valid, "{label}: {}", record.verdict);
+    let page = std::fs::read_to_string(place.out().join("report.html")).unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(record.verdict.contains(label) && printed.contains(label) && page.contains(label), "{printed}");
+    assert_eq!(record.not_a_result[0], label);
+
+    for path in &record.paths {
+        assert_eq!(path.status, PathStatus::Measured, "{path:?}");
+        assert!(path.proof.as_ref().unwrap().passed && path.checks.as_ref().unwrap().passed == 12, "{path:?}");
+    }
+    let knfs = record.paths.iter().find(|path| path.name == "knfs").unwrap();
+    let (run, proof) = (&knfs.runs[0], knfs.proof.as_ref().unwrap());
+    let carried = proof.carried.as_ref().unwrap();
+    assert_eq!((proof.kind.as_str(), &*carried.source), ("mount_reads", "mountstats"));
+    assert!(carried.written_bytes > 1 << 16 && carried.server_written_bytes.is_some(), "{carried:?}");
+    assert!(run.client["WRITE"].calls > 0 && run.filer["WRITE"].calls > 0, "{:?}", run.client);
+    assert!(run.slot_use.as_ref().unwrap().slots > 0 && run.wire.is_some(), "{run:?}");
+}

@@ -29,8 +29,7 @@ use crate::plan::Layout;
 use storage_path::PathRef;
 
 /// Every path, in the order of a report.
-pub(crate) static ALL: [PathRef; 6] =
-    [&local::Local, &dnfs::Dnfs, &iscsi::Iscsi, &knfs::Knfs, &device::FC, &device::BLOCK];
+pub(crate) static ALL: [PathRef; 6] = [&local::Local, &dnfs::Dnfs, &iscsi::Iscsi, &knfs::Knfs, &device::FC, &device::BLOCK];
 
 /// The path of this name.
 pub(crate) fn find(name: &str) -> Option<PathRef> {

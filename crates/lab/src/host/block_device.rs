@@ -55,7 +55,11 @@ impl BlockDevice {
         let number = format!("{}:{}", libc::major(facts.rdev()), libc::minor(facts.rdev()));
         let system = Path::new("/sys/dev/block").join(&number);
         if let Some(user) = user_of(path, &number, &system) {
-            return Err(refused(path, &format!("it is in use ({user})"), "name a device that nothing uses; one in use is never taken"));
+            return Err(refused(
+                path,
+                &format!("it is in use ({user})"),
+                "name a device that nothing uses; one in use is never taken",
+            ));
         }
         let size = system.join("size");
         let sectors = fs::read_to_string(&size).map_err(LabError::file("read", &size))?;
@@ -117,7 +121,9 @@ fn refused(path: &Path, why: &str, hint: &str) -> LabError {
 fn user_of(path: &Path, number: &str, system: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    if let Some(point) = fields.filter(|fields| fields.get(2) == Some(&number)).find_map(|fields| fields.get(4).copied().map(str::to_owned)) {
+    if let Some(point) =
+        fields.filter(|fields| fields.get(2) == Some(&number)).find_map(|fields| fields.get(4).copied().map(str::to_owned))
+    {
         return Some(format!("mounted at {point}"));
     }
     let holders = fs::read_dir(system.join("holders")).into_iter().flatten().flatten();

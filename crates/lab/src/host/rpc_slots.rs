@@ -50,7 +50,8 @@ impl ChangedSlots {
     fn set_at(settings: &Path, slots: u32, root: &Path) -> Result<Self, LabError> {
         let before = Before { boot_id: procfs::boot_id(), values: read(settings)? };
         let journal = root.join(JOURNAL);
-        let text = serde_json::to_vec(&before).map_err(|source| LabError::Record { program: "the journal of settings", source })?;
+        let text =
+            serde_json::to_vec(&before).map_err(|source| LabError::Record { program: "the journal of settings", source })?;
         fs::write(&journal, text).map_err(LabError::file("write", &journal))?;
         let changed = Self { settings: settings.to_owned(), journal, before };
         write(settings, [slots; 2])?;
@@ -93,7 +94,10 @@ fn read(settings: &Path) -> Result<[u32; 2], LabError> {
     for (name, value) in NAMES.into_iter().zip(&mut values) {
         let path = settings.join(name);
         let text = fs::read_to_string(&path).map_err(LabError::file("read", &path))?;
-        *value = text.trim().parse().map_err(|_| LabError::plan(format!("read {}: {text}", path.display()), "a number is expected"))?;
+        *value = text
+            .trim()
+            .parse()
+            .map_err(|_| LabError::plan(format!("read {}: {text}", path.display()), "a number is expected"))?;
     }
     Ok(values)
 }

@@ -8,6 +8,9 @@ use results::judgement::Wire;
 use crate::host::procfs;
 use crate::sys;
 
+/// Under this name stand the context switches of the whole host: a client in the kernel works in threads of no process.
+const HOST: &str = "host";
+
 /// Network interfaces that the bytes of a path cross.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interfaces {
@@ -22,6 +25,8 @@ pub(crate) enum Interfaces {
 pub(crate) struct KernelCounters {
     /// Seconds of all processors in soft interrupts since boot.
     pub(crate) softirq_s: f64,
+    /// Context switches of all processors since boot, those of the kernel's own threads among them.
+    host_switches: Option<u64>,
     /// Counters of each thread by owner, threads that live now only.
     threads: BTreeMap<String, HashMap<u32, Thread>>,
     /// Received bytes and packets of each network interface.
@@ -59,6 +64,7 @@ impl KernelCounters {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         Self {
             softirq_s: softirq_ticks(&stat) as f64 / sys::ticks_per_second(),
+            host_switches: host_switches(&stat),
             threads,
             interfaces: parse_interfaces(&fs::read_to_string("/proc/net/dev").unwrap_or_default()),
         }
@@ -75,6 +81,9 @@ impl KernelCounters {
             if let Some(ns) = queued {
                 delta.queued_s.insert(owner.clone(), ns as f64 / 1e9);
             }
+        }
+        if let Some((now, before)) = self.host_switches.zip(earlier.host_switches) {
+            delta.switches.insert(HOST.to_owned(), now.saturating_sub(before));
         }
         for (name, (bytes, packets)) in &self.interfaces {
             let (bytes_before, packets_before) = earlier.interfaces.get(name).copied().unwrap_or((*bytes, *packets));
@@ -97,6 +106,10 @@ impl KernelDelta {
         };
         Wire { source: source.to_owned(), bytes, packets }
     }
+}
+
+fn host_switches(stat: &str) -> Option<u64> {
+    stat.lines().find_map(|line| line.strip_prefix("ctxt "))?.trim().parse().ok()
 }
 
 fn softirq_ticks(stat: &str) -> u64 {
@@ -153,6 +166,7 @@ mod tests {
     fn kernel_files_are_read_by_their_fields() {
         assert_eq!(softirq_ticks("cpu  100 0 50 800 40 5 7 0 0 0\ncpu0 1 2\n"), 7);
         assert_eq!(softirq_ticks("rubbish"), 0);
+        assert_eq!((host_switches("cpu 1\nctxt 4711\n"), host_switches("cpu 1\n")), (Some(4711), None));
         assert_eq!(parse_switches("Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t30\n"), 42);
         assert_eq!(parse_queued("8123456 42000 17\n"), Some(42_000));
         assert_eq!(parse_queued(""), None);
@@ -188,6 +202,6 @@ mod tests {
         let delta = KernelCounters::read(&own).since(&before);
         let wire = delta.wire(Interfaces::Loopback);
         assert!(wire.bytes >= 100_000 && wire.packets > 0, "{wire:?}");
-        assert!(delta.switches.contains_key("self"));
+        assert!(delta.switches.contains_key("self") && delta.switches[HOST] >= delta.switches["self"], "{delta:?}");
     }
 }

@@ -62,9 +62,8 @@ pub(crate) fn carried_between(before: Option<&Carried>, after: Option<&Carried>)
 pub(crate) fn with_carried(proof: Proof, log_bytes: u64, carried: Option<Carried>) -> Proof {
     let Some(carried) = carried else { return proof };
     let part = PROOF_TOLERANCE_PERCENT / 100.0;
-    let agree = |here: u64, there: Option<u64>| {
-        there.is_none_or(|there| here.abs_diff(there) as f64 <= part * here.max(there) as f64)
-    };
+    let agree =
+        |here: u64, there: Option<u64>| there.is_none_or(|there| here.abs_diff(there) as f64 <= part * here.max(there) as f64);
     let is_written = carried.written_bytes as f64 >= (1.0 - part) * log_bytes as f64;
     let is_agreed =
         agree(carried.read_bytes, carried.server_read_bytes) && agree(carried.written_bytes, carried.server_written_bytes);

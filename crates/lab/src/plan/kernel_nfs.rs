@@ -11,8 +11,25 @@ const NCONNECT_MAX: u32 = 16;
 const SLOTS: std::ops::RangeInclusive<u32> = 2..=65_536;
 /// Mount options that say where the filer is and how it is spoken to: those of the path itself.
 const OWNED: [&str; 19] = [
-    "addr", "bg", "clientaddr", "fg", "local_lock", "lock", "mountaddr", "mounthost", "mountport", "mountproto", "mountvers", "nfsvers",
-    "nolock", "port", "proto", "tcp", "udp", "v3", "vers",
+    "addr",
+    "bg",
+    "clientaddr",
+    "fg",
+    "local_lock",
+    "lock",
+    "mountaddr",
+    "mounthost",
+    "mountport",
+    "mountproto",
+    "mountvers",
+    "nfsvers",
+    "nolock",
+    "port",
+    "proto",
+    "tcp",
+    "udp",
+    "v3",
+    "vers",
 ];
 /// Options under which a database does not work, or loses what it has written.
 const HARMFUL: [&str; 4] = ["ro", "remount", "soft", "softerr"];

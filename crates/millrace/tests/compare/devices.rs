@@ -1,5 +1,6 @@
 //! `millrace compare` on block devices: loop devices stand in for those a user names. Needs root.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -47,6 +48,16 @@ impl Drop for Loop {
     }
 }
 
+/// A master boot record with one Linux partition of 32 MiB behind the first one.
+fn partition_table() -> [u8; 512] {
+    let mut record = [0; 512];
+    record[450] = 0x83;
+    record[454..458].copy_from_slice(&2048_u32.to_le_bytes());
+    record[458..462].copy_from_slice(&65_536_u32.to_le_bytes());
+    record[510..].copy_from_slice(&[0x55, 0xaa]);
+    record
+}
+
 /// What a comparison on the device says that it may not do.
 fn refusal(place: &Place, device: &Loop, further: &[&str]) -> String {
     let path = device.path();
@@ -74,9 +85,9 @@ fn a_device_that_carries_something_or_is_in_use_is_refused_and_left_as_it_is() {
     assert_eq!(device.content(), before);
 
     succeed(Command::new("wipefs").arg("-aq").arg(&device.device));
-    succeed(Command::new("sh").arg("-c").arg(format!("echo 'label: gpt\nsize=32M' | sfdisk -q {}", device.device.display())));
+    std::fs::OpenOptions::new().write(true).open(&device.device).unwrap().write_all(&partition_table()).unwrap();
     let said = refusal(&place, &device, &[]);
-    assert!(said.contains("it carries a partition table (gpt)") || said.contains("it carries 1 partitions"), "{said}");
+    assert!(said.contains("it carries a partition table (dos)"), "{said}");
 
     let dry = place.compare(&["--path", &device.path(), "--quick", "--overwrite-devices", "--dry-run"]).output().unwrap();
     assert!(text(&dry).contains("block device of 9GiB, on which ext4 is made for each run"), "{}", text(&dry));

@@ -115,7 +115,7 @@ pub struct PathResult {
     /// Relative CPU cost as TR-3408 and TR-3495 have it: (host CPU % / OETs) x K, K such that the first path has 1.
     #[serde(default)]
     pub relative_cpu_cost: Option<f64>,
-    /// Context switches for one order, by owner.
+    /// Context switches for one order, by owner; `host` are all of the host.
     #[serde(default)]
     pub context_switches_per_order: BTreeMap<String, f64>,
     /// Bytes on the wire for one order, all headers included, both directions.

@@ -106,7 +106,7 @@ pub struct Run {
     /// Of these, seconds in soft interrupts.
     #[serde(default)]
     pub softirq_s: f64,
-    /// Context switches over the interval, by owner.
+    /// Context switches over the interval, by owner; `host` are all of the host, those of the kernel's own threads among them.
     #[serde(default)]
     pub context_switches: BTreeMap<String, u64>,
     /// Seconds of the interval that threads were ready to run and had no processor, by owner, all threads together; an owner

@@ -19,6 +19,9 @@ const BLOCK_BYTES: i64 = 128 * 1024;
 const NFS_MAGIC: i64 = 0x6969;
 /// AT_EMPTY_PATH: the descriptor itself.
 const EMPTY: c_int = libc::AT_EMPTY_PATH;
+/// What fstatat(2) knows; others are EINVAL.
+const STAT_FLAGS: c_int =
+    EMPTY | libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
 
 /// Attributes of whatever `fd` is.
 pub(crate) fn of_descriptor(fd: c_int) -> Result<(&'static Mounted, Attributes), Out> {
@@ -111,7 +114,12 @@ unsafe fn stat_at(directory: c_int, path: *const c_char, into: *mut libc::stat, 
             directory,
             path,
             flags & libc::AT_SYMLINK_NOFOLLOW == 0,
-            |mounted, mount, entry| ffi::put(into, stat_of(mounted, &of_entry(mount, entry)?)).map(|()| 0),
+            |mounted, mount, entry| {
+                if flags & !STAT_FLAGS != 0 {
+                    return Err(Out::Errno(libc::EINVAL));
+                }
+                ffi::put(into, stat_of(mounted, &of_entry(mount, entry)?)).map(|()| 0)
+            },
             |directory, path| {
                 let answer = raw::fstatat(directory, path, into, flags);
                 let found = ffi::take(into).filter(|found| answer == 0 && may_be_placeholder(found.st_dev, found.st_mode));
@@ -234,7 +242,13 @@ unsafe fn access_at(
             directory,
             path,
             flags & libc::AT_SYMLINK_NOFOLLOW == 0,
-            |_, mount, entry| permission::check(&of_entry(mount, entry)?, wanted, flags & libc::AT_EACCESS != 0).map(|()| 0),
+            |_, mount, entry| {
+                let unknown = wanted & !(libc::R_OK | libc::W_OK | libc::X_OK) != 0;
+                if unknown || flags & !(libc::AT_EACCESS | libc::AT_SYMLINK_NOFOLLOW | EMPTY) != 0 {
+                    return Err(Out::Errno(libc::EINVAL));
+                }
+                permission::check(&of_entry(mount, entry)?, wanted, flags & libc::AT_EACCESS != 0).map(|()| 0)
+            },
             local,
         )
     }

@@ -47,7 +47,11 @@ unsafe fn set_at(
             return set_fd(directory, change);
         }
         let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
-        paths::at(directory, path, follow, |_, mount, entry| set_entry(mount, entry, change), local)
+        let known = libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH;
+        let set = |_, mount, entry: &Entry| {
+            if flags & !known != 0 { Err(Out::Errno(libc::EINVAL)) } else { set_entry(mount, entry, change) }
+        };
+        paths::at(directory, path, follow, set, local)
     }
 }
 
@@ -159,12 +163,12 @@ unsafe fn truncate_at(
             path,
             true,
             |_, mount, entry| {
+                let bytes = length(bytes)?;
                 let attr = attributes::of_entry(mount, entry)?;
                 if attr.kind == dnfs::file::FileKind::Directory {
                     return Err(Out::Errno(libc::EISDIR));
                 }
                 crate::permission::check(&attr, libc::W_OK, true)?;
-                let bytes = length(bytes)?;
                 file_size_limit::check_growth(bytes, || Ok(attr.size))?;
                 set_entry(mount, entry, &SetAttributes { size: Some(bytes), ..SetAttributes::default() })
             },

@@ -13,7 +13,7 @@ use crate::stand_ins;
 use crate::table::{self, Found};
 use crate::umask::masked;
 use dnfs::file::{DeviceNumbers, FileKind, SpecialFile};
-use dnfs::mount::{Entry, Mount};
+use dnfs::mount::{Entry, LastName, Mount, PathEnd};
 use libc::{c_char, c_int, c_uint, dev_t, mode_t, size_t, ssize_t};
 use std::ffi::CStr;
 
@@ -30,7 +30,13 @@ fn existing(entry: &Entry) -> Result<FileKind, Out> {
 
 /// Something that must not be there.
 fn free(entry: &Entry) -> Result<(), Out> {
-    if entry.object.is_some() { Err(Out::Errno(libc::EEXIST)) } else { Ok(()) }
+    if entry.object.is_some() || entry.end != PathEnd::Name { Err(Out::Errno(libc::EEXIST)) } else { Ok(()) }
+}
+
+/// The same for what is no directory, so that no slash may come after its name.
+fn free_for_file(entry: &Entry) -> Result<(), Out> {
+    free(entry)?;
+    if entry.must_be_directory { Err(Out::Errno(libc::ENOENT)) } else { Ok(()) }
 }
 
 /// The error of a name that is not of the kind it has to be. A kernel looks first at the right to change the directories.
@@ -46,6 +52,12 @@ fn make_directory(mount: &Mount, entry: &Entry, mode: mode_t) -> Result<c_int, O
 }
 
 fn remove_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
+    match entry.end {
+        PathEnd::Name => {}
+        PathEnd::Dot => return Err(Out::Errno(libc::EINVAL)),
+        PathEnd::DotDot => return Err(Out::Errno(libc::ENOTEMPTY)),
+        PathEnd::Root => return Err(Out::Errno(libc::EBUSY)),
+    }
     if existing(entry)? != FileKind::Directory {
         return Err(wrong_kind(mount, &[entry], libc::ENOTDIR));
     }
@@ -55,8 +67,14 @@ fn remove_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
 }
 
 fn remove_file(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
+    if entry.end != PathEnd::Name {
+        return Err(Out::Errno(libc::EISDIR));
+    }
     if existing(entry)? == FileKind::Directory {
         return Err(wrong_kind(mount, &[entry], libc::EISDIR));
+    }
+    if entry.must_be_directory {
+        return Err(Out::Errno(libc::ENOTDIR));
     }
     mount.unlink(entry)?;
     if let Some(object) = &entry.object {
@@ -78,8 +96,11 @@ unsafe fn remove_at(
         paths::at(
             directory,
             path,
-            false,
+            LastName::Itself,
             |_, mount, entry| {
+                if flags & !libc::AT_REMOVEDIR != 0 {
+                    return Err(Out::Errno(libc::EINVAL));
+                }
                 if flags & libc::AT_REMOVEDIR != 0 { remove_directory(mount, entry) } else { remove_file(mount, entry) }
             },
             local,
@@ -102,18 +123,18 @@ unsafe fn pair(
         if !crate::mounts::any() {
             return Err(Out::Pass);
         }
-        in_one_world(named(from, false)?, from, to, on_mount, local)
+        in_one_world(named(from, LastName::Itself)?, from, to, on_mount, local)
     }
 }
 
 /// The same for a second name of a file, which has to be there before the new name is looked at. A link that its path ends in is
-/// followed if `follow`.
+/// followed with AT_SYMLINK_FOLLOW.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
 unsafe fn second_name(
     from: (c_int, *const c_char),
-    follow: bool,
+    flags: c_int,
     to: (c_int, *const c_char),
     local: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> c_int,
 ) -> Result<c_int, Out> {
@@ -122,8 +143,11 @@ unsafe fn second_name(
         if !crate::mounts::any() {
             return Err(Out::Pass);
         }
-        let found = named(from, follow)?;
+        let found = named(from, LastName::from(flags & libc::AT_SYMLINK_FOLLOW != 0))?;
         if let Target::At(_, _, entry) = &found {
+            if flags & !(libc::AT_SYMLINK_FOLLOW | libc::AT_EMPTY_PATH) != 0 {
+                return Err(Out::Errno(libc::EINVAL));
+            }
             existing(entry)?;
         }
         in_one_world(found, from, to, link_on_mount, local)
@@ -141,7 +165,7 @@ unsafe fn in_one_world(
 ) -> Result<c_int, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        match (found, named(to, false)?) {
+        match (found, named(to, LastName::Itself)?) {
             (Target::At(one, mount, from), Target::At(other, _, to)) if one.index == other.index => on_mount(mount, &from, &to),
             (Target::Local(one), Target::Local(other)) => {
                 let path_of = |other: &Option<std::ffi::CString>, given: (c_int, *const c_char)| {
@@ -159,10 +183,16 @@ unsafe fn in_one_world(
 ///
 /// # Safety
 /// The pointer is that of a caller of the libc function, who keeps its contract.
-unsafe fn named((directory, path): (c_int, *const c_char), follow: bool) -> Result<Target, Out> {
+unsafe fn named((directory, path): (c_int, *const c_char), last: LastName) -> Result<Target, Out> {
     // SAFETY: the pointer is that of the hook's caller.
     unsafe {
-        let found = if follow { paths::target(directory, path, true)? } else { paths::target_or_linked(directory, path)? };
+        if ffi::path(path)?.is_empty() && (directory == HERE || last == LastName::Itself) {
+            return Err(Out::Errno(libc::ENOENT));
+        }
+        let found = match last {
+            LastName::Followed => paths::target(directory, path, last)?,
+            _ => paths::target_linked(directory, path, last)?,
+        };
         if matches!(found, Target::Local(None)) && directory != HERE && ffi::path(path)?.first() != Some(&b'/') {
             raw::status_flags(directory)?;
         }
@@ -171,12 +201,18 @@ unsafe fn named((directory, path): (c_int, *const c_char), follow: bool) -> Resu
 }
 
 fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Result<c_int, Out> {
-    let moved = existing(from)?;
     if flags & !libc::RENAME_NOREPLACE != 0 {
         return Err(Out::Errno(libc::EINVAL));
     }
+    if from.end != PathEnd::Name || to.end != PathEnd::Name && flags & libc::RENAME_NOREPLACE == 0 {
+        return Err(Out::Errno(libc::EBUSY));
+    }
+    let moved = existing(from)?;
     if flags & libc::RENAME_NOREPLACE != 0 {
         free(to)?;
+    }
+    if moved != FileKind::Directory && (from.must_be_directory || to.must_be_directory) {
+        return Err(Out::Errno(libc::ENOTDIR));
     }
     if inside(&to.path, &from.path) {
         return Err(Out::Errno(libc::EINVAL));
@@ -212,7 +248,7 @@ fn inside(path: &[u8], directory: &[u8]) -> bool {
 
 fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> {
     let object = from.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
-    free(to)?;
+    free_for_file(to)?;
     permission::check_link(&object.attr)?;
     if object.attr.kind == FileKind::Directory {
         return Err(wrong_kind(mount, &[to], libc::EPERM));
@@ -226,7 +262,7 @@ fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> 
 unsafe fn symlink_to(text: *const c_char, mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        free(entry)?;
+        free_for_file(entry)?;
         mount.symlink(entry, ffi::path(text)?)?;
         Ok(0)
     }
@@ -237,7 +273,7 @@ unsafe fn symlink_to(text: *const c_char, mount: &Mount, entry: &Entry) -> Resul
 unsafe fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_t) -> Result<ssize_t, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        if existing(entry)? != FileKind::Symlink {
+        if room == 0 || existing(entry)? != FileKind::Symlink {
             return Err(Out::Errno(libc::EINVAL));
         }
         let text = mount.readlink(entry)?;
@@ -257,7 +293,10 @@ unsafe fn told(into: *mut c_char, room: size_t, count: ssize_t) -> ssize_t {
 }
 
 fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Result<c_int, Out> {
-    free(entry)?;
+    if mode & libc::S_IFMT == libc::S_IFDIR {
+        return Err(Out::Errno(libc::EPERM));
+    }
+    free_for_file(entry)?;
     let numbers = DeviceNumbers { major: libc::major(device), minor: libc::minor(device) };
     let what = match mode & libc::S_IFMT {
         0 | libc::S_IFREG => {
@@ -281,11 +320,11 @@ fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Resul
 hooks! {
     /// mkdir(2).
     fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
-        paths::at(HERE, path, false, |_, mount, entry| make_directory(mount, entry, mode), |_, path| real(path, mode))
+        paths::at(HERE, path, LastName::Itself, |_, mount, entry| make_directory(mount, entry, mode), |_, path| real(path, mode))
     }
     /// mkdirat(2).
     fn mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
-        paths::at(directory, path, false, |_, mount, entry| make_directory(mount, entry, mode), |directory, path| real(directory, path, mode))
+        paths::at(directory, path, LastName::Itself, |_, mount, entry| make_directory(mount, entry, mode), |directory, path| real(directory, path, mode))
     }
     /// rmdir(2).
     fn rmdir(path: *const c_char) -> c_int { remove_at(HERE, path, libc::AT_REMOVEDIR, |_, path| real(path)) }
@@ -297,7 +336,7 @@ hooks! {
     }
     /// remove(3).
     fn remove(path: *const c_char) -> c_int {
-        paths::at(HERE, path, false, |_, mount, entry| match kind(entry) {
+        paths::at(HERE, path, LastName::Itself, |_, mount, entry| match kind(entry) {
             Some(FileKind::Directory) => remove_directory(mount, entry),
             _ => remove_file(mount, entry),
         }, |_, path| real(path))
@@ -317,20 +356,19 @@ hooks! {
     }
     /// link(2).
     fn link(from: *const c_char, to: *const c_char) -> c_int {
-        second_name((HERE, from), false, (HERE, to), |from, to| real(from.1, to.1))
+        second_name((HERE, from), 0, (HERE, to), |from, to| real(from.1, to.1))
     }
     /// linkat(2).
     fn linkat(old: c_int, from: *const c_char, new: c_int, to: *const c_char, flags: c_int) -> c_int {
-        let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
-        second_name((old, from), follow, (new, to), |from, to| real(from.0, from.1, to.0, to.1, flags))
+        second_name((old, from), flags, (new, to), |from, to| real(from.0, from.1, to.0, to.1, flags))
     }
     /// symlink(2).
     fn symlink(text: *const c_char, path: *const c_char) -> c_int {
-        paths::at(HERE, path, false, |_, mount, entry| symlink_to(text, mount, entry), |_, path| real(text, path))
+        paths::at(HERE, path, LastName::Itself, |_, mount, entry| symlink_to(text, mount, entry), |_, path| real(text, path))
     }
     /// symlinkat(2).
     fn symlinkat(text: *const c_char, directory: c_int, path: *const c_char) -> c_int {
-        paths::at(directory, path, false, |_, mount, entry| symlink_to(text, mount, entry), |directory, path| real(text, directory, path))
+        paths::at(directory, path, LastName::Itself, |_, mount, entry| symlink_to(text, mount, entry), |directory, path| real(text, directory, path))
     }
     /// readlink(2).
     fn readlink(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t {
@@ -354,20 +392,20 @@ hooks! {
     }
     /// mknod(2).
     fn mknod(path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
-        paths::at(HERE, path, false, |_, mount, entry| make_node(mount, entry, mode, device), |_, path| real(path, mode, device))
+        paths::at(HERE, path, LastName::Itself, |_, mount, entry| make_node(mount, entry, mode, device), |_, path| real(path, mode, device))
     }
     /// mknodat(2).
     fn mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
-        paths::at(directory, path, false, |_, mount, entry| make_node(mount, entry, mode, device),
+        paths::at(directory, path, LastName::Itself, |_, mount, entry| make_node(mount, entry, mode, device),
             |directory, path| real(directory, path, mode, device))
     }
     /// mkfifo(3).
     fn mkfifo(path: *const c_char, mode: mode_t) -> c_int {
-        paths::at(HERE, path, false, |_, mount, entry| make_node(mount, entry, libc::S_IFIFO | mode & 0o7777, 0), |_, path| real(path, mode))
+        paths::at(HERE, path, LastName::Itself, |_, mount, entry| make_node(mount, entry, libc::S_IFIFO | mode & 0o7777, 0), |_, path| real(path, mode))
     }
     /// mkfifoat(3).
     fn mkfifoat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
-        paths::at(directory, path, false, |_, mount, entry| make_node(mount, entry, libc::S_IFIFO | mode & 0o7777, 0),
+        paths::at(directory, path, LastName::Itself, |_, mount, entry| make_node(mount, entry, libc::S_IFIFO | mode & 0o7777, 0),
             |directory, path| real(directory, path, mode))
     }
 }

@@ -12,7 +12,7 @@ use crate::stand_ins;
 use crate::table::{self, Found};
 use crate::umask::masked;
 use dnfs::file::{FileKind, FsError};
-use dnfs::mount::{Entry, FileRef, LastName, Mount, OpenHow};
+use dnfs::mount::{Entry, FileRef, LastName, Mount, OpenHow, PathEnd};
 use libc::{c_char, c_int, c_uint, mode_t};
 use std::ffi::CStr;
 use std::io::Write;
@@ -89,7 +89,12 @@ pub(crate) unsafe fn open_at(
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
-        let last = if exclusive { LastName::New } else { LastName::from(flags & libc::O_NOFOLLOW == 0) };
+        let slash = flags & libc::O_CREAT != 0 && crate::mounts::any() && crate::ffi::path(path)?.ends_with(b"/");
+        let last = match (slash, exclusive) {
+            (true, _) => LastName::Itself,
+            (_, true) => LastName::New,
+            _ => LastName::from(flags & libc::O_NOFOLLOW == 0),
+        };
         let again = || paths::target(directory, path, last == LastName::Followed);
         let fd =
             paths::at(directory, path, last, |mounted, mount, entry| on_mount(mounted, mount, entry, flags, mode, again), local);
@@ -121,6 +126,12 @@ fn on_mount(
     let mut fresh: Option<Entry> = None;
     for _ in 0..ATTEMPTS_MAX {
         let entry = fresh.as_ref().unwrap_or(entry);
+        if flags & libc::O_CREAT != 0 && flags & libc::O_DIRECTORY != 0 {
+            return Err(Out::Errno(libc::EINVAL));
+        }
+        if flags & libc::O_CREAT != 0 && entry.must_be_directory && entry.end == PathEnd::Name {
+            return Err(Out::Errno(libc::EISDIR));
+        }
         match entry.object.as_ref().map(|object| object.attr.kind) {
             Some(kind) if kind != FileKind::Regular && flags & CREATES_NEW == CREATES_NEW => {
                 return Err(Out::Errno(libc::EEXIST));
@@ -135,7 +146,6 @@ fn on_mount(
             }
             Some(_) => return Err(Out::Errno(libc::ENXIO)),
             None if flags & libc::O_CREAT == 0 => return Err(Out::Errno(libc::ENOENT)),
-            None if flags & libc::O_DIRECTORY != 0 => return Err(Out::Errno(libc::EINVAL)),
             None => {}
         }
         match open_file(mounted, mount, entry, flags, mode) {

@@ -87,15 +87,6 @@ pub(crate) unsafe fn target(directory: c_int, path: *const c_char, last: impl In
     }
 }
 
-/// As [`target`] for a pair of paths (rename, link): neither link is followed.
-///
-/// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
-pub(crate) unsafe fn target_or_linked(directory: c_int, path: *const c_char) -> Result<Target, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
-    unsafe { target_linked(directory, path, false) }
-}
-
 /// As [`target`], through links of this host as well, before anything was tried locally.
 ///
 /// # Safety
@@ -239,7 +230,7 @@ fn through_links(directory: c_int, path: &[u8], last: LastName) -> Option<Start>
         if let Some(start) = strip_prefix(&done) {
             return Some(Start { mounted: start.mounted, below: [start.below, rest].concat() });
         }
-        if is_last && last != LastName::Followed && rest.is_empty() {
+        if is_last && last != LastName::Followed && (rest.is_empty() || last == LastName::Itself) {
             return None;
         }
         let mut link = [0u8; libc::PATH_MAX as usize];

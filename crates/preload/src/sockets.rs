@@ -10,7 +10,7 @@ use crate::socket_addresses::{Address, answered, path_of};
 use crate::stand_ins;
 use crate::umask::masked;
 use dnfs::file::{FileKind, SpecialFile};
-use dnfs::mount::{Entry, Mount};
+use dnfs::mount::{Entry, LastName, Mount, PathEnd};
 use libc::{c_int, c_void, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use std::ffi::CStr;
 
@@ -34,8 +34,11 @@ fn bind_on_mount(
     path: &CStr,
     bind: impl FnOnce(&Address) -> c_int,
 ) -> Result<c_int, Out> {
-    if entry.object.is_some() {
+    if entry.object.is_some() || entry.end != PathEnd::Name {
         return Err(Out::Errno(libc::EADDRINUSE));
+    }
+    if entry.must_be_directory {
+        return Err(Out::Errno(libc::ENOENT));
     }
     let mode = raw::fstat(socket)?.st_mode & 0o777;
     let object = mount.mknod(entry, SpecialFile::Socket, masked(mode)).map_err(|error| match Out::from(error) {
@@ -80,7 +83,7 @@ unsafe fn bind_at(
         if raw::socket_family(socket)? != libc::AF_UNIX {
             return Err(Out::Pass);
         }
-        match paths::target_linked(libc::AT_FDCWD, path.as_ptr(), false)? {
+        match paths::target_linked(libc::AT_FDCWD, path.as_ptr(), LastName::Itself)? {
             Target::At(_, mount, entry) => {
                 bind_on_mount(socket, mount, &entry, &path, |address| real(address.as_pointer(), address.length()))
             }

@@ -269,7 +269,7 @@ unsafe fn no_tree(paths: *const *const c_char) -> Result<*mut c_void, Out> {
         if crate::mounts::any() {
             let each = (0..).map_while(|index| ffi::take(paths.wrapping_add(index)).filter(|path| !path.is_null()));
             for path in each {
-                if !matches!(paths::target_or_linked(libc::AT_FDCWD, path)?, Target::Local(_)) {
+                if !matches!(paths::target_linked(libc::AT_FDCWD, path, false)?, Target::Local(_)) {
                     return Err(Out::Errno(libc::EOPNOTSUPP));
                 }
             }

@@ -1,7 +1,7 @@
 //! Names and objects by handle instead of path: for a caller that is told of directories by number, as a file system in user
 //! space is by the kernel.
 
-use super::{Entry, FileRef, Mount, Object, handle_of};
+use super::{Entry, FileRef, Mount, Object, PathEnd, handle_of};
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
 use crate::limits::COMPONENT_BYTES_MAX;
@@ -30,6 +30,7 @@ impl Mount {
             path: Vec::new(),
             object,
             must_be_directory: false,
+            end: PathEnd::Name,
             assumed: false,
             seen,
         })
@@ -51,6 +52,7 @@ impl Mount {
             path: Vec::new(),
             object,
             must_be_directory: false,
+            end: PathEnd::Name,
             assumed: false,
             seen,
         })

@@ -72,7 +72,7 @@ pub use processes::{MountProcess, MountProcesses, processes_of};
 pub use read_ahead::EarlyRead;
 pub use record_locks::RecordLocks;
 pub use stand_ins::{SOCKET_NAME_SUFFIX, STAND_IN_FIFO, STAND_IN_SOCKET};
-pub use walk::{Entry, LastName, Object, Walk};
+pub use walk::{Entry, LastName, Object, PathEnd, Walk};
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};

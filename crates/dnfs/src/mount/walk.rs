@@ -23,8 +23,10 @@ pub enum Walk {
 pub enum LastName {
     /// It is looked up, and if it is a symbolic link that is followed: open and stat.
     Followed,
-    /// It is looked up: lstat and unlink.
+    /// It is looked up, and followed only where a slash comes after it: lstat.
     Kept,
+    /// It is looked up, and what it leads to does not matter, not even with a slash after it: mkdir, unlink, rename.
+    Itself,
     /// It is taken for one that is not there, without asking: for a creation that fails if it is, which the server itself sees to.
     New,
 }
@@ -34,6 +36,19 @@ impl From<bool> for LastName {
     fn from(follow: bool) -> Self {
         if follow { Self::Followed } else { Self::Kept }
     }
+}
+
+/// How a path ends: names are made and removed by a name alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathEnd {
+    /// In a name, perhaps with slashes after it.
+    Name,
+    /// In `.`.
+    Dot,
+    /// In `..`.
+    DotDot,
+    /// At the root of the mount.
+    Root,
 }
 
 /// A name in a directory, and what it stood for when it was looked up.
@@ -49,6 +64,8 @@ pub struct Entry {
     pub object: Option<Object>,
     /// The path ended in a slash: nothing but a directory may be made there.
     pub must_be_directory: bool,
+    /// How the path ended.
+    pub end: PathEnd,
     /// Nobody asked whether there is an object: [`LastName::New`].
     pub assumed: bool,
     /// Count of name changes before the lookup.
@@ -72,6 +89,7 @@ struct Walker<'a> {
     /// Components to go, next one last.
     pending: Vec<Vec<u8>>,
     must_be_directory: bool,
+    end: PathEnd,
     links: u32,
     used_cache: bool,
 }
@@ -147,8 +165,15 @@ impl Mount {
 
 impl<'a> Walker<'a> {
     fn new(mount: &'a Mount, path: &[u8]) -> Self {
-        let mut walker =
-            Self { mount, entered: Vec::new(), pending: Vec::new(), must_be_directory: false, links: 0, used_cache: false };
+        let mut walker = Self {
+            mount,
+            entered: Vec::new(),
+            pending: Vec::new(),
+            must_be_directory: false,
+            end: PathEnd::Root,
+            links: 0,
+            used_cache: false,
+        };
         walker.push(path);
         walker
     }
@@ -165,9 +190,9 @@ impl<'a> Walker<'a> {
     fn run(&mut self, last: LastName) -> Result<Walk, Error> {
         while let Some(component) = self.pending.pop() {
             match component.as_slice() {
-                b"." => self.must_be_directory |= self.pending.is_empty(),
+                b"." => self.ends_in(PathEnd::Dot),
                 b".." => {
-                    self.must_be_directory |= self.pending.is_empty();
+                    self.ends_in(PathEnd::DotDot);
                     if self.entered.pop().is_none() {
                         let parent = self.mount.local_path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
                         return Ok(Walk::Leaves(self.leave(&self.mount.local_path[..parent])));
@@ -187,6 +212,13 @@ impl<'a> Walker<'a> {
             }
         }
         self.at_entered()
+    }
+
+    /// Notes that the component taken last is one of dots.
+    fn ends_in(&mut self, dots: PathEnd) {
+        if self.pending.is_empty() {
+            (self.must_be_directory, self.end) = (true, dots);
+        }
     }
 
     /// Steps into a directory, or follows a link, on the way.
@@ -237,7 +269,8 @@ impl<'a> Walker<'a> {
         let seen = self.mount.segment.name_changes();
         if last == LastName::New && !self.must_be_directory {
             let path = self.path_of(&name);
-            let entry = Entry { parent, name, path, object: None, must_be_directory: false, assumed: true, seen };
+            let (must_be_directory, end) = (false, PathEnd::Name);
+            let entry = Entry { parent, name, path, object: None, must_be_directory, end, assumed: true, seen };
             return Ok(Step::Done(Walk::At(entry)));
         }
         let object = match self.mount.look_up(&parent, &name) {
@@ -245,7 +278,7 @@ impl<'a> Walker<'a> {
             Err(Error::Fs(FsError::NotFound)) => None,
             Err(error) => return Err(error),
         };
-        match object.map(|object| object.attr.kind) {
+        match object.map(|object| object.attr.kind).filter(|_| last != LastName::Itself) {
             Some(FileKind::Symlink) if last == LastName::Followed || self.must_be_directory => {
                 let mut target = Vec::new();
                 let handle = object.map_or(parent, |object| object.handle);
@@ -264,6 +297,7 @@ impl<'a> Walker<'a> {
             path,
             object,
             must_be_directory: self.must_be_directory,
+            end: PathEnd::Name,
             assumed: false,
             seen,
         })))
@@ -306,7 +340,7 @@ impl<'a> Walker<'a> {
         let seen = self.mount.segment.name_changes();
         let attr = self.mount.known_better(&handle, self.mount.client.getattr(&handle)?);
         let object = Some(Object { handle, attr });
-        Ok(Walk::At(Entry { parent, name, path, object, must_be_directory: true, assumed: false, seen }))
+        Ok(Walk::At(Entry { parent, name, path, object, must_be_directory: true, end: self.end, assumed: false, seen }))
     }
 
     fn here(&self) -> FileHandle {

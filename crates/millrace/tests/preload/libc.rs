@@ -188,6 +188,16 @@ fn tempnam_names_a_file_in_the_directory_that_was_asked_for() {
 }
 
 #[test]
+fn a_call_that_makes_or_removes_a_name_does_so_with_the_name_itself_and_not_where_a_link_a_slash_or_dots_lead() {
+    same_as_local("endings", "one", |_, _| "/none".into());
+}
+
+#[test]
+fn a_rename_or_link_of_paths_that_end_in_slashes_dots_or_links_is_answered_as_on_local_disk() {
+    same_as_local("endings", "two", |_, _| "/none".into());
+}
+
+#[test]
 fn calls_by_number_do_what_the_functions_do() {
     for section in ["names", "old-names", "data", "sockets", "how"] {
         same_as_local("by_number", section, |_, _| "/none".into());

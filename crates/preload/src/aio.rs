@@ -193,7 +193,7 @@ unsafe fn begin(request: *mut aiocb, operation: Operation, list: Option<&Arc<Lis
     {
         let fd = open.fd;
         control.done(0, libc::EINPROGRESS);
-        match Submitted::posix(asked, open, work) {
+        match Submitted::posix(context, asked, open, work) {
             Ok(submitted) => context.take_posix(request as usize, fd, submitted),
             Err(errno) => {
                 control.done(-1, errno);

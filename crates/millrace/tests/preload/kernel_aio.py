@@ -1,5 +1,5 @@
 """Kernel AIO by libaio, below one directory: argument 1. Argument 2 is a directory elsewhere on this host, argument 3 what is tried."""
-import ctypes, errno, fcntl, mmap, os, signal, struct, subprocess, sys, threading, time
+import ctypes, errno, fcntl, mmap, os, resource, signal, struct, subprocess, sys, threading, time
 
 aio = ctypes.CDLL("libaio.so.1", use_errno=True)
 here, elsewhere, what = sys.argv[1:4]
@@ -44,6 +44,17 @@ def opened(path, flags=0):
 
 def fill(letter, at=0, count=8192):
     memory[at : at + count] = letter * count
+
+
+def more_than_descriptors(directory):
+    """A request needs no descriptor of its own."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    count, context, fd = 200, setup(256), opened(directory + "/many", O_DIRECT)
+    fill(b"m", 0, 65536)
+    print({submit(context, iocb(PWRITE, fd, count=65536, offset=n * 65536, data=n)) for n in range(count)})
+    taken = events(context, count, count)
+    print(len(taken), {result for _, result in taken}, os.stat(fd).st_size)
+    print(os.open("/dev/null", os.O_RDONLY) < 16)
 
 
 def basics(directory):

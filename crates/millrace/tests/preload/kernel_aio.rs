@@ -70,6 +70,11 @@ fn an_eventfd_is_told_of_each_request() {
 }
 
 #[test]
+fn a_program_may_have_more_requests_in_flight_than_descriptors() {
+    same_as_local("more_than_descriptors");
+}
+
+#[test]
 fn what_is_not_direct_is_written_when_io_submit_returns() {
     same_as_local("buffered");
 }

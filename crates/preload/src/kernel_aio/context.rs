@@ -1,6 +1,6 @@
 //! Contexts: what io_setup makes, and all threads of the program use.
 
-use super::pin::Pin;
+use super::pin::{Pin, Pins};
 use super::request::{Event, Iocb, Work};
 use super::worker;
 use crate::aio::Asked;
@@ -69,6 +69,7 @@ pub(crate) struct Context {
     at_kernel: Mutex<Vec<Option<Submitted>>>,
     /// Requests of POSIX aio in flight, and their descriptors.
     posix: Mutex<Vec<(usize, c_int)>>,
+    pins: Mutex<Pins>,
     sockets: [AtomicI32; SOCKETS_MAX],
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -99,8 +100,8 @@ impl Submitted {
     ///
     /// # Errors
     /// Those of a descriptor more.
-    pub(crate) fn posix(asked: Asked, open: Open, work: Work) -> Result<Self, Errno> {
-        let pin = Arc::new(Pin::of_file(&open)?);
+    pub(crate) fn posix(context: &Context, asked: Asked, open: Open, work: Work) -> Result<Self, Errno> {
+        let pin = context.pinned(&open)?;
         let open = Open { fd: pin.number(), ..open };
         let mut one = Self { answer: Answer::Posix(asked), work: Some((open, pin, work)), result: 0, copied: Vec::new() };
         one.copy_written();
@@ -218,6 +219,14 @@ impl Context {
                 Err(libc::EAGAIN)
             }
         }
+    }
+
+    /// The descriptor that keeps a file open while requests are on their way to it.
+    ///
+    /// # Errors
+    /// EAGAIN: the program has no descriptor left.
+    pub(super) fn pinned(&self, open: &Open) -> Result<Arc<Pin>, Errno> {
+        lock(&self.pins).of_file(open)
     }
 
     pub(super) fn is_open(&self) -> bool {

@@ -6,6 +6,7 @@ use crate::raw;
 use crate::table;
 use dnfs::mount::{FileRef, Mount};
 use libc::c_int;
+use std::sync::{Arc, Weak};
 
 /// A second descriptor of a description, out of the program's reach.
 pub(crate) struct Pin {
@@ -13,9 +14,43 @@ pub(crate) struct Pin {
     file: Option<(c_int, &'static Mount, FileRef)>,
 }
 
+/// The descriptors of the files that requests of one context are on their way to: one for all requests of a description, since a program
+/// may have hundreds in flight and a kernel, which needs none, never runs out of them.
+#[derive(Default)]
+pub(super) struct Pins(Vec<(Key, Weak<Pin>)>);
+
+/// A description, as far as its requests differ by it.
+#[derive(PartialEq)]
+struct Key {
+    fd: c_int,
+    mount: usize,
+    file: FileRef,
+    flags: c_int,
+    status: c_int,
+}
+
+impl Pins {
+    /// That of a file of a mount, made if there is none.
+    ///
+    /// # Errors
+    /// EAGAIN: the program has no descriptor left.
+    pub(super) fn of_file(&mut self, open: &Open) -> Result<Arc<Pin>, Errno> {
+        let status = raw::status_flags(open.fd)?;
+        let key = Key { fd: open.fd, mount: std::ptr::from_ref(open.mount).addr(), file: open.file, flags: open.flags, status };
+        let known = self.0.iter().find(|(known, _)| *known == key).and_then(|(_, pin)| pin.upgrade());
+        if let Some(pin) = known {
+            return Ok(pin);
+        }
+        let pin = Arc::new(Pin::of_file(open)?);
+        self.0.retain(|(other, pin)| *other != key && pin.strong_count() > 0);
+        self.0.push((key, Arc::downgrade(&pin)));
+        Ok(pin)
+    }
+}
+
 impl Pin {
     /// Of a file of a mount.
-    pub(super) fn of_file(open: &Open) -> Result<Self, Errno> {
+    fn of_file(open: &Open) -> Result<Self, Errno> {
         let mut pin = Self::of(open.fd)?;
         pin.file = Some((open.fd, open.mount, open.file));
         Ok(pin)
@@ -23,7 +58,11 @@ impl Pin {
 
     /// Of any descriptor.
     pub(super) fn of(fd: c_int) -> Result<Self, Errno> {
-        let fd = raw::duplicate_from(fd, dnfs::lowest_internal_fd())?;
+        let high = raw::duplicate_from(fd, dnfs::lowest_internal_fd());
+        let fd = match high.or_else(|_| raw::duplicate_from(fd, 3)) {
+            Err(libc::EMFILE | libc::EINVAL) => return Err(libc::EAGAIN), // what io_submit(2) says when it cannot take more
+            other => other?,
+        };
         dnfs::set_internal_fd(fd, true);
         Ok(Self { fd, file: None })
     }

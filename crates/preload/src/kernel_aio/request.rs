@@ -145,7 +145,7 @@ impl Batch {
         {
             return Ok(Arc::clone(pin));
         }
-        let pin = Arc::new(Pin::of_file(open)?);
+        let pin = self.context.pinned(open)?;
         self.pin = Some((fd, Arc::clone(&pin)));
         Ok(pin)
     }

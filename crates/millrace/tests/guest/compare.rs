@@ -19,7 +19,7 @@ fn kernel_nfs_is_measured_and_proved_in_a_guest_whose_record_says_that_it_was_on
     let kernel = cache().display().to_string();
     let arguments = ["--guest", "--guest-cache", &kernel, "--paths", "local,dnfs,knfs", "--quick"];
     let mut command = place.compare(&arguments);
-    command.args(["--warehouses", "1", "--users", "2", "--seconds", "5"]);
+    command.args(["--warehouses", "1", "--users", "4", "--seconds", "60"]);
     let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let pid = child.id();
     let output = child.wait_with_output().unwrap();

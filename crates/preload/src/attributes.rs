@@ -311,7 +311,8 @@ fn mount_of(mount: &'static Mount, entry: &Entry) -> Result<&'static Mount, Out>
     entry.object.as_ref().map(|_| mount).ok_or(Out::Errno(libc::ENOENT))
 }
 
-fn mounted_of_fd(fd: c_int) -> Result<&'static Mounted, Out> {
+/// The mount that an open file or directory is on.
+pub(crate) fn mounted_of_fd(fd: c_int) -> Result<&'static Mounted, Out> {
     match table::find(fd)? {
         Found::File(file) => Ok(file.mounted),
         Found::Directory(mounted, _) => Ok(mounted),

@@ -1,5 +1,6 @@
 //! Descriptors beyond reading and writing: copies, locks and controls. They are the kernel's; the table only takes note.
 
+use crate::attributes;
 use crate::close::{file_if_any, flush, protect};
 use crate::credentials;
 use crate::description_flags;
@@ -165,7 +166,30 @@ hooks! {
                 table::file(fd)?;
                 Err(Out::Errno(libc::EOPNOTSUPP))
             }
+            request if OF_ANOTHER_FILE_SYSTEM.contains(&request) => {
+                attributes::mounted_of_fd(fd)?;
+                Err(Out::Errno(libc::ENOTTY))
+            }
+            FIEMAP => {
+                attributes::mounted_of_fd(fd)?;
+                Err(Out::Errno(libc::EOPNOTSUPP))
+            }
             _ => Err(Out::Pass),
         }
     }
 }
+
+/// Flags of a file (`chattr`), their extended form and its generation: each to ask and to set, the first also from 32-bit programs. NFS
+/// has none of them; passed on, they would be those of the placeholder.
+const OF_ANOTHER_FILE_SYSTEM: [c_ulong; 8] = [
+    0x8008_6601, // FS_IOC_GETFLAGS
+    0x4008_6602, // FS_IOC_SETFLAGS
+    0x8004_6601, // FS_IOC32_GETFLAGS
+    0x4004_6602, // FS_IOC32_SETFLAGS
+    0x801c_581f, // FS_IOC_FSGETXATTR
+    0x401c_5820, // FS_IOC_FSSETXATTR
+    0x8008_7601, // FS_IOC_GETVERSION
+    0x4008_7602, // FS_IOC_SETVERSION
+];
+/// FS_IOC_FIEMAP: where on its disk a file lies.
+const FIEMAP: c_ulong = 0xc020_660b;

@@ -301,3 +301,19 @@ fn compat_table_lists_exactly_the_names_we_replace() {
     assert!(missing.is_empty() && unlisted.is_empty(), "only in the table: {missing:?}; only in the library: {unlisted:?}");
     assert!(listed.len() > 150, "the table has only {} names", listed.len());
 }
+
+#[test]
+fn flags_of_a_file_are_refused_as_on_nfs_and_none_stays_on_what_stands_for_it() {
+    if find_program("chattr").is_none() {
+        return skip("no chattr");
+    }
+    let world = World::new("flags");
+    // Append-only as root, no-dump as anybody else: on a local disk each would be set.
+    let out = world.shell(
+        "cd /db; echo data > file; mkdir folder; for name in file folder; do for flag in +d +a; do \
+         chattr $flag $name 2>&1 && echo set; done; lsattr -d $name 2>&1 && echo told; done; rm file; rmdir folder; ls -A",
+    );
+    assert_eq!(out.to_lowercase().matches("while reading flags").count(), 6, "{out}");
+    assert!(!out.contains("set\n") && !out.contains("told\n"), "{out}");
+    world.nothing_left_behind();
+}

@@ -28,7 +28,7 @@ Examples:
   millrace compare --quick --install                on a new host: asks, installs PostgreSQL
   millrace compare --path local=/mnt/nvme --path dnfs=nfs://filer/vol    storage of your own
   millrace compare --tuning untuned,tuned             every path untuned and tuned
-  millrace compare --guest --quick --paths local,dnfs,knfs    with the NFS client of a guest's kernel
+  millrace compare --guest --quick --paths local,dnfs,knfs    with a guest's NFS client
   millrace compare my-plan.toml --out results/today
   millrace compare --out runs/1234 --against last --threshold 3%      in CI: fail on a loss
 The database runs from a temporary cluster in the work directory, on no TCP port. Ctrl-C ends every

@@ -111,7 +111,7 @@ impl Setup<'_> {
         let after = Sample { database: settled, ..processes.sample(None)? };
 
         let whole = session::between(&before.database, &after.database);
-        let sessions = Sessions::of(&record, processes)?;
+        let sessions = Sessions::of(&record, after.at.duration_since(before.at), processes)?;
         let proof = self.prove(processes.storage().proof_source(), &whole, (&before, &after), sessions);
         let database = DatabaseCounters {
             checksum_failures: whole.checksum_failures,
@@ -190,7 +190,7 @@ impl Setup<'_> {
     ) -> Proof {
         let seen = before.reads.of_data.zip(after.reads.of_data).map(|(then, now)| now.saturating_sub(then));
         let proof = proof::judge(source, whole.blocks_read * self.block_bytes, seen);
-        let proof = proof::without_session_starts(proof, sessions.count, sessions.start_bytes);
+        let proof = proof::without_session_starts(proof, sessions.count + sessions.own, sessions.start_bytes);
         let carried = proof::carried_between(before.storage.carried.as_ref(), after.storage.carried.as_ref());
         proof::with_carried(proof, whole.log_bytes, carried)
     }
@@ -200,14 +200,17 @@ impl Setup<'_> {
 #[derive(Debug, Clone, Copy)]
 struct Sessions {
     count: u64,
+    /// Those that the server may have begun by itself.
+    own: u64,
     /// Bytes each reads outside the buffers when it begins.
     start_bytes: u64,
 }
 
 impl Sessions {
-    fn of(record: &OrdersRun, processes: &mut RunProcesses) -> Result<Self, LabError> {
+    fn of(record: &OrdersRun, elapsed: Duration, processes: &mut RunProcesses) -> Result<Self, LabError> {
+        let session = processes.server().session();
         let count = u64::from(record.connections.max(record.users));
-        Ok(Self { count, start_bytes: processes.server().session().session_start_bytes()? })
+        Ok(Self { count, own: session.own_starts(elapsed)?, start_bytes: session.session_start_bytes()? })
     }
 }
 

@@ -37,6 +37,11 @@ pub(crate) trait Session {
     /// Size of the loaded database in bytes.
     fn database_bytes(&mut self) -> Result<u64, LabError>;
 
+    /// Sessions of the server's own that begin within `elapsed`, at most.
+    fn own_starts(&mut self, _elapsed: Duration) -> Result<u64, LabError> {
+        Ok(0)
+    }
+
     /// Bytes that a session reads when it begins, outside the buffers.
     fn session_start_bytes(&mut self) -> Result<u64, LabError> {
         Ok(0)

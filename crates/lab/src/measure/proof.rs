@@ -96,8 +96,8 @@ pub(crate) fn without_session_starts(proof: Proof, sessions: u64, bytes_each: u6
     let left = proof.path_read_bytes - known;
     let difference_percent = (left - proof.database_read_bytes) as f64 / left as f64 * 100.0;
     let explanation = format!(
-        "{}; {known} bytes of the latter are the catalog cache that {sessions} sessions read when they began, taken out of the \
-         difference",
+        "{}; {known} bytes of the latter are the catalog cache that up to {sessions} sessions, workers of autovacuum among them, read when they \
+         began, taken out of the difference",
         proof.explanation
     );
     Proof { difference_percent, passed: difference_percent <= proof.tolerance_percent, explanation, ..proof }

@@ -315,6 +315,7 @@ fn a_start_that_is_refused_leaves_no_state_directory_and_does_not_say_that_it_se
 }
 
 #[test]
+#[ignore = "nightly: two waits for a stopped filer"]
 fn a_filer_that_does_not_answer_is_named_within_ten_seconds() {
     let scratch = Scratch::new("stopped-filer");
     let filer = Filer::start(&scratch, &[]);

@@ -18,6 +18,7 @@ fn a_statically_linked_program_works_with_files_of_the_mount() {
 }
 
 #[test]
+#[ignore = "nightly: compiles with Go, twenty seconds"]
 fn a_go_program_works_with_files_of_the_mount() {
     let Some(mounted) = Mounted::new("fuse-go") else { return };
     let Some(go) =

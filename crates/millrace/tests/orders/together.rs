@@ -72,6 +72,7 @@ fn is_consistent(run: &OrdersRun) {
 }
 
 #[test]
+#[ignore = "nightly: half a minute of load"]
 fn three_drivers_share_the_users_begin_together_and_each_gives_the_same_merged_record() {
     let Some((scratch, cluster)) = cluster("together") else { return };
     let acks: Vec<_> = (0..3).map(|number| scratch.path().join(format!("acks{number}"))).collect();

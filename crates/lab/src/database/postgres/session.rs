@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use results::compare::DatabaseCounters;
 use tokio::runtime::Runtime;
@@ -174,6 +175,15 @@ impl Session for PostgresSession {
     }
 
     /// The catalog cache files.
+    /// Workers of autovacuum: one for each database in `autovacuum_naptime`.
+    fn own_starts(&mut self, elapsed: Duration) -> Result<u64, LabError> {
+        let statement = "select case when current_setting('autovacuum')::bool then setting::int8 else 0 end, \
+                         (select count(*) from pg_database) from pg_settings where name = 'autovacuum_naptime'";
+        let row = self.row("read autovacuum_naptime", statement)?;
+        let (pause_s, databases) = (unsigned(&row, 0)?, unsigned(&row, 1)?);
+        Ok((elapsed.as_secs() * databases).checked_div(pause_s).map_or(0, |starts| starts + 1))
+    }
+
     fn session_start_bytes(&mut self) -> Result<u64, LabError> {
         let statement = "select coalesce((pg_stat_file('global/pg_internal.init', true)).size, 0)
                               + coalesce((pg_stat_file('base/' || oid || '/pg_internal.init', true)).size, 0)

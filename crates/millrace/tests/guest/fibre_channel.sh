@@ -3,20 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 modprobe -a libfc libfcoe fcoe tcm_fc target_core_mod target_core_file sd_mod veth dm_multipath dm_service_time scsi_dh_alua
 mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
-cat >/etc/multipath.conf <<'C'
-defaults {
-  user_friendly_names yes
-  find_multipaths no
-  path_grouping_policy multibus
-  no_path_retry queue
-  polling_interval 1
-  max_polling_interval 1
-  fast_io_fail_tmo 3
-  dev_loss_tmo 600
-}
-C
-/lib/systemd/systemd-udevd --daemon
-multipathd
+start_multipathd "fast_io_fail_tmo 3" "dev_loss_tmo 600"
 
 config=/sys/kernel/config/target
 mkdir -p "$config/core/fileio_0/disk"

@@ -5,19 +5,8 @@ portals=("10.0.2.2:$2" "10.0.3.2:$3")
 modprobe -a iscsi_tcp sd_mod dm_multipath dm_service_time scsi_dh_alua
 mkdir -p /run/lock/iscsi /etc/iscsi
 echo InitiatorName=iqn.2026-11.test:guest >/etc/iscsi/initiatorname.iscsi
-cat >/etc/multipath.conf <<'C'
-defaults {
-  user_friendly_names yes
-  find_multipaths no
-  path_grouping_policy multibus
-  no_path_retry queue
-  polling_interval 1
-  max_polling_interval 1
-}
-C
-/lib/systemd/systemd-udevd --daemon
 iscsid
-multipathd
+start_multipathd
 
 say "log in over both portals"
 # What SendTargets tells is the address the filer was reached at, which is not the one behind QEMU's network: nodes are made by hand.

@@ -46,7 +46,8 @@ fact disk "$(blockdev --getsz "$disk")"
 fact transport "$(cat /sys/class/fc_host/host*/port_state | sort -u | tr '\n' ' ')"
 
 say "one path is cut below a verified load"
-written() { [ "$(cut -d' ' -f7 "/sys/block/$(basename "$(readlink -f "$disk")")/stat")" -gt 0 ]; } # sectors
+statistics=/sys/block/$(basename "$(readlink -f "$disk")")/stat
+written() { read -r _ _ _ _ _ _ sectors _ <"$statistics" && [ "$sectors" -gt 0 ]; }
 verified_load disk "--filename=$disk" &
 load=$!
 await 20 written

@@ -36,12 +36,7 @@ say "enable the ports, now that the target is there: a port that was enabled bef
 for controller in /sys/bus/fcoe/devices/ctlr_*; do echo 1 >"$controller/enabled"; done
 two_disks() { [ "$(ls -d /sys/class/scsi_disk/*/device/block/* | wc -l)" = 2 ]; }
 await 60 two_disks
-map() { ls /dev/mapper/mpath*; }
-await 30 map
-disk=$(map)
-paths() { dmsetup status "$disk" | grep -o '[0-9]*:[0-9]* [AF] ' | grep -c "$1 "; }
-both_active() { [ "$(paths A)" = 2 ]; }
-await 30 both_active
+await_multipath_disk
 fact disk "$(blockdev --getsz "$disk")"
 fact transport "$(cat /sys/class/fc_host/host*/port_state | sort -u | tr '\n' ' ')"
 
@@ -56,7 +51,6 @@ still_runs $load
 ip link set b2 down
 ended_well $load disk
 fact load verified
-one_failed() { [ "$(paths F)" = 1 ]; }
 await 30 one_failed
 fact failed "$(paths F)"
 verified_again disk "--filename=$disk"

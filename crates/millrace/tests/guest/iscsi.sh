@@ -19,12 +19,7 @@ for portal in "${portals[@]}"; do
   done
   iscsiadm -m node -T "$iqn" -p "$portal" --login
 done
-map() { ls /dev/mapper/mpath*; }
-await 30 map
-disk=$(map)
-paths() { dmsetup status "$disk" | grep -o '[0-9]*:[0-9]* [AF] ' | grep -c "$1 "; }
-both_active() { [ "$(paths A)" = 2 ]; }
-await 30 both_active
+await_multipath_disk
 say "both paths are active"
 fact paths "$(paths A)"
 mkfs.ext4 -q -E nodiscard "$disk"
@@ -37,7 +32,6 @@ load=$!
 await 20 test -s /mnt/lun/cut.0.0
 still_runs $load
 ip link set eth1 down
-one_failed() { [ "$(paths F)" = 1 ]; }
 await 30 one_failed
 say "failed over"
 ended_well $load cut

@@ -54,3 +54,15 @@ C
   /lib/systemd/systemd-udevd --daemon
   multipathd
 }
+
+# Waits for a multipath device with both paths active, whose name is in $disk from then on.
+await_multipath_disk() {
+  await 30 map
+  disk=$(map)
+  await 30 both_active
+}
+map() { ls /dev/mapper/mpath*; }
+# A for active or F for failed: paths of $disk in that state.
+paths() { dmsetup status "$disk" | grep -o '[0-9]*:[0-9]* [AF] ' | grep -c "$1 "; }
+both_active() { [ "$(paths A)" = 2 ]; }
+one_failed() { [ "$(paths F)" = 1 ]; }

@@ -170,7 +170,7 @@ fn carry_out(
     regimes::announce(plan, &prospects, &estimate, prepared.measured.len(), progress);
     let _awake = plan.keep_awake.then(KeepAwake::begin).transpose()?;
     // Made before the long load, so that a target where nothing may be made ends it at once.
-    let mut places = runs::place(prepared, &program, work, request.overwrite_devices, progress)?;
+    let mut places = runs::place(&request.plan, prepared, &program, work, request.overwrite_devices, progress)?;
     let loaded = initial_load::load(plan, work, &place, &program, progress)?;
     environment.database_version.clone_from(&loaded.version);
     environment.database_settings.clone_from(&loaded.settings);

@@ -12,7 +12,7 @@ use crate::host::environment;
 use crate::paths;
 use crate::paths::exec::{PRELOAD_LIBRARY, preload_library};
 use crate::paths::storage_path::{Asked, PathRef, WhyNot};
-use crate::plan::{DEFAULT_PLAN, Overrides, Plan};
+use crate::plan::{DEFAULT_PLAN, Overrides, Plan, Tuning};
 use crate::sys;
 
 /// One thing that was looked at.
@@ -202,7 +202,8 @@ fn load() -> Finding {
 
 /// A path stands on what every comparison needs, and on what it says itself.
 fn path_finding(path: PathRef, options: &Options, before: &[Finding]) -> Finding {
-    let why_not = path.why_not(&Asked { program: &options.program, target: None, medium: false, luns: 1 });
+    let why_not =
+        path.why_not(&Asked { program: &options.program, target: None, medium: false, luns: 1, tuning: &Tuning::default() });
     let lacks = match why_not {
         Some(WhyNot::NotBuilt(reason)) => return finding(path.name(), State::NotBuilt, reason, None),
         Some(WhyNot::NotHere(reason)) => return finding(path.name(), State::Note, reason, None),

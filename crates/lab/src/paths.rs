@@ -29,17 +29,32 @@ use crate::plan::Layout;
 use storage_path::PathRef;
 
 /// Every path, in the order of a report.
-pub(crate) static ALL: [PathRef; 6] = [&local::Local, &dnfs::Dnfs, &iscsi::Iscsi, &knfs::Knfs, &device::FC, &device::BLOCK];
+pub(crate) static ALL: [PathRef; 6] = [&local::Local, &dnfs::Dnfs, &iscsi::MILLRACE, &knfs::Knfs, &device::FC, &device::BLOCK];
 
 /// The path of this name.
 pub(crate) fn find(name: &str) -> Option<PathRef> {
     ALL.iter().copied().find(|path| path.name() == name)
 }
 
+/// The path of an arm that was measured, with the client that carried it.
+pub(crate) fn of(result: &PathResult) -> Option<PathRef> {
+    let path = find(&result.name)?;
+    let with_client = result.client.as_deref().and_then(|client| path.with_client(client));
+    Some(with_client.unwrap_or(path))
+}
+
+/// Why two arms are never ranked, where they are not.
+pub(crate) fn never_ranked(one: &PathResult, other: &PathResult) -> Option<&'static str> {
+    let why = |one: &PathResult, other: &PathResult| {
+        of(one)?.never_ranked_with().filter(|(name, _)| *name == other.name).map(|(_, why)| why)
+    };
+    why(one, other).or_else(|| why(other, one))
+}
+
 /// The file system of an arm that is striped over LUNs, in a sentence.
 pub(crate) fn striped(result: &PathResult) -> Option<String> {
     let luns = result.layout_name.as_deref()?.parse::<Layout>().ok()?.luns();
-    find(&result.name).filter(|_| luns > 1)?.striped(luns)
+    of(result).filter(|_| luns > 1)?.striped(luns)
 }
 
 #[cfg(test)]
@@ -51,6 +66,7 @@ mod tests {
     use crate::paths::storage_path::{Asked, StoragePath, WhyNot};
     use crate::placement::part::Part;
     use crate::placement::workdir::WorkDir;
+    use crate::plan::Tuning;
 
     #[test]
     fn every_path_has_a_name_of_its_own_and_is_found_by_it() {
@@ -66,13 +82,14 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let user = crate::sys::user_by_uid(crate::sys::effective_uid()).unwrap();
         let work = WorkDir::create(base.path(), &user, false).unwrap();
-        let asked = Asked { program: Path::new("/millrace"), target: None, medium: false, luns: 1 };
+        let asked = Asked { program: Path::new("/millrace"), target: None, medium: false, luns: 1, tuning: &Tuning::default() };
         for path in [find("fc").unwrap(), find("block").unwrap()] {
             assert!(matches!(path.why_not(&asked), Some(WhyNot::NotHere(_))), "{path:?}");
             let order = PlacementOrder {
                 target: None,
                 parts: vec![Part::Data],
                 luns: 1,
+                tuning: &Tuning::default(),
                 program: Path::new("/millrace"),
                 overwrite: false,
                 work: &work,

@@ -2,8 +2,10 @@
 
 mod arm;
 mod experiment;
+mod fc_settings;
 mod file;
 mod gate;
+mod iscsi_settings;
 mod kernel_nfs;
 pub(crate) mod ladder;
 mod layout;
@@ -28,8 +30,10 @@ use crate::limits::{
 
 pub use arm::{Arm, PathSpec};
 pub use experiment::Roles;
+pub(crate) use fc_settings::FcSettings;
 use file::{PlanFile, arms_of};
 pub use gate::ShareGate;
+pub(crate) use iscsi_settings::{IscsiClient, IscsiSettings};
 pub(crate) use kernel_nfs::KernelNfs;
 pub use ladder::{Ladder, Rung, Step};
 pub use layout::Layout;
@@ -37,7 +41,6 @@ pub use load::{Level, Load};
 pub use order::{Estimate, interleave};
 pub use overrides::Overrides;
 pub use regime::{HOST, Regime};
-pub(crate) use tuning::DEPTH;
 pub use tuning::{Knob, TUNED, Tuning, UNTUNED};
 
 /// The plan carried out when none is named.
@@ -341,7 +344,7 @@ mod tests {
         assert_eq!(plan.arms.iter().map(|arm| arm.path.kind.name()).collect::<Vec<_>>(), ["local", "dnfs", "iscsi"]);
         assert_eq!(plan.arms[1].id, "dnfs");
         assert!(plan.budget <= Duration::from_secs(720));
-        let asked = Asked { program: Path::new("/millrace"), target: None, medium: false, luns: 1 };
+        let asked = Asked { program: Path::new("/millrace"), target: None, medium: false, luns: 1, tuning: &Tuning::default() };
         let not_built = |arm: &Arm| matches!(arm.path.kind.why_not(&asked), Some(WhyNot::NotBuilt(_)));
         let measured = plan.arms.iter().filter(|arm| !not_built(arm)).count();
         let whole = Estimate::of(&plan).whole(measured * 3);

@@ -195,6 +195,24 @@ mod tests {
     }
 
     #[test]
+    fn fibre_channel_over_an_emulated_wire_is_not_held_against_iscsi_and_what_else_can_be_said_is() {
+        let of = |path: &str, client: Option<&str>, oets| PathResult {
+            name: path.to_owned(),
+            client: client.map(str::to_owned),
+            ..arm(path, oets)
+        };
+        let roles = [("knfs", "knfs"), ("iscsi", "iscsi"), ("fc", "fc")];
+        let paths =
+            |maker: Option<&str>| vec![of("knfs", None, 100.0), of("iscsi", Some("open-iscsi"), 104.0), of("fc", maker, 115.0)];
+        let shape = |maker| find(&look(&[comparison("SC3", &roles, paths(maker))], None), "SC3");
+        assert_eq!(shape(None).outcome, Outcome::Shown);
+        let emulated = shape(Some("software-fcoe"));
+        assert_eq!(emulated.outcome, Outcome::CouldNot);
+        let words = "iSCSI +4.0 % of kernel NFS; Fibre Channel over an emulated wire is never ranked against iSCSI";
+        assert!(emulated.ours.contains(words), "{}", emulated.ours);
+    }
+
+    #[test]
     fn the_largest_step_of_a_ladder_is_found_whatever_its_place() {
         let step = |place, name: &str, alone: f64, sum: f64| LadderStep {
             arm: "dnfs".to_owned(),

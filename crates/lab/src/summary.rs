@@ -40,6 +40,7 @@ pub(crate) fn skipped(arm: &Arm, reason: &str) -> PathResult {
         name: arm.path.kind.name().to_owned(),
         arm: arm.id.clone(),
         label: arm.path.label.clone(),
+        client: arm.path.kind.client().map(str::to_owned),
         target: arm.path.target.clone(),
         medium: arm.medium.clone(),
         layout_name: Some(arm.layout.to_string()),

@@ -50,8 +50,8 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     let user = database_user(plan.database)?;
     let (mut measured, mut skipped) = (Vec::new(), Vec::new());
     for arm in &plan.arms {
-        match why_not_arm(arm, &request.program) {
-            None => measured.push(arm.clone()),
+        match why_not_arm(arm, plan, &request.program) {
+            None => measured.push(with_client(arm, plan, &request.program)),
             Some(reason) => skipped.push((arm.clone(), reason)),
         }
     }
@@ -124,20 +124,39 @@ fn check_budget(plan: &Plan, arms: usize) -> Result<(), LabError> {
 }
 
 /// Why an arm can't be measured with this program on this host.
-pub(super) fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
-    let (medium, target) = (arm.medium.is_some(), arm.path.target.as_deref());
-    if medium && exec::preload_library(program).is_none() {
+pub(super) fn why_not_arm(arm: &Arm, plan: &Plan, program: &Path) -> Option<String> {
+    let asked = asked_by(arm, plan, program);
+    if asked.medium && exec::preload_library(program).is_none() {
         return Some(format!("a modelled medium needs {} beside this program", exec::PRELOAD_LIBRARY));
     }
     let luns = arm.layout.luns();
     if luns > 1 && arm.path.kind.striped(luns).is_none() {
         return Some("layout luns=N is of path iscsi".to_owned());
     }
-    if let Some(reason) = arm.path.kind.why_not(&Asked { program, target, medium, luns }) {
+    if let Some(reason) = arm.path.kind.why_not(&asked) {
         return Some(reason.to_string());
     }
-    let one_filer = arm.layout.shares() > 1 && target.is_some();
+    let one_filer = arm.layout.shares() > 1 && asked.target.is_some();
     one_filer.then(|| "a target is one filer: layout filers=N spreads over filers of Millrace's own".to_owned())
+}
+
+/// What an arm asks of its path.
+fn asked_by<'a>(arm: &'a Arm, plan: &'a Plan, program: &'a Path) -> Asked<'a> {
+    Asked {
+        program,
+        target: arm.path.target.as_deref(),
+        medium: arm.medium.is_some(),
+        luns: arm.layout.luns(),
+        tuning: plan.tuning_of(arm),
+    }
+}
+
+/// An arm that can be measured, on its path with the client that it is measured with.
+fn with_client(arm: &Arm, plan: &Plan, program: &Path) -> Arm {
+    let mut arm = arm.clone();
+    let chosen = arm.path.kind.chosen(&asked_by(&arm, plan, program));
+    arm.path.kind = chosen.unwrap_or(arm.path.kind);
+    arm
 }
 
 /// Refuses a baseline of another database, as what would be held against it is not the storage, and of another kind of machine.
@@ -224,7 +243,7 @@ mod tests {
         };
         let plan = Plan::parse(DEFAULT_PLAN, &overrides).unwrap();
         for arm in &plan.arms {
-            let reason = why_not_arm(arm, Path::new("/millrace"));
+            let reason = why_not_arm(arm, &plan, Path::new("/millrace"));
             let is_skipped_for_it = reason.as_deref() == Some("layout luns=N is of path iscsi");
             assert_eq!(is_skipped_for_it, arm.path.kind.name() != "iscsi", "{}: {reason:?}", arm.id);
         }

@@ -54,7 +54,7 @@ pub(super) fn prospects<'a>(plan: &'a Plan, prepared: &Prepared, program: &std::
         let (mut arms, mut skipped) = (Vec::new(), Vec::new());
         for arm in &prepared.measured {
             let changed = Arm { medium: regime.medium.clone(), ..arm.clone() };
-            match why_not_arm(&changed, program) {
+            match why_not_arm(&changed, plan, program) {
                 None => arms.push(arm.clone()),
                 Some(reason) => skipped.push((changed, reason)),
             }

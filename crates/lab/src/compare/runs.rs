@@ -116,6 +116,7 @@ pub(super) fn run_order(plan: &Plan, arm: &Arm, round: u32) -> Result<RunOrder, 
 
 /// Puts the files of each arm in place, in the order of `prepared.measured`.
 pub(super) fn place(
+    plan: &Plan,
     prepared: &Prepared,
     program: &Path,
     work: &WorkDir,
@@ -125,7 +126,8 @@ pub(super) fn place(
     let mut placements = Vec::new();
     for arm in &prepared.measured {
         let (target, parts) = (arm.path.target.as_deref(), Part::of(arm.layout));
-        let order = PlacementOrder { target, parts, luns: arm.layout.luns(), program, overwrite, work, user: &prepared.user };
+        let (luns, tuning, user) = (arm.layout.luns(), plan.tuning_of(arm), &prepared.user);
+        let order = PlacementOrder { target, parts, luns, tuning, program, overwrite, work, user };
         let (placement, removed) = arm.path.kind.prepare(order)?;
         for gone in removed {
             progress.step(&format!("removed {gone}, left on {} by a comparison that was killed", arm.path));

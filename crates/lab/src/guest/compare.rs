@@ -15,6 +15,7 @@ use crate::guest::run::{self, Record, Request};
 use crate::guest::work::Work;
 use crate::host::environment;
 use crate::limits::{GUEST_COMPARE_MAX, GUEST_CPUS_MAX, GUEST_DISK_BYTES_MIN, GUEST_MEMORY_BYTES_MIN};
+use crate::plan::Plan;
 
 /// Where the disk is mounted in the guest: the work directory of the comparison is made there.
 pub const WORK: &str = "/run/millrace-work";
@@ -23,13 +24,18 @@ const MEMORY_BYTES_MAX: u64 = 4 << 30;
 /// A file system has so many times the space that the plan needs: what was removed is not at once free.
 const DISK_PER_NEED: u64 = 2;
 
-/// What is run once the guest is up, with the comparison's words behind it. Modules that the kernel lacks make the paths that need
-/// them say so. One inode for each MiB is enough, and written at once, so that nothing writes them while something is measured.
-const SCRIPT: &str = "modprobe -a virtio_blk ext4 || exit 2
-modprobe -aq nfs fuse loop
-mkfs.ext4 -q -F -T largefile -E lazy_itable_init=0,lazy_journal_init=0 /dev/vda || exit 2
-mkdir -p /run/millrace-work && mount /dev/vda /run/millrace-work || exit 2
-exec \"$@\"";
+/// What is run once the guest is up, with the clients to start and the comparison's words behind it.
+const SCRIPT: &str = concat!(include_str!("storage_clients.sh"), include_str!("compare.sh"));
+
+/// What the guest has to start for the paths of a plan.
+#[must_use]
+pub fn clients(plan: &Plan) -> Vec<&'static str> {
+    let own = plan.arms.iter().filter(|arm| arm.path.target.is_none());
+    let mut names: Vec<&str> = own.filter_map(|arm| arm.path.kind.started_by_guest()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
 
 /// A comparison that is to run in a guest.
 #[derive(Debug)]
@@ -44,6 +50,8 @@ pub struct Order {
     pub disk_base: PathBuf,
     /// Bytes the plan needs for its files.
     pub needed_bytes: u64,
+    /// What the guest has to start ([`clients`]).
+    pub clients: Vec<&'static str>,
 }
 
 /// Boots a guest and runs the comparison in it. Its output and errors are written as they come.
@@ -59,18 +67,22 @@ pub fn compare(cache: &Cache, order: &Order, output: [Box<dyn Write + Send>; 2])
         _ => None,
     };
     let work = Work::make_below(&order.disk_base)?;
-    let disk = work.path("disk");
     let bytes = GUEST_DISK_BYTES_MIN.max(order.needed_bytes.saturating_mul(DISK_PER_NEED));
-    File::create_new(&disk).and_then(|file| file.set_len(bytes)).map_err(LabError::file("create", &disk))?;
+    // The second one is below the Fibre Channel target alone.
+    let disks = ["disk", "fc-disk"].map(|name| work.path(name));
+    for disk in &disks {
+        File::create_new(disk).and_then(|file| file.set_len(bytes)).map_err(LabError::file("create", disk))?;
+    }
+    let script = ["sh", "-c", SCRIPT, "sh", &order.clients.join(",")].map(OsString::from);
     let request = Request {
-        command: ["sh", "-c", SCRIPT, "sh"].map(OsString::from).into_iter().chain(order.command.iter().cloned()).collect(),
+        command: script.into_iter().chain(order.command.iter().cloned()).collect(),
         directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
         timeout: GUEST_COMPARE_MAX,
         cpus: processors(),
         memory_bytes: (environment::memory_bytes() / 2).clamp(GUEST_MEMORY_BYTES_MIN, MEMORY_BYTES_MAX),
         nics: 1,
         shares: order.out.iter().cloned().collect(),
-        disks: vec![disk],
+        disks: disks.to_vec(),
         input: false,
         accelerator: None,
         kernel_arguments: Vec::new(),
@@ -106,6 +118,7 @@ pub fn time_limit() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{DEFAULT_PLAN, Overrides};
 
     #[test]
     fn a_journal_without_runs_is_removed_and_one_with_runs_is_kept() {
@@ -121,5 +134,18 @@ mod tests {
     #[test]
     fn the_script_makes_the_directory_that_the_comparison_is_told_of() {
         assert_eq!(SCRIPT.matches(WORK).count(), 2);
+    }
+
+    #[test]
+    fn a_guest_starts_what_the_paths_of_the_plan_need_each_once_and_nothing_for_a_named_device() {
+        let plan = |paths: &str| {
+            let paths = paths.split(' ').map(str::to_owned).collect();
+            let overrides =
+                Overrides { paths: Some(paths), tunings: Some(vec!["untuned".into(), "tuned".into()]), ..Overrides::default() };
+            clients(&Plan::parse(DEFAULT_PLAN, &overrides).unwrap())
+        };
+        assert_eq!(plan("local dnfs knfs iscsi fc"), ["fc", "iscsi"]);
+        assert_eq!(plan("local dnfs"), Vec::<&str>::new());
+        assert_eq!(plan("iscsi fc=/dev/mapper/x"), ["iscsi"]);
     }
 }

@@ -1,6 +1,7 @@
 //! A block device that the user named for a comparison: what is on it, and a file system of ours in its place. Needs root.
 
 use std::fs::{self, OpenOptions};
+use std::iter::Sum;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,6 +33,21 @@ pub(crate) struct BlockDevice {
 pub(crate) struct DiskStats {
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
+    /// Reads, writes and flushes that have ended.
+    pub(crate) requests: u64,
+    /// Milliseconds that they took, all together, in the queue of the block layer too.
+    pub(crate) request_ms: u64,
+}
+
+impl Sum for DiskStats {
+    fn sum<I: Iterator<Item = Self>>(each: I) -> Self {
+        each.fold(Self::default(), |all, one| Self {
+            read_bytes: all.read_bytes + one.read_bytes,
+            written_bytes: all.written_bytes + one.written_bytes,
+            requests: all.requests + one.requests,
+            request_ms: all.request_ms + one.request_ms,
+        })
+    }
 }
 
 /// The program that is missing here, with its package.
@@ -106,11 +122,17 @@ impl BlockDevice {
     }
 }
 
-/// Fields of Documentation/block/stat.rst: reads, merged, sectors, ms; writes, merged, sectors, ms; …
-fn parse_stats(text: &str) -> DiskStats {
+/// Fields of Documentation/block/stat.rst: reads, merged, sectors, ms; writes, merged, sectors, ms; in flight, ms, ms; discards,
+/// merged, sectors, ms; flushes, ms.
+pub(crate) fn parse_stats(text: &str) -> DiskStats {
     let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
-    let bytes = |place: usize| fields.get(place).copied().unwrap_or(0) * SECTOR;
-    DiskStats { read_bytes: bytes(2), written_bytes: bytes(6) }
+    let field = |place: usize| fields.get(place).copied().unwrap_or(0);
+    DiskStats {
+        read_bytes: field(2) * SECTOR,
+        written_bytes: field(6) * SECTOR,
+        requests: field(0) + field(4) + field(15),
+        request_ms: field(3) + field(7) + field(16),
+    }
 }
 
 fn refused(path: &Path, why: &str, hint: &str) -> LabError {
@@ -191,8 +213,11 @@ mod tests {
 
     #[test]
     fn sectors_read_and_written_are_the_third_and_the_seventh_field() {
-        let stats = parse_stats("   10  1  16  5  20 2  4096 7 0 9 12 0 0 0 0\n");
-        assert_eq!(stats, DiskStats { read_bytes: 16 * 512, written_bytes: 4096 * 512 });
+        let stats = parse_stats("   10  1  16  5  20 2  4096 7 0 9 12 0 0 0 0 3 4\n");
+        let (read_bytes, written_bytes) = (16 * 512, 4096 * 512);
+        assert_eq!(stats, DiskStats { read_bytes, written_bytes, requests: 10 + 20 + 3, request_ms: 5 + 7 + 4 });
+        let twice: DiskStats = [stats, stats].into_iter().sum();
+        assert_eq!((twice.read_bytes, twice.requests), (2 * read_bytes, 66));
         assert_eq!(parse_stats(""), DiskStats::default());
     }
 

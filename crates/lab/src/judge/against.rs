@@ -5,6 +5,7 @@ use results::judgement::{FixedLoad, IntervalMethod, RelativeDifference};
 use results::statistics::{Difference, RunValue, relative_difference};
 
 use super::{oets, share};
+use crate::paths;
 
 /// Orders may differ by this for a load to count as the same, in percent.
 const SAME_LOAD_PERCENT: f64 = 2.0;
@@ -15,21 +16,22 @@ const SAME_LATENCY_PERCENT: f64 = 5.0;
 pub(super) fn against_first(paths: &[PathResult]) -> Vec<Against> {
     let mut ran = paths.iter().filter(|path| path.oets_per_minute.is_some() && path.cpu.is_some());
     let Some(first) = ran.next() else { return Vec::new() };
-    ran.filter_map(|path| one(first, path)).collect()
+    ran.filter(|path| paths::never_ranked(first, path).is_none()).filter_map(|path| one(first, path)).collect()
 }
 
 /// Relative CPU cost as TR-3408 section 8 and TR-3495 section 9 have it: (host CPU % / OETs) x K, with K such that the
 /// first path has 1. The host is the database's: the filer's share is left out, as the reports' storage was a machine
 /// of its own.
-pub(super) fn relative_cpu_cost(paths: &mut [PathResult]) {
+pub(super) fn relative_cpu_cost(results: &mut [PathResult]) {
     let cost = |path: &PathResult| {
         let owners = &path.cpu.as_ref()?.by_owner;
         let cost: f64 = owners.iter().filter(|(owner, _)| *owner != "filer").map(|(_, cpu)| cpu.s_per_1000_orders).sum();
         (cost > 0.0).then_some(cost)
     };
-    let Some(first) = paths.iter().find_map(cost) else { return };
-    for path in paths {
-        path.relative_cpu_cost = cost(path).map(|cost| cost / first);
+    let Some(first) = results.iter().find(|path| cost(path).is_some()).cloned() else { return };
+    for path in results {
+        let costs = cost(path).zip(cost(&first)).filter(|_| paths::never_ranked(&first, path).is_none());
+        path.relative_cpu_cost = costs.map(|(cost, first)| cost / first);
     }
 }
 
@@ -169,5 +171,23 @@ mod tests {
         assert_eq!(paths[0].relative_cpu_cost, None);
         assert!((paths[1].relative_cpu_cost.unwrap() - 1.0).abs() < 1e-9);
         assert!((paths[2].relative_cpu_cost.unwrap() - 1.36).abs() < 1e-9);
+    }
+
+    #[test]
+    fn fibre_channel_over_an_emulated_wire_is_held_against_all_but_iscsi() {
+        let of = |name: &str, client: &str| PathResult {
+            name: name.into(),
+            client: Some(client.into()),
+            ..arm(name, [10, 10, 10], 1.0, 10.0)
+        };
+        let (iscsi, emulated) = (of("iscsi", "open-iscsi"), of("fc", "software-fcoe"));
+        let device = PathResult { client: None, ..emulated.clone() };
+        let against = |paths: &[PathResult]| against_first(paths).into_iter().map(|line| line.path).collect::<Vec<_>>();
+        assert_eq!(against(&[iscsi.clone(), arm("knfs", [10, 10, 10], 1.0, 10.0), emulated.clone()]), ["knfs"]);
+        assert_eq!(against(&[emulated.clone(), iscsi.clone()]), Vec::<String>::new());
+        assert_eq!(against(&[iscsi.clone(), device]), ["fc"], "a fabric of the user's is another matter");
+        let mut paths = [iscsi, emulated];
+        relative_cpu_cost(&mut paths);
+        assert_eq!((paths[0].relative_cpu_cost, paths[1].relative_cpu_cost), (Some(1.0), None));
     }
 }

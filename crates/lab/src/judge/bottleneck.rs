@@ -215,7 +215,7 @@ fn reads(path: &PathResult, figures: &Figures, part: f64) -> Finding {
         };
     }
     let mean = path.block_read_us.as_ref().map_or(0.0, |read| read.mean);
-    let network = paths::find(&path.name).is_some_and(|found| found.layers().network.is_some());
+    let network = paths::of(path).is_some_and(|found| found.layers().network.is_some());
     Finding {
         kind: BottleneckKind::Concurrency,
         class: BottleneckClass::Concurrency,

@@ -56,7 +56,7 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
 /// An arm in a sentence: its name begins with its path, and what follows tells it from the others.
 pub(super) fn title(results: &[PathResult], arm: &str) -> String {
     let result = results.iter().find(|result| result.arm == arm);
-    let found = result.and_then(|result| Some((paths::find(&result.name)?, arm.strip_prefix(&result.name)?)));
+    let found = result.and_then(|result| Some((paths::of(result)?, arm.strip_prefix(&result.name)?)));
     let striped = result.and_then(paths::striped).map_or_else(String::new, |words| format!(" ({words})"));
     found.map_or_else(|| arm.to_owned(), |(path, rest)| path.title().to_owned() + rest) + &striped
 }
@@ -64,7 +64,7 @@ pub(super) fn title(results: &[PathResult], arm: &str) -> String {
 /// Whether a filer served it whose processor time is not among the figures: one on another host, in the kernel, or one whose process
 /// could not be found.
 fn is_without_filer(result: &PathResult) -> bool {
-    let has_filer = paths::find(&result.name).is_some_and(|path| path.layers().server.is_some());
+    let has_filer = paths::of(result).is_some_and(|path| path.layers().server.is_some());
     has_filer && result.cpu.as_ref().is_some_and(|cpu| !cpu.by_owner.contains_key("filer"))
 }
 

@@ -18,6 +18,8 @@ pub(crate) enum Interfaces {
     Loopback,
     /// The server is another host.
     Network,
+    /// Both sides are on this host, on pairs of interfaces: each end counts a frame.
+    Pairs,
 }
 
 /// Counters at one moment.
@@ -103,6 +105,7 @@ impl KernelDelta {
         let (source, (bytes, packets)) = match interfaces {
             Interfaces::Loopback => ("loopback interface", self.loopback),
             Interfaces::Network => ("network interfaces", self.network),
+            Interfaces::Pairs => ("pairs of virtual interfaces", (self.network.0 / 2, self.network.1 / 2)),
         };
         Wire { source: source.to_owned(), bytes, packets }
     }

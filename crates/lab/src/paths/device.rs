@@ -1,14 +1,18 @@
 //! Paths `fc` and `block`: an ext4 file system on a block device that the user named. Both do the same; the name says what lies below.
+//! In a guest, `fc` without a name is a disk over Fibre Channel that the guest makes.
 
 mod placement;
+mod software_fc;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
+use crate::guest;
 use crate::host::block_device::{self, BlockDevice};
 use crate::paths::placement::{Placement, PlacementOrder};
-use crate::paths::storage_path::{Asked, Layers, PageCache, StoragePath, WhyNot, not_measurable, refused};
+use crate::paths::storage_path::{Asked, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable, refused};
 use crate::placement::target::TargetFacts;
+use crate::plan::FcSettings;
 use crate::sys::{self, User};
 use placement::OnDevice;
 
@@ -16,18 +20,23 @@ use placement::OnDevice;
 pub(crate) struct Device {
     name: &'static str,
     title: &'static str,
+    note: Option<&'static str>,
     /// Said where no device is named.
     unnamed: &'static str,
     form: &'static str,
+    /// Who makes it, where it need not be named.
+    maker: Option<&'static str>,
     layers: Layers,
 }
 
-/// A Fibre Channel LUN.
+/// A Fibre Channel LUN that is named.
 pub(crate) static FC: Device = Device {
     name: "fc",
     title: "Fibre Channel",
-    unnamed: "it measures a device that is named: --path fc=/dev/mapper/X",
+    note: None,
+    unnamed: "it measures a device that is named, --path fc=/dev/mapper/X; a guest makes one of its own: millrace compare --guest",
     form: "a block device: fc=/dev/mapper/X",
+    maker: None,
     layers: Layers {
         file_system: Some("ext4"),
         client: "Kernel SCSI disk, HBA",
@@ -36,12 +45,35 @@ pub(crate) static FC: Device = Device {
     },
 };
 
+/// Name in records of Fibre Channel that a guest makes.
+const SOFTWARE: &str = "software-fcoe";
+
+/// Fibre Channel that a guest makes.
+pub(crate) static SOFTWARE_FC: Device = Device {
+    title: "Fibre Channel over an emulated wire",
+    note: Some(
+        "Fibre Channel over an emulated wire: real FCP of the kernel's initiator and target, by software FCoE between interfaces of the \
+         guest, never ranked against iSCSI; a medium below it is dm-delay with the mean of the model, in whole milliseconds, without \
+         spindles or a queue",
+    ),
+    maker: Some(SOFTWARE),
+    layers: Layers {
+        file_system: Some("ext4"),
+        client: "dm-multipath, SCSI disk, libfc",
+        network: Some("FCoE, emulated wire"),
+        server: Some("Kernel FC target"),
+    },
+    ..FC
+};
+
 /// Any other block device.
 pub(crate) static BLOCK: Device = Device {
     name: "block",
     title: "block device",
+    note: None,
     unnamed: "it measures a device that is named: --path block=/dev/sdX",
     form: "a block device: block=/dev/sdX",
+    maker: None,
     layers: Layers { file_system: Some("ext4"), client: "Kernel block device", network: None, server: None },
 };
 
@@ -54,14 +86,46 @@ impl StoragePath for Device {
         self.title
     }
 
+    fn note(&self) -> Option<&'static str> {
+        self.note
+    }
+
     fn why_not(&self, asked: &Asked<'_>) -> Option<WhyNot> {
-        if asked.target.is_none() {
-            return Some(WhyNot::NotHere(self.unnamed));
+        match (asked.target, self.made(asked.target)) {
+            (None, None) if self.is_fc() && guest::label().is_some() => {
+                return Some(WhyNot::Lacks("the guest's Fibre Channel did not come up; `dmesg` in it says why".to_owned()));
+            }
+            (None, None) => return Some(WhyNot::NotHere(self.unnamed)),
+            (Some(_), _) if self.is_fc() && !asked.tuning.fc.is_empty() => {
+                let reason = "tuning fc.depth is of the Fibre Channel that a guest makes: a device that is named keeps its own";
+                return Some(WhyNot::Lacks(reason.to_owned()));
+            }
+            _ => {}
         }
         if sys::effective_uid() != 0 {
             return Some(WhyNot::Lacks("making and mounting a file system on a device needs root; run it as root".to_owned()));
         }
         block_device::missing_program().map(WhyNot::Lacks)
+    }
+
+    fn client(&self) -> Option<&'static str> {
+        self.maker
+    }
+
+    fn with_client(&self, client: &str) -> Option<PathRef> {
+        (self.is_fc() && client == SOFTWARE).then_some(&SOFTWARE_FC)
+    }
+
+    fn chosen(&self, asked: &Asked<'_>) -> Option<PathRef> {
+        self.made(asked.target).map(|_| &SOFTWARE_FC as PathRef)
+    }
+
+    fn started_by_guest(&self) -> Option<&'static str> {
+        self.is_fc().then_some(self.name)
+    }
+
+    fn never_ranked_with(&self) -> Option<(&'static str, &'static str)> {
+        self.maker.map(|_| ("iscsi", "Fibre Channel over an emulated wire is never ranked against iSCSI"))
     }
 
     fn layers(&self) -> Layers {
@@ -94,7 +158,25 @@ impl StoragePath for Device {
     }
 
     fn prepare(&self, order: PlacementOrder<'_>) -> Result<(Box<dyn Placement>, Vec<String>), LabError> {
-        let Some(target) = order.target else { return Err(not_measurable(self.title)) };
-        Ok((Box::new(OnDevice::make(Path::new(target), order)?), Vec::new()))
+        let placed = match (order.target, self.made(order.target)) {
+            (Some(target), _) => OnDevice::make(Path::new(target), None, order)?,
+            (None, Some(device)) => {
+                let settings = FcSettings::parse(&order.tuning.fc, "of this arm")?;
+                OnDevice::make(&device, Some(settings), order)?
+            }
+            (None, None) => return Err(not_measurable(self.title)),
+        };
+        Ok((Box::new(placed), Vec::new()))
+    }
+}
+
+impl Device {
+    fn is_fc(&self) -> bool {
+        self.name == FC.name
+    }
+
+    /// The device that a guest made, where none is named.
+    fn made(&self, target: Option<&str>) -> Option<PathBuf> {
+        if self.is_fc() && target.is_none() { software_fc::device() } else { None }
     }
 }

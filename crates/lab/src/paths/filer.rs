@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,8 +29,8 @@ pub(super) struct FilerOrder<'a> {
     pub(super) directory: &'a Path,
     pub(super) state: &'a Path,
     pub(super) log: PathBuf,
-    /// Serve iSCSI too.
-    pub(super) iscsi: bool,
+    /// Portals at which it serves iSCSI too; 0: not at all.
+    pub(super) portals: u32,
     /// Medium its delays come from.
     pub(super) medium: Option<&'a str>,
     /// Further options as the command takes them.
@@ -42,6 +43,9 @@ struct Ready {
     nfs: String,
     /// URL of its target, without a LUN; none where iSCSI is not served.
     iscsi: Option<String>,
+    /// Addresses of its portals, in the order of their portal groups.
+    #[serde(default)]
+    portals: Vec<SocketAddr>,
     /// Its export by the name of its volume.
     volumes: BTreeMap<String, String>,
     admin: PathBuf,
@@ -53,7 +57,7 @@ impl Filer {
         let mut command = Command::new(program);
         command.arg("serve").arg(order.directory).args(["--listen", "127.0.0.1:0", "--json", "--state"]).arg(order.state);
         command.arg("--admin").arg(order.state.join("admin.sock")).args(order.options).current_dir("/");
-        if order.iscsi {
+        for _ in 0..order.portals {
             command.args(["--iscsi", "127.0.0.1:0"]);
         }
         if let Some(medium) = order.medium {
@@ -111,9 +115,15 @@ impl Filer {
         self.ready.volumes.keys().next().map_or("", String::as_str)
     }
 
-    /// URL of its iSCSI target, without a LUN.
-    pub(super) fn target(&self) -> Option<&str> {
-        self.ready.iscsi.as_deref()
+    /// Name of its iSCSI target.
+    pub(super) fn target(&self) -> Result<&str, LabError> {
+        let name = self.ready.iscsi.as_deref().and_then(|url| url.rsplit('/').next());
+        name.ok_or_else(|| LabError::Filer { what: "its iSCSI target", detail: "it has none".to_owned() })
+    }
+
+    /// Addresses of its portals, in the order of their portal groups.
+    pub(super) fn portals(&self) -> &[SocketAddr] {
+        &self.ready.portals
     }
 
     /// What it counted since its start.

@@ -20,7 +20,7 @@ pub(super) fn serve(directories: &Directories, order: &StartOrder<'_>) -> Result
             directory: &directories.of(*part),
             state: &order.work.path("state").join(part.name()),
             log: order.work.path("logs").join(format!("filer-{}-{}.log", order.sequence, part.name())),
-            iscsi: false,
+            portals: 0,
             medium: order.medium,
             options: &Tuning::arguments(&order.tuning.filer),
         };

@@ -1,17 +1,53 @@
-//! Path `iscsi`: an ext4 file system on a LUN, or btrfs over several. A filer of ours serves the LUN, our initiator makes it a block device of this host
-//! by FUSE and a loop device.
+//! Path `iscsi`: an ext4 file system on a LUN, or btrfs over several. A filer of ours serves the LUN. Two clients make it a block device of this
+//! host: the kernel's (open-iscsi, with dm-multipath), where it can be used, and our own initiator with FUSE and a loop device.
 
+mod client;
 mod placement;
 mod storage;
 
 use crate::error::LabError;
-use crate::host::attached_lun;
+use crate::host::{attached_lun, open_iscsi};
 use crate::paths::placement::{Placement, PlacementOrder};
-use crate::paths::storage_path::{Asked, Layers, PageCache, StoragePath, WhyNot, not_measurable, refused};
+use crate::paths::storage_path::{Asked, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable, refused};
+use crate::plan::{IscsiClient, IscsiSettings};
 use placement::Luns;
 
 /// A LUN over iSCSI.
-pub(crate) struct Iscsi;
+pub(crate) struct Iscsi {
+    client: IscsiClient,
+    title: &'static str,
+    note: &'static str,
+    layers: Layers,
+}
+
+/// By our initiator. The name of the path alone means this one: it is there on each kernel.
+pub(crate) static MILLRACE: Iscsi = Iscsi {
+    client: IscsiClient::Millrace,
+    // The kernel's own initiator would do better: no verdict shall be taken for one on iSCSI.
+    title: "iscsi/fuse-loop",
+    note: "iscsi/fuse-loop: the LUN is a block device by FUSE and a loop device, whose kernel threads are in no process's CPU time; \
+           millrace iscsi bench measures the protocol without them",
+    layers: Layers {
+        file_system: Some("ext4"),
+        client: "loop device, FUSE, initiator",
+        network: Some("TCP, iSCSI"),
+        server: Some("iSCSI target"),
+    },
+};
+
+/// By the kernel's initiator.
+pub(crate) static OPEN_ISCSI: Iscsi = Iscsi {
+    client: IscsiClient::OpenIscsi,
+    title: "iscsi/open-iscsi",
+    note: "iscsi/open-iscsi: what the initiator does in threads of the kernel is in no process's CPU time or context switches; the \
+           host's time has it",
+    layers: Layers {
+        file_system: Some("ext4"),
+        client: "dm-multipath, SCSI disk, open-iscsi",
+        network: Some("TCP, iSCSI"),
+        server: Some("iSCSI target"),
+    },
+};
 
 impl StoragePath for Iscsi {
     fn name(&self) -> &'static str {
@@ -19,15 +55,11 @@ impl StoragePath for Iscsi {
     }
 
     fn title(&self) -> &'static str {
-        // The kernel's own initiator would do better: no verdict shall be taken for one on iSCSI.
-        "iscsi/fuse-loop"
+        self.title
     }
 
     fn note(&self) -> Option<&'static str> {
-        Some(
-            "iscsi/fuse-loop: the LUN is a block device by FUSE and a loop device, whose kernel threads are in no process's CPU time; \
-             millrace iscsi bench measures the protocol without them",
-        )
+        Some(self.note)
     }
 
     fn why_not(&self, asked: &Asked<'_>) -> Option<WhyNot> {
@@ -36,16 +68,27 @@ impl StoragePath for Iscsi {
                           --mount DIR, then name it local=DIR";
             return Some(WhyNot::NotBuilt(reason));
         }
-        attached_lun::why_not(asked.luns).map(WhyNot::Lacks)
+        choose(asked).err().map(WhyNot::Lacks)
+    }
+
+    fn client(&self) -> Option<&'static str> {
+        Some(self.client.name())
+    }
+
+    fn with_client(&self, client: &str) -> Option<PathRef> {
+        IscsiClient::named(client).map(path_of)
+    }
+
+    fn chosen(&self, asked: &Asked<'_>) -> Option<PathRef> {
+        choose(asked).ok().map(path_of)
+    }
+
+    fn started_by_guest(&self) -> Option<&'static str> {
+        Some("iscsi")
     }
 
     fn layers(&self) -> Layers {
-        Layers {
-            file_system: Some("ext4"),
-            client: "loop device, FUSE, initiator",
-            network: Some("TCP, iSCSI"),
-            server: Some("iSCSI target"),
-        }
+        self.layers
     }
 
     fn accept_target(&self, target: &str) -> Result<(), LabError> {
@@ -75,6 +118,57 @@ impl StoragePath for Iscsi {
         if order.target.is_some() {
             return Err(not_measurable(self.title()));
         }
-        Ok((Box::new(Luns::make(order)?), Vec::new()))
+        Ok((Box::new(Luns::make(order, self.client)?), Vec::new()))
+    }
+}
+
+fn path_of(client: IscsiClient) -> PathRef {
+    match client {
+        IscsiClient::OpenIscsi => &OPEN_ISCSI,
+        IscsiClient::Millrace => &MILLRACE,
+    }
+}
+
+/// The client that an arm is measured with, or why there is none: that of its tuning, else the kernel's where it can be used, else ours.
+fn choose(asked: &Asked<'_>) -> Result<IscsiClient, String> {
+    let settings = IscsiSettings::parse(&asked.tuning.iscsi, "of this arm").map_err(|error| error.to_string())?;
+    let lacks = |client: IscsiClient| match client {
+        IscsiClient::OpenIscsi if asked.luns > 1 => {
+            Some("layout luns=N is of our own initiator: leave client = \"open-iscsi\" out".to_owned())
+        }
+        IscsiClient::OpenIscsi => open_iscsi::why_not(settings.portals_of(client)),
+        IscsiClient::Millrace => attached_lun::why_not(asked.luns),
+    };
+    if let Some(client) = settings.client {
+        return lacks(client).map_or(Ok(client), Err);
+    }
+    if settings.only_ours().is_none() && lacks(IscsiClient::OpenIscsi).is_none() {
+        return Ok(IscsiClient::OpenIscsi);
+    }
+    lacks(IscsiClient::Millrace).map_or(Ok(IscsiClient::Millrace), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::plan::Tuning;
+
+    #[test]
+    fn a_client_that_is_asked_for_is_used_or_the_reason_is_said_and_none_stands_in_for_it() {
+        let tuning: Tuning = toml::from_str("[iscsi]\nclient = \"open-iscsi\"").unwrap();
+        let asked = Asked { program: Path::new("/millrace"), target: None, medium: false, luns: 2, tuning: &tuning };
+        assert!(choose(&asked).unwrap_err().contains("luns=N is of our own initiator"));
+        assert!(matches!(MILLRACE.why_not(&asked), Some(WhyNot::Lacks(_))) && MILLRACE.chosen(&asked).is_none());
+    }
+
+    #[test]
+    fn each_client_is_the_same_path_with_layers_of_its_own_and_is_found_by_its_name_in_records() {
+        for path in [&MILLRACE, &OPEN_ISCSI] {
+            let found = MILLRACE.with_client(path.client().unwrap()).unwrap();
+            assert_eq!((found.name(), found.title(), found.note()), ("iscsi", path.title, Some(path.note)));
+        }
+        assert!(MILLRACE.with_client("libiscsi").is_none());
     }
 }

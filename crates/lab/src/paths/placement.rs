@@ -8,6 +8,7 @@ use crate::placement::KeptState;
 use crate::placement::part::{DATA, Part};
 use crate::placement::restore::Method;
 use crate::placement::workdir::WorkDir;
+use crate::plan::Tuning;
 use crate::sys::User;
 
 /// What is to be put in place for an arm.
@@ -18,6 +19,8 @@ pub(crate) struct PlacementOrder<'a> {
     pub(crate) parts: Vec<Part>,
     /// LUNs that the file system of a part lies on, where it lies on LUNs.
     pub(crate) luns: u32,
+    /// Settings of the arm.
+    pub(crate) tuning: &'a Tuning,
     /// This program, for processes of ours.
     pub(crate) program: &'a Path,
     /// What is on a device may be destroyed.

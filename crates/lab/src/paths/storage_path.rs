@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::error::LabError;
 use crate::paths::placement::{Placement, PlacementOrder};
 use crate::placement::target::TargetFacts;
+use crate::plan::Tuning;
 use crate::sys::User;
 
 /// A path of this version.
@@ -26,6 +27,31 @@ pub(crate) trait StoragePath: Sync {
 
     /// Why it cannot be measured with this program on this host; `None` when it can.
     fn why_not(&self, asked: &Asked<'_>) -> Option<WhyNot>;
+
+    /// Name in records of the client, on a path that can be carried by one of several.
+    fn client(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// This path with a client of it, by the client's name in records.
+    fn with_client(&self, _client: &str) -> Option<PathRef> {
+        None
+    }
+
+    /// This path with the client that an arm is to be measured with, once nothing speaks against measuring it; none where it has only one.
+    fn chosen(&self, _asked: &Asked<'_>) -> Option<PathRef> {
+        None
+    }
+
+    /// What a guest has to start for it, as `guest/compare.sh` names it.
+    fn started_by_guest(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Name of the path whose figures are never held against those of this one, and why, in one clause.
+    fn never_ranked_with(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
 
     /// Names of what lies between the database and the medium.
     fn layers(&self) -> Layers {
@@ -99,6 +125,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) medium: bool,
     /// LUNs that the file system of a volume is to lie on.
     pub(crate) luns: u32,
+    /// Settings of the arm.
+    pub(crate) tuning: &'a Tuning,
 }
 
 /// Why a path cannot be measured.

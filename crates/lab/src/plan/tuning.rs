@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
-use crate::plan::KernelNfs;
+use crate::plan::iscsi_settings::DEPTH;
+use crate::plan::{FcSettings, IscsiSettings, KernelNfs};
 
 /// Knobs of one tuning, for every layer the laboratory controls. Values as the layer's own
 /// option takes them.
@@ -19,12 +20,15 @@ pub struct Tuning {
     /// Options of the mount URL.
     #[serde(default)]
     pub dnfs: BTreeMap<String, Knob>,
-    /// Options of `millrace iscsi attach` without their dashes, such as `depth`.
+    /// The initiator: `client`, `portals`, `depth`, and with our own further options of `millrace iscsi attach` without their dashes.
     #[serde(default)]
     pub iscsi: BTreeMap<String, Knob>,
     /// The kernel's NFS client where it mounts exports of ours: `nconnect`, `slots` of each connection, further mount `options`.
     #[serde(default)]
     pub knfs: BTreeMap<String, Knob>,
+    /// Fibre Channel in a guest: `depth`.
+    #[serde(default)]
+    pub fc: BTreeMap<String, Knob>,
     /// Options of `millrace serve` without their dashes; `true` is an option without a value.
     #[serde(default)]
     pub filer: BTreeMap<String, Knob>,
@@ -60,8 +64,6 @@ pub const UNTUNED: &str = "untuned";
 /// What we would set on this database whatever lies below. The defaults of our NFS client are the tuned ones; a LUN gets the depth
 /// that a loop device has, a mount of the kernel the connections that rule linux-nfs-nconnect sets. What makes checkpoints rarer is left alone, for each run has to see one.
 pub const TUNED: &str = "tuned";
-/// Option of `millrace iscsi attach`: commands under way on a path.
-pub(crate) const DEPTH: &str = "depth";
 
 impl Tuning {
     /// The tunings every plan has.
@@ -132,15 +134,24 @@ impl Tuning {
             dnfs: join(&under.dnfs, &self.dnfs),
             iscsi: join(&under.iscsi, &self.iscsi),
             knfs: join(&under.knfs, &self.knfs),
+            fc: join(&under.fc, &self.fc),
             filer: join(&under.filer, &self.filer),
             orders: join(&under.orders, &self.orders),
         }
     }
 
     /// The knobs by the layer they belong to.
-    fn layers(&self) -> [(&'static str, &BTreeMap<String, Knob>); 6] {
-        let Self { database, dnfs, iscsi, knfs, filer, orders } = self;
-        [("database", database), ("dnfs", dnfs), ("iscsi", iscsi), ("knfs", knfs), ("filer", filer), ("orders", orders)]
+    fn layers(&self) -> [(&'static str, &BTreeMap<String, Knob>); 7] {
+        let Self { database, dnfs, iscsi, knfs, fc, filer, orders } = self;
+        [
+            ("database", database),
+            ("dnfs", dnfs),
+            ("iscsi", iscsi),
+            ("knfs", knfs),
+            ("fc", fc),
+            ("filer", filer),
+            ("orders", orders),
+        ]
     }
 
     /// `url` with the options of this tuning; one that the URL has already stays.
@@ -172,6 +183,8 @@ impl Tuning {
             }
         }
         KernelNfs::parse(&self.knfs, name)?;
+        IscsiSettings::parse(&self.iscsi, name)?;
+        FcSettings::parse(&self.fc, name)?;
         let probe = self.on_url("nfs://host/export");
         probe.parse::<dnfs::NfsUrl>().map(|_| ()).map_err(|error| {
             let hint = error.hint().unwrap_or_else(|| "they are the options of an NFS URL".to_owned());

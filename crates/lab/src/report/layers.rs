@@ -70,7 +70,7 @@ pub(crate) fn of(arm: &Arm<'_>, comparison: &Comparison) -> Vec<Layer> {
 fn below(arm: &Arm<'_>, comparison: &Comparison, filer_cost: Option<String>) -> Vec<Layer> {
     // A record of another version may name a path that this one does not have.
     let unknown = Layers { file_system: None, client: "Client", network: None, server: None };
-    let Layers { file_system, client, network, server } = paths::find(&arm.result.name).map_or(unknown, StoragePath::layers);
+    let Layers { file_system, client, network, server } = paths::of(arm.result).map_or(unknown, StoragePath::layers);
     let file_system = paths::striped(arm.result).or_else(|| file_system.map(str::to_owned));
     let client = file_system.map_or_else(|| client.to_owned(), |above| format!("{above}, {client}"));
     let mut layers = vec![Layer { name: client, facts: client_facts(comparison, arm), kind: "storage" }];

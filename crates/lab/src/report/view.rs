@@ -104,7 +104,7 @@ const CACHED_READ_US_MAX: f64 = 100.0;
 /// from a filer. Such times are no comparison of storage. How many of the reads the page cache did answer is not counted.
 pub(crate) fn read_source(comparison: &Comparison, path: &PathResult) -> &'static str {
     let reads_cross = |kind: PathRef| kind.layers().server.is_some() && !kind.page_cache(true).on_client;
-    let from_filer = |path: &PathResult| paths::find(&path.name).is_some_and(reads_cross);
+    let from_filer = |path: &PathResult| paths::of(path).is_some_and(reads_cross);
     let from_cache = |path: &PathResult| !from_filer(path) && path.caching_class == Some(CachingClass::Cached);
     let timed = || comparison.paths.iter().filter(|path| path.block_read_us.is_some());
     if !timed().any(from_cache) || !timed().any(from_filer) {

@@ -127,6 +127,7 @@ fn slot_plateau(seen: &Seen<'_>) -> Result<(bool, String), Why> {
 fn three_protocols(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     let (knfs, iscsi, fc) = (seen.oets("knfs")?, seen.oets("iscsi")?, seen.oets("fc")?);
     let (apart, above) = (gain(knfs, iscsi), gain(knfs.min(iscsi), fc));
+    seen.ranked("iscsi", "fc").map_err(|why| format!("iSCSI {} of kernel NFS; {why}", signed(apart)))?;
     let words = format!("iSCSI {} of kernel NFS, FC {} of the slower", signed(apart), signed(above));
     Ok((apart.abs() <= 10.0 && (10.0..=21.0).contains(&above), words))
 }
@@ -196,6 +197,7 @@ fn cost_order(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     if order.len() < 3 {
         return Err(words);
     }
+    seen.ranked("iscsi", "fc").map_err(|why| format!("{words}; {why}"))?;
     let falling = order.windows(2).all(|pair| matches!(pair, [more, less] if more > less));
     Ok((falling && (10.0..=30.0).contains(&over), words))
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use results::compare::{Comparison, PathResult, PathStatus};
 use results::judgement::SlotUse;
 
+use crate::paths;
+
 /// A comparison and the parts of its arms.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
@@ -82,6 +84,11 @@ impl<'a> Seen<'a> {
         let arm = self.arm(role)?;
         let found = arm.response_ms.iter().find(|(name, _)| name.to_lowercase().replace(['-', '_'], "") == "neworder");
         found.map(|(_, time)| time.mean).ok_or_else(|| format!("{} has no New-Order responses", arm.arm))
+    }
+
+    /// An error where the figures of two arms are never ranked.
+    pub(super) fn ranked(&self, one: &str, other: &str) -> Result<(), Why> {
+        paths::never_ranked(self.arm(one)?, self.arm(other)?).map_or(Ok(()), |why| Err(why.to_owned()))
     }
 
     /// Slots of our client.

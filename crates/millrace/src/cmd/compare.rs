@@ -192,7 +192,7 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
     if args.guest && !in_guest::is_inside() {
         in_guest::check_visible(args.plan.as_deref())?;
         in_guest::check_visible(args.gate.as_deref())?;
-        return in_guest::run(args, &program, &out, plan.needed_bytes());
+        return in_guest::run(args, &program, &out, &plan);
     }
     let request = Request {
         plan,

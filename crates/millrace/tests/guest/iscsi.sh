@@ -2,10 +2,7 @@
 . "$(dirname "$0")/lib.sh"
 iqn=$1
 portals=("10.0.2.2:$2" "10.0.3.2:$3")
-modprobe -a iscsi_tcp sd_mod dm_multipath dm_service_time scsi_dh_alua
-mkdir -p /run/lock/iscsi /etc/iscsi
-echo InitiatorName=iqn.2026-11.test:guest >/etc/iscsi/initiatorname.iscsi
-iscsid
+start_iscsid
 start_multipathd
 
 say "log in over both portals"

@@ -1,5 +1,6 @@
 # What the scripts of the guest share. A line `ASK WORDS` is a wish to the test on the host, `FACT NAME VALUE` what it looks at.
 set -euo pipefail
+. "$(dirname "$0")/../../../lab/src/guest/storage_clients.sh"
 
 ask() {
   echo "ASK $*"
@@ -37,23 +38,6 @@ still_runs() { kill -0 "$1" || { echo "the load has ended too early"; cat /run/f
 
 # PID and name of a load: waits for its end.
 ended_well() { wait "$1" || { cat "/run/fio-$2"; dmesg | tail -n 30; return 1; }; }
-
-# SETTING…: udev, which names disks, and dm-multipath, which uses all paths of a disk at once, with these settings too.
-start_multipathd() {
-  cat >/etc/multipath.conf <<C
-defaults {
-  user_friendly_names yes
-  find_multipaths no
-  path_grouping_policy multibus
-  no_path_retry queue
-  polling_interval 1
-  max_polling_interval 1
-$(printf '  %s\n' "$@")
-}
-C
-  /lib/systemd/systemd-udevd --daemon
-  multipathd
-}
 
 # Waits for a multipath device with both paths active, whose name is in $disk from then on.
 await_multipath_disk() {

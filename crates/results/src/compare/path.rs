@@ -48,6 +48,10 @@ pub struct PathResult {
     /// Label that tells two arms of one path apart.
     #[serde(default)]
     pub label: Option<String>,
+    /// Client that carries the path, where it is one of several: of `iscsi` `open-iscsi` or `millrace` (our initiator, FUSE and a loop
+    /// device), of `fc` `software-fcoe`; absent elsewhere, and in records of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// Storage that was there before: directory, URL or device; absent on Millrace's own.
     #[serde(default)]
     pub target: Option<String>,

@@ -5,25 +5,30 @@ use std::path::{Path, PathBuf};
 
 use results::compare::{Carried, ProofSource};
 
+use super::software_fc;
 use crate::database::cluster::Server;
 use crate::error::LabError;
 use crate::host::block_device::BlockDevice;
 use crate::host::kernel_mount::KernelMount;
 use crate::limits::{LUN_BYTES_MIN, LUN_PER_STATE};
+use crate::measure::kernel_counters::Interfaces;
 use crate::paths::kernel_files::KernelStorage;
 use crate::paths::placement::{Placement, PlacementOrder};
-use crate::paths::storage::{Reads, StartOrder, Storage, StorageCounters};
+use crate::paths::storage::{KernelSlots, Reads, StartOrder, Storage, StorageCounters};
 use crate::placement::KeptState;
 use crate::placement::directories::Directories;
 use crate::placement::owner;
 use crate::placement::part::Part;
 use crate::placement::restore::{Method, tree_size};
+use crate::plan::FcSettings;
 use crate::sys::User;
 
 /// A device, and where it is mounted during a run.
 pub(super) struct OnDevice {
     device: BlockDevice,
     overwrite: bool,
+    /// Settings of Fibre Channel that a guest made; none where the device was named.
+    software: Option<FcSettings>,
     /// What a file system of ours on it may still be taken from.
     made: bool,
     directories: Directories,
@@ -31,10 +36,10 @@ pub(super) struct OnDevice {
 }
 
 impl OnDevice {
-    pub(super) fn make(path: &Path, order: PlacementOrder<'_>) -> Result<Self, LabError> {
+    pub(super) fn make(path: &Path, software: Option<FcSettings>, order: PlacementOrder<'_>) -> Result<Self, LabError> {
         let device = BlockDevice::examine(path, order.overwrite)?;
         let directories = Directories::within(order.work, &owner::unique_name("device-"), order.parts, order.user)?;
-        Ok(Self { device, overwrite: order.overwrite, made: false, directories, logs: order.work.path("logs") })
+        Ok(Self { device, overwrite: order.overwrite, software, made: false, directories, logs: order.work.path("logs") })
     }
 
     fn mount(&self, log: &str) -> Result<KernelMount, LabError> {
@@ -61,6 +66,9 @@ impl Placement for OnDevice {
     }
 
     fn restore(&mut self, state: &KeptState, _own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
+        if self.software.is_some() {
+            software_fc::set_medium(None)?;
+        }
         // Somebody may have begun to use it since.
         self.device = BlockDevice::examine(self.device.path(), self.overwrite)?;
         let bytes = LUN_BYTES_MIN.max(tree_size(&state.root).bytes.saturating_mul(LUN_PER_STATE));
@@ -77,9 +85,15 @@ impl Placement for OnDevice {
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
+        // The medium of the guest's own disk is below the wire, any other one before the file system.
+        let (mut slots, mut medium) = (None, order.medium);
+        if let Some(settings) = self.software {
+            slots = Some(software_fc::set_depth(self.device.path(), settings.depth)?);
+            software_fc::set_medium(medium.take())?;
+        }
         let mount = self.mount(&format!("mount-{}.log", order.sequence))?;
-        let files = KernelStorage::start(&self.directories, order)?;
-        Ok(Box::new(DeviceStorage { mount, device: self.device.clone(), files }))
+        let files = KernelStorage::start(&self.directories, &StartOrder { medium, ..*order })?;
+        Ok(Box::new(DeviceStorage { mount, device: self.device.clone(), files, slots }))
     }
 
     fn clear(&mut self) -> Result<(), LabError> {
@@ -106,6 +120,8 @@ struct DeviceStorage {
     mount: KernelMount,
     device: BlockDevice,
     files: KernelStorage,
+    /// Commands under way on all paths together, at most, of Fibre Channel that a guest made.
+    slots: Option<u32>,
 }
 
 impl Storage for DeviceStorage {
@@ -126,7 +142,13 @@ impl Storage for DeviceStorage {
             server_read_bytes: None,
             server_written_bytes: None,
         };
-        Ok(StorageCounters { carried: Some(carried), ..StorageCounters::default() })
+        let slots = |limit| KernelSlots { limit, most: 0, calls: stats.requests, queue_ms: 0, reply_ms: stats.request_ms };
+        let kernel_slots = self.slots.map(slots);
+        Ok(StorageCounters { carried: Some(carried), kernel_slots, ..StorageCounters::default() })
+    }
+
+    fn interfaces(&self) -> Option<Interfaces> {
+        self.slots.map(|_| Interfaces::Pairs)
     }
 
     fn reads(&self, database: &mut Server) -> Result<Reads, LabError> {

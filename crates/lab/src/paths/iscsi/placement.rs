@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
+use super::client::{AttachOrder, Attached, Client};
 use super::storage::IscsiStorage;
 use crate::error::LabError;
-use crate::host::attached_lun::{AttachedLun, LunHost};
 use crate::host::cgroup;
 use crate::limits::{LUN_BYTES_MIN, LUN_PER_STATE, STRIPED_LUN_BYTES_MIN};
 use crate::paths::filer::{Filer, FilerOrder};
@@ -18,17 +18,15 @@ use crate::placement::directories::Directories;
 use crate::placement::part::Part;
 use crate::placement::restore::{Method, tree_size};
 use crate::placement::workdir::{make_directory, own, remove_tree};
-use crate::plan::{DEPTH, Tuning};
+use crate::plan::{IscsiClient, IscsiSettings, Tuning};
 use crate::sys::User;
-
-/// Commands under way unless the tuning says otherwise: what open-iscsi allows (node.session.queue_depth).
-const UNTUNED_DEPTH: &str = "32";
 
 /// One filer for each part, with the LUNs of its file system.
 pub(super) struct Luns {
     /// Where they are mounted.
     mounts: Directories,
-    host: LunHost,
+    client: Client,
+    settings: IscsiSettings,
     program: PathBuf,
     /// Volumes that hold the LUNs; their filers' states lie beside them.
     volumes: PathBuf,
@@ -38,11 +36,12 @@ pub(super) struct Luns {
 }
 
 impl Luns {
-    pub(super) fn make(order: PlacementOrder<'_>) -> Result<Self, LabError> {
+    pub(super) fn make(order: PlacementOrder<'_>, client: IscsiClient) -> Result<Self, LabError> {
         let mounts = Directories::within(order.work, "iscsi", order.parts, order.user)?;
-        let host = LunHost::new(order.program.to_owned(), order.work.root())?;
+        let client = Client::new(client, order.program, order.work)?;
+        let settings = IscsiSettings::parse(&order.tuning.iscsi, "of this arm")?;
         let (volumes, logs) = (order.work.path("luns"), order.work.path("logs"));
-        Ok(Self { mounts, host, program: order.program.to_owned(), volumes, logs, count: order.luns })
+        Ok(Self { mounts, client, settings, program: order.program.to_owned(), volumes, logs, count: order.luns })
     }
 
     fn volume(&self, part: Part) -> PathBuf {
@@ -54,35 +53,31 @@ impl Luns {
             directory: &self.volume(part),
             state: &self.volumes.join(part.name()).join("state"),
             log: self.logs.join(format!("{log}-{}.log", part.name())),
-            iscsi: true,
+            portals: self.settings.portals_of(self.client.kind()),
             medium,
             options,
         };
         Filer::start(&self.program, order)
     }
 
-    fn attach(&self, part: Part, filer: &Filer, options: &[String], log: &str) -> Result<AttachedLun, LabError> {
-        let target =
-            filer.target().ok_or_else(|| LabError::Filer { what: "its iSCSI target", detail: "it has none".to_owned() })?;
+    fn attach(&self, part: Part, filer: &Filer, make_bytes: Option<u64>, log: &str) -> Result<Attached, LabError> {
         let log = self.logs.join(format!("{log}-{}.log", part.name()));
-        let urls: Vec<String> = (0..self.count).map(|number| format!("{target}/{number}")).collect();
-        self.host.attach(&urls, &self.mounts.of(part), options, log)
+        let (luns, mount, settings) = (self.count, &self.mounts.of(part), &self.settings);
+        self.client.attach(AttachOrder { filer, luns, mount, settings, make_bytes, log })
     }
 
     /// New LUNs, of so many bytes together, with a new file system that belongs to `user`, attached.
-    fn create(&self, part: Part, bytes: u64, user: &User) -> Result<(AttachedLun, Filer), LabError> {
+    fn create(&self, part: Part, bytes: u64, user: &User) -> Result<(Attached, Filer), LabError> {
         std::fs::create_dir_all(self.volume(part)).map_err(LabError::file("create directory", self.volume(part)))?;
         let filer = self.serve(part, None, &[], "restore")?;
         for number in 0..self.count {
             let lun = format!("{}/db-{number}", filer.volume());
-            // Its initiator is ours, which sends again what a filer that restarts has lost.
+            // As a disk with a cache: the file system flushes it where it must.
             let size = lun_bytes(bytes, self.count);
             let request = json!({"op": "lun-create", "lun": lun, "size_bytes": size, "number": number, "write_cache": true});
             filer.ask("a LUN", &request)?;
         }
-        let kind = if self.count > 1 { "btrfs" } else { "ext4" };
-        let options = ["--mkfs", kind].map(str::to_owned);
-        let attached = self.attach(part, &filer, &options, "restore-attach")?;
+        let attached = self.attach(part, &filer, Some(bytes), "restore-attach")?;
         let root = self.mounts.of(part);
         let private = std::fs::Permissions::from_mode(0o700);
         std::fs::set_permissions(&root, private).map_err(LabError::file("set permissions of", &root))?;
@@ -131,15 +126,11 @@ impl Placement for Luns {
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
-        let mut options = Tuning::arguments(&order.tuning.iscsi);
-        if !order.tuning.iscsi.contains_key(DEPTH) {
-            options.extend([format!("--{DEPTH}"), UNTUNED_DEPTH.to_owned()]);
-        }
-        let mut storage = IscsiStorage::default();
+        let mut storage = IscsiStorage::new(self.settings.depth);
         for part in self.parts() {
             let log = |what: &str| format!("{what}-{}", order.sequence);
             let filer = self.serve(*part, order.medium, &Tuning::arguments(&order.tuning.filer), &log("filer"))?;
-            let attached = self.attach(*part, &filer, &options, &log("attach"))?;
+            let attached = self.attach(*part, &filer, None, &log("attach"))?;
             storage.push(*part, attached, filer);
         }
         Ok(Box::new(storage))

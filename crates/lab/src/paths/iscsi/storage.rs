@@ -2,30 +2,54 @@
 
 use std::ffi::OsString;
 
-use results::compare::ProofSource;
+use results::compare::{Carried, ProofSource};
 
+use super::client::Attached;
 use crate::database::cluster::Server;
 use crate::error::LabError;
-use crate::host::attached_lun::AttachedLun;
+use crate::host::block_device::DiskStats;
 use crate::host::procfs;
 use crate::measure::kernel_counters::Interfaces;
 use crate::paths::filer::Filer;
 use crate::paths::filers;
-use crate::paths::storage::{Reads, Storage, StorageCounters};
+use crate::paths::storage::{KernelSlots, Reads, Storage, StorageCounters};
 use crate::placement::part::Part;
 
 /// The storage of one run.
-#[derive(Default)]
 pub(super) struct IscsiStorage {
     /// Dropped before the filers, so that no file system waits for one that is gone.
-    luns: Vec<AttachedLun>,
+    luns: Vec<Attached>,
     filers: Vec<(Part, Filer)>,
+    /// Commands under way on each path of a LUN, at most.
+    depth: u32,
 }
 
 impl IscsiStorage {
-    pub(super) fn push(&mut self, part: Part, lun: AttachedLun, filer: Filer) {
+    pub(super) fn new(depth: u32) -> Self {
+        Self { luns: Vec::new(), filers: Vec::new(), depth }
+    }
+
+    pub(super) fn push(&mut self, part: Part, lun: Attached, filer: Filer) {
         self.luns.push(lun);
         self.filers.push((part, filer));
+    }
+}
+
+/// The queues of a LUN's disks: what the kernel counts as time of a request begins when it enters a queue, which may be longer than
+/// what is under way.
+fn slots((stats, paths): (DiskStats, u32), depth: u32) -> KernelSlots {
+    KernelSlots { limit: depth * paths, most: 0, calls: stats.requests, queue_ms: 0, reply_ms: stats.request_ms }
+}
+
+/// What all disks and all filers carried.
+fn carried(disks: DiskStats, filers: &StorageCounters) -> Carried {
+    let server = |command: &str| Some(filers.server_calls.get(command).map_or(0, |count| count.bytes));
+    Carried {
+        source: "diskstats".to_owned(),
+        read_bytes: disks.read_bytes,
+        written_bytes: disks.written_bytes,
+        server_read_bytes: server("SCSI-READ"),
+        server_written_bytes: server("SCSI-WRITE"),
     }
 }
 
@@ -47,17 +71,26 @@ impl Storage for IscsiStorage {
     }
 
     fn clients(&self) -> Vec<u32> {
-        self.luns.iter().flat_map(AttachedLun::pids).copied().collect()
+        self.luns.iter().flat_map(Attached::pids).copied().collect()
     }
 
     fn expect_alive(&mut self) -> Result<(), LabError> {
         filers::expect_alive(&mut self.filers)?;
-        self.luns.iter().try_for_each(AttachedLun::expect_alive)
+        self.luns.iter().try_for_each(Attached::expect_alive)
     }
 
     fn counters(&self) -> Result<StorageCounters, LabError> {
         let mut all = StorageCounters::default();
         filers::count(&self.filers, &mut all)?;
+        let mut stats = Vec::new();
+        for lun in &self.luns {
+            stats.extend(lun.disk_stats()?);
+        }
+        // The data's come first.
+        if let Some(first) = stats.first() {
+            all.kernel_slots = Some(slots(*first, self.depth));
+            all.carried = Some(carried(stats.iter().map(|(stats, _)| *stats).sum(), &all));
+        }
         Ok(all)
     }
 
@@ -72,8 +105,8 @@ impl Storage for IscsiStorage {
     }
 
     fn stop(self: Box<Self>) -> Result<(), LabError> {
-        let Self { luns, filers } = *self;
-        luns.into_iter().try_for_each(AttachedLun::detach)?;
+        let Self { luns, filers, .. } = *self;
+        luns.into_iter().try_for_each(Attached::detach)?;
         filers.into_iter().try_for_each(|(_, filer)| filer.stop())
     }
 }

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use lab::LabError;
 use lab::guest::cache::Cache;
-use lab::guest::compare::{Order, WORK, compare, time_limit};
+use lab::guest::compare::{Order, WORK, clients, compare, time_limit};
+use lab::plan::Plan;
 
 use super::Args;
 use crate::cmd::guest::run::code;
@@ -16,8 +17,8 @@ use crate::cmd::guest::run::code;
 const OF_THIS_HOST: [(&str, usize); 7] =
     [("--guest", 0), ("--guest-cache", 1), ("--install", 0), ("--yes", 0), ("--work", 1), ("--out", 1), ("--resume", 1)];
 
-/// Runs the comparison that `args` ask for in a guest; `needed_bytes` are those of its plan.
-pub(super) fn run(args: &Args, program: &Path, out: &Path, needed_bytes: u64) -> Result<ExitCode, LabError> {
+/// Runs the comparison that `args` and its plan ask for in a guest.
+pub(super) fn run(args: &Args, program: &Path, out: &Path, plan: &Plan) -> Result<ExitCode, LabError> {
     let cache = Cache::at(args.guest_cache.clone())?;
     let out = std::path::absolute(out).map_err(LabError::file("find", out))?;
     let mut command = vec![OsString::from(program), "compare".into()];
@@ -29,7 +30,8 @@ pub(super) fn run(args: &Args, program: &Path, out: &Path, needed_bytes: u64) ->
         out: (!args.dry_run).then_some(out),
         resume: args.resume.is_some(),
         disk_base: args.work.clone(),
-        needed_bytes,
+        needed_bytes: plan.needed_bytes(),
+        clients: clients(plan),
     };
     eprintln!("booting a guest for the comparison");
     let output: [Box<dyn Write + Send>; 2] = [Box::new(std::io::stdout()), Box::new(std::io::stderr())];

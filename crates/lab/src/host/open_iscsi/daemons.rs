@@ -1,0 +1,56 @@
+//! The daemons of open-iscsi and dm-multipath, which somebody else starts.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A daemon that listens on an abstract socket.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Daemon {
+    name: &'static str,
+    /// Its socket, as /proc/net/unix has it.
+    socket: &'static str,
+}
+
+/// Source: `ISCSIADM_NAMESPACE` in usr/mgmt_ipc.h of open-iscsi.
+pub(super) const ISCSID: Daemon = Daemon { name: "iscsid", socket: "@ISCSIADM_ABSTRACT_NAMESPACE" };
+/// Source: `DEFAULT_SOCKET` in multipath-tools.
+pub(super) const MULTIPATHD: Daemon = Daemon { name: "multipathd", socket: "@/org/kernel/linux/storage/multipathd" };
+
+impl Daemon {
+    /// Whether it can be spoken to.
+    pub(super) fn listens(self) -> bool {
+        fs::read_to_string("/proc/net/unix").is_ok_and(|table| has_socket(&table, self.socket))
+    }
+
+    /// What to do when it cannot.
+    pub(super) fn hint(self) -> String {
+        format!("{0} does not run; systemctl start {0}, or {0} where no service manager runs", self.name)
+    }
+}
+
+fn has_socket(table: &str, socket: &str) -> bool {
+    table.lines().any(|line| line.split_whitespace().nth(7) == Some(socket))
+}
+
+/// Whether the kernel has a module, after it was told to load it.
+pub(super) fn kernel_has(module: &str) -> bool {
+    let load = || Command::new("modprobe").args(["-q", module]).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    Path::new("/sys/module").join(module).is_dir() || load().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_is_found_by_its_whole_socket() {
+        // Of kernel 6.1.
+        let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01  1652 @ISCSIADM_ABSTRACT_NAMESPACE\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01  1680 @/org/kernel/linux/storage/multipathd\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03  1701\n";
+        assert!(has_socket(table, ISCSID.socket) && has_socket(table, MULTIPATHD.socket));
+        assert!(!has_socket(table, "@ISCSIADM") && !has_socket("", ISCSID.socket));
+    }
+}

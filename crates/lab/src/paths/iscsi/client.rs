@@ -1,0 +1,119 @@
+//! Which initiator makes disks of the LUNs of a part, and the disks it made.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+use crate::host::attached_lun::{AttachedLun, LunHost};
+use crate::host::block_device::DiskStats;
+use crate::host::open_iscsi::{KernelLun, LunOrder};
+use crate::paths::filer::Filer;
+use crate::placement::workdir::WorkDir;
+use crate::plan::{IscsiClient, IscsiSettings};
+
+/// An initiator of this host.
+pub(super) enum Client {
+    Kernel { root: PathBuf },
+    Ours(LunHost),
+}
+
+/// What is to be attached.
+pub(super) struct AttachOrder<'a> {
+    pub(super) filer: &'a Filer,
+    /// LUNs of one file system, numbered from 0.
+    pub(super) luns: u32,
+    pub(super) mount: &'a Path,
+    pub(super) settings: &'a IscsiSettings,
+    /// A new file system of so many bytes.
+    pub(super) make_bytes: Option<u64>,
+    pub(super) log: PathBuf,
+}
+
+/// LUNs that are mounted as one file system. Dropping it takes them away at once.
+pub(super) enum Attached {
+    Kernel(KernelLun),
+    Ours(AttachedLun),
+}
+
+impl Client {
+    pub(super) fn new(client: IscsiClient, program: &Path, work: &WorkDir) -> Result<Self, LabError> {
+        Ok(match client {
+            IscsiClient::OpenIscsi => Self::Kernel { root: work.root().to_owned() },
+            IscsiClient::Millrace => Self::Ours(LunHost::new(program.to_owned(), work.root())?),
+        })
+    }
+
+    /// Which one it is.
+    pub(super) fn kind(&self) -> IscsiClient {
+        match self {
+            Self::Kernel { .. } => IscsiClient::OpenIscsi,
+            Self::Ours(_) => IscsiClient::Millrace,
+        }
+    }
+
+    pub(super) fn attach(&self, order: AttachOrder<'_>) -> Result<Attached, LabError> {
+        let target = order.filer.target()?;
+        let portals = order.filer.portals();
+        match self {
+            Self::Kernel { root } => {
+                // Each portal of a filer is a portal group, in their order (RFC 7143 4.2.3).
+                let portals: Vec<_> = portals.iter().copied().zip(1..).collect();
+                let order = LunOrder {
+                    target,
+                    portals: &portals,
+                    depth: order.settings.depth,
+                    mount: order.mount,
+                    make_bytes: order.make_bytes,
+                    root,
+                    log: order.log,
+                };
+                KernelLun::attach(&order).map(Attached::Kernel)
+            }
+            Self::Ours(host) => {
+                let portals: Vec<String> = portals.iter().map(ToString::to_string).collect();
+                let urls: Vec<String> =
+                    (0..order.luns).map(|number| format!("iscsi://{}/{target}/{number}", portals.join(","))).collect();
+                let mut options = order.settings.attach_options();
+                if order.make_bytes.is_some() {
+                    options.extend(["--mkfs", if order.luns > 1 { "btrfs" } else { "ext4" }].map(str::to_owned));
+                }
+                host.attach(&urls, order.mount, &options, order.log).map(Attached::Ours)
+            }
+        }
+    }
+}
+
+impl Attached {
+    /// Processes of ours that serve them to the kernel.
+    pub(super) fn pids(&self) -> &[u32] {
+        match self {
+            Self::Kernel(_) => &[],
+            Self::Ours(lun) => lun.pids(),
+        }
+    }
+
+    /// An error when one of these has ended.
+    pub(super) fn expect_alive(&self) -> Result<(), LabError> {
+        match self {
+            Self::Kernel(_) => Ok(()),
+            Self::Ours(lun) => lun.expect_alive(),
+        }
+    }
+
+    /// What its disks carried, and over how many paths; none where the kernel has no disk for each path.
+    pub(super) fn disk_stats(&self) -> Result<Option<(DiskStats, u32)>, LabError> {
+        match self {
+            Self::Kernel(lun) => Ok(Some((lun.stats()?, u32::try_from(lun.paths()).unwrap_or(1)))),
+            Self::Ours(_) => Ok(None),
+        }
+    }
+
+    /// Unmounts the file system and takes the disks away.
+    ///
+    /// Durability: what was written to the file system is on the LUNs, and they are flushed.
+    pub(super) fn detach(self) -> Result<(), LabError> {
+        match self {
+            Self::Kernel(lun) => lun.detach(),
+            Self::Ours(lun) => lun.detach(),
+        }
+    }
+}

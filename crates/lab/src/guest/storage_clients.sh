@@ -21,7 +21,7 @@ start_multipathd() {
     [ $# = 0 ] || printf '  %s\n' "$@"
     printf '}\n'
   } >/etc/multipath.conf
-  [ -S /run/udev/control ] || /lib/systemd/systemd-udevd --daemon || return 1
+  [ -S /run/udev/control ] || /lib/systemd/systemd-udevd --daemon >/dev/null 2>&1 || return 1
   multipathd
 }
 

@@ -186,6 +186,9 @@ mod tests {
         assert_eq!(against(&[iscsi.clone(), arm("knfs", [10, 10, 10], 1.0, 10.0), emulated.clone()]), ["knfs"]);
         assert_eq!(against(&[emulated.clone(), iscsi.clone()]), Vec::<String>::new());
         assert_eq!(against(&[iscsi.clone(), device]), ["fc"], "a fabric of the user's is another matter");
+        let sentence = super::super::verdict::verdict(&[iscsi.clone(), emulated.clone()], &[]);
+        let why = " orders per minute. Fibre Channel over an emulated wire is never ranked against iSCSI.";
+        assert!(sentence.starts_with("iscsi/open-iscsi did 10") && sentence.ends_with(why), "{sentence}");
         let mut paths = [iscsi, emulated];
         relative_cpu_cost(&mut paths);
         assert_eq!((paths[0].relative_cpu_cost, paths[1].relative_cpu_cost), (Some(1.0), None));

@@ -188,7 +188,7 @@ fn reads(path: &PathResult, figures: &Figures, part: f64) -> Finding {
                     slots.slots,
                     waited * 100.0
                 ),
-                next: "more slots (the mount option slots=N; kernel NFS: sunrpc.tcp_slot_table_entries)",
+                next: "more slots (the mount option slots=N; kernel NFS: sunrpc.tcp_slot_table_entries; a LUN: its queue depth)",
             };
         }
     }

@@ -22,7 +22,7 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
         let path = results.iter().find(|path| path.arm == name);
         path.and_then(|path| path.oets_per_minute.as_ref()).map_or_else(String::new, interval_words)
     };
-    let sentences: Vec<String> = against
+    let mut sentences: Vec<String> = against
         .iter()
         .map(|line| {
             let (path, first) = (title(&line.path), title(&line.first));
@@ -44,13 +44,28 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
             }
         })
         .collect();
+    let first = results.iter().find(|path| path.oets_per_minute.is_some());
+    let unranked: Vec<String> = first.into_iter().flat_map(|first| unranked(results, first)).collect();
     if !sentences.is_empty() {
+        sentences.extend(unranked);
         return sentences.join(" ");
     }
-    match results.iter().find(|path| path.oets_per_minute.is_some()) {
+    if let Some(path) = first.filter(|_| !unranked.is_empty()) {
+        let alone = format!("{} did {} orders per minute.", title(&path.arm), figure(&path.arm));
+        return [vec![alone], unranked].concat().join(" ");
+    }
+    match first {
         Some(path) => format!("{} did {} orders per minute; no other path was measured.", title(&path.arm), figure(&path.arm)),
         None => "No path was measured.".to_owned(),
     }
+}
+
+/// Why measured arms are not held against the first, each reason once.
+fn unranked(results: &[PathResult], first: &PathResult) -> Vec<String> {
+    let ran = results.iter().filter(|path| path.oets_per_minute.is_some());
+    let mut reasons: Vec<String> = ran.filter_map(|path| Some(format!("{}.", paths::never_ranked(first, path)?))).collect();
+    reasons.dedup();
+    reasons
 }
 
 /// An arm in a sentence: its name begins with its path, and what follows tells it from the others.

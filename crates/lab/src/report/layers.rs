@@ -111,7 +111,8 @@ fn client_facts(comparison: &Comparison, arm: &Arm<'_>) -> Vec<String> {
     }
     if let Some(slots) = arm.result.slot_use.as_ref().filter(|slots| slots.calls > 0) {
         let of = if slots.slots > 0 { format!("of {}", slots.slots) } else { "unlimited".to_owned() };
-        facts.push(format!("slots {of}: {} mean, {} max", figure(slots.mean), slots.max));
+        let most = if slots.max > 0 { format!(", {} max", slots.max) } else { String::new() };
+        facts.push(format!("slots {of}: {} mean{most}", figure(slots.mean)));
     }
     facts
 }
@@ -119,7 +120,10 @@ fn client_facts(comparison: &Comparison, arm: &Arm<'_>) -> Vec<String> {
 /// Calls the filer answered, for one order.
 fn calls(runs: &[Run]) -> Vec<String> {
     let orders: u64 = runs.iter().map(|run| run.orders).sum();
-    let count = |name: &str| runs.iter().filter_map(|run| run.filer.get(name)).map(|procedure| procedure.calls).sum::<u64>();
+    let one = |name: &str| runs.iter().filter_map(|run| run.filer.get(name)).map(|procedure| procedure.calls).sum::<u64>();
+    // Procedures of NFS, commands of SCSI.
+    let count = |name: &str| one(name) + one(&format!("SCSI-{name}"));
+    let to_stable = if one("SCSI-FLUSH") > 0 { "FLUSH" } else { "COMMIT" };
     let all: u64 = runs.iter().flat_map(|run| run.filer.values()).map(|procedure| procedure.calls).sum();
     if orders == 0 || all == 0 {
         return Vec::new();
@@ -127,6 +131,6 @@ fn calls(runs: &[Run]) -> Vec<String> {
     let each = |calls: u64| figure(calls as f64 / orders as f64);
     vec![
         format!("per order {} READ, {} WRITE", each(count("READ")), each(count("WRITE"))),
-        format!("{} COMMIT; {} calls in all", each(count("COMMIT")), grouped(all as f64)),
+        format!("{} {to_stable}; {} calls in all", each(count(to_stable)), grouped(all as f64)),
     ]
 }

@@ -8,6 +8,7 @@ use super::regimes;
 use super::view::{self, name, read_source};
 use super::words::{bottleneck_words, not_counted};
 use crate::judge;
+use crate::paths;
 use crate::predict;
 use crate::summary::{grouped, interval_words};
 
@@ -93,7 +94,7 @@ fn throughput(comparison: &Comparison, ran: &[&PathResult]) -> Vec<Vec<String>> 
         rows.push(vec![
             name(path).to_owned(),
             path.oets_per_minute.as_ref().map_or_else(dash, interval_words),
-            against.map_or_else(|| "1".to_owned(), |line| format!("{:.2}", line.oets_ratio)),
+            against.map_or_else(|| alone(ran, path), |line| format!("{:.2}", line.oets_ratio)),
             path.cpu.as_ref().map_or_else(dash, |cpu| format!("{:.2}", cpu.s_per_1000_orders)),
             path.bottleneck.as_ref().map_or_else(dash, bottleneck_words),
         ]);
@@ -126,6 +127,12 @@ fn times(comparison: &Comparison, ran: &[&PathResult]) -> Vec<Vec<String>> {
         ]);
     }
     rows
+}
+
+/// Of one that is held against none: the first, or one that is never ranked with it.
+fn alone(ran: &[&PathResult], path: &PathResult) -> String {
+    let is_unranked = ran.first().is_some_and(|first| paths::never_ranked(first, path).is_some());
+    if is_unranked { dash() } else { "1".to_owned() }
 }
 
 fn heads<const COUNT: usize>(names: [&str; COUNT]) -> Vec<Vec<String>> {

@@ -46,10 +46,20 @@ fn has_program(name: &str) -> bool {
 
 /// Runs `SCRIPT.sh` in a guest. A line `ASK WORDS` of it is a wish, which is answered once it was granted; of lines `FACT NAME VALUE`
 /// the values are returned. Everything it says is in the panic when it fails.
-pub(crate) fn facts_of(script: &str, nics: u32, arguments: &[String], mut grant: impl FnMut(&str)) -> BTreeMap<String, String> {
+pub(crate) fn facts_of(script: &str, nics: u32, arguments: &[String], grant: impl FnMut(&str)) -> BTreeMap<String, String> {
+    facts_in(&["--timeout", SCRIPT_MAX, "--nics", &nics.to_string()], script, arguments, grant)
+}
+
+/// The same in a guest with these options.
+pub(crate) fn facts_in(
+    options: &[&str],
+    script: &str,
+    arguments: &[String],
+    mut grant: impl FnMut(&str),
+) -> BTreeMap<String, String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest").join(script);
     let mut command = guest("run");
-    command.args(["--timeout", SCRIPT_MAX, "--nics", &nics.to_string(), "--stdin", "--", "bash"]).arg(file).args(arguments);
+    command.args(options).args(["--stdin", "--", "bash"]).arg(file).args(arguments);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let stderr = child.stderr.take().unwrap();
     let errors = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap());

@@ -1,6 +1,6 @@
-//! `millrace compare --guest`: the kernel's NFS client beside ours and the local disk, in one guest.
+//! `millrace compare --guest`: the kernel's clients beside ours and the local disk, in one guest; and what a killed comparison leaves.
 
-use crate::booted::{cache, can_boot};
+use crate::booted::{cache, can_boot, facts_in};
 use crate::support::compare::{Place, postgres_is_here};
 use crate::support::text;
 use results::compare::PathStatus;
@@ -10,14 +10,14 @@ const LABELS: [&str; 2] =
     ["emulated CPU: compare shapes and counts only", "virtual machine: not comparable with this host's own figures"];
 
 #[test]
-#[ignore = "nightly: a database is loaded and measured three times by an emulated processor, a quarter of an hour"]
-fn kernel_nfs_is_measured_and_proved_in_a_guest_whose_record_says_that_it_was_one() {
-    if !postgres_is_here() || !can_boot(&["mount.nfs", "mkfs.ext4"]) {
+#[ignore = "nightly: a database is loaded and measured five times by an emulated processor, twenty minutes"]
+fn the_kernels_clients_are_measured_and_proved_in_a_guest_whose_record_says_that_it_was_one() {
+    if !postgres_is_here() || !can_boot(&["mount.nfs", "mkfs.ext4", "iscsid", "multipathd"]) {
         return;
     }
     let place = Place::new();
     let kernel = cache().display().to_string();
-    let arguments = ["--guest", "--guest-cache", &kernel, "--paths", "local,dnfs,knfs", "--quick"];
+    let arguments = ["--guest", "--guest-cache", &kernel, "--paths", "local,dnfs,knfs,iscsi,fc", "--quick"];
     let mut command = place.compare(&arguments);
     command.args(["--warehouses", "1", "--users", "4", "--seconds", "60"]);
     let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
@@ -39,11 +39,33 @@ fn kernel_nfs_is_measured_and_proved_in_a_guest_whose_record_says_that_it_was_on
         assert_eq!(path.status, PathStatus::Measured, "{path:?}");
         assert!(path.proof.as_ref().unwrap().passed && path.checks.as_ref().unwrap().passed == 12, "{path:?}");
     }
-    let knfs = record.paths.iter().find(|path| path.name == "knfs").unwrap();
+    let find = |name: &str| record.paths.iter().find(|path| path.name == name).unwrap();
+    for (name, client) in [("iscsi", "open-iscsi"), ("fc", "software-fcoe")] {
+        let (path, run) = (find(name), &find(name).runs[0]);
+        assert_eq!(path.client.as_deref(), Some(client));
+        let carried = path.proof.as_ref().unwrap().carried.as_ref().unwrap();
+        assert!(&*carried.source == "diskstats" && carried.written_bytes > 1 << 16, "{carried:?}");
+        assert_eq!(carried.server_written_bytes.is_some(), name == "iscsi");
+        assert!(run.slot_use.as_ref().unwrap().slots == 64 && run.wire.is_some(), "two paths of 32 commands: {run:?}");
+    }
+    assert!(page.contains("never ranked against iSCSI"));
+    let knfs = find("knfs");
     let (run, proof) = (&knfs.runs[0], knfs.proof.as_ref().unwrap());
     let carried = proof.carried.as_ref().unwrap();
     assert_eq!((proof.kind.as_str(), &*carried.source), ("mount_reads", "mountstats"));
     assert!(carried.written_bytes > 1 << 16 && carried.server_written_bytes.is_some(), "{carried:?}");
     assert!(run.client["WRITE"].calls > 0 && run.filer["WRITE"].calls > 0, "{:?}", run.client);
     assert!(run.slot_use.as_ref().unwrap().slots > 0 && run.wire.is_some(), "{run:?}");
+}
+
+#[test]
+#[ignore = "nightly: a database is loaded by an emulated processor, ten minutes"]
+fn what_a_killed_comparison_left_logged_in_is_taken_away_by_the_next_one_and_nothing_of_the_users() {
+    if !postgres_is_here() || !can_boot(&["mkfs.ext4", "iscsid", "multipathd"]) {
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_millrace").to_owned();
+    let facts = facts_in(&["--timeout", "20m", "--memory", "5GiB"], "leftovers.sh", &[program], |wish| panic!("{wish}"));
+    assert_eq!((&*facts["sessions"], &*facts["maps"]), ("2", "1"), "it was killed while it was logged in");
+    assert_eq!((&*facts["left"], facts["nodes"].trim()), ("none", "192.0.2.1:3260,1 iqn.2026-11.test:other"));
 }

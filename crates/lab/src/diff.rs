@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::judge;
+use crate::plan::IscsiClient;
 
 /// Everything that differs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -75,14 +76,18 @@ pub fn diff(a: &Comparison, b: &Comparison) -> Diff {
     }
     for path in measured(a) {
         match measured(b).find(|other| other.arm == path.arm) {
-            Some(other) => figures.extend(figures_of(path, other)),
+            Some(other) if client(path) == client(other) => figures.extend(figures_of(path, other)),
+            Some(other) => {
+                only.push(format!("{}: by {} on the first side, by {} on the second", path.arm, client(path), client(other)))
+            }
             None => only.push(format!("{}: first side only", path.arm)),
         }
     }
     let alone = measured(b).filter(|path| measured(a).all(|other| other.arm != path.arm));
     only.extend(alone.map(|path| format!("{}: second side only", path.arm)));
     for (label, before, after) in shared_regimes(a, b) {
-        let pairs = ran(&before.paths).filter_map(|path| Some((path, ran(&after.paths).find(|other| other.arm == path.arm)?)));
+        let is_same = |path: &PathResult, other: &PathResult| other.arm == path.arm && client(path) == client(other);
+        let pairs = ran(&before.paths).filter_map(|path| Some((path, ran(&after.paths).find(|other| is_same(path, other))?)));
         let named = |figure: FigureChange| FigureChange { arm: format!("{label}: {}", figure.arm), ..figure };
         figures.extend(pairs.flat_map(|(path, other)| figures_of(path, other)).map(named));
     }
@@ -98,6 +103,11 @@ pub fn diff(a: &Comparison, b: &Comparison) -> Diff {
     }
 }
 
+/// Who carried a path, as far as it could be somebody else. Records of before say none, and their LUNs were carried by ours.
+fn client(path: &PathResult) -> &str {
+    path.client.as_deref().unwrap_or(IscsiClient::Millrace.name())
+}
+
 /// Why no figure of one record may be held against the other's: a guest's and those of another machine say nothing of each other.
 pub(crate) fn not_comparable(a: &Comparison, b: &Comparison) -> Option<String> {
     let (a, b) = (a.environment.guest.as_deref(), b.environment.guest.as_deref());
@@ -111,8 +121,10 @@ pub(crate) fn not_comparable(a: &Comparison, b: &Comparison) -> Option<String> {
 pub fn gates(baseline: &Comparison, now: &Comparison) -> Vec<Gate> {
     let mut gates = Vec::new();
     for before in measured(baseline) {
-        let Some(after) = measured(now).find(|path| path.arm == before.arm) else {
-            let promise = format!("{} is measured, as in the baseline", before.arm);
+        let is_same = |path: &&PathResult| path.arm == before.arm && client(path) == client(before);
+        let Some(after) = measured(now).find(is_same) else {
+            let by = before.client.as_ref().map_or_else(String::new, |client| format!(" by {client}"));
+            let promise = format!("{} is measured{by}, as in the baseline", before.arm);
             gates.push(Gate { promise, found: 0.0, least: 1.0, passed: false });
             continue;
         };
@@ -321,6 +333,22 @@ mod tests {
         after.paths.retain(|path| path.arm == "local");
         assert!(diff(&before, &after).only.iter().any(|line| line.contains("dnfs: first side only")));
         assert!(gates(&before, &after).iter().any(|gate| !gate.passed && gate.promise.contains("is measured")));
+    }
+
+    #[test]
+    fn a_path_that_another_client_carried_is_named_and_its_figures_are_not_compared() {
+        let (before, mut after) = (comparison(SOUND), comparison(SOUND));
+        let dnfs = after.paths.iter_mut().find(|path| path.arm == "dnfs").unwrap();
+        dnfs.client = Some("millrace".into());
+        assert!(diff(&before, &after).only.is_empty(), "a record of before says none");
+        let dnfs = after.paths.iter_mut().find(|path| path.arm == "dnfs").unwrap();
+        dnfs.client = Some("open-iscsi".into());
+        let found = diff(&before, &after);
+        assert_eq!(found.only, ["dnfs: by millrace on the first side, by open-iscsi on the second"]);
+        assert!(found.figures.iter().all(|figure| figure.arm != "dnfs"));
+        let missed: Vec<Gate> = gates(&after, &before).into_iter().filter(|gate| !gate.passed).collect();
+        assert_eq!(missed.len(), 1);
+        assert_eq!(missed[0].promise, "dnfs is measured by open-iscsi, as in the baseline");
     }
 
     #[test]

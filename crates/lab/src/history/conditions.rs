@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use results::compare::{Comparison, PathResult};
 use results::environment::Environment;
 
+use crate::plan::IscsiClient;
+
 /// Buffers as a share of the database may differ by this: both are rounded to whole files and mebibytes.
 const BUFFERS_SHARE_TOLERANCE: f64 = 0.05;
 
@@ -24,6 +26,8 @@ impl Conditions {
         let facts = [
             ("path", path.name.clone()),
             ("label", path.label.clone().unwrap_or_default()),
+            // Records of before say none, and were by ours.
+            ("client", path.client.clone().filter(|client| client != IscsiClient::Millrace.name()).unwrap_or_default()),
             ("target", path.target.clone().unwrap_or_default()),
             ("tuning", path.tuning.clone()),
             ("layout", path.layout_name.clone().unwrap_or_default()),
@@ -120,14 +124,16 @@ mod tests {
             Conditions::of(&record, &record.paths[0])
         };
         let first = of(|_| {});
-        let same: [fn(&mut Comparison); 4] = [
+        let same: [fn(&mut Comparison); 5] = [
+            |record| record.paths[0].client = Some("millrace".into()),
             |record| record.plan.seed = 77,
             |record| record.plan.repeats = 9,
             |record| record.environment.kernel = "7.0".into(),
             |record| record.plan.buffers_bytes += record.plan.buffers_bytes / 50,
         ];
         assert!(same.into_iter().all(|change| first.is_same(&of(change))));
-        let other: [fn(&mut Comparison); 7] = [
+        let other: [fn(&mut Comparison); 8] = [
+            |record| record.paths[0].client = Some("open-iscsi".into()),
             |record| record.plan.warehouses = 9,
             |record| record.plan.seconds = 5,
             |record| record.paths[0].load_level = Some("users=9".into()),

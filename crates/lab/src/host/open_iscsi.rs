@@ -129,9 +129,8 @@ impl KernelLun {
         if let Some(map) = &self.map {
             multipath::flush(map)?;
         }
-        let ended = node::forget(self.journal.target());
+        node::forget(self.journal.target()).map_err(left)?;
         self.is_attached = false;
-        ended.map_err(left)?;
         self.journal.remove()
     }
 }

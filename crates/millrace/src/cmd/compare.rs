@@ -28,7 +28,7 @@ Examples:
   millrace compare --quick --install                on a new host: asks, installs PostgreSQL
   millrace compare --path local=/mnt/nvme --path dnfs=nfs://filer/vol    storage of your own
   millrace compare --tuning untuned,tuned             every path untuned and tuned
-  millrace compare --guest --quick --paths local,dnfs,knfs    with a guest's NFS client
+  millrace compare --guest --quick --paths local,dnfs,knfs,iscsi,fc   with a guest's clients
   millrace compare my-plan.toml --out results/today
   millrace compare --out runs/1234 --against last --threshold 3%      in CI: fail on a loss
 The database runs from a temporary cluster in the work directory, on no TCP port. Ctrl-C ends every
@@ -139,7 +139,7 @@ pub(crate) struct Args {
     /// Destroy what is on the block devices that are named (--path fc=…, block=…); without it one that carries something is refused
     #[arg(long)]
     overwrite_devices: bool,
-    /// Run in a guest, for the storage clients that this kernel lacks (kernel NFS): shapes and counts only (docs/guest.md)
+    /// Run in a guest, for the storage clients that this kernel lacks (kernel NFS, open-iscsi, Fibre Channel): shapes and counts only (docs/guest.md)
     #[arg(long, conflicts_with_all = ["keep", "page_cache", "keep_awake"])]
     guest: bool,
     /// Directory of the guest's kernel [default: millrace/guest in $XDG_CACHE_HOME or ~/.cache]

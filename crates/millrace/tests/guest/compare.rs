@@ -65,7 +65,7 @@ fn what_a_killed_comparison_left_logged_in_is_taken_away_by_the_next_one_and_not
         return;
     }
     let program = env!("CARGO_BIN_EXE_millrace").to_owned();
-    let facts = facts_in(&["--timeout", "20m", "--memory", "5GiB"], "leftovers.sh", &[program], |wish| panic!("{wish}"));
+    let facts = facts_in(&["--timeout", "20m", "--memory", "4GiB"], "leftovers.sh", &[program], |wish| panic!("{wish}"));
     assert_eq!((&*facts["sessions"], &*facts["maps"]), ("2", "1"), "it was killed while it was logged in");
     assert_eq!((&*facts["left"], facts["nodes"].trim()), ("none", "192.0.2.1:3260,1 iqn.2026-11.test:other"));
 }

@@ -4,7 +4,7 @@ millrace=$1
 start_multipathd
 start_iscsid
 mkdir -m 755 /run/place
-mount -t tmpfs -o size=3g tmpfs /run/place
+mount -t tmpfs -o size=5g tmpfs /run/place
 mkdir -m 755 /run/place/work
 iscsiadm -m node -o new -T iqn.2026-11.test:other -p 192.0.2.1:3260,1 >/dev/null # a record of the user's own
 compare() { exec "$millrace" compare --quick --warehouses 1 --users 2 --seconds 2 --work /run/place/work "$@" >>/run/compare 2>&1; }
@@ -13,7 +13,9 @@ say "compare, killed once its LUN is mounted"
 compare --paths iscsi --out /run/place/out &
 killed=$!
 mounted() { grep -q ' /run/place/work/.*/iscsi/data ' /proc/mounts; }
-await 600 mounted || { cat /run/compare; exit 1; }
+mounted_or_over() { mounted || ! kill -0 "$killed"; }
+await 600 mounted_or_over
+mounted || { cat /run/compare; exit 1; }
 kill -9 "$killed"
 wait "$killed" || true
 fact sessions "$(ls /sys/class/iscsi_session | wc -l)"

@@ -41,6 +41,7 @@ pub(crate) fn make_files(scratch: &Scratch) {
     write("site.toml", b"[site\nrac = true");
     write("results.json", b"{\"schema\": 1}");
     write("plan.toml", b"schema = 1\n[load]\nwarehuoses = 3\n");
+    write("client.toml", b"schema = 1\n[tuning.deep.iscsi]\nclient = \"libiscsi\"\n");
     scratch.folder("rules/test");
     // A rule that the host in `host` does not keep.
     write("rules/test/rule.toml", SWAPPINESS.as_bytes());

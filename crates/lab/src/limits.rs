@@ -147,8 +147,9 @@ pub(crate) const ISCSI_ADMIN_MAX: Duration = Duration::from_secs(60);
 /// Longest time of a login: open-iscsi tries for two minutes by itself.
 pub(crate) const ISCSI_LOGIN_MAX: Duration = Duration::from_secs(150);
 
-/// Longest time from a login until its disk is there, and from then until multipathd has made its device.
-pub(crate) const SCSI_DISK_MAX: Duration = Duration::from_secs(60);
+/// Longest time from a login until its disk is there, and from then until multipathd has made its device: 35 s in an emulated guest of a
+/// busy host.
+pub(crate) const SCSI_DISK_MAX: Duration = Duration::from_secs(120);
 
 /// Longest time until a file system is mounted: the kernel's NFS client tries a server for three minutes by itself; one of ours is up.
 pub(crate) const MOUNT_MAX: Duration = Duration::from_secs(60);

@@ -41,9 +41,9 @@ ended_well() { wait "$1" || { cat "/run/fio-$2"; dmesg | tail -n 30; return 1; }
 
 # Waits for a multipath device with both paths active, whose name is in $disk from then on.
 await_multipath_disk() {
-  await 30 map
+  await 90 map
   disk=$(map)
-  await 30 both_active
+  await 90 both_active
 }
 map() { ls /dev/mapper/mpath*; }
 # A for active or F for failed: paths of $disk in that state.

@@ -65,6 +65,8 @@ pub(super) fn flush(map: &str) -> Result<(), LabError> {
 /// What waits on maps without a path fails now, and from then on.
 pub(super) fn fail_without_paths(maps: &[String]) {
     for map in maps {
+        // multipathd puts the queue of a map back that it has not been told of; where it does not run, the kernel is told alone.
+        let _ = quiet("multipathd", &["disablequeueing", "map", map]);
         let _ = quiet("dmsetup", &["message", map, "0", "fail_if_no_path"]);
     }
 }

@@ -68,7 +68,7 @@ start_fibre_channel() {
   done
   for controller in /sys/bus/fcoe/devices/ctlr_*; do printf vn2vn >"$controller/mode" || return 1; done
   for controller in /sys/bus/fcoe/devices/ctlr_*; do echo 1 >"$controller/enabled" || return 1; done
-  wait_until 60 has_fc_disks "$3"
+  wait_until 120 has_fc_disks "$3"
 }
 
 # COUNT: whether so many disks have come up over Fibre Channel.

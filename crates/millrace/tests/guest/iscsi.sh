@@ -26,24 +26,24 @@ mount "$disk" /mnt/lun
 say "one path is cut below a load, and comes back"
 verified_load cut --directory=/mnt/lun &
 load=$!
-await 20 test -s /mnt/lun/cut.0.0
+await 60 test -s /mnt/lun/cut.0.0
 still_runs $load
 ip link set eth1 down
-await 30 one_failed
+await 90 paths_failed 1
 say "failed over"
 ended_well $load cut
 ip link set eth1 up
-await 60 both_active
+await 120 both_active
 fact cut verified
 
 say "the filer is killed and restarted below a load"
 verified_load restart --directory=/mnt/lun &
 load=$!
-await 20 test -s /mnt/lun/restart.0.0
+await 60 test -s /mnt/lun/restart.0.0
 still_runs $load
 ask restart the filer
 ended_well $load restart
-await 60 both_active
+await 120 both_active
 fact restart verified
 
 say "another mount reads what was written"
@@ -57,5 +57,5 @@ umount /mnt/lun
 multipath -f "$disk"
 iscsiadm -m node --logoutall=all >/dev/null
 none_left() { [ -z "$(ls /sys/class/iscsi_session)" ]; }
-await 10 none_left
+await 60 none_left
 fact sessions none

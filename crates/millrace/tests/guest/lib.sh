@@ -49,4 +49,4 @@ map() { ls /dev/mapper/mpath*; }
 # A for active or F for failed: paths of $disk in that state.
 paths() { dmsetup status "$disk" | grep -o '[0-9]*:[0-9]* [AF] ' | grep -c "$1 "; }
 both_active() { [ "$(paths A)" = 2 ]; }
-one_failed() { [ "$(paths F)" = 1 ]; }
+paths_failed() { [ "$(paths F)" = "$1" ]; }

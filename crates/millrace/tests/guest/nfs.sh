@@ -20,7 +20,7 @@ fact content "$(cat /mnt/vol/d/soft)"
 say "the filer is killed and restarted below a load"
 verified_load restart --directory=/mnt/vol &
 load=$!
-await 20 test -s /mnt/vol/restart.0.0
+await 60 test -s /mnt/vol/restart.0.0
 still_runs $load
 ask restart the filer
 still_runs $load
@@ -30,7 +30,7 @@ fact restart verified
 say "the path is cut for two seconds below a load"
 verified_load cut --directory=/mnt/vol &
 load=$!
-await 20 test -s /mnt/vol/cut.0.0
+await 60 test -s /mnt/vol/cut.0.0
 ip link set eth1 down
 sleep 2 # the length of the cut
 still_runs $load

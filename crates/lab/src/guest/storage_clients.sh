@@ -17,7 +17,9 @@ start_multipathd() {
   modprobe -a sd_mod dm_multipath dm_service_time scsi_dh_alua || return 1
   {
     printf 'blacklist {\n  devnode "^vd"\n}\ndefaults {\n  user_friendly_names yes\n  find_multipaths no\n'
-    printf '  path_grouping_policy multibus\n  no_path_retry queue\n  polling_interval 1\n  max_polling_interval 1\n'
+    printf '  polling_interval 1\n  max_polling_interval 1\n}\n'
+    # Of multipathd's own table of devices, LIO's would fail what waits for a path after twelve tries.
+    printf 'overrides {\n  path_grouping_policy multibus\n  no_path_retry queue\n'
     [ $# = 0 ] || printf '  %s\n' "$@"
     printf '}\n'
   } >/etc/multipath.conf

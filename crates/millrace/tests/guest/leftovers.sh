@@ -23,7 +23,7 @@ mkdir -p /run/volume /run/state "$left/iscsi/data" "$left/open-iscsi"
 "$millrace" serve /run/volume --listen 127.0.0.1:0 --iscsi 127.0.0.1:0 --iscsi 127.0.0.1:0 --state /run/state --json >/run/ready 2>/run/filer &
 filer=$!
 await 60 test -s /run/ready
-"$millrace" lun create volume/db-0 --size 1GiB --write-cache --admin /run/state/admin.sock >/dev/null
+"$millrace" lun create vol/db-0 --size 1GiB --write-cache --admin /run/state/admin.sock >/dev/null
 iqn=$(sed 's#.*"iscsi":"iscsi://[^/]*/\([^"]*\)".*#\1#' /run/ready)
 printf %s "$iqn" >"$left/open-iscsi/target"
 group=0

@@ -41,7 +41,8 @@ pub(crate) fn make_files(scratch: &Scratch) {
     write("site.toml", b"[site\nrac = true");
     write("results.json", b"{\"schema\": 1}");
     write("plan.toml", b"schema = 1\n[load]\nwarehuoses = 3\n");
-    write("client.toml", b"schema = 1\n[tuning.deep.iscsi]\nclient = \"libiscsi\"\n");
+    let plan = include_str!("../../../../../plans/compare.toml");
+    write("client.toml", format!("{plan}\n[tuning.deep.iscsi]\nclient = \"libiscsi\"\n").as_bytes());
     scratch.folder("rules/test");
     // A rule that the host in `host` does not keep.
     write("rules/test/rule.toml", SWAPPINESS.as_bytes());

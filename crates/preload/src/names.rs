@@ -262,8 +262,12 @@ fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> 
 unsafe fn symlink_to(text: *const c_char, mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
+        let text = ffi::path(text)?;
+        if text.len() >= libc::PATH_MAX as usize {
+            return Err(Out::Errno(libc::ENAMETOOLONG));
+        }
         free_for_file(entry)?;
-        mount.symlink(entry, ffi::path(text)?)?;
+        mount.symlink(entry, text)?;
         Ok(0)
     }
 }

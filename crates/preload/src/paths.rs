@@ -75,6 +75,9 @@ pub(crate) unsafe fn target(directory: c_int, path: *const c_char, last: impl In
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         let bytes = ffi::path(path)?;
+        if bytes.len() >= libc::PATH_MAX as usize {
+            return Err(Out::Errno(libc::ENAMETOOLONG)); // as a kernel does before it looks at any path, wherever that leads
+        }
         if bytes.is_empty() {
             return Ok(Target::Local(None)); // ENOENT, or AT_EMPTY_PATH, which the caller has looked at
         }

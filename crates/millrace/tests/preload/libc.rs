@@ -193,6 +193,11 @@ fn a_call_that_makes_or_removes_a_name_does_so_with_the_name_itself_and_not_wher
 }
 
 #[test]
+fn a_path_or_link_text_of_4096_bytes_is_refused_and_one_of_4095_is_not_as_on_local_disk() {
+    same_as_local("endings", "lengths", |_, _| "/none".into());
+}
+
+#[test]
 fn a_rename_or_link_of_paths_that_end_in_slashes_dots_or_links_is_answered_as_on_local_disk() {
     same_as_local("endings", "two", |_, _| "/none".into());
 }

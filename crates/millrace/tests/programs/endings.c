@@ -2,6 +2,7 @@
  * itself may be made or removed, and an error must be the kernel's. */
 #define _GNU_SOURCE
 #include "tell.h"
+#include <limits.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -115,6 +116,76 @@ static void two(void)
 			}
 }
 
-static const struct section SECTIONS[] = {{"one", one}, {"two", two}};
+/* A path that leads to `name` in the working directory, of so many bytes: `.` again and again, in the path from the root or not. */
+static const char *of_length(char *into, size_t bytes, int from_root, const char *name)
+{
+	size_t length = strlen(name), at = 0;
+	if (from_root) {
+		if (!getcwd(into, PATH_MAX))
+			_exit(92);
+		at = strlen(into);
+		into[at++] = '/';
+	}
+	while (at + length + 2 <= bytes) {
+		into[at++] = '.';
+		into[at++] = '/';
+	}
+	while (at + length < bytes)
+		into[at++] = '/';
+	strcpy(into + at, name);
+	return into;
+}
+
+/* The longest path and link that a kernel takes, and what is one byte longer and much longer. */
+static void lengths(void)
+{
+	static const size_t bytes[] = {4000, 4094, 4095, 4096, 4097, 9000};
+	static char path[10000], text[10000];
+	for (int from_root = 0; from_root < 2; from_root++)
+		for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+			if (!from_root && (bytes[i] == 4094 || bytes[i] == 4095))
+				continue; /* on a mount the path counts from its root on: docs/compat/preload.md */
+			begin();
+			tell("%zu bytes, %d", bytes[i], from_root);
+			struct stat found;
+			const char *file = of_length(path, bytes[i], from_root, "file");
+			E(stat(file, &found));
+			E(lstat(file, &found));
+			E(access(file, F_OK));
+			E(chmod(file, 0600));
+			E(chown(file, -1, -1));
+			E(truncate(file, 1));
+			E(utimensat(AT_FDCWD, file, NULL, 0));
+			E(readlink(file, text, sizeof text));
+			E(opened(file, O_RDONLY));
+			E(rename(file, "new"));
+			E(rename("new", file));
+			E(link(file, "new"));
+			E(chdir(of_length(path, bytes[i], from_root, "dir")) || chdir(".."));
+			E(unlink(of_length(path, bytes[i], from_root, "file")));
+			E(rmdir(of_length(path, bytes[i], from_root, "empty")));
+			for (size_t call = 4; call < sizeof CALLS / sizeof *CALLS - 1; call++) { /* those that make a name; that of a socket is short */
+				remove("made");
+				E(CALLS[call].call(of_length(path, bytes[i], from_root, "made")));
+			}
+			memset(text, 'x', bytes[i]);
+			text[bytes[i]] = 0;
+			E(symlink(text, "made-link"));
+			remove("made-link");
+		}
+	for (int letters = 254; letters < 258; letters++) {
+		memset(path, 'n', letters);
+		path[letters] = 0;
+		tell("a name of %d letters", letters);
+		E(mkdir(path, 0755));
+		E(rename(path, "short") && errno != ENOENT);
+		E(rmdir("short"));
+		E(opened(path, O_CREAT | O_RDWR));
+		E(unlink(path));
+		E(access(path, F_OK));
+	}
+}
+
+static const struct section SECTIONS[] = {{"one", one}, {"two", two}, {"lengths", lengths}};
 
 int main(int count, char **arguments) { return run_section(count, arguments, SECTIONS, sizeof SECTIONS / sizeof *SECTIONS); }

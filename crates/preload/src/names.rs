@@ -257,17 +257,26 @@ fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> 
     Ok(0)
 }
 
+/// What a kernel finds wrong with the text of a link before it looks at the path.
+///
+/// # Safety
+/// The pointer is that of a caller of the libc function, who keeps its contract.
+unsafe fn link_text(text: *const c_char) -> Result<(), Out> {
+    // SAFETY: the pointer is that of the hook's caller.
+    match unsafe { ffi::path(text) }?.len() {
+        0 => Err(Out::Errno(libc::ENOENT)),
+        bytes if bytes >= libc::PATH_MAX as usize => Err(Out::Errno(libc::ENAMETOOLONG)),
+        _ => Ok(()),
+    }
+}
+
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
 unsafe fn symlink_to(text: *const c_char, mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        let text = ffi::path(text)?;
-        if text.len() >= libc::PATH_MAX as usize {
-            return Err(Out::Errno(libc::ENAMETOOLONG));
-        }
         free_for_file(entry)?;
-        mount.symlink(entry, text)?;
+        mount.symlink(entry, ffi::path(text)?)?;
         Ok(0)
     }
 }
@@ -368,10 +377,12 @@ hooks! {
     }
     /// symlink(2).
     fn symlink(text: *const c_char, path: *const c_char) -> c_int {
+        link_text(text)?;
         paths::at(HERE, path, LastName::Itself, |_, mount, entry| symlink_to(text, mount, entry), |_, path| real(text, path))
     }
     /// symlinkat(2).
     fn symlinkat(text: *const c_char, directory: c_int, path: *const c_char) -> c_int {
+        link_text(text)?;
         paths::at(directory, path, LastName::Itself, |_, mount, entry| symlink_to(text, mount, entry), |directory, path| real(text, directory, path))
     }
     /// readlink(2).

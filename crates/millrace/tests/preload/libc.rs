@@ -198,6 +198,11 @@ fn a_path_or_link_text_of_4096_bytes_is_refused_and_one_of_4095_is_not_as_on_loc
 }
 
 #[test]
+fn the_text_of_a_link_is_looked_at_before_its_path_and_a_name_has_255_letters_as_on_local_disk() {
+    same_as_local("endings", "texts", |_, _| "/none".into());
+}
+
+#[test]
 fn a_rename_or_link_of_paths_that_end_in_slashes_dots_or_links_is_answered_as_on_local_disk() {
     same_as_local("endings", "two", |_, _| "/none".into());
 }

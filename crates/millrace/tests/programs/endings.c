@@ -173,6 +173,22 @@ static void lengths(void)
 			E(symlink(text, "made-link"));
 			remove("made-link");
 		}
+}
+
+/* The text of a link is looked at before the path; the longest name. */
+static void texts_and_names(void)
+{
+	static char path[300], text[4097];
+	begin();
+	static const char *const places[] = {"made", "file", "dir/", "nowhere/new", "file/new"};
+	memset(text, 'x', 4096);
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		tell("%s", places[i]);
+		E(symlink("", places[i]));
+		E(symlink(text, places[i]));
+		E(symlink((char *)-1, places[i]));
+		E(symlinkat((char *)-1, AT_FDCWD, places[i]));
+	}
 	for (int letters = 254; letters < 258; letters++) {
 		memset(path, 'n', letters);
 		path[letters] = 0;
@@ -186,6 +202,6 @@ static void lengths(void)
 	}
 }
 
-static const struct section SECTIONS[] = {{"one", one}, {"two", two}, {"lengths", lengths}};
+static const struct section SECTIONS[] = {{"one", one}, {"two", two}, {"lengths", lengths}, {"texts", texts_and_names}};
 
 int main(int count, char **arguments) { return run_section(count, arguments, SECTIONS, sizeof SECTIONS / sizeof *SECTIONS); }

@@ -22,7 +22,7 @@ pub(crate) fn entered<R: Failure>(pass: impl FnOnce() -> R, body: impl FnOnce() 
     let saved = errno();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => {
-            set_errno(saved);
+            set_errno(value.errno_left().unwrap_or(saved));
             value
         }
         Ok(Err(Out::Pass)) => {

@@ -35,6 +35,8 @@ mod ffi;
 mod file_layout;
 mod file_size_limit;
 mod formatted;
+#[cfg(not(target_env = "musl"))]
+mod fts;
 mod hook;
 mod keeper;
 #[cfg(not(target_env = "musl"))]

@@ -45,6 +45,11 @@ pub(crate) trait Failure {
     /// That value.
     const FAILED: Self;
 
+    /// What `errno` is after this answer, where the function leaves one although it did not fail.
+    fn errno_left(&self) -> Option<Errno> {
+        None
+    }
+
     /// The number that the answer is, none if it says failure.
     fn count(&self) -> Option<u64> {
         None

@@ -1,5 +1,5 @@
 //! ftw and nftw over a tree of a mount, as glibc walks one: its own walkers open directories inside libc, where they would find
-//! the mirror's empty ones. fts is refused for the same reason.
+//! the mirror's empty ones.
 
 use crate::attributes::{lstat, stat};
 use crate::ffi;
@@ -8,7 +8,7 @@ use crate::names::{chdir, fchdir};
 use crate::outcome::{Out, errno, kept, set_errno};
 use crate::paths::{self, Target};
 use crate::streams::{closedir, dirfd, opendir, readdir};
-use libc::{DIR, c_char, c_int, c_void};
+use libc::{DIR, c_char, c_int};
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 
@@ -261,23 +261,6 @@ unsafe fn walk(path: *const c_char, visit: Option<Visit>, flags: c_int, plain: b
     }
 }
 
-/// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn no_tree(paths: *const *const c_char) -> Result<*mut c_void, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
-    unsafe {
-        if crate::mounts::any() {
-            let each = (0..).map_while(|index| ffi::take(paths.wrapping_add(index)).filter(|path| !path.is_null()));
-            for path in each {
-                if !matches!(paths::target_linked(libc::AT_FDCWD, path, false)?, Target::Local(_)) {
-                    return Err(Out::Errno(libc::EOPNOTSUPP));
-                }
-            }
-        }
-        Err(Out::Pass)
-    }
-}
-
 hooks! {
     /// ftw(3).
     fn ftw(path: *const c_char, visit: Option<Visit>, _descriptors: c_int) -> c_int { walk(path, visit, 0, true) }
@@ -287,8 +270,4 @@ hooks! {
     fn nftw(path: *const c_char, visit: Option<Visit>, _descriptors: c_int, flags: c_int) -> c_int { walk(path, visit, flags, false) }
     /// nftw(3).
     fn nftw64(path: *const c_char, visit: Option<Visit>, _descriptors: c_int, flags: c_int) -> c_int { walk(path, visit, flags, false) }
-    /// fts_open(3).
-    fn fts_open(paths: *const *const c_char, options: c_int, order: *const c_void) -> *mut c_void { no_tree(paths) }
-    /// fts_open(3).
-    fn fts64_open(paths: *const *const c_char, options: c_int, order: *const c_void) -> *mut c_void { no_tree(paths) }
 }

@@ -178,6 +178,11 @@ fn ftw_and_nftw_walk_a_tree_as_on_local_disk() {
 }
 
 #[test]
+fn fts_walks_a_tree_as_on_local_disk() {
+    same_as_local("listings", "fts", |_, _| "/none".into());
+}
+
+#[test]
 fn glob_finds_the_same_with_functions_of_the_program() {
     same_as_local("listings", "globs", |_, _| "/none".into());
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "tell.h"
 #include <dirent.h>
+#include <fts.h>
 #include <ftw.h>
 #include <glob.h>
 #include <sys/stat.h>
@@ -183,6 +184,140 @@ static void walks(void)
 	E(nftw("t", seen, 5, 1 << 20));
 }
 
+static int by_name(const FTSENT **one, const FTSENT **other) { return strcmp((*one)->fts_name, (*other)->fts_name); }
+static int by_name_back(const FTSENT **one, const FTSENT **other) { return by_name(other, one); }
+
+static int has_stat; /* of the walk */
+
+static void tell_entry(const char *how, FTSENT *entry, int is_reached)
+{
+	struct stat here;
+	int told = has_stat && entry->fts_info != FTS_NS && entry->fts_info != FTS_NSOK && entry->fts_info != FTS_DNR;
+	int reached = is_reached && told && lstat(entry->fts_accpath, &here) == 0 && here.st_ino == entry->fts_statp->st_ino;
+	tell("  %s %s is %d, name %s, lengths %d %d, level %d, errno %s, type %o size %ld, reached %d, above %s, cycle %s, mine %ld", how,
+	     is_reached ? entry->fts_path : "", entry->fts_info, entry->fts_name,
+	     is_reached || entry->fts_level > 0 ? entry->fts_pathlen : 0, entry->fts_namelen, entry->fts_level,
+	     entry->fts_errno ? strerrorname_np(entry->fts_errno) : "", told ? entry->fts_statp->st_mode : 0,
+	     told && S_ISREG(entry->fts_statp->st_mode) ? (long)entry->fts_statp->st_size : 0L, reached,
+	     entry->fts_level > 0 ? entry->fts_parent->fts_name : "", entry->fts_info == FTS_DC ? entry->fts_cycle->fts_name : "",
+	     entry->fts_level > 0 ? entry->fts_parent->fts_number : 0);
+}
+
+static void tell_children(FTS *walk, int only)
+{
+	errno = 77;
+	FTSENT *each = fts_children(walk, only);
+	if (!each)
+		tell("  no children %s", errno ? strerrorname_np(errno) : "");
+	for (; each; each = each->fts_link)
+		if (only)
+			tell("  named %s %d, level %d", each->fts_name, each->fts_namelen, each->fts_level);
+		else
+			tell_entry("child", each, 0);
+}
+
+/* What is done with an entry by its name: 0 nothing, else one of fts_set, or a look at the children before it goes on. */
+enum { CHILDREN = 100, NAMES, CHILDREN_SKIP_B };
+static struct { const char *name; int what; } wishes[4];
+
+static void walk_of(const char *title, char *const *roots, int options, int (*order)(const FTSENT **, const FTSENT **))
+{
+	char before[4096], after[4096];
+	getcwd(before, sizeof before);
+	tell("fts %s %#x", title, options);
+	errno = 0;
+	FTS *walk = fts_open(roots, options, order);
+	if (!walk) {
+		tell("  not opened %s", strerrorname_np(errno));
+		return;
+	}
+	has_stat = !(options & FTS_NOSTAT);
+	tell_children(walk, 0); /* the roots */
+	FTSENT *entry;
+	for (int count = 0; count < 100 && (entry = fts_read(walk)); count++) {
+		tell_entry("read", entry, 1);
+		entry->fts_number = count;
+		for (int i = 0; i < 4; i++) {
+			if (!wishes[i].name || strcmp(wishes[i].name, entry->fts_name) != 0 || entry->fts_info == FTS_DP)
+				continue;
+			if (wishes[i].what < CHILDREN) {
+				T(fts_set(walk, entry, wishes[i].what));
+				wishes[i].name = wishes[i].what == FTS_AGAIN ? NULL : wishes[i].name;
+			} else {
+				tell_children(walk, wishes[i].what == NAMES ? FTS_NAMEONLY : 0);
+				if (wishes[i].what == CHILDREN_SKIP_B)
+					for (FTSENT *child = fts_children(walk, 0); child; child = child->fts_link)
+						if (strcmp(child->fts_name, "b") == 0 || strcmp(child->fts_name, "dangling") == 0)
+							T(fts_set(walk, child, *child->fts_name == 'b' ? FTS_SKIP : FTS_FOLLOW));
+			}
+		}
+		if (count == 0)
+			E(fts_set(walk, entry, 9) != 0);
+	}
+	tell("  ended %s", errno ? strerrorname_np(errno) : "");
+	E(fts_children(walk, 7) != NULL);
+	E(fts_close(walk));
+	getcwd(after, sizeof after);
+	T(strcmp(before, after));
+	memset(wishes, 0, sizeof wishes);
+}
+
+static void fts(void)
+{
+	static const int options[] = {FTS_PHYSICAL, FTS_LOGICAL, FTS_PHYSICAL | FTS_NOCHDIR, FTS_PHYSICAL | FTS_COMFOLLOW, FTS_PHYSICAL | FTS_NOSTAT,
+				      FTS_PHYSICAL | FTS_NOSTAT | FTS_NOCHDIR, FTS_PHYSICAL | FTS_SEEDOT, FTS_PHYSICAL | FTS_XDEV, FTS_LOGICAL | FTS_NOSTAT};
+	char *const all[][6] = {{"t"}, {"t/"}, {"./t/a//"}, {"t/one", "t/b", "t/a", "none"}, {"t/b/up", "t/dangling", "t/a/link"}, {"t/a/.", "t/a/.."},
+				{"t", ""}, {"t/c", "t/empty"}};
+	char from_root[4096];
+	make_tree();
+	mkdir("t/empty", 0755), mkdir("t/c", 0755);
+	if (symlink("..", "t/c/round") || symlink("../b", "t/c/to-b"))
+		_exit(94);
+	for (unsigned option = 0; option < sizeof options / sizeof *options; option++)
+		for (unsigned roots = 0; roots < sizeof all / sizeof *all; roots++)
+			walk_of(all[roots][0], all[roots], options[option], roots % 2 ? by_name_back : by_name);
+	char *const tree[] = {"t", NULL}, *const absolute[] = {getcwd(from_root, sizeof from_root), NULL};
+	walk_of("unknown option", tree, 1 << 12, by_name);
+	walk_of("no order", (char *[]){"t/one", "t/empty", "t/a/deep", NULL}, FTS_PHYSICAL, NULL);
+	for (unsigned option = 0; option < 4; option++) {
+		wishes[0].name = "a", wishes[0].what = FTS_SKIP, wishes[1].name = "up", wishes[1].what = FTS_FOLLOW;
+		wishes[2].name = "one", wishes[2].what = FTS_AGAIN;
+		walk_of("skip, follow, again", tree, options[option], by_name);
+		wishes[0].name = "t", wishes[0].what = CHILDREN, wishes[1].name = "a", wishes[1].what = NAMES;
+		wishes[2].name = "empty", wishes[2].what = CHILDREN, wishes[3].name = "one", wishes[3].what = CHILDREN;
+		walk_of("children", tree, options[option], by_name);
+		wishes[0].name = "t", wishes[0].what = CHILDREN_SKIP_B;
+		walk_of("children with wishes", tree, options[option], by_name);
+	}
+	FTS *left = fts_open(absolute, FTS_PHYSICAL, by_name); /* closed in the middle */
+	for (int i = 0; i < 5; i++)
+		fts_read(left);
+	E(fts_close(left));
+	E(access("t", F_OK));
+	/* Directories that go away, or cannot be read, while the walk is above them. */
+	FTS *walk = fts_open(tree, FTS_PHYSICAL, by_name);
+	FTSENT *entry;
+	while ((entry = fts_read(walk))) {
+		if (entry->fts_info == FTS_DNR)
+			tell("  unreadable %s", strerrorname_np(errno)); /* programs look at errno too */
+		tell_entry("read", entry, 1);
+		if (strcmp(entry->fts_name, "empty") == 0 && entry->fts_info == FTS_D)
+			rmdir("empty");
+		if (strcmp(entry->fts_name, "a") == 0 && entry->fts_info == FTS_D)
+			chmod("a", 0);
+	}
+	tell("  ended %s", errno ? strerrorname_np(errno) : "");
+	E(fts_close(walk));
+	chmod("t/a", 0755);
+	/* The way a tree is removed. */
+	walk = fts_open(tree, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	while ((entry = fts_read(walk)))
+		if (entry->fts_info != FTS_D && (entry->fts_info == FTS_DP ? rmdir(entry->fts_accpath) : unlink(entry->fts_accpath)) != 0)
+			tell("  not removed %s %s", entry->fts_path, strerrorname_np(errno));
+	E(fts_close(walk));
+	E(access("t", F_OK));
+}
+
 static int opened; /* by the program's own function */
 static void *my_opendir(const char *path) { opened++; return opendir(path); }
 static struct dirent *my_readdir(void *stream) { return readdir(stream); }
@@ -228,6 +363,6 @@ static void names(void)
 
 int main(int count, char **arguments)
 {
-	static const struct section sections[] = {{"scans", scans}, {"entries", entries}, {"walks", walks}, {"globs", globs}, {"names", names}};
+	static const struct section sections[] = {{"scans", scans}, {"entries", entries}, {"walks", walks}, {"fts", fts}, {"globs", globs}, {"names", names}};
 	return run_section(count, arguments, sections, sizeof sections / sizeof *sections);
 }

@@ -1,0 +1,174 @@
+//! What `<fts.h>` of glibc lays out: an entry of a walk, which the program sees, and the memory that it is in.
+
+use crate::outcome::Failure;
+use libc::{c_char, c_int, c_long, c_short, c_ushort, c_void};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// What an entry is (`fts_info`).
+pub(super) mod info {
+    use libc::c_ushort;
+
+    pub(crate) const DIRECTORY: c_ushort = 1;
+    pub(crate) const CYCLE: c_ushort = 2;
+    pub(crate) const OTHER: c_ushort = 3;
+    pub(crate) const UNREADABLE: c_ushort = 4;
+    pub(crate) const DOT: c_ushort = 5;
+    pub(crate) const DIRECTORY_AFTER: c_ushort = 6;
+    pub(crate) const ERROR: c_ushort = 7;
+    pub(crate) const FILE: c_ushort = 8;
+    pub(crate) const BEGINNING: c_ushort = 9;
+    pub(crate) const NO_STAT: c_ushort = 10;
+    pub(crate) const NO_STAT_WANTED: c_ushort = 11;
+    pub(crate) const LINK: c_ushort = 12;
+    pub(crate) const DANGLING: c_ushort = 13;
+}
+
+/// What the program wants done with an entry (`fts_instr`).
+pub(super) mod instruction {
+    use libc::c_ushort;
+
+    pub(crate) const AGAIN: c_ushort = 1;
+    pub(crate) const FOLLOW: c_ushort = 2;
+    pub(crate) const NONE: c_ushort = 3;
+    pub(crate) const SKIP: c_ushort = 4;
+}
+
+/// Level of what the program named, and of what is above that.
+pub(super) const ROOT_LEVEL: c_short = 0;
+pub(super) const ABOVE_ROOTS: c_short = -1;
+
+/// Of `fts_flags`: it could not be entered, so there is no way back from it.
+pub(super) const NOT_ENTERED: c_ushort = 1;
+/// Of `fts_flags`: a link that was followed; `fts_symfd` is the way back.
+pub(super) const FOLLOWED: c_ushort = 2;
+
+/// `FTSENT`.
+#[repr(C)]
+pub(crate) struct Entry {
+    pub(super) cycle: Option<Node>,
+    pub(super) parent: Option<Node>,
+    pub(super) link: Option<Node>,
+    number: c_long,
+    pointer: *mut c_void,
+    pub(super) accpath: *mut c_char,
+    pub(super) path: *mut c_char,
+    pub(super) errno: c_int,
+    pub(super) way_back: c_int, // fts_symfd
+    pub(super) pathlen: c_ushort,
+    pub(super) namelen: c_ushort,
+    pub(super) ino: libc::ino_t,
+    pub(super) dev: libc::dev_t,
+    pub(super) nlink: libc::nlink_t,
+    pub(super) level: c_short,
+    pub(super) info: c_ushort,
+    pub(super) flags: c_ushort,
+    pub(super) instruction: c_ushort,
+    pub(super) stat: *mut libc::stat,
+    name: [c_char; 1], // as long as namelen says
+}
+
+/// An entry of a walk that goes on: it lives until [`Node::free`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Node(NonNull<Entry>);
+
+impl Deref for Node {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        // SAFETY: from `new`, and alive until it is freed, after which no walk has it.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Node {
+    fn deref_mut(&mut self) -> &mut Entry {
+        // SAFETY: as above; a walk is one thread's at a time, by the contract of fts.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Node {
+    /// An entry with this name, in memory of malloc; `path` is the buffer of the walk. ENOMEM.
+    pub(super) fn new(name: &[u8], path: *mut c_char, with_stat: bool) -> Result<Self, c_int> {
+        let namelen = c_ushort::try_from(name.len()).map_err(|_| libc::ENAMETOOLONG)?;
+        let behind_name = (std::mem::offset_of!(Entry, name) + name.len() + 1).next_multiple_of(align_of::<libc::stat>());
+        let bytes = behind_name + if with_stat { size_of::<libc::stat>() } else { 0 };
+        // SAFETY: zeroes are a valid entry, and there is room for one, for the name with its NUL, and for what stat(2) says behind it.
+        let mut node = unsafe {
+            let at = NonNull::new(libc::calloc(1, bytes.max(size_of::<Entry>())).cast::<Entry>()).ok_or(libc::ENOMEM)?;
+            std::ptr::copy_nonoverlapping(name.as_ptr(), (&raw mut (*at.as_ptr()).name).cast::<u8>(), name.len());
+            if with_stat {
+                (*at.as_ptr()).stat = at.as_ptr().cast::<u8>().add(behind_name).cast();
+            }
+            Self(at)
+        };
+        node.path = path;
+        node.namelen = namelen;
+        node.instruction = instruction::NONE;
+        Ok(node)
+    }
+
+    /// The name with its NUL, as the program gets it.
+    pub(super) fn name_pointer(self) -> *mut c_char {
+        // SAFETY: a field of a live entry.
+        unsafe { (&raw mut (*self.0.as_ptr()).name).cast() }
+    }
+
+    /// The name.
+    pub(super) fn name(&self) -> &[u8] {
+        // SAFETY: so many bytes are there, and stay as they are until the name is cut.
+        unsafe { std::slice::from_raw_parts(self.name_pointer().cast(), usize::from(self.namelen)) }
+    }
+
+    /// Leaves of the name what is behind this place.
+    pub(super) fn cut_name(&mut self, from: usize) {
+        let rest = self.name()[from..].to_vec();
+        self.namelen = rest.len() as c_ushort;
+        // SAFETY: it becomes shorter.
+        unsafe {
+            std::ptr::copy_nonoverlapping(rest.as_ptr(), self.name_pointer().cast(), rest.len());
+            self.name_pointer().add(rest.len()).write(0);
+        }
+    }
+
+    /// Puts down what stat(2) said, where the walk wants that.
+    pub(super) fn keep_stat(&mut self, found: libc::stat) {
+        if !self.stat.is_null() {
+            // SAFETY: the room behind the name.
+            unsafe { self.stat.write(found) };
+        }
+    }
+
+    /// Ends it.
+    pub(super) fn free(self) {
+        // SAFETY: from calloc; who frees it has taken it out of the walk.
+        unsafe { libc::free(self.0.as_ptr().cast()) };
+    }
+
+    /// One the program gives back.
+    pub(super) fn from_ptr(entry: *mut Entry) -> Option<Self> {
+        NonNull::new(entry).map(Self)
+    }
+}
+
+/// An entry as fts_read and fts_children give it.
+#[repr(transparent)]
+pub(crate) struct Given(Option<Node>);
+
+impl From<Node> for Given {
+    fn from(node: Node) -> Self {
+        Self(Some(node))
+    }
+}
+
+impl Failure for Given {
+    const FAILED: Self = Self(None);
+
+    /// Programs look at `errno` instead of fts_errno: it is that of the call that failed.
+    fn errno_left(&self) -> Option<c_int> {
+        let failed = |node: &Node| matches!(node.info, info::UNREADABLE | info::ERROR | info::NO_STAT) && node.errno != 0;
+        self.0.filter(failed).map(|node| node.errno)
+    }
+}

@@ -1,0 +1,345 @@
+//! A walk of fts(3): what comes next, and where the process is meanwhile.
+
+use std::ffi::CStr;
+
+use super::entry::{ABOVE_ROOTS, Entry, FOLLOWED, NOT_ENTERED, Node, ROOT_LEVEL, info, instruction};
+use super::list::Want;
+use crate::close::close;
+use crate::names::fchdir;
+use crate::open::open;
+use crate::outcome::errno;
+use libc::{c_char, c_int, c_ushort, c_void, dev_t};
+
+pub(super) const COMFOLLOW: c_int = 0x1;
+pub(super) const LOGICAL: c_int = 0x2;
+pub(super) const NOCHDIR: c_int = 0x4;
+pub(super) const NOSTAT: c_int = 0x8;
+pub(super) const PHYSICAL: c_int = 0x10;
+pub(super) const SEEDOT: c_int = 0x20;
+const XDEV: c_int = 0x40;
+/// What a program may ask for.
+pub(super) const KNOWN: c_int = 0xff;
+/// libc's own: the children that are there have names only.
+pub(super) const NAMEONLY: c_int = 0x100;
+/// libc's own: nothing more is given.
+const STOP: c_int = 0x200;
+/// That a walk is ours; libc has no such option.
+pub(super) const OURS: c_int = 0x4000_0000;
+
+/// Room for a path: an entry says how long its path is in 16 bits.
+const PATH_ROOM: usize = c_ushort::MAX as usize + 2;
+
+/// The program's order of entries, as qsort(3) takes it.
+pub(crate) type Order = Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_int>;
+
+/// `FTS`, and behind it what is not the program's business.
+#[repr(C)]
+pub(crate) struct Walk {
+    pub(super) current: Option<Node>,
+    child: Option<Node>,
+    array: *mut c_void, // not used
+    dev: dev_t,
+    path: *mut c_char,
+    rfd: c_int,
+    pathlen: c_int,
+    nitems: c_int, // not used
+    order: Order,
+    pub(super) options: c_int,
+    pub(super) path_buffer: Vec<u8>,
+    /// Why the last directory had no entries.
+    pub(super) failure: c_int,
+}
+
+pub(super) fn open_directory(path: &CStr) -> Result<c_int, c_int> {
+    // SAFETY: a NUL-terminated path.
+    let fd = unsafe { open::hook(path.as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC, 0) };
+    if fd < 0 { Err(errno()) } else { Ok(fd) }
+}
+
+pub(super) fn close_directory(fd: c_int) {
+    // SAFETY: a descriptor of the walk, used no more.
+    unsafe { close::hook(fd) };
+}
+
+pub(super) fn go_to(fd: c_int) -> Result<(), c_int> {
+    // SAFETY: a descriptor.
+    if unsafe { fchdir::hook(fd) } == 0 { Ok(()) } else { Err(errno()) }
+}
+
+impl Walk {
+    /// A walk of these roots, before the first of them.
+    pub(super) fn begin(roots: &[&[u8]], options: c_int, order: Order) -> Result<Box<Self>, c_int> {
+        let options = options | OURS | if options & LOGICAL != 0 { NOCHDIR } else { 0 };
+        let mut path_buffer = vec![0; PATH_ROOM];
+        let path = path_buffer.as_mut_ptr().cast();
+        let mut walk = Box::new(Self {
+            current: None,
+            child: None,
+            array: std::ptr::null_mut(),
+            dev: 0,
+            path,
+            rfd: -1,
+            pathlen: PATH_ROOM as c_int,
+            nitems: 0,
+            order,
+            options,
+            path_buffer,
+            failure: 0,
+        });
+        let mut above = walk.entry(b"")?;
+        above.level = ABOVE_ROOTS;
+        walk.current = Some(above); // so that it is freed, whatever happens
+        let mut beginning = walk.entry(b"")?;
+        (beginning.info, beginning.parent) = (info::BEGINNING, Some(above));
+        walk.current = Some(beginning);
+        let mut nodes = Vec::new();
+        for name in roots {
+            let made = if name.is_empty() { Err(libc::ENOENT) } else { walk.entry(name) };
+            let mut node = made.inspect_err(|_| chain(&nodes, &mut beginning.link))?;
+            (node.parent, node.accpath) = (Some(above), node.name_pointer());
+            node.info = walk.look(node, walk.has(COMFOLLOW));
+            if node.info == info::DOT {
+                node.info = info::DIRECTORY; // one that was asked for
+            }
+            nodes.push(node);
+        }
+        walk.sort(&mut nodes);
+        chain(&nodes, &mut beginning.link);
+        if !walk.has(NOCHDIR) {
+            match open_directory(c".") {
+                Ok(fd) => walk.rfd = fd,
+                Err(_) => walk.options |= NOCHDIR,
+            }
+        }
+        Ok(walk)
+    }
+
+    /// The next entry. The error is for errno: 0 at the end.
+    pub(super) fn read(&mut self) -> Result<Node, c_int> {
+        let mut node = self.current.ok_or(0)?;
+        if self.has(STOP) {
+            return Err(self.failure);
+        }
+        let wanted = std::mem::replace(&mut node.instruction, instruction::NONE);
+        match (wanted, node.info) {
+            (instruction::AGAIN, _) => {
+                node.info = self.look(node, false);
+                Ok(node)
+            }
+            (instruction::FOLLOW, info::LINK | info::DANGLING) => {
+                self.follow(node);
+                Ok(node)
+            }
+            (_, info::DIRECTORY) if wanted == instruction::SKIP || (self.has(XDEV) && node.dev != self.dev) => {
+                self.drop_children();
+                node.info = info::DIRECTORY_AFTER;
+                Ok(node)
+            }
+            (_, info::DIRECTORY) => self.descend(node),
+            _ => self.go_on(node),
+        }
+    }
+
+    /// The first entry of a directory, or the directory again when there is none.
+    fn descend(&mut self, mut node: Node) -> Result<Node, c_int> {
+        if self.has(NAMEONLY) {
+            self.options &= !NAMEONLY;
+            self.drop_children();
+        }
+        if self.child.is_none() {
+            self.child = self.list(Want::Read);
+        } else if let Err(errno) = self.enter(node, Err(node.accpath)) {
+            (node.errno, node.flags) = (errno, node.flags | NOT_ENTERED);
+            let mut each = self.child;
+            while let Some(mut child) = each {
+                child.accpath = node.accpath;
+                each = child.link;
+            }
+        }
+        match self.child.take() {
+            Some(first) => Ok(self.arrive(first)),
+            None if self.has(STOP) => Err(self.failure),
+            None => Ok(node),
+        }
+    }
+
+    /// What comes behind an entry that is done with.
+    fn go_on(&mut self, mut node: Node) -> Result<Node, c_int> {
+        while let Some(mut next) = node.link {
+            self.end(node);
+            node = next;
+            self.current = Some(next);
+            if next.level == ROOT_LEVEL {
+                self.go_back(self.rfd)?;
+                self.load(next);
+                return Ok(next);
+            }
+            match std::mem::replace(&mut next.instruction, instruction::NONE) {
+                instruction::SKIP => continue,
+                instruction::FOLLOW => self.follow(next),
+                _ => {}
+            }
+            return Ok(self.arrive(next));
+        }
+        let Some(mut up) = node.parent else { return Err(0) };
+        self.end(node);
+        if up.level == ABOVE_ROOTS {
+            self.end(up);
+            self.current = None;
+            return Err(0);
+        }
+        self.current = Some(up);
+        self.path_buffer[usize::from(up.pathlen)] = 0;
+        self.leave(up)?;
+        up.info = if up.errno != 0 { info::ERROR } else { info::DIRECTORY_AFTER };
+        Ok(up)
+    }
+
+    /// From a directory to where its own name is.
+    pub(super) fn leave(&mut self, node: Node) -> Result<(), c_int> {
+        if node.level == ROOT_LEVEL {
+            self.go_back(self.rfd)
+        } else if node.flags & FOLLOWED != 0 {
+            self.go_back(node.way_back)
+        } else if node.flags & NOT_ENTERED != 0 {
+            Ok(())
+        } else {
+            let above = node.parent.ok_or(0)?;
+            self.enter(above, Err(c"..".as_ptr())).map_err(|errno| self.stop(errno))
+        }
+    }
+
+    /// Entries of the directory that is given now.
+    pub(super) fn children(&mut self, only_names: bool) -> Result<Node, c_int> {
+        let node = self.current.filter(|_| !self.has(STOP)).ok_or(0)?;
+        match node.info {
+            info::BEGINNING => return node.link.ok_or(0),
+            info::DIRECTORY => {}
+            _ => return Err(0),
+        }
+        self.drop_children();
+        let want = if only_names { Want::Names } else { Want::Children };
+        if only_names {
+            self.options |= NAMEONLY;
+        }
+        // SAFETY: the path of an entry, with its NUL.
+        let from_root = unsafe { *node.accpath } == b'/' as c_char;
+        if node.level != ROOT_LEVEL || from_root || self.has(NOCHDIR) {
+            self.child = self.list(want);
+        } else {
+            let here = open_directory(c".")?;
+            self.child = self.list(want);
+            let back = go_to(here);
+            close_directory(here);
+            back?;
+        }
+        self.child.ok_or(self.failure)
+    }
+
+    fn go_back(&mut self, fd: c_int) -> Result<(), c_int> {
+        if self.has(NOCHDIR) { Ok(()) } else { go_to(fd).map_err(|errno| self.stop(errno)) }
+    }
+
+    /// Nothing more is given after this.
+    pub(super) fn stop(&mut self, errno: c_int) -> c_int {
+        self.options |= STOP;
+        self.failure = errno;
+        errno
+    }
+
+    /// The buffer becomes the path of a root, and that has its last component as its name.
+    fn load(&mut self, mut root: Node) {
+        self.write_name(0, &root.name().to_vec());
+        root.pathlen = root.namelen;
+        let last = root.name().iter().rposition(|byte| *byte == b'/');
+        if let Some(slash) = last.filter(|slash| *slash != 0 || root.namelen > 1) {
+            root.cut_name(slash + 1);
+        }
+        (root.accpath, root.path) = (self.path, self.path);
+        self.dev = root.dev;
+    }
+
+    /// The buffer becomes the path of an entry, which is given now.
+    fn arrive(&mut self, node: Node) -> Node {
+        if let Some(above) = node.parent {
+            let start = self.name_place(above);
+            self.write_name(start, &node.name().to_vec());
+        }
+        self.current = Some(node);
+        node
+    }
+
+    /// Where in the buffer names of a directory begin.
+    pub(super) fn name_place(&self, directory: Node) -> usize {
+        let length = usize::from(directory.pathlen);
+        if self.path_buffer[length.saturating_sub(1)] == b'/' { length } else { length + 1 }
+    }
+
+    pub(super) fn write_name(&mut self, start: usize, name: &[u8]) {
+        if start > 0 {
+            self.path_buffer[start - 1] = b'/';
+        }
+        let end = (start + name.len()).min(PATH_ROOM - 1);
+        self.path_buffer[start..end].copy_from_slice(&name[..end - start]);
+        self.path_buffer[end] = 0;
+    }
+
+    pub(super) fn has(&self, option: c_int) -> bool {
+        self.options & option != 0
+    }
+
+    pub(super) fn entry(&self, name: &[u8]) -> Result<Node, c_int> {
+        Node::new(name, self.path, !self.has(NOSTAT))
+    }
+
+    pub(super) fn sort(&self, nodes: &mut [Node]) {
+        if self.order.is_some() {
+            // SAFETY: an array of pointers to entries, and the program's function for two of its places.
+            unsafe { libc::qsort(nodes.as_mut_ptr().cast(), nodes.len(), size_of::<*mut Entry>(), self.order) };
+        }
+    }
+
+    fn drop_children(&mut self) {
+        let mut each = self.child.take();
+        while let Some(node) = each {
+            each = node.link;
+            self.end(node);
+        }
+    }
+
+    fn end(&self, node: Node) {
+        if node.flags & FOLLOWED != 0 {
+            close_directory(node.way_back);
+        }
+        node.free();
+    }
+
+    /// Goes back to where the walk began, at its end.
+    pub(super) fn close(self: Box<Self>) -> Result<(), c_int> {
+        if self.rfd < 0 { Ok(()) } else { go_to(self.rfd) }
+    }
+}
+
+impl Drop for Walk {
+    /// Frees all entries that are left: of each level those behind the current one.
+    fn drop(&mut self) {
+        self.drop_children();
+        let mut each = self.current.take();
+        while let Some(node) = each {
+            each = node.link.or(node.parent);
+            self.end(node);
+        }
+        if self.rfd >= 0 {
+            close_directory(self.rfd);
+        }
+    }
+}
+
+/// Each entry leads to the next one, the first place to the first.
+pub(super) fn chain(nodes: &[Node], first: &mut Option<Node>) {
+    *first = nodes.first().copied();
+    for pair in nodes.windows(2) {
+        let mut node = pair[0];
+        node.link = Some(pair[1]);
+    }
+}

@@ -8,7 +8,8 @@ use crate::streams::{self, closedir, opendir, readdir};
 use libc::{DIR, c_char, c_int, c_void, dirent};
 
 type Filter = Option<extern "C" fn(*const dirent) -> c_int>;
-type Order = Option<extern "C" fn(*mut *const dirent, *mut *const dirent) -> c_int>;
+/// As qsort(3) takes it.
+type Order = Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_int>;
 
 /// scandir over a directory in whichever world it is.
 ///
@@ -48,10 +49,9 @@ unsafe fn collect(stream: *mut DIR, list: *mut *mut *mut dirent, (filter, order)
             libc::free(array.cast());
             return Err(outcome.err().unwrap_or(Out::Errno(libc::ENOMEM)));
         }
-        if let Some(order) = order {
-            found.sort_by(|one, other| {
-                order(std::ptr::from_ref(one).cast_mut().cast(), std::ptr::from_ref(other).cast_mut().cast()).cmp(&0)
-            });
+        if order.is_some() {
+            // Rust's own sort ends in a panic when a program's order contradicts itself.
+            libc::qsort(found.as_mut_ptr().cast(), found.len(), size_of::<*mut dirent>(), order);
         }
         for (index, entry) in found.iter().enumerate() {
             ffi::put(array.wrapping_add(index), *entry)?;

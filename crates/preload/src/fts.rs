@@ -79,7 +79,7 @@ unsafe fn children(walk: *mut Walk, only: c_int) -> Result<Given, Out> {
 unsafe fn set(walk: *mut Walk, entry: *mut Entry, wanted: c_int) -> Result<c_int, Out> {
     // SAFETY: the caller's promise.
     unsafe { ours(walk) }?;
-    let known = [0, instruction::AGAIN, instruction::FOLLOW, instruction::NONE, instruction::SKIP];
+    let known = [0, instruction::AGAIN, instruction::FOLLOW, instruction::NONE, instruction::LEAVE_OUT];
     let wanted = known.into_iter().find(|known| c_int::from(*known) == wanted).ok_or(Out::Errno(libc::EINVAL))?;
     if let Some(mut node) = Node::from_ptr(entry) {
         node.instruction = wanted;

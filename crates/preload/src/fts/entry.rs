@@ -31,7 +31,8 @@ pub(super) mod instruction {
     pub(crate) const AGAIN: c_ushort = 1;
     pub(crate) const FOLLOW: c_ushort = 2;
     pub(crate) const NONE: c_ushort = 3;
-    pub(crate) const SKIP: c_ushort = 4;
+    /// `FTS_SKIP`.
+    pub(crate) const LEAVE_OUT: c_ushort = 4;
 }
 
 /// Level of what the program named, and of what is above that.

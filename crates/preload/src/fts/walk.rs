@@ -130,7 +130,7 @@ impl Walk {
                 self.follow(node);
                 Ok(node)
             }
-            (_, info::DIRECTORY) if wanted == instruction::SKIP || (self.has(XDEV) && node.dev != self.dev) => {
+            (_, info::DIRECTORY) if wanted == instruction::LEAVE_OUT || (self.has(XDEV) && node.dev != self.dev) => {
                 self.drop_children();
                 node.info = info::DIRECTORY_AFTER;
                 Ok(node)
@@ -175,7 +175,7 @@ impl Walk {
                 return Ok(next);
             }
             match std::mem::replace(&mut next.instruction, instruction::NONE) {
-                instruction::SKIP => continue,
+                instruction::LEAVE_OUT => continue,
                 instruction::FOLLOW => self.follow(next),
                 _ => {}
             }

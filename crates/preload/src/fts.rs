@@ -91,7 +91,7 @@ unsafe fn set(walk: *mut Walk, entry: *mut Entry, wanted: c_int) -> Result<c_int
 /// As [`ours`]; the walk is used no more.
 unsafe fn close(walk: *mut Walk) -> Result<c_int, Out> {
     // SAFETY: from `begin`, and given back once.
-    let walk = unsafe { Box::from_raw(std::ptr::from_mut(ours(walk)?)) };
+    let walk = *unsafe { Box::from_raw(std::ptr::from_mut(ours(walk)?)) };
     walk.close().map(|()| 0).map_err(Out::Errno)
 }
 

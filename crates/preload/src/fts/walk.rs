@@ -249,7 +249,7 @@ impl Walk {
 
     /// The buffer becomes the path of a root, and that has its last component as its name.
     fn load(&mut self, mut root: Node) {
-        self.write_name(0, &root.name().to_vec());
+        self.write_name(0, root.name());
         root.pathlen = root.namelen;
         let last = root.name().iter().rposition(|byte| *byte == b'/');
         if let Some(slash) = last.filter(|slash| *slash != 0 || root.namelen > 1) {
@@ -263,7 +263,7 @@ impl Walk {
     fn arrive(&mut self, node: Node) -> Node {
         if let Some(above) = node.parent {
             let start = self.name_place(above);
-            self.write_name(start, &node.name().to_vec());
+            self.write_name(start, node.name());
         }
         self.current = Some(node);
         node
@@ -315,7 +315,7 @@ impl Walk {
     }
 
     /// Goes back to where the walk began, at its end.
-    pub(super) fn close(self: Box<Self>) -> Result<(), c_int> {
+    pub(super) fn close(self) -> Result<(), c_int> {
         if self.rfd < 0 { Ok(()) } else { go_to(self.rfd) }
     }
 }

@@ -14,7 +14,7 @@ fact transport "$(cat /sys/class/fc_host/host*/port_state | sort -u | tr '\n' ' 
 take_down() {
   dmsetup suspend --noflush "$disk"
   for pair; do ip link set "a$pair" down; done
-  dmsetup resume "$disk"
+  dmsetup --noudevsync resume "$disk" # udev reads the disk, and gives that up after three minutes when no path is left
 }
 bring_up() { for pair; do ip link set "a$pair" up; done; }
 statistics=/sys/block/$(basename "$(readlink -f "$disk")")/stat

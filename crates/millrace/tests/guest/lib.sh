@@ -11,14 +11,13 @@ ask() {
 fact() { echo "FACT $*"; }
 say() { echo "$(cut -d' ' -f1 /proc/uptime) $*"; }
 
-# SECONDS COMMAND…: waits until the command succeeds.
+# SECONDS COMMAND…: waits until the command succeeds, and says so if it does not.
 await() {
-  local end=$((SECONDS + $1))
+  wait_until "$@" && return
   shift
-  until "$@" >/dev/null 2>&1; do
-    [ "$SECONDS" -lt "$end" ] || { say "waited in vain for: $*"; dmesg | tail -n 20; return 1; }
-    sleep 0.1
-  done
+  say "waited in vain for: $*"
+  dmesg | tail -n 20
+  return 1
 }
 
 # NAME and where: 512 blocks of 8 KiB at random places, each checked afterwards, 100 a second, so that it takes five seconds to write.

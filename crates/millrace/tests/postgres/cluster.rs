@@ -160,6 +160,7 @@ fn cluster_lives_on_a_mount_from_initdb_to_checksums() {
 }
 
 #[test]
+#[ignore = "nightly: a cluster made under TLS in a debug build, half a minute"]
 fn cluster_under_mutual_tls_outlives_its_filer_and_its_own_end() {
     let Some(mut world) = World::build_under_tls("pg-tls") else { return };
     world.cluster.start();

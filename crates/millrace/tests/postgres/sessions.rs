@@ -35,7 +35,7 @@ fn sessions(label: &str, count: u32, seconds: u32) {
 
 #[test]
 fn a_hundred_and_twenty_sessions_share_eighty_connections() {
-    sessions("sessions", 120, 5);
+    sessions("sessions", 120, 3);
 }
 
 #[test]

@@ -32,7 +32,7 @@ const MOUNTS: [&str; 2] = ["", "&slots=1&writers=one&channels=1&split=8k"];
 
 #[test]
 fn random_programs_see_the_same_on_a_mount_as_on_local_disk() {
-    exercise(&seeds(|count| count * 25), false);
+    exercise(&seeds(|count| count * 12), false);
 }
 
 #[test]

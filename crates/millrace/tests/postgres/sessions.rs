@@ -21,7 +21,8 @@ fn sessions(label: &str, count: u32, seconds: u32) {
     let own = programs.join("pgbench");
     let pgbench = if own.exists() { own } else { find_program("pgbench").expect("pgbench") };
     let run = |arguments: &[&str]| as_database_user(pgbench.clone()).args(arguments).arg(cluster.dsn()).output().unwrap();
-    let made = run(&["-i", "-q", "-s", "10"]);
+    // Three times the buffers at least, so that sessions read.
+    let made = run(&["-i", "-q", "-s", &(count / 40).to_string()]);
     assert!(made.status.success(), "{}", text(&made));
     let (clients, time) = (count.to_string(), seconds.to_string());
     let done = run(&["-n", "-c", &clients, "-j", "4", "-T", &time]);

@@ -164,7 +164,7 @@ fn sqlite_torture(label: &str, seconds: u64) {
 
 #[test]
 fn two_writers_and_three_readers_of_sqlite_agree_in_each_journal_mode() {
-    sqlite_torture("sqlite-torture", 1);
+    sqlite_torture("sqlite-torture", 2);
 }
 
 #[test]

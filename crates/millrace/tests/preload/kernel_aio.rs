@@ -157,7 +157,7 @@ fn a_filer_that_is_killed_again_and_again_loses_no_request() {
     let mut kills = 0;
     while job.try_wait().unwrap().is_none() {
         let calls = world.filer.calls("WRITE");
-        while job.try_wait().unwrap().is_none() && world.filer.calls("WRITE") < calls + 500 {
+        while job.try_wait().unwrap().is_none() && world.filer.calls("WRITE") < calls + 200 {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         if job.try_wait().unwrap().is_none() {

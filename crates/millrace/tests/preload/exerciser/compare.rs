@@ -127,7 +127,16 @@ impl Exerciser {
         if is_open == "EBADF" || is_open.starts_with("ok d") {
             return "free".to_owned();
         }
+        // Whether a descriptor may write comes before what a file system can do.
+        if step.word(1) == "fallocate" && self.may_only_read(step) {
+            return "EBADF".to_owned();
+        }
         REFUSED.iter().find(|(what, ..)| *what == step.word(1)).map(|(_, error, _)| (*error).to_owned()).unwrap()
+    }
+
+    fn may_only_read(&mut self, step: &Step) -> bool {
+        let said = self.local.step(&Step::new(step.process, format!("getfl {}", step.word(2))));
+        u32::from_str_radix(&said, 8).unwrap_or_else(|_| panic!("{said}")) & 0o3 == 0
     }
 
     /// What concerns all processes, or the filer, of whose troubles nothing may be seen.

@@ -3,6 +3,7 @@
 use crate::limits::MACHINE_BYTES_MAX;
 use crate::sys::process;
 use crate::url::NfsUrl;
+use crate::user_namespace;
 use nfs_proto::rpc::{AUTH_SYS, AuthBody, AuthSys, Groups, MachineName, OpaqueAuth};
 use nfs_proto::xdr::{Encode, Writer, encode_to};
 
@@ -20,9 +21,10 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those of this process: effective ids, its groups, the host's name.
+    /// Those of this process: effective ids, its groups, the host's name. Asks again in which user namespace it is.
     #[must_use]
     pub fn of_process() -> Self {
+        user_namespace::refresh();
         let (uid, gid) = (process::effective_uid(), process::effective_gid());
         let mut machine = process::host_name();
         machine.truncate(MACHINE_BYTES_MAX);

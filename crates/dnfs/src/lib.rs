@@ -18,6 +18,7 @@ pub mod limits;
 pub mod mount;
 pub mod options;
 pub mod url;
+pub mod user_namespace;
 
 mod address;
 mod call_notes;

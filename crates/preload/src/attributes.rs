@@ -11,6 +11,7 @@ use crate::stand_ins;
 use crate::table::{self, Found};
 use dnfs::file::{Attributes, FileTime};
 use dnfs::mount::{Entry, Mount};
+use dnfs::user_namespace::{group_inside, user_inside};
 use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t};
 
 /// What programs are told to use as a block for I/O: large enough that a copy is few calls, small enough for a stack.
@@ -59,8 +60,7 @@ fn stat_of(mounted: &Mounted, attr: &Attributes) -> libc::stat {
     stat.st_ino = attr.fileid;
     stat.st_mode = attr.kind.type_bits() | attr.mode & 0o7777;
     stat.st_nlink = attr.nlink.into();
-    stat.st_uid = attr.uid;
-    stat.st_gid = attr.gid;
+    (stat.st_uid, stat.st_gid) = (user_inside(attr.uid), group_inside(attr.gid));
     stat.st_rdev = libc::makedev(attr.rdev.major, attr.rdev.minor);
     stat.st_size = attr.size as i64;
     stat.st_blksize = BLOCK_BYTES as _;
@@ -81,8 +81,7 @@ fn statx_of(mounted: &Mounted, attr: &Attributes) -> libc::statx {
     answer.stx_mask = libc::STATX_BASIC_STATS;
     answer.stx_blksize = BLOCK_BYTES as u32;
     answer.stx_nlink = attr.nlink;
-    answer.stx_uid = attr.uid;
-    answer.stx_gid = attr.gid;
+    (answer.stx_uid, answer.stx_gid) = (user_inside(attr.uid), group_inside(attr.gid));
     answer.stx_mode = (attr.kind.type_bits() | attr.mode & 0o7777) as u16;
     answer.stx_ino = attr.fileid;
     answer.stx_size = attr.size;

@@ -12,6 +12,7 @@ use crate::stand_ins;
 use crate::table::{self, Found};
 use dnfs::file::{FileKind, FileTime, SetAttributes, SetTime};
 use dnfs::mount::{Entry, Mount, Target};
+use dnfs::user_namespace::{group_outside, user_outside};
 use libc::{c_char, c_int, gid_t, mode_t, off_t, timespec, timeval, uid_t, utimbuf};
 
 const HERE: c_int = libc::AT_FDCWD;
@@ -83,9 +84,13 @@ fn mode_of(mode: mode_t) -> SetAttributes {
     SetAttributes { mode: Some(mode & 0o7777), ..SetAttributes::default() }
 }
 
-fn owner_of(uid: uid_t, gid: gid_t) -> SetAttributes {
-    let given = |id: u32| (id != u32::MAX).then_some(id);
-    SetAttributes { uid: given(uid), gid: given(gid), ..SetAttributes::default() }
+/// EINVAL for an id of this process' user namespace that the mount's has no number for.
+fn owner_of(uid: uid_t, gid: gid_t) -> Result<SetAttributes, Out> {
+    let given = |id: u32, outside: fn(u32) -> Option<u32>| match id {
+        u32::MAX => Ok(None),
+        id => outside(id).map(Some).ok_or(Out::Errno(libc::EINVAL)),
+    };
+    Ok(SetAttributes { uid: given(uid, user_outside)?, gid: given(gid, group_outside)?, ..SetAttributes::default() })
 }
 
 /// utimensat's pair.
@@ -206,16 +211,16 @@ hooks! {
         set_at(directory, path, flags, &mode_of(mode), |directory, path| real(directory, path, mode, flags))
     }
     /// chown(2).
-    fn chown(path: *const c_char, uid: uid_t, gid: gid_t) -> c_int { set_at(HERE, path, 0, &owner_of(uid, gid), |_, path| real(path, uid, gid)) }
+    fn chown(path: *const c_char, uid: uid_t, gid: gid_t) -> c_int { set_at(HERE, path, 0, &owner_of(uid, gid)?, |_, path| real(path, uid, gid)) }
     /// lchown(2).
     fn lchown(path: *const c_char, uid: uid_t, gid: gid_t) -> c_int {
-        set_at(HERE, path, libc::AT_SYMLINK_NOFOLLOW, &owner_of(uid, gid), |_, path| real(path, uid, gid))
+        set_at(HERE, path, libc::AT_SYMLINK_NOFOLLOW, &owner_of(uid, gid)?, |_, path| real(path, uid, gid))
     }
     /// fchown(2).
-    fn fchown(fd: c_int, uid: uid_t, gid: gid_t) -> c_int { set_fd(fd, &owner_of(uid, gid)) }
+    fn fchown(fd: c_int, uid: uid_t, gid: gid_t) -> c_int { set_fd(fd, &owner_of(uid, gid)?) }
     /// fchownat(2).
     fn fchownat(directory: c_int, path: *const c_char, uid: uid_t, gid: gid_t, flags: c_int) -> c_int {
-        set_at(directory, path, flags, &owner_of(uid, gid), |directory, path| real(directory, path, uid, gid, flags))
+        set_at(directory, path, flags, &owner_of(uid, gid)?, |directory, path| real(directory, path, uid, gid, flags))
     }
     /// utime(2).
     fn utime(path: *const c_char, times: *const utimbuf) -> c_int { set_at(HERE, path, 0, &utimbuf_of(times)?, |_, path| real(path, times)) }

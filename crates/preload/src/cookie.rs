@@ -251,6 +251,7 @@ pub(crate) unsafe fn hand_over(from: *mut FILE, to: *mut FILE) {
             fwrite(pending.as_ptr().cast(), 1, pending.len(), to);
         }
         file_layout::give_unread(from, to);
+        file_layout::take_single_byte(to);
         __fpurge(from);
     }
 }

@@ -6,6 +6,7 @@ use crate::outcome::Out;
 use crate::raw;
 use dnfs::Credentials;
 use dnfs::mount::Mount;
+use dnfs::user_namespace::user_outside;
 use libc::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +39,7 @@ pub(crate) fn current() -> Result<usize, Out> {
     }
     match CURRENT.load(Ordering::Acquire) {
         // A child with its parent's memory may be somebody else.
-        number if dnfs::shares_memory() && known(number).is_none_or(|who| who.uid != raw::geteuid()) => {
+        number if dnfs::shares_memory() && known(number).is_none_or(|who| Some(who.uid) != user_outside(raw::geteuid())) => {
             Err(Out::Errno(libc::EACCES))
         }
         TOO_MANY => Err(Out::Errno(libc::EACCES)),

@@ -5,12 +5,14 @@
 //! call we do not see finds an empty directory, never a wrong file. Renames and removals on the mount are repeated in
 //! the mirror, so descriptors follow a renamed directory as they do on a local file system.
 
+use crate::messages::warn;
 use crate::mounts::{self, Mounted};
 use crate::outcome::Out;
 use crate::raw;
 use dnfs::mount::Mount;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const MIRROR: &[u8] = b"cwd";
 
@@ -26,8 +28,36 @@ pub(crate) fn of_mirror(path: &[u8]) -> Option<(&'static Mounted, &[u8])> {
 }
 
 /// The working directory, if it is on a mount.
-pub(crate) fn current(buffer: &mut [u8; libc::PATH_MAX as usize]) -> Option<(&'static Mounted, &[u8])> {
-    of_mirror(raw::getcwd(buffer).ok()?)
+///
+/// # Errors
+/// As [`refuse_stranger`].
+pub(crate) fn current(buffer: &mut [u8; libc::PATH_MAX as usize]) -> Result<Option<(&'static Mounted, &[u8])>, Out> {
+    let Ok(path) = raw::getcwd(buffer) else { return Ok(None) };
+    match of_mirror(path) {
+        None => refuse_stranger(path).map(|()| None),
+        found => Ok(found),
+    }
+}
+
+/// Of a path of this host that leads to no mount of this process.
+///
+/// # Errors
+/// ESTALE for a directory of a mirror: one of a mount that this process has not, or has as another user. What the kernel would make there
+/// is on no server.
+pub(crate) fn refuse_stranger(path: &[u8]) -> Result<(), Out> {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let below = if mounts::is_below_root(path) { mounts::root().and_then(|root| path.strip_prefix(root)) } else { None };
+    let mut parts = below.unwrap_or_default().split(|byte| *byte == b'/').skip(2);
+    if parts.next() != Some(MIRROR) {
+        return Ok(());
+    }
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        warn(format_args!(
+            "{} stands for a directory of a mount that this process does not reach: paths relative to it fail (ESTALE)",
+            String::from_utf8_lossy(path)
+        ));
+    }
+    Err(Out::Errno(libc::ESTALE))
 }
 
 /// The mirror's path of a directory; `below` is physical, relative to the root of the mount.

@@ -116,6 +116,22 @@ pub(crate) unsafe fn unwritten<'a>(stream: *mut FILE) -> &'a [u8] {
     unsafe { ffi::bytes(base.cast(), (next as usize).saturating_sub(base as usize)) }
 }
 
+/// Takes an empty buffer of one byte from an unbuffered stream, as setvbuf leaves it. libc's stderr begins with none, and has a
+/// real one made when the program asks for line buffering; one of a byte would stay, and each piece of a line be written by itself.
+///
+/// # Safety
+/// An open stream of glibc that no other thread uses.
+pub(crate) unsafe fn take_single_byte(stream: *mut FILE) {
+    // SAFETY: the caller's promise.
+    let stream = unsafe { layout(stream) };
+    let [base, limit] = stream.buffer;
+    let is_empty = stream.read[0] == stream.read[1] && stream.write[0] == stream.write[1] && stream.flags & BACKED_UP == 0;
+    if stream.flags & UNBUFFERED != 0 && is_empty && (limit as usize).saturating_sub(base as usize) == 1 {
+        stream.flags &= !(USER_BUFFER | WRITING);
+        (stream.read, stream.write, stream.buffer) = ([std::ptr::null_mut(); 3], [std::ptr::null_mut(); 3], [std::ptr::null_mut(); 2]);
+    }
+}
+
 /// Copies what one stream has read ahead into the empty buffer of another, if it fits.
 ///
 /// # Safety

@@ -438,7 +438,7 @@ fn change_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
 /// The working directory's path as the program shall see it.
 fn working_directory() -> Result<Vec<u8>, Out> {
     let mut buffer = [0u8; libc::PATH_MAX as usize];
-    let (mounted, below) = cwd::current(&mut buffer).ok_or(Out::Pass)?;
+    let (mounted, below) = cwd::current(&mut buffer)?.ok_or(Out::Pass)?;
     Ok(visible(mounted.local_path(), below))
 }
 

@@ -121,7 +121,7 @@ fn begin(directory: c_int, path: &[u8]) -> Result<Option<Start>, Out> {
     }
     let mut buffer = [0u8; libc::PATH_MAX as usize];
     let (mounted, base) = if directory == libc::AT_FDCWD {
-        match cwd::current(&mut buffer) {
+        match cwd::current(&mut buffer)? {
             Some((mounted, below)) => (mounted, below.to_vec()),
             None => return Ok(None),
         }

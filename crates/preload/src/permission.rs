@@ -3,6 +3,7 @@
 use crate::outcome::Out;
 use crate::raw;
 use dnfs::file::{Attributes, FileKind};
+use dnfs::user_namespace::{group_inside, group_outside, user_outside};
 use libc::c_int;
 
 /// Groups of AUTH_SYS that we look at.
@@ -16,6 +17,7 @@ const SET_GROUP_ID_RUN: u32 = libc::S_ISGID | libc::S_IXGRP;
 /// EACCES.
 pub(crate) fn check(attr: &Attributes, wanted: c_int, effective: bool) -> Result<(), Out> {
     let (uid, gid) = if effective { (raw::geteuid(), raw::getegid()) } else { (raw::getuid(), raw::getgid()) };
+    let (uid, gid) = (user_outside(uid).unwrap_or(uid), group_outside(gid).unwrap_or(gid));
     let wanted = wanted as u32 & 7;
     if uid == 0 {
         // Root may all, but execute only what somebody may execute.
@@ -25,7 +27,7 @@ pub(crate) fn check(attr: &Attributes, wanted: c_int, effective: bool) -> Result
     let mut groups = [0u32; GROUPS_MAX];
     let shift = if uid == attr.uid {
         6
-    } else if gid == attr.gid || raw::getgroups(&mut groups).contains(&attr.gid) {
+    } else if gid == attr.gid || raw::getgroups(&mut groups).contains(&group_inside(attr.gid)) {
         3
     } else {
         0
@@ -40,6 +42,7 @@ pub(crate) fn check(attr: &Attributes, wanted: c_int, effective: bool) -> Result
 /// EPERM.
 pub(crate) fn check_link(attr: &Attributes) -> Result<(), Out> {
     let uid = raw::geteuid();
+    let uid = user_outside(uid).unwrap_or(uid);
     if uid == 0 || uid == attr.uid || !hard_links_are_protected() {
         return Ok(());
     }

@@ -21,8 +21,9 @@ pub(super) const HERE: &str = "keeper-here";
 /// Held shared by each attached process.
 const USERS: &str = "users";
 
-/// Variables of the environment that say where the segment is, and how old data may become.
-const INHERITED: [&str; 3] = ["MILLRACE_RUNTIME_DIR", "XDG_RUNTIME_DIR", "MILLRACE_DIRTY_EXPIRE_MS"];
+/// Variables of the environment that say where the segment is, whose numbers users have, and how old data may become.
+const INHERITED: [&str; 4] =
+    ["MILLRACE_RUNTIME_DIR", "XDG_RUNTIME_DIR", crate::user_namespace::VARIABLE, "MILLRACE_DIRTY_EXPIRE_MS"];
 
 /// The command that runs a keeper, ready to be started: `millrace keeper --mount …`.
 #[derive(Debug)]

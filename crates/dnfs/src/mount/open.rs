@@ -178,7 +178,7 @@ impl Mount {
     }
 
     /// The three bits of the mode that hold for the caller.
-    fn permission_bits(&self, attr: &Attributes) -> u32 {
+    pub(super) fn permission_bits(&self, attr: &Attributes) -> u32 {
         if attr.uid == self.who.uid {
             attr.mode >> 6 & 0o7
         } else if attr.gid == self.who.gid || self.who.groups.as_slice().contains(&attr.gid) {

@@ -339,6 +339,10 @@ impl<'a> Walker<'a> {
         let (parent, path) = (self.here(), self.path_of(&name));
         let seen = self.mount.segment.name_changes();
         let attr = self.mount.known_better(&handle, self.mount.client.getattr(&handle)?);
+        // A dot is looked up in a directory by nobody but us.
+        if self.end == PathEnd::Dot && self.mount.who.uid != 0 && self.mount.permission_bits(&attr) & 0o1 == 0 {
+            return Err(Error::Fs(FsError::AccessDenied));
+        }
         let object = Some(Object { handle, attr });
         Ok(Walk::At(Entry { parent, name, path, object, must_be_directory: true, end: self.end, assumed: false, seen }))
     }

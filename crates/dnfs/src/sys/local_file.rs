@@ -1,6 +1,7 @@
 //! Files of this host: system calls on paths and descriptors, again after signals.
 
 use super::fd::Fd;
+use crate::user_namespace::{group_outside, user_outside};
 use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::retry_on_intr;
 use std::ffi::{CStr, CString};
@@ -157,7 +158,7 @@ pub(crate) fn rename(from: &CPath, to: &CPath) -> Result<()> {
     Ok(rustix::fs::renameat(CWD, from.0.as_c_str(), CWD, to.0.as_c_str())?)
 }
 
-/// Who owns a file and what it is.
+/// Who owns a file and what it is; users and groups are numbers of the mounts' user namespace.
 pub(crate) struct Owner {
     /// Type and permission bits, as in `st_mode`.
     pub(crate) mode: u32,
@@ -176,8 +177,8 @@ pub(crate) fn stat(fd: &Fd) -> Result<Owner> {
     let found = rustix::fs::fstat(fd)?;
     Ok(Owner {
         mode: found.st_mode,
-        uid: found.st_uid,
-        gid: found.st_gid,
+        uid: user_outside(found.st_uid).unwrap_or(found.st_uid),
+        gid: group_outside(found.st_gid).unwrap_or(found.st_gid),
         size: found.st_size as u64,
         is_named: found.st_nlink > 0,
     })

@@ -1,4 +1,6 @@
-//! The identity of this process and its host.
+//! The identity of this process and its host. Users and groups are numbers of the mounts' user namespace.
+
+use crate::user_namespace::{group_outside, user_outside};
 
 /// This process.
 pub(crate) fn process_id() -> u32 {
@@ -7,22 +9,30 @@ pub(crate) fn process_id() -> u32 {
 
 /// The effective uid of this process.
 pub(crate) fn effective_uid() -> u32 {
-    rustix::process::geteuid().as_raw()
+    let uid = rustix::process::geteuid().as_raw();
+    user_outside(uid).unwrap_or(uid)
 }
 
 /// The effective gid of this process.
 pub(crate) fn effective_gid() -> u32 {
-    rustix::process::getegid().as_raw()
+    let gid = rustix::process::getegid().as_raw();
+    group_outside(gid).unwrap_or(gid)
 }
 
 /// Supplementary groups of the process; none when they cannot be had.
 pub(crate) fn groups() -> Vec<u32> {
-    rustix::process::getgroups().unwrap_or_default().into_iter().map(rustix::process::Gid::as_raw).collect()
+    let groups = rustix::process::getgroups().unwrap_or_default();
+    groups.into_iter().map(rustix::process::Gid::as_raw).map(|gid| group_outside(gid).unwrap_or(gid)).collect()
 }
 
 /// Name of this machine.
 pub(crate) fn host_name() -> Vec<u8> {
     rustix::system::uname().nodename().to_bytes().to_vec()
+}
+
+/// The user namespace of this process, by the inode of its file; none where that is not known.
+pub(crate) fn user_namespace() -> Option<u64> {
+    rustix::fs::stat(c"/proc/self/ns/user").ok().map(|found| found.st_ino)
 }
 
 /// The PID namespace of this process, by the inode of its file; none on the host itself, and where that is not known.

@@ -182,6 +182,7 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     handshake(prover(&built, c_library)?, &expected, &media, &environment)?;
     environment.extend(mark_of_tree());
+    environment.extend(user_namespace());
     let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("run a program: none is given")) };
     reachable(program)?;
     let error = Command::new(program).args(arguments).envs(environment).exec();
@@ -193,6 +194,13 @@ fn mark_of_tree() -> Option<(&'static str, OsString)> {
     let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let mark = format!("{}-{}", std::process::id(), since.as_nanos());
     std::env::var_os(UNREACHED).is_none_or(|set| set.is_empty()).then(|| (UNREACHED, mark.into()))
+}
+
+/// The user namespace whose numbers the mounts have: that of this process, or of the exec around it.
+fn user_namespace() -> Option<(&'static str, OsString)> {
+    const VARIABLE: &str = dnfs::user_namespace::VARIABLE;
+    let inode = dnfs::user_namespace::of_process()?;
+    std::env::var_os(VARIABLE).is_none_or(|set| set.is_empty()).then(|| (VARIABLE, inode.to_string().into()))
 }
 
 fn parse_mount(text: &OsStr) -> anyhow::Result<MountSpec> {

@@ -63,6 +63,11 @@ fn a_standard_stream_led_elsewhere_keeps_its_buffering() {
 }
 
 #[test]
+fn a_line_of_a_line_buffered_stderr_is_one_write() {
+    streams("lines");
+}
+
+#[test]
 fn what_stdin_had_read_ahead_is_not_lost_when_it_is_led_elsewhere() {
     streams("ahead");
 }

@@ -27,4 +27,5 @@ mod special_files;
 mod stored_programs;
 #[path = "../support/mod.rs"]
 mod support;
+mod user_namespaces;
 mod users;

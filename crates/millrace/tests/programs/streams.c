@@ -287,6 +287,22 @@ static void redirected_buffering(void)
 	tell_file(local);
 }
 
+/* stderr is led to a file before the program asks for lines, as a shell does: a line is one write. */
+static void lines(void)
+{
+	dup2(open("b", O_CREAT | O_TRUNC | O_WRONLY, 0644), 2);
+	setvbuf(stderr, NULL, _IOLBF, 0);
+	fprintf(stderr, "%s: line %d: ", "name", 1);
+	tell_file("b");
+	fprintf(stderr, "%s\nhalf", "text");
+	tell_file("b");
+	fflush(stderr);
+	tell_file("b");
+	setvbuf(stderr, NULL, _IONBF, 0);
+	fprintf(stderr, " at %s", "once");
+	tell_file("b");
+}
+
 /* What was read ahead is still read when descriptor 0 leads elsewhere, and back. */
 static void ahead(void)
 {
@@ -514,7 +530,7 @@ int main(int count, char **arguments)
 {
 	static const struct section sections[] = {
 		{"fdopen", fdopen_append}, {"positions", positions}, {"freopen", reopened}, {"standard", standard_reopened},
-		{"redirect", redirected_buffering}, {"ahead", ahead}, {"endings", endings}, {"errors", errors}, {"buffers", buffers},
+		{"redirect", redirected_buffering}, {"lines", lines}, {"ahead", ahead}, {"endings", endings}, {"errors", errors}, {"buffers", buffers},
 		{"closed", closed}, {"full", full}, {"kept", kept},
 	};
 	return run_section(count, arguments, sections, sizeof sections / sizeof *sections);

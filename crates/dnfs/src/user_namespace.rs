@@ -71,6 +71,8 @@ fn moved(id: u32, from: u32, to: u32, count: u32) -> Option<u32> {
 
 /// Finds out in which namespace the process is now. A map that is not yet written says nothing, and is asked for again.
 pub(crate) fn refresh() {
+    // Reading the maps asks for owners itself.
+    let _ = CURRENT.compare_exchange(NOT_ASKED, THE_MOUNTS, Ordering::AcqRel, Ordering::Acquire);
     let place = find().unwrap_or(THE_MOUNTS);
     CURRENT.store(place, Ordering::Release);
 }

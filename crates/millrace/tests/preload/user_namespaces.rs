@@ -32,6 +32,7 @@ impl World {
         let filer = Filer::start(&scratch, &[]);
         std::fs::set_permissions(filer.export(), PermissionsExt::from_mode(0o777)).unwrap();
         let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
+        std::fs::set_permissions(runtime.path(), PermissionsExt::from_mode(0o700)).unwrap();
         chown(runtime.path(), Some(ALICE), Some(ALICE)).unwrap();
         Some(Self { filer, runtime, scratch })
     }

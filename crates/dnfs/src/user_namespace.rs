@@ -142,7 +142,10 @@ mod tests {
     #[test]
     fn ids_go_through_a_map_both_ways_and_others_have_none() {
         let map = Map::parse(b"         0       1000          1\n         1     100000      65536\n");
-        assert_eq!((map.outside(0), map.outside(1), map.outside(65536), map.outside(65537)), (Some(1000), Some(100_000), Some(165_535), None));
+        assert_eq!(
+            (map.outside(0), map.outside(1), map.outside(65536), map.outside(65537)),
+            (Some(1000), Some(100_000), Some(165_535), None)
+        );
         assert_eq!((map.inside(1000), map.inside(100_005), map.inside(0), map.inside(165_536)), (Some(0), Some(6), None, None));
         let all = Map::parse(b"         0          0 4294967295\n");
         assert_eq!((all.outside(4_294_967_294), all.inside(65534)), (Some(4_294_967_294), Some(65534)));

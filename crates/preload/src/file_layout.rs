@@ -128,7 +128,8 @@ pub(crate) unsafe fn take_single_byte(stream: *mut FILE) {
     let is_empty = stream.read[0] == stream.read[1] && stream.write[0] == stream.write[1] && stream.flags & BACKED_UP == 0;
     if stream.flags & UNBUFFERED != 0 && is_empty && (limit as usize).saturating_sub(base as usize) == 1 {
         stream.flags &= !(USER_BUFFER | WRITING);
-        (stream.read, stream.write, stream.buffer) = ([std::ptr::null_mut(); 3], [std::ptr::null_mut(); 3], [std::ptr::null_mut(); 2]);
+        (stream.read, stream.write, stream.buffer) =
+            ([std::ptr::null_mut(); 3], [std::ptr::null_mut(); 3], [std::ptr::null_mut(); 2]);
     }
 }
 

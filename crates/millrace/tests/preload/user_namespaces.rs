@@ -90,7 +90,11 @@ fn a_directory_of_a_mount_that_the_process_does_not_reach_takes_no_file() {
     let ended = world.shell(script).output().unwrap();
     assert!(!ended.status.success(), "{}", text(&ended));
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(said.matches("stands for a directory of a mount that this process does not reach").count(), 2, "sh and mkdir: {said}");
+    assert_eq!(
+        said.matches("stands for a directory of a mount that this process does not reach").count(),
+        2,
+        "sh and mkdir: {said}"
+    );
     let found = Command::new("find").arg(world.runtime.path()).args(["-name", "lost*"]).output().unwrap();
     assert!(found.stdout.is_empty(), "{}", text(&found));
 }

@@ -10,6 +10,7 @@ use crate::mounts::{self, Mounted};
 use crate::outcome::Out;
 use crate::raw;
 use dnfs::mount::Mount;
+use libc::c_int;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,21 +35,21 @@ pub(crate) fn of_mirror(path: &[u8]) -> Option<(&'static Mounted, &[u8])> {
 pub(crate) fn current(buffer: &mut [u8; libc::PATH_MAX as usize]) -> Result<Option<(&'static Mounted, &[u8])>, Out> {
     let Ok(path) = raw::getcwd(buffer) else { return Ok(None) };
     match of_mirror(path) {
-        None => refuse_stranger(path).map(|()| None),
+        None => refuse_stranger(libc::AT_FDCWD, path).map(|()| None),
         found => Ok(found),
     }
 }
 
-/// Of a path of this host that leads to no mount of this process.
+/// Of an open directory of this host (AT_FDCWD: the working one), at `path`, that leads to no mount of this process.
 ///
 /// # Errors
 /// ESTALE for a directory of a mirror: one of a mount that this process has not, or has as another user. What the kernel would make there
-/// is on no server.
-pub(crate) fn refuse_stranger(path: &[u8]) -> Result<(), Out> {
+/// is on no server. Who may not search it is left to the kernel, which refuses all.
+pub(crate) fn refuse_stranger(directory: c_int, path: &[u8]) -> Result<(), Out> {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let below = if mounts::is_below_root(path) { mounts::root().and_then(|root| path.strip_prefix(root)) } else { None };
     let mut parts = below.unwrap_or_default().split(|byte| *byte == b'/').skip(2);
-    if parts.next() != Some(MIRROR) {
+    if parts.next() != Some(MIRROR) || !may_search(directory) {
         return Ok(());
     }
     if !TOLD.swap(true, Ordering::Relaxed) {
@@ -58,6 +59,12 @@ pub(crate) fn refuse_stranger(path: &[u8]) -> Result<(), Out> {
         ));
     }
     Err(Out::Errno(libc::ESTALE))
+}
+
+fn may_search(directory: c_int) -> bool {
+    let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: a NUL-terminated name, and room for the answer, which is not read.
+    unsafe { raw::fstatat(directory, c".".as_ptr(), found.as_mut_ptr(), 0) == 0 }
 }
 
 /// The mirror's path of a directory; `below` is physical, relative to the root of the mount.

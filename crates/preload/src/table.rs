@@ -161,7 +161,7 @@ fn learn(fd: c_int, inode: u64) -> Result<Found, Out> {
     if let Some((mounted, below)) = crate::cwd::of_mirror(path) {
         return Ok(Found::Directory(mounted, below.to_vec()));
     }
-    crate::cwd::refuse_stranger(path)?;
+    crate::cwd::refuse_stranger(fd, path)?;
     let Some((mounted, mount, file)) = of_placeholder(path) else {
         if !path.windows(PLACEHOLDERS.len()).any(|part| part == PLACEHOLDERS) {
             return Ok(Found::Elsewhere);

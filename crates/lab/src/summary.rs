@@ -57,7 +57,7 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
     for (run, record) in runs.iter_mut().zip(records) {
         run.load = Some(run_load(record));
     }
-    let class = cache_class::class_of(arm, common.page_cache_bytes, common.past_page_cache);
+    let caching = cache_class::class_of(arm, common.page_cache_bytes, common.past_page_cache);
     let checks = join_checks(&runs);
     let proof = proof::join(&runs.iter().map(|run| &run.proof).collect::<Vec<_>>());
     let io = io(&runs, common);
@@ -103,8 +103,8 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
         io: Some(io),
         load: Some(load_words(records)),
         layout: Some(layout(arm)),
-        caching: Some(cache_class::words(class.clone(), common.buffers_bytes, common.database_bytes)),
-        caching_class: Some(class.0),
+        caching: Some(cache_class::words(&caching, common.buffers_bytes, common.database_bytes)),
+        caching_class: Some(caching.class),
         read_probe: runs.iter().find_map(|run| run.probe.clone()),
         users: records.first().map(|record| record.users),
         proof,

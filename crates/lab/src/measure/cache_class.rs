@@ -5,29 +5,44 @@ use results::compare::{CachingClass, PathResult};
 
 use crate::plan::Arm;
 
-/// The class of an arm, and why, in one clause. `past_page_cache`: the database opens its data files past that of its own host.
-pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>, past_page_cache: bool) -> (CachingClass, &'static str) {
-    if arm.medium.is_some() {
-        return (CachingClass::Direct, "a modelled medium delays every read, whatever this host has in its page cache");
-    }
-    let cache = arm.path.kind.page_cache(arm.path.target.is_some());
-    if cache.may_answer && page_cache_bytes.is_some() {
-        return (
-            CachingClass::Direct,
-            "a memory control group holds the page cache small, and the restored state was dropped from it",
-        );
-    }
-    if cache.may_answer && cache.on_client && past_page_cache {
-        return (CachingClass::Direct, "the database opens its data files past this host's page cache");
-    }
-    (if cache.may_answer { CachingClass::Cached } else { CachingClass::Direct }, cache.because)
+/// How an arm's reads are cached.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Caching {
+    pub(crate) class: CachingClass,
+    /// Why, in one clause.
+    because: &'static str,
+    /// The restored state is in the cache when a run begins.
+    warm: bool,
 }
 
-/// How an arm's reads are cached, in a sentence, from its class.
-pub(crate) fn words((class, below): (CachingClass, &str), buffers_bytes: u64, database_bytes: u64) -> String {
+/// The class of an arm. `past_page_cache`: the database opens its data files past that of its own host.
+pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>, past_page_cache: bool) -> Caching {
+    let direct = |because| Caching { class: CachingClass::Direct, because, warm: false };
+    let cache = arm.path.kind.page_cache(arm.path.target.is_some());
+    let medium = arm.medium.is_some();
+    if medium && !cache.above_medium {
+        return direct("a modelled medium delays every read, whatever this host has in its page cache");
+    }
+    if cache.may_answer && page_cache_bytes.is_some() {
+        return direct("a memory control group holds the page cache small, and the restored state was dropped from it");
+    }
+    if cache.may_answer && cache.on_client && past_page_cache {
+        return direct("the database opens its data files past this host's page cache");
+    }
+    if medium {
+        let because =
+            "a page cache of this host, empty when a run begins, answers what was read before; a modelled medium delays all else";
+        return Caching { class: CachingClass::Cached, because, warm: false };
+    }
+    let class = if cache.may_answer { CachingClass::Cached } else { CachingClass::Direct };
+    Caching { warm: cache.may_answer, class, because: cache.because }
+}
+
+/// How an arm's reads are cached, in a sentence.
+pub(crate) fn words(caching: &Caching, buffers_bytes: u64, database_bytes: u64) -> String {
     let (buffers, database) = (buffers_bytes >> 20, database_bytes >> 20);
-    let warm = if class == CachingClass::Direct { "" } else { "; the restored state was just written, so much of it is warm" };
-    format!("{buffers} MiB of database buffers for a database of {database} MiB; below them {below}{warm}")
+    let warm = if caching.warm { "; the restored state was just written, so much of it is warm" } else { "" };
+    format!("{buffers} MiB of database buffers for a database of {database} MiB; below them {}{warm}", caching.because)
 }
 
 /// Names the caches that some arms have and others not: their figures are separate results.
@@ -73,14 +88,24 @@ mod tests {
     }
 
     #[test]
-    fn a_modelled_medium_makes_every_path_direct_and_o_direct_those_with_a_cache_on_the_client() {
+    fn a_modelled_medium_makes_every_path_direct_that_has_no_cache_above_it_and_o_direct_those_with_a_cache_on_the_client() {
+        let class = |arm: &Arm, bytes, past| class_of(arm, bytes, past).class;
         let mut arm = Arm::own(&Local, 1);
-        assert_eq!(class_of(&arm, None, false).0, CachingClass::Cached);
-        assert_eq!(class_of(&arm, Some(64 << 20), false).0, CachingClass::Direct);
-        assert_eq!(class_of(&arm, None, true).0, CachingClass::Direct);
+        assert_eq!(class(&arm, None, false), CachingClass::Cached);
+        assert_eq!(class(&arm, Some(64 << 20), false), CachingClass::Direct);
+        assert_eq!(class(&arm, None, true), CachingClass::Direct);
         let served = Arm::own(&Dnfs, 1);
-        assert_eq!(class_of(&served, None, true).0, CachingClass::Cached, "the filer's host has a page cache too");
+        assert_eq!(class(&served, None, true), CachingClass::Cached, "the filer's host has a page cache too");
         arm.medium = Some("fc15k".into());
-        assert_eq!(class_of(&arm, None, false).0, CachingClass::Direct);
+        assert_eq!(class(&arm, None, false), CachingClass::Direct);
+        for path in ["knfs", "iscsi"] {
+            let mut arm = Arm { path: path.parse().unwrap(), ..arm.clone() };
+            let cached = class_of(&arm, None, false);
+            assert_eq!(cached.class, CachingClass::Cached, "{path}: the medium is the filer's, below this host's page cache");
+            assert!(!words(&cached, 1 << 20, 1 << 20).contains("is warm"), "{path} is mounted for the run");
+            assert_eq!(class(&arm, Some(64 << 20), false), CachingClass::Direct);
+            arm.medium = None;
+            assert!(words(&class_of(&arm, None, false), 1 << 20, 1 << 20).ends_with("so much of it is warm"), "{path}");
+        }
     }
 }

@@ -153,6 +153,7 @@ impl StoragePath for Device {
         PageCache {
             may_answer: true,
             on_client: true,
+            above_medium: self.maker.is_some(),
             because: "the file system on the device keeps data in this host's page cache",
         }
     }

@@ -110,6 +110,7 @@ impl StoragePath for Iscsi {
         PageCache {
             may_answer: true,
             on_client: true,
+            above_medium: true,
             because: "the file system on the LUN keeps data in this host's page cache",
         }
     }

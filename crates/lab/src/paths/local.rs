@@ -54,7 +54,8 @@ impl StoragePath for Local {
     }
 
     fn page_cache(&self, _named: bool) -> PageCache {
-        PageCache { may_answer: true, on_client: true, because: "reads may be served from this host's page cache" }
+        let because = "reads may be served from this host's page cache";
+        PageCache { may_answer: true, on_client: true, above_medium: false, because }
     }
 
     fn prepare(&self, order: PlacementOrder<'_>) -> Result<(Box<dyn Placement>, Vec<String>), LabError> {

@@ -59,6 +59,11 @@ pub(crate) trait Storage {
         Vec::new()
     }
 
+    /// Whether threads of the kernel do what on other paths processes of the comparison do; their processor time is counted then.
+    fn works_in_kernel(&self) -> bool {
+        false
+    }
+
     /// An error when a serving process has ended, or cannot be reached for a while.
     fn expect_alive(&mut self) -> Result<(), LabError> {
         Ok(())

@@ -17,6 +17,9 @@ use crate::paths::storage::{Reads, Storage, StorageCounters};
 use crate::run::driver::{Driver, Mark, Second};
 use crate::run::setup::{Setup, Turn};
 
+/// The parent of all threads of the kernel. Source: `rest_init` in init/main.c of Linux starts it as the second process.
+const KERNEL_THREADS: u32 = 2;
+
 /// Everything that is counted, at one moment.
 pub(crate) struct Sample {
     pub(crate) at: Instant,
@@ -82,6 +85,9 @@ impl RunProcesses {
         }
         for pid in servers.iter().chain(&self.storage.other_servers()) {
             add_cpu(&mut cpu, "filer", *pid);
+        }
+        if self.storage.works_in_kernel() {
+            add_cpu(&mut cpu, "kernel", KERNEL_THREADS);
         }
         if let Some(driver) = driver {
             add_cpu(&mut cpu, "driver", driver.pid());

@@ -147,6 +147,10 @@ impl Storage for DeviceStorage {
         Ok(StorageCounters { carried: Some(carried), kernel_slots, ..StorageCounters::default() })
     }
 
+    fn works_in_kernel(&self) -> bool {
+        self.slots.is_some() // initiator and target
+    }
+
     fn interfaces(&self) -> Option<Interfaces> {
         self.slots.map(|_| Interfaces::Pairs)
     }

@@ -14,6 +14,7 @@ mod ladder;
 mod latency;
 mod layers;
 mod markdown;
+mod nfs_clients;
 mod page;
 mod plot;
 mod proof;

@@ -6,6 +6,7 @@ use results::compare::{CachingClass, Comparison, PathResult, PathStatus};
 
 use crate::paths;
 use crate::paths::storage_path::PathRef;
+use crate::report::nfs_clients;
 
 /// Colours there are; a seventh path begins again.
 const HUES: usize = 6;
@@ -121,7 +122,7 @@ pub(crate) fn read_source(comparison: &Comparison, path: &PathResult) -> &'stati
 
 /// Whatever a reader must know before believing the figures.
 pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
-    comparison.notes.iter().cloned().chain(read_source_note(comparison)).collect()
+    comparison.notes.iter().cloned().chain(read_source_note(comparison)).chain(nfs_clients::lines(comparison)).collect()
 }
 
 /// The sentence about where reads come from; none where all arms read from the same.

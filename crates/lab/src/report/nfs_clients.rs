@@ -1,0 +1,121 @@
+//! Direct NFS held against the kernel's NFS client where nothing else differs, beside the ratio that TR-3700 reports.
+
+use results::compare::{Comparison, PathResult, PathStatus};
+
+use crate::report::view;
+
+/// Orders of Direct NFS over those of kernel NFS: 60,924 and 48,210 OETs. Source: TR-3700 section 3.2, figure 9, and 3.3.
+const REPORTED: &str = "1.264";
+/// Processors busier than this share may be what a ratio is of.
+const BUSY_MAX: f64 = 0.6;
+
+/// A sentence for each pair of arms that differ by the client alone: ratio of the orders, and what an order costs by each.
+pub(crate) fn lines(comparison: &Comparison) -> Vec<String> {
+    let of = |name: &'static str| {
+        let measured = |path: &&PathResult| path.status == PathStatus::Measured && path.target.is_none();
+        comparison.paths.iter().filter(measured).filter(move |path| path.name == name)
+    };
+    let pairs =
+        of("knfs").flat_map(|kernel| of("dnfs").filter(|direct| alike(kernel, direct)).map(move |direct| (direct, kernel)));
+    pairs.filter_map(|(direct, kernel)| line(direct, kernel)).collect()
+}
+
+/// Whether two arms differ by the path alone.
+fn alike(one: &PathResult, other: &PathResult) -> bool {
+    one.tuning == other.tuning
+        && one.medium == other.medium
+        && one.layout_name == other.layout_name
+        && one.load_level == other.load_level
+        && one.label == other.label
+}
+
+fn line(direct: &PathResult, kernel: &PathResult) -> Option<String> {
+    let oets = |path: &PathResult| path.oets_per_minute.as_ref().map(|oets| oets.mean).filter(|mean| *mean > 0.0);
+    let ratio = oets(direct)? / oets(kernel)?;
+    let both = |figure: fn(&PathResult) -> Option<f64>, digits: usize| match (figure(direct), figure(kernel)) {
+        (Some(direct), Some(kernel)) => format!("{direct:.digits$} against {kernel:.digits$}"),
+        _ => "not counted".to_owned(),
+    };
+    let busy = |path: &PathResult| path.cpu.as_ref().map_or(0.0, |cpu| cpu.host_busy_share);
+    let limit = if busy(direct).max(busy(kernel)) > BUSY_MAX { ", so the ratio may be theirs" } else { "" };
+    Some(format!(
+        "{} does {ratio:.2} times the orders of {} ({REPORTED} in TR-3700, figure 9); for an order {} RPCs, {} KB on the wire, {} context \
+         switches of the whole host; {}; processors {:.0} % busy against {:.0} %{limit}",
+        view::name(direct),
+        view::name(kernel),
+        both(calls_per_order, 1),
+        both(|path| path.wire_bytes_per_order.map(|bytes| bytes / 1e3), 0),
+        both(|path| path.context_switches_per_order.get("host").copied(), 0),
+        slots(direct, kernel),
+        busy(direct) * 100.0,
+        busy(kernel) * 100.0,
+    ))
+}
+
+/// As the filer counted them, which is the same on both.
+fn calls_per_order(path: &PathResult) -> Option<f64> {
+    let calls: u64 = path.runs.iter().flat_map(|run| run.filer.values()).map(|count| count.calls).sum();
+    let orders: u64 = path.runs.iter().map(|run| run.orders).sum();
+    (orders > 0 && calls > 0).then(|| calls as f64 / orders as f64)
+}
+
+fn slots(direct: &PathResult, kernel: &PathResult) -> String {
+    let of = |path: &PathResult| {
+        let bounded = path.slot_use.as_ref().filter(|slots| slots.slots > 0);
+        bounded.map_or_else(|| "no bound".to_owned(), |slots| format!("{:.1} of {}", slots.mean, slots.slots))
+    };
+    format!("calls under way {} against {}", of(direct), of(kernel))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use results::compare::{Cpu, ProcedureCount, Run};
+    use results::judgement::SlotUse;
+    use results::statistics::MeanInterval;
+
+    use super::*;
+
+    fn arm(name: &str, tuning: &str, oets: f64, calls: u64) -> PathResult {
+        let count = ProcedureCount { calls, bytes: 0 };
+        let run = Run { orders: 10, filer: BTreeMap::from([("READ".to_owned(), count)]), ..Run::default() };
+        PathResult {
+            name: name.into(),
+            arm: format!("{name} {tuning}"),
+            tuning: tuning.into(),
+            status: PathStatus::Measured,
+            oets_per_minute: MeanInterval::of(&[oets]),
+            wire_bytes_per_order: Some(239_000.0),
+            context_switches_per_order: BTreeMap::from([("host".to_owned(), 97.0)]),
+            slot_use: Some(SlotUse { slots: 16, mean: 15.5, ..SlotUse::default() }),
+            cpu: Some(Cpu { host_busy_share: 0.5, ..Cpu::default() }),
+            runs: vec![run],
+            ..PathResult::default()
+        }
+    }
+
+    #[test]
+    fn arms_that_differ_by_the_client_alone_are_held_against_each_other_with_the_costs_of_an_order() {
+        let paths = vec![arm("knfs", "few", 100.0, 205), arm("knfs", "many", 200.0, 200), arm("dnfs", "few", 110.0, 204)];
+        let found = lines(&Comparison { paths, ..Comparison::default() });
+        let words = "dnfs few does 1.10 times the orders of knfs few (1.264 in TR-3700, figure 9); for an order 20.4 against 20.5 RPCs, \
+                     239 against 239 KB on the wire, 97 against 97 context switches of the whole host; calls under way 15.5 of 16 against \
+                     15.5 of 16; processors 50 % busy against 50 %";
+        assert_eq!(found, [words]);
+    }
+
+    #[test]
+    fn a_ratio_that_the_processors_may_have_made_says_so_and_an_arm_that_is_not_valid_has_none() {
+        let mut paths = vec![arm("knfs", "few", 100.0, 1), arm("dnfs", "few", 110.0, 1)];
+        paths[0].cpu.as_mut().unwrap().host_busy_share = 0.7;
+        paths[1].slot_use = None;
+        let found = lines(&Comparison { paths: paths.clone(), ..Comparison::default() });
+        assert!(
+            found[0].ends_with("no bound against 15.5 of 16; processors 50 % busy against 70 %, so the ratio may be theirs"),
+            "{found:?}"
+        );
+        paths[0].status = PathStatus::NotValid;
+        assert!(lines(&Comparison { paths, ..Comparison::default() }).is_empty());
+    }
+}

@@ -16,7 +16,7 @@ mod regime;
 mod tuning;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ const DEFAULT_NAME: &str = "compare";
 pub struct Plan {
     /// Its file without directory and ending, `compare` for the built-in one.
     pub name: String,
+    /// The file it was read from in place of the one asked for, because this is a guest.
+    pub in_place: Option<PathBuf>,
     /// What is compared, in the order asked for; the first is what the others are held against.
     pub arms: Vec<Arm>,
     /// Sets of knobs by name, `untuned` and `tuned` among them.
@@ -111,11 +113,14 @@ impl Plan {
     /// it or in the options makes no sense.
     pub fn read(file: Option<&Path>, overrides: &Overrides) -> Result<Self, LabError> {
         let Some(path) = file else { return Self::parse(DEFAULT_PLAN, overrides) };
-        let text = std::fs::read_to_string(path).map_err(LabError::file("read plan", path))?;
-        let mut plan = Self::of(plan_file(&text, &format!("plan {}", path.display()))?, overrides)?;
-        if let Some(name) = path.file_stem() {
+        let file = read_file(path)?;
+        let in_place = file.guest.as_ref().filter(|_| overrides.in_guest).map(|name| path.with_file_name(name));
+        let file = in_place.as_deref().map_or(Ok(file), read_file)?;
+        let mut plan = Self::of(file, overrides)?;
+        if let Some(name) = in_place.as_deref().unwrap_or(path).file_stem() {
             plan.name = name.to_string_lossy().into_owned();
         }
+        plan.in_place = in_place;
         Ok(plan)
     }
 
@@ -149,6 +154,7 @@ impl Plan {
         let budget = overrides.budget.clone().unwrap_or(own_budget);
         let plan = Self {
             name: DEFAULT_NAME.to_owned(),
+            in_place: None,
             arms,
             tunings,
             database,
@@ -315,6 +321,11 @@ fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), LabError>
         return Ok(());
     }
     Err(LabError::plan(format!("use {value} {what}"), &format!("{what} lie between {least} and {most}")))
+}
+
+fn read_file(path: &Path) -> Result<PlanFile, LabError> {
+    let text = std::fs::read_to_string(path).map_err(LabError::file("read plan", path))?;
+    plan_file(&text, &format!("plan {}", path.display()))
 }
 
 /// The schema is looked at first: keys of a later one would be called unknown.

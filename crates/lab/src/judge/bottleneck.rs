@@ -183,10 +183,14 @@ fn reads(path: &PathResult, figures: &Figures, part: f64) -> Finding {
                 kind: BottleneckKind::Slots,
                 class: BottleneckClass::Concurrency,
                 because: format!(
-                    "{waiting}, and {:.1} of {} slots are taken on average; {:.0} % of the calls waited for one",
+                    "{waiting}, and {:.1} of {} slots are taken on average; {}",
                     slots.mean,
                     slots.slots,
-                    waited * 100.0
+                    // A client in the kernel counts how long calls waited, not how many.
+                    match (slots.waits, slots.wait_s > 0.0) {
+                        (0, true) => format!("a call waited {:.1} ms to be sent", slots.wait_s * 1e3 / slots.calls.max(1) as f64),
+                        _ => format!("{:.0} % of the calls waited for one", waited * 100.0),
+                    }
                 ),
                 next: "more slots (the mount option slots=N; kernel NFS: sunrpc.tcp_slot_table_entries; a LUN: its queue depth)",
             };

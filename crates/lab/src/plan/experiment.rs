@@ -39,6 +39,9 @@ mod tests {
         let mut reports = 0;
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
+            if path.is_dir() {
+                continue;
+            }
             let plan =
                 Plan::read(Some(&path), &Overrides::default()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(!plan.arms.is_empty());
@@ -54,6 +57,32 @@ mod tests {
         for number in (1..=13).filter(|number| *number != 11) {
             assert!(shapes.contains(&format!("SC{number}")), "no plan shows SC{number}");
         }
+    }
+
+    #[test]
+    fn in_a_guest_the_plan_that_a_reports_plan_names_is_read_in_its_place_and_shows_no_less() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+        let guest = Overrides { in_guest: true, ..Overrides::default() };
+        for name in ["tr-3495", "tr-3700"] {
+            let path = folder.join(format!("{name}.toml"));
+            let (outside, inside) =
+                (Plan::read(Some(&path), &Overrides::default()).unwrap(), Plan::read(Some(&path), &guest).unwrap());
+            assert_eq!((outside.name.as_str(), &outside.in_place), (name, &None));
+            assert_eq!((inside.name, inside.in_place.is_some()), (format!("{name}-guest"), true));
+            let cites = |plan: &Option<results::curves::StandsFor>| plan.as_ref().map(|stands_for| stands_for.cites.clone());
+            assert_eq!(cites(&inside.stands_for), cites(&outside.stands_for));
+            for shape in outside.roles.keys() {
+                assert!(inside.roles.contains_key(shape), "{name}: {shape}");
+            }
+            for path in ["dnfs", "knfs", "iscsi", "fc"] {
+                let tunings = inside.arms.iter().filter(|arm| arm.path.kind.name() == path).map(|arm| arm.tuning.as_str());
+                assert!(tunings.collect::<std::collections::BTreeSet<_>>().len() >= 2, "{name}: {path} is untuned and tuned");
+            }
+        }
+        let alone = folder.join("guest/direct-nfs.toml");
+        assert_eq!(Plan::read(Some(&alone), &guest).unwrap().arms.len(), 6);
+        let elsewhere = folder.join("tr-3557.toml");
+        assert_eq!(Plan::read(Some(&elsewhere), &guest).unwrap().in_place, None);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(super) struct PlanFile {
     /// Looked at before this is read.
     #[serde(rename = "schema")]
     pub(super) _schema: u32,
+    /// File beside this one that is read in its place in a guest.
+    pub(super) guest: Option<String>,
     #[serde(default)]
     pub(super) paths: Vec<String>,
     #[serde(default)]

@@ -39,6 +39,8 @@ pub struct Overrides {
     pub quick: bool,
     /// `--full`: every regime of the plan, each with its repeats.
     pub full: bool,
+    /// In a guest: the plan that the file names for one is read in its place.
+    pub in_guest: bool,
 }
 
 impl Overrides {

@@ -24,10 +24,7 @@ pub(super) const SHAPES: [Check; 13] = [
         id: "SC2",
         expectation: "iSCSI with a depth of 256 instead of 32 gives about twice as much when users exceed the depth",
         theirs: "2.25 times, tuned against default (TR-3495 §1)",
-        look: |seen| {
-            let times = seen.oets("deep")? / seen.oets("shallow")?;
-            Ok((times >= 1.8, format!("{times:.2} times")))
-        },
+        look: queue_depth,
     },
     Check {
         id: "SC3",
@@ -111,17 +108,38 @@ fn total((user, sys): (f64, f64)) -> f64 {
 }
 
 fn slot_plateau(seen: &Seen<'_>) -> Result<(bool, String), Why> {
-    let (capped, raised) = (seen.oets("capped")?, seen.oets("raised")?);
-    let busy = seen.busy_percent("capped")?;
-    let lift = gain(capped, seen.oets("capped-more-users")?);
+    let own = plateau(seen, "")?;
+    if !seen.has("kernel-capped") {
+        return Ok(own);
+    }
+    let (kernel_has_it, kernel) = plateau(seen, "kernel-")?;
+    Ok((own.0 && kernel_has_it, format!("Direct NFS: {}. Kernel NFS: {kernel}", own.1)))
+}
+
+/// The plateau of the client whose parts have this prefix.
+fn plateau(seen: &Seen<'_>, prefix: &str) -> Result<(bool, String), Why> {
+    let [few, more, many] = ["capped", "capped-more-users", "raised"].map(|role| format!("{prefix}{role}"));
+    let (capped, raised) = (seen.oets(&few)?, seen.oets(&many)?);
+    let busy = seen.busy_percent(&few)?;
+    let lift = gain(capped, seen.oets(&more)?);
     let times = raised / capped;
     let words = format!(
-        "few slots: {busy:.0} % processor at {} users, OETs {} at {}; many slots: {times:.2} times",
-        seen.users("capped")?,
+        "few slots: {busy:.0} % processor at {} users ({}), OETs {} at {} ({}); many slots: {times:.2} times ({})",
+        seen.users(&few)?,
+        seen.occupancy(&few),
         signed(lift),
-        seen.users("capped-more-users")?
+        seen.users(&more)?,
+        seen.occupancy(&more),
+        seen.occupancy(&many)
     );
     Ok((busy < 50.0 && lift < 5.0 && times >= 2.0, words))
+}
+
+fn queue_depth(seen: &Seen<'_>) -> Result<(bool, String), Why> {
+    let times = seen.oets("deep")? / seen.oets("shallow")?;
+    let users = seen.users("deep")?;
+    let (shallow, deep) = (seen.occupancy("shallow"), seen.occupancy("deep"));
+    Ok((times >= 1.8, format!("{times:.2} times at {users} users; shallow: {shallow}; deep: {deep}")))
 }
 
 fn three_protocols(seen: &Seen<'_>) -> Result<(bool, String), Why> {
@@ -138,13 +156,23 @@ fn direct_against_fibre(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     let cost = gain(total(kernel), total(direct));
     let moved = direct.1 / total(direct) < kernel.1 / total(kernel);
     let words = format!("Direct NFS {} of FC, processor per order {} of kernel NFS", signed(apart), signed(cost));
+    seen.real_processor().map_err(|why| format!("{words}; {why}"))?;
     Ok((apart.abs() <= 5.0 && cost <= 10.0 && moved, words))
 }
 
 fn faster_storage(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     let bound = gain(seen.oets("bound-slow")?, seen.oets("bound-fast")?);
     let unbound = gain(seen.oets("unbound-slow")?, seen.oets("unbound-fast")?);
-    let words = format!("bound by slots {}, unbound {}", signed(bound), signed(unbound));
+    let mut words = format!("bound by slots {} ({}), unbound {}", signed(bound), seen.occupancy("bound-slow"), signed(unbound));
+    for (name, slow, fast) in [("kernel NFS", "kernel-slow", "kernel-fast"), ("FC", "fc-slow", "fc-fast")] {
+        if !seen.has(slow) {
+            continue;
+        }
+        match (seen.oets(slow), seen.oets(fast)) {
+            (Ok(before), Ok(after)) => words += &format!("; {name} {} ({})", signed(gain(before, after)), seen.occupancy(slow)),
+            (Err(why), _) | (_, Err(why)) => words += &format!("; {why}"),
+        }
+    }
     // A third of what the unbound one gains is no longer nothing.
     Ok((bound.abs() <= unbound / 3.0 && unbound >= 10.0, words))
 }
@@ -197,7 +225,7 @@ fn cost_order(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     if order.len() < 3 {
         return Err(words);
     }
-    seen.ranked("iscsi", "fc").map_err(|why| format!("{words}; {why}"))?;
+    seen.real_processor().and_then(|()| seen.ranked("iscsi", "fc")).map_err(|why| format!("{words}; {why}"))?;
     let falling = order.windows(2).all(|pair| matches!(pair, [more, less] if more > less));
     Ok((falling && (10.0..=30.0).contains(&over), words))
 }
@@ -259,6 +287,7 @@ fn fixed_load(seen: &Seen<'_>) -> Result<(bool, String), Why> {
         signed(cost),
         signed(whole)
     );
+    seen.real_processor().map_err(|why| format!("{words}; {why}"))?;
     if reads.abs() > 5.0 {
         let rule = "I/O latencies differ by more than 5 %, so the cost may not be compared (TR-3322 §3)";
         return Err(format!("{rule}: {words}"));
@@ -271,9 +300,19 @@ fn slots_bind(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     let waited = slots.waits as f64 / slots.calls.max(1) as f64 * 100.0;
     let binds = waited >= 1.0;
     let word = if binds { "confirmed" } else { "doubted" };
-    let words = format!(
+    let mut words = format!(
         "{word}: {} slots at {users} users, {:.1} in use on average, {} at most, {waited:.1} % of calls waited",
         slots.slots, slots.mean, slots.max
     );
+    if seen.has("kernel") {
+        words += &match seen.slots("kernel") {
+            // How many calls waited the kernel does not count, but how long.
+            Ok(kernel) => {
+                let queued_ms = kernel.wait_s * 1e3 / kernel.calls.max(1) as f64;
+                format!("; kernel NFS: {}, a call waited {queued_ms:.1} ms to be sent", seen.occupancy("kernel"))
+            }
+            Err(why) => format!("; {why}"),
+        };
+    }
     Ok((binds, words))
 }

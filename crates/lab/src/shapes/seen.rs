@@ -97,6 +97,30 @@ impl<'a> Seen<'a> {
         arm.slot_use.as_ref().filter(|slots| slots.slots > 0).ok_or_else(|| format!("{} counted no slots", arm.arm))
     }
 
+    /// How many of an arm's slots, or of a disk's queue, were in use, in words.
+    pub(super) fn occupancy(&self, role: &str) -> String {
+        self.slots(role).map_or_else(
+            |_| "slots in use not counted".to_owned(),
+            |slots| {
+                // Of a disk's queue no highest is counted.
+                let most = if slots.max > 0 { format!(", {} at most", slots.max) } else { String::new() };
+                format!("{:.1} of {} slots in use on average{most}", slots.mean, slots.slots)
+            },
+        )
+    }
+
+    /// Whether the plan gives an arm this part.
+    pub(super) fn has(&self, role: &str) -> bool {
+        self.roles.contains_key(role)
+    }
+
+    /// An error where processor time is none of a real processor.
+    pub(super) fn real_processor(&self) -> Result<(), Why> {
+        self.comparison.environment.guest.as_ref().map_or(Ok(()), |label| {
+            Err(format!("measured in a guest ({label}): no processor time of one client is held against another's"))
+        })
+    }
+
     /// Users of an arm.
     pub(super) fn users(&self, role: &str) -> Result<u32, Why> {
         let arm = self.arm(role)?;

@@ -185,6 +185,10 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
         return Ok(ExitCode::SUCCESS);
     }
     let plan = Plan::read(args.plan.as_deref(), &overrides(args))?;
+    // Said once, by the program in the guest.
+    if let Some(file) = plan.in_place.as_deref().filter(|_| in_guest::is_inside()) {
+        eprintln!("in a guest {} is carried out: the plan names it for one", file.display());
+    }
     if args.install {
         install::install_missing(plan.database, args.pg_bin.as_deref(), args.yes)?;
     }
@@ -250,6 +254,7 @@ fn overrides(args: &Args) -> Overrides {
         no_gates: args.no_gates,
         quick: args.quick,
         full: args.full,
+        in_guest: args.guest || in_guest::is_inside(),
     }
 }
 

@@ -59,6 +59,33 @@ fn the_kernels_clients_are_measured_and_proved_in_a_guest_whose_record_says_that
 }
 
 #[test]
+#[ignore = "nightly: a database is loaded and measured five times by an emulated processor, twenty minutes"]
+fn without_the_option_all_paths_are_measured_by_a_kernel_that_has_the_clients() {
+    if !postgres_is_here() || !can_boot(&["mount.nfs", "mkfs.ext4", "iscsid", "multipathd"]) {
+        return;
+    }
+    let place = Place::new();
+    let (program, out) = (env!("CARGO_BIN_EXE_millrace").to_owned(), place.out().display().to_string());
+    std::fs::create_dir(place.out()).unwrap();
+    let options = ["--timeout", "90m", "--memory", "6GiB", "--share", &out];
+    let words = "--quick --warehouses 1 --users 4 --seconds 60".split(' ').map(str::to_owned);
+    let arguments: Vec<String> = [program, out.clone()].into_iter().chain(words).collect();
+    let facts = facts_in(&options, "native.sh", &arguments, |wish| panic!("{wish}"));
+    assert_eq!(["left", "sessions", "mounts"].map(|name| facts[name].trim()), ["lost+found", "0", "0"]);
+
+    let record = place.record();
+    assert!(record.valid && record.environment.guest.is_some(), "{}", record.verdict);
+    let measured: Vec<&str> =
+        record.paths.iter().filter(|path| path.status == PathStatus::Measured).map(|path| path.name.as_str()).collect();
+    assert_eq!(measured, ["local", "dnfs", "knfs", "iscsi", "fc"], "{:?}", record.paths);
+    for path in &record.paths {
+        assert!(path.proof.as_ref().unwrap().passed && path.checks.as_ref().unwrap().passed == 12, "{path:?}");
+    }
+    let clients = ["iscsi", "fc"].map(|name| record.paths.iter().find(|path| path.name == name).unwrap().client.clone());
+    assert_eq!(clients, [Some("open-iscsi".to_owned()), None], "the device of fc was named");
+}
+
+#[test]
 #[ignore = "nightly: boots a guest for one to three minutes"]
 fn what_a_killed_comparison_left_logged_in_is_taken_away_by_the_next_one_and_nothing_of_the_users() {
     if !postgres_is_here() || !can_boot(&["mkfs.ext4", "iscsid", "multipathd"]) {

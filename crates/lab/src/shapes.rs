@@ -213,6 +213,52 @@ mod tests {
     }
 
     #[test]
+    fn slots_in_use_are_the_evidence_and_kernel_nfs_has_its_own_plateau_beside() {
+        use results::compare::{CpuTime, Run};
+        let of = |id: &str, oets: f64, (slots, mean): (u32, f64)| {
+            let cpu = BTreeMap::from([("database".to_owned(), CpuTime { user_s: 10.0, sys_s: 2.0 })]);
+            PathResult {
+                slot_use: Some(results::judgement::SlotUse { slots, mean, max: slots, ..Default::default() }),
+                runs: vec![Run { orders: 10, measured_s: 60.0, cpu, ..Run::default() }],
+                ..arm(id, oets)
+            }
+        };
+        let own = [("capped", "a"), ("capped-more-users", "b"), ("raised", "c")];
+        let kernel = [("kernel-capped", "k"), ("kernel-capped-more-users", "l"), ("kernel-raised", "m")];
+        let mut paths = vec![of("a", 100.0, (16, 15.5)), of("b", 101.0, (16, 15.9)), of("c", 260.0, (128, 62.0))];
+        let shape = |roles: &[(&str, &str)], paths: &[PathResult]| {
+            let mut given = comparison("SC1", roles, paths.to_vec());
+            given.environment.cpu_count = 2;
+            find(&look(&[given], None), "SC1")
+        };
+        let found = shape(&own, &paths);
+        let words = "few slots: 10 % processor at 0 users (15.5 of 16 slots in use on average, 16 at most), OETs +1.0 % at 0 (15.9 of 16 \
+                     slots in use on average, 16 at most); many slots: 2.60 times (62.0 of 128 slots in use on average, 128 at most)";
+        assert_eq!((found.outcome, found.ours.as_str()), (Outcome::Shown, words));
+        paths.extend([of("k", 100.0, (16, 15.5)), of("l", 101.0, (16, 15.9)), of("m", 150.0, (128, 62.0))]);
+        let found = shape(&[own, kernel].concat(), &paths);
+        assert_eq!(found.outcome, Outcome::NotShown, "kernel NFS gains half: {}", found.ours);
+        assert!(found.ours.contains("Kernel NFS: few slots") && found.ours.contains("many slots: 1.50 times"), "{}", found.ours);
+    }
+
+    #[test]
+    fn no_processor_time_of_a_guest_is_held_against_another() {
+        use results::compare::{CpuTime, Run};
+        let of = |id: &str, sys_s| {
+            let cpu = BTreeMap::from([("database".to_owned(), CpuTime { user_s: 5.0, sys_s })]);
+            PathResult { runs: vec![Run { orders: 1000, cpu, ..Run::default() }], ..arm(id, 100.0) }
+        };
+        let roles = [("dnfs", "d"), ("fc", "f"), ("knfs", "k")];
+        let mut given = comparison("SC4", &roles, vec![of("d", 4.0), of("f", 4.0), of("k", 5.0)]);
+        assert_eq!(find(&look(&[given.clone()], None), "SC4").outcome, Outcome::Shown);
+        given.environment.guest = Some("emulated".to_owned());
+        let found = find(&look(&[given], None), "SC4");
+        let words = "Direct NFS +0.0 % of FC, processor per order -10.0 % of kernel NFS; measured in a guest (emulated): no processor time";
+        assert_eq!(found.outcome, Outcome::CouldNot);
+        assert!(found.ours.starts_with(words), "{}", found.ours);
+    }
+
+    #[test]
     fn the_largest_step_of_a_ladder_is_found_whatever_its_place() {
         let step = |place, name: &str, alone: f64, sum: f64| LadderStep {
             arm: "dnfs".to_owned(),

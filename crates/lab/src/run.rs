@@ -93,6 +93,7 @@ impl Setup<'_> {
         progress: &mut Progress<'_>,
     ) -> Result<(Run, OrdersRun), LabError> {
         let order = turn.order;
+        let start_bytes = processes.server().session().session_start_bytes()?;
         let before = processes.sample(None)?;
         let (mut driver, mut warm_up) = self.warm_up(turn, orders, processes, progress)?;
         let array_before = self.metrics.map(Source::read).transpose()?;
@@ -111,7 +112,7 @@ impl Setup<'_> {
         let after = Sample { database: settled, ..processes.sample(None)? };
 
         let whole = session::between(&before.database, &after.database);
-        let sessions = Sessions::of(&record, after.at.duration_since(before.at), processes)?;
+        let sessions = Sessions::of(&record, after.at.duration_since(before.at), start_bytes, processes)?;
         let proof = self.prove(processes.storage().proof_source(), &whole, (&before, &after), sessions);
         let database = DatabaseCounters {
             checksum_failures: whole.checksum_failures,
@@ -207,10 +208,13 @@ struct Sessions {
 }
 
 impl Sessions {
-    fn of(record: &OrdersRun, elapsed: Duration, processes: &mut RunProcesses) -> Result<Self, LabError> {
+    /// `start_bytes`: what a session read when it began before the load. At the end the file may be gone for a moment: a change of the
+    /// catalog removes it, and the next session writes it anew.
+    fn of(record: &OrdersRun, elapsed: Duration, start_bytes: u64, processes: &mut RunProcesses) -> Result<Self, LabError> {
         let session = processes.server().session();
         let count = u64::from(record.connections.max(record.users));
-        Ok(Self { count, own: session.own_starts(elapsed)?, start_bytes: session.session_start_bytes()? })
+        let start_bytes = start_bytes.max(session.session_start_bytes()?);
+        Ok(Self { count, own: session.own_starts(elapsed)?, start_bytes })
     }
 }
 

@@ -2,6 +2,7 @@
 
 import argparse
 import ctypes
+import itertools
 import json
 import os
 import platform
@@ -212,7 +213,10 @@ def renewed(rows):
     """The rows of the page as it is, with these in the place of those of the same cases."""
     fresh = {(row["program"], row["run"]): row for row in rows}
     whole = []
-    for line in PAGE.read_text().splitlines() if PAGE.exists() else []:
+    # Its first table: those behind it are of suites that were run by hand.
+    lines = PAGE.read_text().splitlines() if PAGE.exists() else []
+    begin = next((at for at, line in enumerate(lines) if line.startswith("| ")), len(lines))
+    for line in itertools.takewhile(lambda line: line.startswith("|"), lines[begin:]):
         cells = [cell.replace("\\|", "|") for cell in re.split(r" \| ", line.strip("| "))]
         if line.startswith("| ") and len(cells) == len(HEAD) and cells != HEAD:
             row = dict(zip(("program", "version", "run", "result"), cells))

@@ -177,8 +177,14 @@ impl Mount {
         Ok(self.client.access(directory, change)?.has_any(change))
     }
 
+    /// Whether the caller may search a directory; the server is asked where the mode denies it.
+    pub(super) fn may_search(&self, directory: &FileHandle, attr: &Attributes) -> Result<bool, Error> {
+        let search = AccessRights::LOOKUP;
+        Ok(self.permission_bits(attr) & 0o1 != 0 || self.client.access(directory, search)?.has_any(search))
+    }
+
     /// The three bits of the mode that hold for the caller.
-    pub(super) fn permission_bits(&self, attr: &Attributes) -> u32 {
+    fn permission_bits(&self, attr: &Attributes) -> u32 {
         if attr.uid == self.who.uid {
             attr.mode >> 6 & 0o7
         } else if attr.gid == self.who.gid || self.who.groups.as_slice().contains(&attr.gid) {

@@ -339,8 +339,9 @@ impl<'a> Walker<'a> {
         let (parent, path) = (self.here(), self.path_of(&name));
         let seen = self.mount.segment.name_changes();
         let attr = self.mount.known_better(&handle, self.mount.client.getattr(&handle)?);
-        // A dot is looked up in a directory by nobody but us.
-        if self.end == PathEnd::Dot && self.mount.who.uid != 0 && self.mount.permission_bits(&attr) & 0o1 == 0 {
+        // A kernel asks for the right to search before it takes a dot, of which no server learns. What the mode denies, a list of the
+        // server's may grant.
+        if self.end == PathEnd::Dot && !self.mount.may_search(&handle, &attr)? {
             return Err(Error::Fs(FsError::AccessDenied));
         }
         let object = Some(Object { handle, attr });

@@ -27,13 +27,19 @@ pub(super) const ONE_CONNECTION_BUSY: f64 = 0.85;
 
 /// Standard errors by which a repeat is held to differ at most: 1 of 80 differs more.
 const ERRORS_FAR: f64 = 2.5;
-/// Least and most part by which figures of a repeat are held to differ, and what is assumed where a run is too short to tell.
+/// Least and most part by which figures of a repeat are held to differ.
 const NOISE: (f64, f64) = (0.03, 0.10);
-const NOISE_UNKNOWN: f64 = 0.05;
+/// The least where there are too few runs to see how far they are apart: ten runs of one load on processors that other machines
+/// share had a standard deviation of 8 % (4 users) and 13 % (6), of which the seconds of one run tell a third.
+const NOISE_UNKNOWN: f64 = 0.07;
 /// The most for a wait, which is sampled a few times a second: with less the label of a short run is chance.
 const WAIT_NOISE_MAX: f64 = 0.30;
+/// The most for waiting for a processor.
+const QUEUE_NOISE_MAX: f64 = 0.50;
 /// Times the deviation of a share (at most a half) by which a busy share varies as the load does: all of it up to 80 %.
 const BUSY_ROOM: f64 = 2.5;
+/// Least share of the processors' time that is taken as left.
+const IDLE_MIN: f64 = 0.01;
 /// Most by which limited concurrency is held to be the cause: the nearest limit is at a tenth.
 const CONCURRENCY_MAX: f64 = 10.0;
 
@@ -75,6 +81,8 @@ pub(super) enum Figure {
     Others,
     Stolen,
     Busy,
+    /// Busy processors, and the queue for them with them.
+    Processors,
     Driver,
     Queued,
     Wait(SessionState),
@@ -172,9 +180,14 @@ impl Figures {
     /// All that may differ in a repeat.
     pub(super) fn varied() -> impl Iterator<Item = Figure> {
         let waits = STORAGE_AND_LOCKS.into_iter().map(Figure::Wait);
-        let others = [Figure::Others, Figure::Stolen, Figure::Busy, Figure::Driver, Figure::Queued];
+        let others = [Figure::Others, Figure::Stolen, Figure::Busy, Figure::Processors, Figure::Driver, Figure::Queued];
         let places = [Figure::SlotsTaken, Figure::SlotsWaited, Figure::Connection, Figure::Queueing];
         others.into_iter().chain(waits).chain(places)
+    }
+
+    /// Share of the processors' time that is left; a queue for them is the longer the less it is.
+    fn idle(&self) -> f64 {
+        (1.0 - self.busy).max(IDLE_MIN)
     }
 
     /// The same with one figure times `1 + part`; a busy share ends at 1.
@@ -184,6 +197,12 @@ impl Figures {
             Figure::Others => self.others *= times,
             Figure::Stolen => self.stolen *= times,
             Figure::Busy => self.busy = (self.busy * times).min(1.0),
+            Figure::Processors => {
+                let idle = self.idle();
+                self.busy = (self.busy * times).min(1.0);
+                let longer = (idle / self.idle()).clamp(1.0 / (1.0 + QUEUE_NOISE_MAX), 1.0 + QUEUE_NOISE_MAX);
+                self.queued = self.queued.map(|queued| queued * longer);
+            }
             Figure::Driver => self.driver = self.driver.map(|busy| (busy * times).min(1.0)),
             Figure::Queued => self.queued = self.queued.map(|queued| queued * times),
             Figure::Wait(state) => *self.waits.of(state) *= times,
@@ -212,7 +231,8 @@ impl Noise {
         let squares: f64 = runs.iter().map(|run| (run.value - mean).powi(2)).sum();
         let between = (runs.len() > 2).then(|| (squares / (count - 1.0) / count).sqrt());
         let error = within.into_iter().chain(between).reduce(f64::max).filter(|_| mean > 0.0);
-        let load = error.map_or(NOISE_UNKNOWN, |error| (ERRORS_FAR * error / mean).clamp(NOISE.0, NOISE.1));
+        let least = if between.is_some() { NOISE.0 } else { NOISE_UNKNOWN };
+        let load = error.map_or(NOISE_UNKNOWN, |error| (ERRORS_FAR * error / mean).clamp(least, NOISE.1));
         let sessions = |run: &Run| run.load.as_ref().map_or(1, |load| load.connections.max(1));
         let looks = path.runs.iter().map(|run| run.measured_s / WAIT_SAMPLE_EVERY.as_secs_f64() * f64::from(sessions(run))).sum();
         Self { load, looks }
@@ -221,7 +241,11 @@ impl Noise {
     /// Of one figure: a wait is seen in some of the looks at the sessions, and in a repeat in so many more or less. A share of
     /// time that is nearly all of it has little room to vary.
     pub(super) fn of_figure(&self, figures: &Figures, figure: &Figure) -> f64 {
-        if matches!(figure, Figure::Busy) {
+        if matches!(figure, Figure::Queued) {
+            // As of a queue at the storage.
+            return (self.load / figures.idle()).min(QUEUE_NOISE_MAX);
+        }
+        if matches!(figure, Figure::Busy | Figure::Processors) {
             let room = (figures.busy * (1.0 - figures.busy)).max(0.0).sqrt();
             return (self.load * (BUSY_ROOM * room).min(1.0)).max(NOISE.0);
         }

@@ -11,6 +11,9 @@ use super::model::System;
 /// Processors busy beyond this share hide all other times from a fit.
 const BUSY_FOR_FIT_MAX: f64 = 0.85;
 
+/// Orders that each user has to do while it is measured, at least: with fewer, those under way at both ends decide.
+const ORDERS_OF_A_USER_MIN: f64 = 3.0;
+
 /// Error of a set of predictions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Errors {
@@ -89,7 +92,17 @@ pub(super) fn doubt(path: &PathResult) -> Option<String> {
     }
     let interference = path.bottleneck.as_ref().filter(|found| found.kind == BottleneckKind::Interference);
     // The evidence begins with what interfered.
-    interference.map(|found| found.evidence.split(';').next().unwrap_or_default().to_owned())
+    let interfered = interference.map(|found| found.evidence.split(';').next().unwrap_or_default().to_owned());
+    interfered.or_else(|| too_short(path))
+}
+
+/// Says so when users did too few orders in each run.
+fn too_short(path: &PathResult) -> Option<String> {
+    let orders: f64 = path.runs.iter().map(|run| run.orders as f64).sum();
+    let each = orders / path.runs.len().max(1) as f64 / f64::from(path.users?.max(1));
+    (each < ORDERS_OF_A_USER_MIN).then(|| {
+        format!("a user did {each:.1} orders while it was measured, fewer than {ORDERS_OF_A_USER_MIN:.0}: a longer run would tell")
+    })
 }
 
 fn point(arm: &str, users: u32) -> String {

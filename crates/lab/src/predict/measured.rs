@@ -27,6 +27,12 @@ fn one_spindle_shared_by_reads_writes_and_the_log_is_predicted_from_one_load() {
 }
 
 #[test]
+fn three_media_over_users_and_slots_are_predicted_within_fifteen_percent_in_the_median_and_thirty_at_worst() {
+    let found = predicted(include_str!("../../fixtures/ladders/three-media.json"));
+    assert!(found.count >= 16 && found.median_percent <= 15.0 && found.worst_percent <= 30.0, "{found:?}");
+}
+
+#[test]
 fn a_shelf_whose_buffers_did_not_fill_is_predicted_within_a_third() {
     let found = predicted(include_str!("../../fixtures/ladders/fc10k-24-nvram.json"));
     // Runs of 26 s from empty buffers: with 1 and 4 users these do not fill, and how they would is what the model is wrong about.

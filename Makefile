@@ -67,7 +67,7 @@ bench: setup-test build ## speed against raw TCP, libnfs and Ganesha, as ratios
 nightly: setup-test build ## the long tests too, many seeds, long fuzzing, bench, a look at the reports' plans (hours)
 	@scripts/nightly
 
-claims: setup build ## what the laboratory says of its own judgement, on a quiet host (two and a half hours)
+claims: setup build ## what the laboratory says of its own judgement, on a quiet host (three hours)
 	cargo test --release --locked -p millrace --test compare claims:: -- --ignored --nocapture --test-threads=1
 
 doc: ## reference of every crate, private items too

@@ -101,7 +101,9 @@ fn too_short(path: &PathResult) -> Option<String> {
     let orders: f64 = path.runs.iter().map(|run| run.orders as f64).sum();
     let each = orders / path.runs.len().max(1) as f64 / f64::from(path.users?.max(1));
     (each < ORDERS_OF_A_USER_MIN).then(|| {
-        format!("a user did {each:.1} orders while it was measured, fewer than {ORDERS_OF_A_USER_MIN:.0}: a longer run would tell")
+        format!(
+            "a user did {each:.1} orders while it was measured, fewer than {ORDERS_OF_A_USER_MIN:.0}: a longer run would tell"
+        )
     })
 }
 

@@ -1,4 +1,4 @@
-//! What the laboratory claims about itself, held against the real thing: more than two hours on a quiet host (`make claims`).
+//! What the laboratory claims about itself, held against the real thing: three hours on a quiet host (`make claims`).
 
 use crate::support::compare::{Place, may_keep_awake, postgres_is_here};
 use crate::support::{Scratch, millrace, skip};

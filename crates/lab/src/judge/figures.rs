@@ -30,7 +30,7 @@ const ERRORS_FAR: f64 = 2.5;
 /// Least and most part by which figures of a repeat are held to differ.
 const NOISE: (f64, f64) = (0.03, 0.10);
 /// The least where there are too few runs to see how far they are apart: ten runs of one load on processors that other machines
-/// share had a standard deviation of 8 % (4 users) and 13 % (6), of which the seconds of one run tell a third.
+/// share had a standard deviation of 8 % (4 users) and 13 % (6), of which the seconds of one run tell a quarter.
 const NOISE_UNKNOWN: f64 = 0.07;
 /// The most for a wait, which is sampled a few times a second: with less the label of a short run is chance.
 const WAIT_NOISE_MAX: f64 = 0.30;
@@ -80,9 +80,8 @@ pub(super) const STORAGE_AND_LOCKS: [SessionState; 4] =
 pub(super) enum Figure {
     Others,
     Stolen,
+    /// Busy processors, and the queue for them, which is the longer the fewer are idle.
     Busy,
-    /// Busy processors, and the queue for them with them.
-    Processors,
     Driver,
     Queued,
     Wait(SessionState),
@@ -180,12 +179,12 @@ impl Figures {
     /// All that may differ in a repeat.
     pub(super) fn varied() -> impl Iterator<Item = Figure> {
         let waits = STORAGE_AND_LOCKS.into_iter().map(Figure::Wait);
-        let others = [Figure::Others, Figure::Stolen, Figure::Busy, Figure::Processors, Figure::Driver, Figure::Queued];
+        let others = [Figure::Others, Figure::Stolen, Figure::Busy, Figure::Driver, Figure::Queued];
         let places = [Figure::SlotsTaken, Figure::SlotsWaited, Figure::Connection, Figure::Queueing];
         others.into_iter().chain(waits).chain(places)
     }
 
-    /// Share of the processors' time that is left; a queue for them is the longer the less it is.
+    /// Share of the processors' time that is left.
     fn idle(&self) -> f64 {
         (1.0 - self.busy).max(IDLE_MIN)
     }
@@ -196,8 +195,7 @@ impl Figures {
         match figure {
             Figure::Others => self.others *= times,
             Figure::Stolen => self.stolen *= times,
-            Figure::Busy => self.busy = (self.busy * times).min(1.0),
-            Figure::Processors => {
+            Figure::Busy => {
                 let idle = self.idle();
                 self.busy = (self.busy * times).min(1.0);
                 let longer = (idle / self.idle()).clamp(1.0 / (1.0 + QUEUE_NOISE_MAX), 1.0 + QUEUE_NOISE_MAX);
@@ -245,7 +243,7 @@ impl Noise {
             // As of a queue at the storage.
             return (self.load / figures.idle()).min(QUEUE_NOISE_MAX);
         }
-        if matches!(figure, Figure::Busy | Figure::Processors) {
+        if matches!(figure, Figure::Busy) {
             let room = (figures.busy * (1.0 - figures.busy)).max(0.0).sqrt();
             return (self.load * (BUSY_ROOM * room).min(1.0)).max(NOISE.0);
         }

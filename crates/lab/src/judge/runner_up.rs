@@ -30,8 +30,8 @@ pub(super) fn rank(
     (of(first), second.and_then(|kind| runner_up(kind, false)))
 }
 
-/// The name that a repeat may find: one figure (processors: with their queue) is moved away from what was found, as far as repeats
-/// may differ and no farther than needed. Of names that are as near, the one with the larger score.
+/// The name that a repeat may find: one figure is moved away from what was found, as far as repeats may differ and no farther
+/// than needed. Of names that are as near, the one with the larger score.
 fn closest(path: &PathResult, figures: &Figures, database: DatabaseKind, first: &BottleneckKind) -> Option<BottleneckKind> {
     let noise = Noise::of(path);
     let scores = figures.scores();

@@ -213,6 +213,19 @@ mod tests {
     }
 
     #[test]
+    fn a_run_in_which_a_user_did_fewer_than_three_orders_is_neither_fitted_nor_counted() {
+        let mut comparison = comparison();
+        comparison.paths = [2, 4, 8].map(|users| arm(&format!("dnfs users={users}"), &system(), users)).to_vec();
+        comparison.paths[1].runs[0].orders = 11;
+        comparison.paths[2].runs[0].orders = 24;
+        let predictions = ladder(&comparison);
+        assert!(predictions.iter().all(|point| point.fitted_on != "dnfs users=4"), "{predictions:#?}");
+        let doubts: Vec<(&str, &str)> =
+            predictions.iter().filter_map(|point| Some((point.held_out.as_str(), point.doubt.as_deref()?))).collect();
+        assert!(doubts.len() == 1 && doubts[0].0 == "dnfs users=4" && doubts[0].1.contains("2.8 orders"), "{doubts:?}");
+    }
+
+    #[test]
     fn median_of_an_even_count_lies_between() {
         let point = |error_percent| Prediction { error_percent, ..Prediction::default() };
         let found = errors(&[point(-4.0), point(1.0), point(2.0), point(10.0)]).unwrap();

@@ -109,7 +109,7 @@ fn a_planted_loss_of_ten_percent_fails_against_the_last_record_and_no_loss_passe
 #[test]
 #[ignore = "claims: 15 minutes on a quiet host"]
 fn nine_of_ten_runs_of_one_load_have_one_bottleneck_at_busy_processors_and_at_busy_disks() {
-    // Two of three wait for the log at a time: on two processors 80 to 90 % busy.
+    // Some wait for the log or a read at a time: two processors were 79 to 88 % busy.
     let users = (3 * std::thread::available_parallelism().map_or(2, usize::from)).to_string();
     for load in [vec!["--users", &users], vec!["--users", "8", "--medium", "cloud"]] {
         let arms: Vec<String> = (0..10).flat_map(|run| ["--path".to_owned(), format!("dnfs:run-{run}")]).collect();

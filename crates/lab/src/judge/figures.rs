@@ -30,7 +30,8 @@ const ERRORS_FAR: f64 = 2.5;
 /// Least and most part by which figures of a repeat are held to differ.
 const NOISE: (f64, f64) = (0.03, 0.10);
 /// The least where there are too few runs to see how far they are apart: ten runs of one load on processors that other machines
-/// share had a standard deviation of 8 % (4 users) and 13 % (6), of which the seconds of one run tell a quarter.
+/// share had a standard deviation of 8 % (4 users) and 13 % (6), of which the seconds of one run tell a quarter. Their busy share
+/// has this least, too: with 16 users it was 87 to 96 %.
 const NOISE_UNKNOWN: f64 = 0.07;
 /// The most for a wait, which is sampled a few times a second: with less the label of a short run is chance.
 const WAIT_NOISE_MAX: f64 = 0.30;
@@ -96,6 +97,8 @@ pub(super) enum Figure {
 pub(super) struct Noise {
     /// Figures that go with the throughput.
     load: f64,
+    /// The least for a busy share.
+    least: f64,
     /// Session states that were looked at, over all runs.
     looks: f64,
 }
@@ -233,7 +236,7 @@ impl Noise {
         let load = error.map_or(NOISE_UNKNOWN, |error| (ERRORS_FAR * error / mean).clamp(least, NOISE.1));
         let sessions = |run: &Run| run.load.as_ref().map_or(1, |load| load.connections.max(1));
         let looks = path.runs.iter().map(|run| run.measured_s / WAIT_SAMPLE_EVERY.as_secs_f64() * f64::from(sessions(run))).sum();
-        Self { load, looks }
+        Self { load, least, looks }
     }
 
     /// Of one figure: a wait is seen in some of the looks at the sessions, and in a repeat in so many more or less. A share of
@@ -245,7 +248,7 @@ impl Noise {
         }
         if matches!(figure, Figure::Busy) {
             let room = (figures.busy * (1.0 - figures.busy)).max(0.0).sqrt();
-            return (self.load * (BUSY_ROOM * room).min(1.0)).max(NOISE.0);
+            return (self.load * (BUSY_ROOM * room).min(1.0)).max(self.least);
         }
         if let (Figure::Queueing, Some(queueing)) = (figure, figures.queueing) {
             // A wait in a queue grows faster than the load does: of one server, by its time over the work as much again.

@@ -160,7 +160,7 @@ mod tests {
         for (load, name) in [
             (load(0.90, 1.2, AT_90), "between host CPU and log flushes"),
             (load(0.89, 1.2, AT_90), "between host CPU and log flushes"),
-            (load(0.97, 1.2, AT_90), "host CPU"),
+            (load(0.995, 1.2, AT_90), "host CPU"),
             (load(0.60, 3.0, DISK), "disk"),
             (load(0.60, 2.0, DISK), "between disk and limited concurrency"),
             (load(0.60, 3.0, EVEN), "between disk and log flushes"),
@@ -231,6 +231,14 @@ mod tests {
     #[test]
     fn nine_of_ten_real_runs_at_busy_processors_have_one_name() {
         let names = names_of(include_str!("../../fixtures/ten-runs-processors.json"), |run| run.host_busy_s / capacity_s(run));
+        assert!(names.get("between host CPU and log flushes").is_some_and(|count| *count >= 9), "{names:?}");
+    }
+
+    /// Sixteen users of the same: 92 to 96 % busy in six runs, then, the host being another by then, 87 and 88 % in four.
+    #[test]
+    fn nine_of_ten_real_runs_around_ninety_percent_have_one_name() {
+        let record = include_str!("../../fixtures/ten-runs-processors-90.json");
+        let names = names_of(record, |run| run.host_busy_s / capacity_s(run));
         assert!(names.get("between host CPU and log flushes").is_some_and(|count| *count >= 9), "{names:?}");
     }
 }

@@ -89,17 +89,20 @@ fn not_a_result(paths: &[PathResult], plan: &PlanRecord, guest: Option<&str>) ->
     reasons
 }
 
-/// The plan's gates on paths of which an arm ran beside the first.
+/// The plan's gates on paths of which an arm ran beside the first. One is missed where the 95 % interval of the ratio lies below it, so
+/// that a path which is as good as promised does not pass one time and fail the next; a single run has its ratio alone.
 pub(crate) fn gates(paths: &[PathResult], against: &[Against], gates: &[ShareGate]) -> Vec<Gate> {
     let is_of = |arm: &str, path: &str| paths.iter().any(|result| result.arm == arm && result.name == path);
     let judged = |gate: &ShareGate| {
         let line = against.iter().find(|line| is_of(&line.path, &gate.path))?;
-        Some(Gate {
-            promise: format!("orders per minute of {} at least {} of those of {}", gate.path, gate.least, line.first),
-            found: line.oets_ratio,
-            least: gate.least,
-            passed: line.oets_ratio >= gate.least,
-        })
+        let mut promise = format!("orders per minute of {} at least {} of those of {}", gate.path, gate.least, line.first);
+        let interval = line.orders_difference.as_ref().and_then(|found| found.low_percent.zip(found.high_percent));
+        if let Some((low, high)) = interval {
+            let share = |percent: f64| 1.0 + percent / 100.0;
+            promise += &format!(", by the 95 % interval, {:.2} to {:.2}", share(low), share(high));
+        }
+        let most = interval.map_or(line.oets_ratio, |(_, high)| 1.0 + high / 100.0);
+        Some(Gate { promise, found: line.oets_ratio, least: gate.least, passed: most >= gate.least })
     };
     gates.iter().filter_map(judged).collect()
 }

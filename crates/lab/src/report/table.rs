@@ -285,6 +285,16 @@ mod tests {
     }
 
     #[test]
+    fn gate_is_missed_only_where_the_interval_lies_below_it() {
+        // 0.58 of local's orders on average: runs that agree say that it is below 0.6, runs that do not leave it open.
+        let sure = comparison(Shape { dnfs_orders: [1_740, 1_745, 1_735], ..SOUND });
+        let open = comparison(Shape { dnfs_orders: [1_740, 1_900, 1_600], ..SOUND });
+        assert!(!sure.gates[0].passed && open.gates[0].passed, "{:?}, {:?}", sure.gates, open.gates);
+        assert!(open.gates[0].found < 0.6 && open.gates[0].promise.contains("by the 95 % interval"), "{:?}", open.gates);
+        assert_eq!([&sure, &open].map(crate::compare::exit_code), [1, 0]);
+    }
+
+    #[test]
     fn no_line_passes_the_width_and_the_verdict_stands_first() {
         for width in [WIDTH_MAX, 80] {
             for record in [example(7, Size { seconds: 30, repeats: 3, media: true }), comparison(SOUND)] {

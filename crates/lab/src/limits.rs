@@ -188,8 +188,9 @@ pub(crate) const ADMIN_REPLY_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const REPLY_MAX: Duration = Duration::from_secs(30);
 
 /// Time the driver gets beyond warm-up and interval: to open its sessions (64 of them on a modelled medium of 240 ms had not all been
-/// opened after 155 s in a guest of a busy host), for the slowest transaction, and to close the sessions.
-pub(crate) const DRIVER_GRACE: Duration = Duration::from_secs(300);
+/// opened after 155 s in a guest of a busy host), for the transactions under way at the end (four minutes at most), and to close the
+/// sessions.
+pub(crate) const DRIVER_GRACE: Duration = Duration::from_secs(480);
 
 /// Pause between two samples of what the database's sessions wait for.
 pub(crate) const WAIT_SAMPLE_EVERY: Duration = Duration::from_millis(250);

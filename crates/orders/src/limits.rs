@@ -25,8 +25,11 @@ pub const ERRORS_IN_A_ROW_MAX: u32 = 20;
 pub const ERRORS_PRINTED_MAX: u64 = 10;
 /// Seconds without any successful transaction after which reconnecting is given up.
 pub const NO_SUCCESS_S_MAX: u64 = 60;
-/// Seconds a transaction may go on after the measured interval before it is given up.
+/// Seconds in which no transaction ended, after the measured interval, before those still running are given up.
 pub const GRACE_S: u64 = 60;
+/// Seconds after the measured interval at which all that still run are given up: a Delivery of some hundred reads behind four
+/// slots of 120 ms, whose rows others wait for in turn, has time to end.
+pub const GRACE_S_MAX: u64 = 240;
 /// Seconds one attempt to connect may take.
 pub const CONNECT_S: u64 = 10;
 /// First and longest pause between attempts to connect again, in milliseconds.
@@ -77,7 +80,7 @@ pub const RESULTS_REPLY_S: u64 = 10;
 /// Seconds the record of a finished driver is tried to be stored.
 pub const STORE_S_MAX: u64 = 60;
 /// Seconds the others are waited for after the own run ended.
-pub const WAIT_S_MAX: u64 = 150;
+pub const WAIT_S_MAX: u64 = 330;
 /// Largest stored record read: histograms of a few KiB and a series of a week.
 pub const RECORD_BYTES_MAX: usize = 256 << 20;
 

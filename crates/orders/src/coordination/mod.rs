@@ -27,7 +27,7 @@ use crate::database::Database;
 use crate::driver::{Coordination, Event, RunOptions, run_with};
 use crate::error::OrdersError;
 use crate::limits::{
-    DRIVER_TIMEOUT_S, DRIVERS_MAX, GRACE_S, HEARTBEAT_MS, LOOK_MS, RUN_NAME_BYTES_MAX, SNAPSHOTS_MAX, STORE_S_MAX, WAIT_S_MAX,
+    DRIVER_TIMEOUT_S, DRIVERS_MAX, GRACE_S_MAX, HEARTBEAT_MS, LOOK_MS, RUN_NAME_BYTES_MAX, SNAPSHOTS_MAX, STORE_S_MAX, WAIT_S_MAX,
 };
 use crate::postgres::Postgres;
 use common_interval::Common;
@@ -384,7 +384,7 @@ async fn conclude(
     merge_stored(session.store().await?, &shared_run.run).await
 }
 
-const _: () = assert!(WAIT_S_MAX > GRACE_S + DRIVER_TIMEOUT_S as u64 + STORE_S_MAX);
+const _: () = assert!(WAIT_S_MAX > GRACE_S_MAX + DRIVER_TIMEOUT_S as u64 + STORE_S_MAX);
 
 #[cfg(test)]
 mod tests {

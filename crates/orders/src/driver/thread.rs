@@ -15,7 +15,7 @@ use super::snapshots::keep_time;
 use super::worker::Worker;
 use crate::database::Database;
 use crate::error::OrdersError;
-use crate::limits::GRACE_S;
+use crate::limits::{GRACE_S, GRACE_S_MAX};
 use crate::measure::Measure;
 
 /// How often the end of the run and of a second is looked for.
@@ -107,13 +107,16 @@ async fn wait_for(mut workers: JoinSet<()>, scheduler: &Scheduler) {
 
 /// Waits until the grace after the interval is over; the interval may end before its time.
 async fn grace(scheduler: &Scheduler) {
-    loop {
-        let (now, ends) = (Instant::now(), scheduler.end_of_interval() + Duration::from_secs(GRACE_S));
-        if now >= ends {
-            return;
-        }
-        tokio::time::sleep_until((now + TICK).min(ends).into()).await;
+    while !grace_is_over(scheduler.end_of_interval(), Instant::now(), scheduler.shared.since_success()) {
+        tokio::time::sleep(TICK).await;
     }
+}
+
+/// Whether what runs at `now` is given up: on slow storage transactions end one after the other for minutes after the interval,
+/// and one that hangs is not waited for as long as that.
+fn grace_is_over(end_of_interval: Instant, now: Instant, since_success: Duration) -> bool {
+    let over = now.saturating_duration_since(end_of_interval);
+    over.min(since_success) >= Duration::from_secs(GRACE_S) || over >= Duration::from_secs(GRACE_S_MAX)
 }
 
 /// Turns the seconds of the series, also when nothing ends for long, and wakes sessions that wait for
@@ -126,5 +129,27 @@ async fn tick(scheduler: Rc<Scheduler>) {
             return scheduler.wake_all();
         }
         tokio::time::sleep_until((now + TICK).min(scheduler.schedule.measure_upto).into()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_are_given_up_after_a_minute_in_which_none_ended_and_after_four_in_any_case() {
+        let end = Instant::now() + Duration::from_secs(1_000);
+        let over = |after_s: i64, since_success_s| {
+            let now = if after_s < 0 {
+                end - Duration::from_secs(after_s.unsigned_abs())
+            } else {
+                end + Duration::from_secs(after_s.unsigned_abs())
+            };
+            grace_is_over(end, now, Duration::from_secs(since_success_s))
+        };
+        assert!(!over(-1, 500), "the interval has not ended");
+        assert!(!over(59, 300) && over(60, 300), "none ended since before the end");
+        assert!(!over(100, 59) && over(100, 60), "one ended a minute ago");
+        assert!(!over(239, 1) && over(240, 1), "they still end");
     }
 }

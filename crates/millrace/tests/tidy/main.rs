@@ -5,6 +5,7 @@
 mod architecture;
 mod crates;
 mod pages;
+mod peers;
 mod sources;
 mod tree;
 mod unsafe_code;

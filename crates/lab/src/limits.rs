@@ -37,6 +37,9 @@ pub(crate) const FILERS_MAX: u32 = 8;
 /// Most LUNs that one file system is striped over: each is a process with its buffers and a loop device on this host.
 pub(crate) const LUNS_MAX: u32 = 8;
 
+/// Most addresses by which one volume is mounted: as many as there are filers at most, since the tables are spread alike.
+pub(crate) const MOUNTS_MAX: u32 = FILERS_MAX;
+
 /// Longest label of a path: it stands in tables and file names.
 pub(crate) const LABEL_BYTES_MAX: usize = 32;
 

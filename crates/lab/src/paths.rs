@@ -88,7 +88,7 @@ mod tests {
             let order = PlacementOrder {
                 target: None,
                 parts: vec![Part::Data],
-                luns: 1,
+                layout: Layout::One,
                 tuning: &Tuning::default(),
                 program: Path::new("/millrace"),
                 overwrite: false,

@@ -427,7 +427,7 @@ mod tests {
             let (database, layouts) = (Some("mariadb".to_owned()), Some(vec![layout.to_owned()]));
             Plan::parse(DEFAULT_PLAN, &Overrides { database, layouts, ..Overrides::default() })
         };
-        for layout in ["split-archive", "filers=2"] {
+        for layout in ["split-archive", "filers=2", "mounts=2"] {
             let error = parse(layout).unwrap_err();
             assert_eq!(error.to_string(), format!("use the layout {layout} with MariaDB"));
             assert!(error.hint().unwrap().contains("PostgreSQL"), "{error}");

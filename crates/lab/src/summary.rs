@@ -317,6 +317,11 @@ fn layout(arm: &Arm) -> String {
             "data and temporary files, the log, and copies of its finished segments on a volume each".to_owned()
         }
         Layout::Filers(count) => format!("tables and indexes spread evenly over {count} volumes, the log on the first"),
+        Layout::Mounts(count) => {
+            format!(
+                "tables and indexes spread evenly over {count} mounts of one volume, each by an address of its own, the log on the first"
+            )
+        }
     };
     format!("{parts}; {place}")
 }

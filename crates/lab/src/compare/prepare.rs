@@ -133,11 +133,15 @@ pub(super) fn why_not_arm(arm: &Arm, plan: &Plan, program: &Path) -> Option<Stri
     if luns > 1 && arm.path.kind.striped(luns).is_none() {
         return Some("layout luns=N is of path iscsi".to_owned());
     }
+    if arm.layout.addresses() > 1 && !arm.path.kind.mounts_by_address() {
+        return Some("layout mounts=N is of path knfs".to_owned());
+    }
     if let Some(reason) = arm.path.kind.why_not(&asked) {
         return Some(reason.to_string());
     }
     let one_filer = arm.layout.shares() > 1 && asked.target.is_some();
-    one_filer.then(|| "a target is one filer: layout filers=N spreads over filers of Millrace's own".to_owned())
+    one_filer
+        .then(|| "a target is one filer at one address: layouts filers=N and mounts=N are of filers of Millrace's own".to_owned())
 }
 
 /// What an arm asks of its path.
@@ -246,6 +250,21 @@ mod tests {
             let reason = why_not_arm(arm, &plan, Path::new("/millrace"));
             let is_skipped_for_it = reason.as_deref() == Some("layout luns=N is of path iscsi");
             assert_eq!(is_skipped_for_it, arm.path.kind.name() != "iscsi", "{}: {reason:?}", arm.id);
+        }
+    }
+
+    #[test]
+    fn a_layout_of_mounts_is_skipped_on_every_path_but_kernel_nfs() {
+        let overrides = Overrides {
+            paths: Some(["local", "dnfs", "knfs", "iscsi"].map(str::to_owned).to_vec()),
+            layouts: Some(vec!["mounts=2".into()]),
+            ..Overrides::default()
+        };
+        let plan = Plan::parse(DEFAULT_PLAN, &overrides).unwrap();
+        for arm in &plan.arms {
+            let reason = why_not_arm(arm, &plan, Path::new("/millrace"));
+            let is_skipped_for_it = reason.as_deref() == Some("layout mounts=N is of path knfs");
+            assert_eq!(is_skipped_for_it, arm.path.kind.name() != "knfs", "{}: {reason:?}", arm.id);
         }
     }
 

@@ -126,8 +126,8 @@ pub(super) fn place(
     let mut placements = Vec::new();
     for arm in &prepared.measured {
         let (target, parts) = (arm.path.target.as_deref(), Part::of(arm.layout));
-        let (luns, tuning, user) = (arm.layout.luns(), plan.tuning_of(arm), &prepared.user);
-        let order = PlacementOrder { target, parts, luns, tuning, program, overwrite, work, user };
+        let (layout, tuning, user) = (arm.layout, plan.tuning_of(arm), &prepared.user);
+        let order = PlacementOrder { target, parts, layout, tuning, program, overwrite, work, user };
         let (placement, removed) = arm.path.kind.prepare(order)?;
         for gone in removed {
             progress.step(&format!("removed {gone}, left on {} by a comparison that was killed", arm.path));

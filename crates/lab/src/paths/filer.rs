@@ -29,6 +29,8 @@ pub(super) struct FilerOrder<'a> {
     pub(super) directory: &'a Path,
     pub(super) state: &'a Path,
     pub(super) log: PathBuf,
+    /// Loopback addresses at which it serves NFS: 127.0.0.1 and the following ones.
+    pub(super) addresses: u32,
     /// Portals at which it serves iSCSI too; 0: not at all.
     pub(super) portals: u32,
     /// Medium its delays come from.
@@ -41,6 +43,8 @@ pub(super) struct FilerOrder<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Ready {
     nfs: String,
+    /// Addresses at which it serves NFS.
+    listen: Vec<SocketAddr>,
     /// URL of its target, without a LUN; none where iSCSI is not served.
     iscsi: Option<String>,
     /// Addresses of its portals, in the order of their portal groups.
@@ -52,11 +56,14 @@ struct Ready {
 }
 
 impl Filer {
-    /// Serves on a free loopback port and waits until it is ready.
+    /// Serves on a free port of each loopback address and waits until it is ready.
     pub(super) fn start(program: &Path, order: FilerOrder<'_>) -> Result<Self, LabError> {
         let mut command = Command::new(program);
-        command.arg("serve").arg(order.directory).args(["--listen", "127.0.0.1:0", "--json", "--state"]).arg(order.state);
+        command.arg("serve").arg(order.directory).args(["--json", "--state"]).arg(order.state);
         command.arg("--admin").arg(order.state.join("admin.sock")).args(order.options).current_dir("/");
+        for number in 1..=order.addresses {
+            command.arg("--listen").arg(format!("127.0.0.{number}:0"));
+        }
         for _ in 0..order.portals {
             command.args(["--iscsi", "127.0.0.1:0"]);
         }
@@ -87,13 +94,9 @@ impl Filer {
         &self.ready.nfs
     }
 
-    /// The port it serves NFS and MOUNT on.
-    pub(super) fn port(&self) -> Result<u16, LabError> {
-        let url: dnfs::NfsUrl = self.ready.nfs.parse().map_err(|error: dnfs::UrlError| LabError::Filer {
-            what: "its port",
-            detail: format!("{}: {error}", self.ready.nfs),
-        })?;
-        Ok(url.nfs_port())
+    /// Addresses and ports it serves NFS and MOUNT on, in the order of their addresses.
+    pub(super) fn addresses(&self) -> &[SocketAddr] {
+        &self.ready.listen
     }
 
     /// Pid of the filer.

@@ -1,5 +1,7 @@
 //! Filers of ours below the volumes of one run, and what they counted together.
 
+use std::path::Path;
+
 use results::compare::ProcedureCount;
 
 use crate::error::LabError;
@@ -15,18 +17,33 @@ use crate::plan::Tuning;
 /// # Errors
 /// When one does not start. Those that did are stopped.
 pub(super) fn serve(directories: &Directories, order: &StartOrder<'_>) -> Result<Vec<(Part, Filer)>, LabError> {
-    let start = |part: &Part| {
-        let filer = FilerOrder {
-            directory: &directories.of(*part),
-            state: &order.work.path("state").join(part.name()),
-            log: order.work.path("logs").join(format!("filer-{}-{}.log", order.sequence, part.name())),
-            portals: 0,
-            medium: order.medium,
-            options: &Tuning::arguments(&order.tuning.filer),
-        };
-        Ok((*part, Filer::start(order.program, filer)?))
-    };
+    let start = |part: &Part| Ok((*part, start(&directories.of(*part), &part.name(), 1, order)?));
     directories.parts().iter().map(start).collect()
+}
+
+/// Starts one for the directories of all parts, as one volume, at so many addresses.
+///
+/// # Errors
+/// When it does not start.
+pub(super) fn serve_together(
+    directories: &Directories,
+    addresses: u32,
+    order: &StartOrder<'_>,
+) -> Result<Vec<(Part, Filer)>, LabError> {
+    Ok(vec![(Part::Data, start(directories.root(), "all", addresses, order)?)])
+}
+
+fn start(directory: &Path, name: &str, addresses: u32, order: &StartOrder<'_>) -> Result<Filer, LabError> {
+    let filer = FilerOrder {
+        directory,
+        state: &order.work.path("state").join(name),
+        log: order.work.path("logs").join(format!("filer-{}-{name}.log", order.sequence)),
+        addresses,
+        portals: 0,
+        medium: order.medium,
+        options: &Tuning::arguments(&order.tuning.filer),
+    };
+    Filer::start(order.program, filer)
 }
 
 /// Adds what they counted since they began.

@@ -83,6 +83,10 @@ impl StoragePath for Knfs {
         }
     }
 
+    fn mounts_by_address(&self) -> bool {
+        true
+    }
+
     fn page_cache(&self, named: bool) -> PageCache {
         let because = "the kernel's client keeps data in this host's page cache";
         PageCache { may_answer: true, on_client: true, above_medium: !named, because }

@@ -8,7 +8,7 @@ use crate::placement::KeptState;
 use crate::placement::part::{DATA, Part};
 use crate::placement::restore::Method;
 use crate::placement::workdir::WorkDir;
-use crate::plan::Tuning;
+use crate::plan::{Layout, Tuning};
 use crate::sys::User;
 
 /// What is to be put in place for an arm.
@@ -17,8 +17,8 @@ pub(crate) struct PlacementOrder<'a> {
     pub(crate) target: Option<&'a str>,
     /// What lies on volumes of its own; the data comes first.
     pub(crate) parts: Vec<Part>,
-    /// LUNs that the file system of a part lies on, where it lies on LUNs.
-    pub(crate) luns: u32,
+    /// How they are kept apart.
+    pub(crate) layout: Layout,
     /// Settings of the arm.
     pub(crate) tuning: &'a Tuning,
     /// This program, for processes of ours.

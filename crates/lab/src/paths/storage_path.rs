@@ -85,6 +85,11 @@ pub(crate) trait StoragePath: Sync {
         None
     }
 
+    /// Whether one volume can be mounted by several addresses: layout `mounts=N`.
+    fn mounts_by_address(&self) -> bool {
+        false
+    }
+
     /// Which cache below the database's own may answer its reads when no medium is modelled.
     fn page_cache(&self, _named: bool) -> PageCache {
         PageCache { may_answer: true, on_client: false, above_medium: false, because: "nothing is known of the caches below" }

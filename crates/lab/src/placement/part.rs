@@ -25,7 +25,9 @@ impl Part {
             Layout::One | Layout::Luns(_) => vec![Self::Data],
             Layout::Split => vec![Self::Data, Self::Log],
             Layout::SplitArchive => vec![Self::Data, Self::Log, Self::Archive],
-            Layout::Filers(count) => [Self::Data].into_iter().chain((2..=count).map(Self::Share)).collect(),
+            Layout::Filers(count) | Layout::Mounts(count) => {
+                [Self::Data].into_iter().chain((2..=count).map(Self::Share)).collect()
+            }
         }
     }
 

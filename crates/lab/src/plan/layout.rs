@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::LabError;
-use crate::limits::{FILERS_MAX, LUNS_MAX};
+use crate::limits::{FILERS_MAX, LUNS_MAX, MOUNTS_MAX};
 
 /// How the files of the database are spread over volumes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +20,9 @@ pub enum Layout {
     Filers(u32),
     /// All files together in one file system that is striped over so many LUNs of one filer.
     Luns(u32),
+    /// Tables and indexes spread evenly over so many mounts of one volume, each by an address of its own; the log stays on the first.
+    /// Source: TR-3700 2.2, the way before mounts had several connections.
+    Mounts(u32),
 }
 
 impl Layout {
@@ -31,14 +34,23 @@ impl Layout {
 
     /// Whether only PostgreSQL can be laid out so: by its archive command, or its tablespaces.
     pub(crate) fn is_of_postgresql(self) -> bool {
-        matches!(self, Self::SplitArchive | Self::Filers(_))
+        matches!(self, Self::SplitArchive | Self::Filers(_) | Self::Mounts(_))
     }
 
-    /// Volumes that tables and indexes are spread over.
+    /// Volumes, or mounts of one, that tables and indexes are spread over.
     #[must_use]
     pub fn shares(self) -> u32 {
         match self {
-            Self::Filers(count) => count,
+            Self::Filers(count) | Self::Mounts(count) => count,
+            _ => 1,
+        }
+    }
+
+    /// Addresses by which one volume is mounted.
+    #[must_use]
+    pub fn addresses(self) -> u32 {
+        match self {
+            Self::Mounts(count) => count,
             _ => 1,
         }
     }
@@ -61,6 +73,7 @@ impl fmt::Display for Layout {
             Self::SplitArchive => formatter.write_str("split-archive"),
             Self::Filers(count) => write!(formatter, "filers={count}"),
             Self::Luns(count) => write!(formatter, "luns={count}"),
+            Self::Mounts(count) => write!(formatter, "mounts={count}"),
         }
     }
 }
@@ -75,7 +88,8 @@ impl FromStr for Layout {
             "split-archive" => Ok(Self::SplitArchive),
             other => counted(other).ok_or_else(|| {
                 let hint = format!(
-                    "layouts are one, split, split-archive, filers=N with N from 2 to {FILERS_MAX} and luns=N with N from 2 to {LUNS_MAX}"
+                    "layouts are one, split, split-archive, filers=N with N from 2 to {FILERS_MAX}, luns=N with N from 2 to {LUNS_MAX} and \
+                     mounts=N with N from 2 to {MOUNTS_MAX}"
                 );
                 LabError::plan(format!("use the layout \"{other}\""), &hint)
             }),
@@ -90,6 +104,7 @@ fn counted(text: &str) -> Option<Layout> {
     match name {
         "filers" if count <= FILERS_MAX => Some(Layout::Filers(count)),
         "luns" if count <= LUNS_MAX => Some(Layout::Luns(count)),
+        "mounts" if count <= MOUNTS_MAX => Some(Layout::Mounts(count)),
         _ => None,
     }
 }
@@ -100,10 +115,10 @@ mod tests {
 
     #[test]
     fn layouts_are_read_and_written_alike() {
-        for text in ["one", "split", "split-archive", "filers=2", "luns=8"] {
+        for text in ["one", "split", "split-archive", "filers=2", "luns=8", "mounts=4"] {
             assert_eq!(text.parse::<Layout>().unwrap().to_string(), text);
         }
-        for text in ["filers=1", "filers=9", "luns=1", "luns=9", "luns", "luns=two", "two"] {
+        for text in ["filers=1", "filers=9", "luns=1", "luns=9", "luns", "luns=two", "mounts=1", "mounts=9", "two"] {
             let error = text.parse::<Layout>().unwrap_err();
             assert!(error.hint().is_some_and(|hint| hint.contains("luns=N with N from 2 to 8")), "{text}: {error}");
         }

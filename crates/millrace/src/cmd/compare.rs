@@ -62,7 +62,8 @@ pub(crate) struct Args {
     tuning: Vec<String>,
     /// Placement of the files on volumes: one, split (write-ahead log on a volume of its own),
     /// split-archive (archived log on a third), filers=N (tables spread over N filers), luns=N (path iscsi: one
-    /// file system, btrfs, striped over N LUNs)
+    /// file system, btrfs, striped over N LUNs), mounts=N (path knfs: tables spread over N mounts of one volume,
+    /// each by an address of its own)
     #[arg(long, value_delimiter = ',', value_name = "LAYOUT,…")]
     layout: Vec<String>,
     /// Modelled storage medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable
@@ -277,7 +278,9 @@ fn last(args: &Args, out: &Path) -> Last {
 /// `5%` or `5`: above 0 and below 100.
 fn percent(text: &str) -> Result<f64, String> {
     let value = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
-    value.filter(|value| *value > 0.0 && *value < 100.0).ok_or_else(|| "give percent above 0 and below 100, as in 5% or 2.5%".to_owned())
+    value
+        .filter(|value| *value > 0.0 && *value < 100.0)
+        .ok_or_else(|| "give percent above 0 and below 100, as in 5% or 2.5%".to_owned())
 }
 
 fn default_out() -> PathBuf {

@@ -245,6 +245,20 @@ fn serve(arguments: &[&str]) -> Output {
 }
 
 #[test]
+fn it_listens_at_each_address_that_is_named_and_serves_the_same_volume_there() {
+    let scratch = Scratch::new("addresses");
+    let filer = Filer::start(&scratch, &["--listen", "127.0.0.2:0", "--listen", "[::1]:0"]);
+    std::fs::write(filer.export().join("seen"), b"x").unwrap();
+    let hosts: Vec<&str> = filer.listen.iter().map(|address| address.rsplit_once(':').unwrap().0).collect();
+    assert_eq!(hosts, ["127.0.0.1", "127.0.0.2", "[::1]"]);
+    for address in &filer.listen {
+        let port = address.rsplit(':').next().unwrap();
+        let url = format!("nfs://{address}/vol?nfsport={port}&mountport={port}");
+        assert_eq!(succeed(millrace().args(["nfs", "ls", &url])), "seen\n", "{address}");
+    }
+}
+
+#[test]
 fn what_keeps_it_from_starting_is_said_once_with_its_fix() {
     let scratch = Scratch::new("refusals");
     let export = scratch.folder("export");

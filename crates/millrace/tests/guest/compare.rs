@@ -59,6 +59,27 @@ fn the_kernels_clients_are_measured_and_proved_in_a_guest_whose_record_says_that
 }
 
 #[test]
+#[ignore = "nightly: a database is loaded and measured by an emulated processor, minutes"]
+fn one_volume_is_mounted_by_two_addresses_and_tables_are_read_by_both() {
+    if !postgres_is_here() || !can_boot(&["mount.nfs", "mkfs.ext4"]) {
+        return;
+    }
+    let place = Place::new();
+    let kernel = cache().display().to_string();
+    let arguments = ["--guest", "--guest-cache", &kernel, "--paths", "knfs", "--layout", "mounts=2", "--quick"];
+    let mut command = place.compare(&arguments);
+    let output = command.args(["--warehouses", "1", "--users", "4", "--seconds", "30"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let record = place.record();
+    let [path] = record.paths.as_slice() else { panic!("{:?}", record.paths) };
+    assert!(path.proof.as_ref().unwrap().passed && path.checks.as_ref().unwrap().passed == 12, "{path:?}");
+    assert_eq!(path.layout_name.as_deref(), Some("mounts=2"));
+    let run = &path.runs[0];
+    assert_eq!(run.read_bytes_by_volume.len(), 2, "{run:?}");
+    assert!(run.read_bytes_by_volume.values().all(|bytes| *bytes > 1 << 20), "{run:?}");
+}
+
+#[test]
 #[ignore = "nightly: a database is loaded and measured five times by an emulated processor, twenty minutes"]
 fn without_the_option_all_paths_are_measured_by_a_kernel_that_has_the_clients() {
     if !postgres_is_here() || !can_boot(&["mount.nfs", "mkfs.ext4", "iscsid", "multipathd"]) {

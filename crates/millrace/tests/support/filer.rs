@@ -17,6 +17,8 @@ pub struct Filer {
     pub url: String,
     pub admin: PathBuf,
     pub port: u16,
+    /// Every address that it listens on.
+    pub listen: Vec<String>,
 }
 
 impl Filer {
@@ -30,9 +32,9 @@ impl Filer {
         let (export, state) = (scratch.folder("export"), scratch.folder("state"));
         let options: Vec<String> = [&["--no-root-squash"][..], options].concat().into_iter().map(str::to_owned).collect();
         let admin = scratch.path().join("admin.sock");
-        let (child, url) = spawn(&export, &state, &admin, port, &options);
+        let (child, url, listen) = spawn(&export, &state, &admin, port, &options);
         let port = url.split(':').nth(2).and_then(|rest| rest.split('/').next()).unwrap().parse().unwrap();
-        Self { child, export, state, options, url, admin, port }
+        Self { child, export, state, options, url, admin, port, listen }
     }
 
     /// The folder that is served.
@@ -68,9 +70,9 @@ impl Filer {
 
     /// Starts again on the same port, after [`Self::kill`].
     pub fn restart(&mut self) {
-        let (child, url) = spawn(&self.export, &self.state, &self.admin, self.port, &self.options);
+        let (child, url, listen) = spawn(&self.export, &self.state, &self.admin, self.port, &self.options);
         assert_eq!(url, self.url);
-        self.child = child;
+        (self.child, self.listen) = (child, listen);
     }
 
     /// The same with other options.
@@ -113,7 +115,7 @@ impl Drop for Filer {
     }
 }
 
-fn spawn(export: &Path, state: &Path, admin: &Path, port: u16, options: &[String]) -> (Child, String) {
+fn spawn(export: &Path, state: &Path, admin: &Path, port: u16, options: &[String]) -> (Child, String, Vec<String>) {
     let mut child = millrace()
         .arg("serve")
         .arg(export)
@@ -128,5 +130,6 @@ fn spawn(export: &Path, state: &Path, admin: &Path, port: u16, options: &[String
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let ready: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("filer said {line:?}: {error}"));
-    (child, ready["nfs"].as_str().unwrap().to_owned())
+    let listen = ready["listen"].as_array().unwrap().iter().map(|address| address.as_str().unwrap().to_owned()).collect();
+    (child, ready["nfs"].as_str().unwrap().to_owned(), listen)
 }

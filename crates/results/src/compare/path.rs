@@ -58,7 +58,7 @@ pub struct PathResult {
     /// Medium below the files as given to the media model; absent when none was put there.
     #[serde(default)]
     pub medium: Option<String>,
-    /// `one`, `split`, `split-archive`, `filers=N` or `luns=N`.
+    /// `one`, `split`, `split-archive`, `filers=N`, `luns=N` or `mounts=N`.
     #[serde(default)]
     pub layout_name: Option<String>,
     /// Load as asked for: `users=8`, `saturate@local`.

@@ -41,7 +41,7 @@ impl Luns {
         let client = Client::new(client, order.program, order.work)?;
         let settings = IscsiSettings::parse(&order.tuning.iscsi, "of this arm")?;
         let (volumes, logs) = (order.work.path("luns"), order.work.path("logs"));
-        Ok(Self { mounts, client, settings, program: order.program.to_owned(), volumes, logs, count: order.luns })
+        Ok(Self { mounts, client, settings, program: order.program.to_owned(), volumes, logs, count: order.layout.luns() })
     }
 
     fn volume(&self, part: Part) -> PathBuf {
@@ -53,6 +53,7 @@ impl Luns {
             directory: &self.volume(part),
             state: &self.volumes.join(part.name()).join("state"),
             log: self.logs.join(format!("{log}-{}.log", part.name())),
+            addresses: 1,
             portals: self.settings.portals_of(self.client.kind()),
             medium,
             options,

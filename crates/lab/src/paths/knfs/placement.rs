@@ -1,6 +1,7 @@
 //! Where the files lie that a database finds on exports of ours, mounted by the kernel.
 
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::storage::KnfsStorage;
@@ -22,25 +23,58 @@ use crate::sys::User;
 /// Slots of a connection where the kernel does not say: none is known.
 const NOT_KNOWN: u32 = 0;
 
-/// Directories of this host that filers of ours serve, one filer for each part, and where they are mounted during a run.
+/// Directories of this host that filers of ours serve, and where they are mounted during a run. A filer serves one part; or, where the layout
+/// mounts one volume by several addresses, one filer serves all parts, each mounted by an address of its own.
 pub(super) struct Mounted {
     /// What the filers serve, the same as on path `dnfs`.
     exports: Directories,
     points: Directories,
+    /// Addresses of the one filer; 1: a filer for each part.
+    addresses: u32,
 }
 
 impl Mounted {
     pub(super) fn make(order: PlacementOrder<'_>) -> Result<Self, LabError> {
+        let addresses = order.layout.addresses();
         let exports = Directories::within(order.work, "export", order.parts.clone(), order.user)?;
         let points = Directories::within(order.work, "knfs", order.parts, order.user)?;
-        Ok(Self { exports, points })
+        Ok(Self { exports, points, addresses })
     }
 
-    fn mount(&self, part: Part, filer: &Filer, settings: &KernelNfs, order: &StartOrder<'_>) -> Result<KernelMount, LabError> {
-        let port = filer.port()?;
+    /// Starts the filers of a run.
+    fn serve(&self, order: &StartOrder<'_>) -> Result<Vec<(Part, Filer)>, LabError> {
+        if self.addresses > 1 {
+            filers::serve_together(&self.exports, self.addresses, order)
+        } else {
+            filers::serve(&self.exports, order)
+        }
+    }
+
+    /// What is mounted, each with where it is served.
+    fn exported(&self, filers: &[(Part, Filer)]) -> Vec<(Part, SocketAddr, String)> {
+        let at = |part: Part, filer: &Filer, address: SocketAddr, below: &str| {
+            (part, address, format!("{}:/{}{below}", address.ip(), filer.volume()))
+        };
+        match filers {
+            [(_, filer)] if self.addresses > 1 => {
+                let parts = self.exports.parts().iter().zip(filer.addresses());
+                parts.map(|(part, address)| at(*part, filer, *address, &format!("/{}", part.name()))).collect()
+            }
+            each => each
+                .iter()
+                .flat_map(|(part, filer)| filer.addresses().first().map(|address| at(*part, filer, *address, "")))
+                .collect(),
+        }
+    }
+
+    fn mount(
+        &self,
+        (part, address, what): (Part, SocketAddr, String),
+        settings: &KernelNfs,
+        order: &StartOrder<'_>,
+    ) -> Result<KernelMount, LabError> {
         let log = order.work.path("logs").join(format!("mount-{}-{}.log", order.sequence, part.name()));
-        let what = format!("127.0.0.1:/{}", filer.volume());
-        KernelMount::mount("nfs", &settings.mount_options(port), OsStr::new(&what), &self.points.of(part), log)
+        KernelMount::mount("nfs", &settings.mount_options(address.port()), OsStr::new(&what), &self.points.of(part), log)
     }
 }
 
@@ -67,12 +101,13 @@ impl Placement for Mounted {
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
         let settings = KernelNfs::parse(&order.tuning.knfs, "of this arm")?;
-        let mut storage = KnfsStorage { mounts: Vec::new(), filers: filers::serve(&self.exports, order)?, slots: NOT_KNOWN };
+        let mut storage = KnfsStorage { mounts: Vec::new(), filers: self.serve(order)?, slots: NOT_KNOWN };
         let changed = settings.slots.map(|slots| ChangedSlots::set(slots, order.work.root())).transpose()?;
         storage.slots = rpc_slots::at_most().unwrap_or(NOT_KNOWN);
-        for (part, filer) in &storage.filers {
+        for exported in self.exported(&storage.filers) {
             interrupt::check()?;
-            storage.mounts.push((*part, self.mount(*part, filer, &settings, order)?));
+            let part = exported.0;
+            storage.mounts.push((part, self.mount(exported, &settings, order)?));
         }
         // A connection has taken them when it is mounted.
         drop(changed);
@@ -84,7 +119,7 @@ impl Placement for Mounted {
     }
 
     fn remove(self: Box<Self>) -> Result<(), LabError> {
-        let Self { exports, points } = *self;
+        let Self { exports, points, .. } = *self;
         exports.remove().and(points.remove())
     }
 }

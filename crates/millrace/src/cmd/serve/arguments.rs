@@ -15,9 +15,9 @@ pub(crate) struct Args {
     /// Serve the volumes of this configuration file, each with its own rules (docs/filer.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_ONE_DIRECTORY)]
     pub(super) config: Option<PathBuf>,
-    /// Address and port; a port alone listens on 127.0.0.1, port 0 takes any free one
+    /// Address and port; a port alone listens on 127.0.0.1, port 0 takes any free one; several times: at each of them
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049", value_parser = address_or_port)]
-    pub(super) listen: SocketAddr,
+    pub(super) listen: Vec<SocketAddr>,
     /// Serve LUNs over iSCSI here (`millrace lun create` makes them); a port alone listens on 127.0.0.1, port 0 takes any free one; several times: a portal group each, for initiators with several paths
     #[arg(long, value_name = "ADDR:PORT", value_parser = address_or_port)]
     pub(super) iscsi: Vec<SocketAddr>,

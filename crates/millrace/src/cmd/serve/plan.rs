@@ -66,7 +66,7 @@ pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
     let policy = Policy::open(Rights { squash, tls: tls_rule, ..Rights::default() });
     Ok(Plan {
         exports: Exports::one(export, policy),
-        listen: vec![args.listen],
+        listen: args.listen.clone(),
         portmap: Vec::new(),
         admin: args.admin.clone().unwrap_or_else(|| state_dir.join("admin.sock")),
         tls,
@@ -145,4 +145,3 @@ fn cannot_open(dir: &Path, error: OpenError) -> anyhow::Error {
     let error = anyhow!(error).context(format!("serve {}", dir.display()));
     hinted(error, hint)
 }
-

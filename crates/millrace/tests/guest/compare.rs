@@ -107,6 +107,28 @@ fn without_the_option_all_paths_are_measured_by_a_kernel_that_has_the_clients() 
 }
 
 #[test]
+#[ignore = "nightly: a database is loaded and measured twice by an emulated processor, ten minutes"]
+fn the_export_of_another_server_is_measured_by_version_3_and_by_version_4_1() {
+    if !postgres_is_here() || !can_boot(&["mount.nfs", "mkfs.ext4", "ganesha.nfsd", "rpcbind"]) {
+        return;
+    }
+    let place = Place::new();
+    let (program, out) = (env!("CARGO_BIN_EXE_millrace").to_owned(), place.out().display().to_string());
+    std::fs::create_dir(place.out()).unwrap();
+    let options = ["--timeout", "60m", "--memory", "6GiB", "--share", &out];
+    let words = "--quick --warehouses 1 --users 4 --seconds 30".split(' ').map(str::to_owned);
+    let arguments: Vec<String> = [program, out.clone()].into_iter().chain(words).collect();
+    let facts = facts_in(&options, "ganesha.sh", &arguments, |wish| panic!("{wish}"));
+    assert_eq!((facts["versions"].trim(), &*facts["left"]), ("vers=3 vers=4.1", "0"));
+    let record = place.record();
+    assert!(record.valid && record.paths.len() == 2, "{}", record.verdict);
+    for path in &record.paths {
+        assert_eq!(path.status, PathStatus::Measured, "{path:?}");
+        assert!(path.proof.as_ref().unwrap().passed && path.checks.as_ref().unwrap().passed == 12, "{path:?}");
+    }
+}
+
+#[test]
 #[ignore = "nightly: boots a guest for one to three minutes"]
 fn what_a_killed_comparison_left_logged_in_is_taken_away_by_the_next_one_and_nothing_of_the_users() {
     if !postgres_is_here() || !can_boot(&["mkfs.ext4", "iscsid", "multipathd"]) {

@@ -3,6 +3,7 @@
 pub(crate) mod attached_lun;
 pub(crate) mod block_device;
 pub(crate) mod cgroup;
+pub(crate) mod changed_settings;
 pub(crate) mod environment;
 pub(crate) mod interrupt;
 pub(crate) mod keep_awake;

@@ -1,6 +1,7 @@
 //! One measured run on one path: restore, serve, start, load, sample, check, stop.
 
 pub(crate) mod driver;
+pub(crate) mod kernel_settings;
 pub(crate) mod processes;
 pub(crate) mod progress;
 mod read_probe;

@@ -19,6 +19,7 @@ use crate::paths::exec;
 use crate::paths::storage_path::Asked;
 use crate::placement::target::{TargetFacts, check_reachable};
 use crate::plan::{Arm, Estimate, Plan};
+use crate::run::kernel_settings;
 use crate::run::progress::clock;
 use crate::sys::{self, User};
 
@@ -138,6 +139,9 @@ pub(super) fn why_not_arm(arm: &Arm, plan: &Plan, program: &Path) -> Option<Stri
     }
     if let Some(reason) = arm.path.kind.why_not(&asked) {
         return Some(reason.to_string());
+    }
+    if let Some(reason) = kernel_settings::why_not(asked.tuning) {
+        return Some(reason);
     }
     let one_filer = arm.layout.shares() > 1 && asked.target.is_some();
     one_filer

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
-use crate::host::{attached_lun, kernel_mount, open_iscsi, rpc_slots};
+use crate::host::{attached_lun, changed_settings, kernel_mount, open_iscsi};
 use crate::placement::owner::{self, MARK, Owner, PREFIX};
 use crate::sys::User;
 
@@ -106,7 +106,7 @@ impl Drop for WorkDir {
 pub(crate) fn sweep_stale(base: &Path, program: &Path) -> Vec<PathBuf> {
     let end_all = |directory: &Path| {
         attached_lun::end_left_behind(program, directory)?;
-        rpc_slots::end_left_behind(directory)?;
+        changed_settings::end_left_behind(directory)?;
         open_iscsi::end_left_behind(directory)?;
         kernel_mount::end_left_behind(directory)
     };

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
 use crate::plan::iscsi_settings::DEPTH;
-use crate::plan::{FcSettings, IscsiSettings, KernelNfs};
+use crate::plan::{FcSettings, IscsiSettings, KernelNfs, KernelSettings};
 
 /// Knobs of one tuning, for every layer the laboratory controls. Values as the layer's own
 /// option takes them.
@@ -29,6 +29,9 @@ pub struct Tuning {
     /// Fibre Channel in a guest: `depth`.
     #[serde(default)]
     pub fc: BTreeMap<String, Knob>,
+    /// This host's kernel while a run goes on, on every path: `read_ahead_kb`, buffers and queues of TCP as sysctl(8) names them.
+    #[serde(default)]
+    pub kernel: BTreeMap<String, Knob>,
     /// Options of `millrace serve` without their dashes; `true` is an option without a value.
     #[serde(default)]
     pub filer: BTreeMap<String, Knob>,
@@ -135,20 +138,22 @@ impl Tuning {
             iscsi: join(&under.iscsi, &self.iscsi),
             knfs: join(&under.knfs, &self.knfs),
             fc: join(&under.fc, &self.fc),
+            kernel: join(&under.kernel, &self.kernel),
             filer: join(&under.filer, &self.filer),
             orders: join(&under.orders, &self.orders),
         }
     }
 
     /// The knobs by the layer they belong to.
-    fn layers(&self) -> [(&'static str, &BTreeMap<String, Knob>); 7] {
-        let Self { database, dnfs, iscsi, knfs, fc, filer, orders } = self;
+    fn layers(&self) -> [(&'static str, &BTreeMap<String, Knob>); 8] {
+        let Self { database, dnfs, iscsi, knfs, fc, kernel, filer, orders } = self;
         [
             ("database", database),
             ("dnfs", dnfs),
             ("iscsi", iscsi),
             ("knfs", knfs),
             ("fc", fc),
+            ("kernel", kernel),
             ("filer", filer),
             ("orders", orders),
         ]
@@ -185,6 +190,7 @@ impl Tuning {
         KernelNfs::parse(&self.knfs, name)?;
         IscsiSettings::parse(&self.iscsi, name)?;
         FcSettings::parse(&self.fc, name)?;
+        KernelSettings::parse(&self.kernel, name)?;
         let probe = self.on_url("nfs://host/export");
         probe.parse::<dnfs::NfsUrl>().map(|_| ()).map_err(|error| {
             let hint = error.hint().unwrap_or_else(|| "they are the options of an NFS URL".to_owned());

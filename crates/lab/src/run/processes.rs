@@ -9,12 +9,14 @@ use crate::database::cluster::Server;
 use crate::database::session::WaitSamples;
 use crate::error::LabError;
 use crate::host::cgroup::MemoryGroup;
+use crate::host::changed_settings::ChangedSettings;
 use crate::host::procfs::{self, HostCpu};
 use crate::limits::{FILER_OWN_BYTES, SESSION_OWN_BYTES, WAIT_SAMPLE_EVERY};
 use crate::measure::kernel_counters::KernelCounters;
 use crate::paths::placement::Placement;
 use crate::paths::storage::{Reads, Storage, StorageCounters};
 use crate::run::driver::{Driver, Mark, Second};
+use crate::run::kernel_settings;
 use crate::run::setup::{Setup, Turn};
 
 /// The parent of all threads of the kernel. Source: `rest_init` in init/main.c of Linux starts it as the second process.
@@ -40,7 +42,11 @@ pub(crate) struct Sample {
 /// storage, for it waits for it.
 pub(crate) struct RunProcesses {
     server: Server,
+    /// The kernel's settings of the arm; put back before the storage goes.
+    read_ahead: Option<ChangedSettings>,
     storage: Box<dyn Storage>,
+    /// The same of the network; put back after it has gone.
+    network: Option<ChangedSettings>,
     /// Hold the memory of the processes above; dropped after them.
     _groups: Vec<MemoryGroup>,
 }
@@ -51,8 +57,10 @@ pub(crate) type OnSeconds<'a> = &'a mut dyn FnMut(&mut RunProcesses, &[Second]) 
 impl RunProcesses {
     /// Starts storage and database where the files of an arm are put, with the knobs of its tuning.
     pub(crate) fn start(setup: &Setup<'_>, turn: Turn<'_>, placement: &dyn Placement) -> Result<Self, LabError> {
+        let (tuning, root) = (setup.plan.tuning_of(turn.arm), setup.work.root());
+        let network = kernel_settings::set_network(tuning, root)?;
         let mut storage = placement.start(&setup.start_order(&turn))?;
-        let tuning = setup.plan.tuning_of(turn.arm);
+        let read_ahead = kernel_settings::set_read_ahead(tuning, placement, root)?;
         let mut knobs: Vec<(String, String)> =
             tuning.database.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
         knobs.extend(placement.archive().into_iter().flat_map(|directory| setup.place.engine.archive_settings(&directory)));
@@ -62,7 +70,7 @@ impl RunProcesses {
         let server = server.map_err(|error| explained(&mut *storage, error))?;
         storage.database_started()?;
         let groups = hold_memory(setup, turn.order.users, &server, &*storage)?;
-        Ok(Self { server, storage, _groups: groups })
+        Ok(Self { server, read_ahead, storage, network, _groups: groups })
     }
 
     /// The database.
@@ -148,10 +156,11 @@ impl RunProcesses {
 
     /// Clean stop of everything, the database first; exit codes must be 0.
     pub(crate) fn stop(self) -> Result<(), LabError> {
-        let Self { server, mut storage, _groups: groups } = self;
+        let Self { server, read_ahead, mut storage, network, _groups: groups } = self;
         server.stop().map_err(|error| explained(&mut *storage, error))?;
+        drop(read_ahead);
         storage.stop()?;
-        drop(groups);
+        drop((network, groups));
         Ok(())
     }
 }

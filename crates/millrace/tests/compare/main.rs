@@ -8,6 +8,7 @@ mod filer_lost;
 mod history;
 mod install;
 mod iscsi;
+mod kernel_settings;
 mod layouts;
 mod mariadb;
 mod regimes;

@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use super::storage::KnfsStorage;
 use crate::error::LabError;
 use crate::host::kernel_mount::KernelMount;
-use crate::host::rpc_slots::{self, ChangedSlots};
-use crate::host::{cgroup, interrupt};
+use crate::host::{cgroup, interrupt, rpc_slots};
 use crate::paths::filer::Filer;
 use crate::paths::filers;
 use crate::paths::placement::{Placement, PlacementOrder};
@@ -102,7 +101,7 @@ impl Placement for Mounted {
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
         let settings = KernelNfs::parse(&order.tuning.knfs, "of this arm")?;
         let mut storage = KnfsStorage { mounts: Vec::new(), filers: self.serve(order)?, slots: NOT_KNOWN };
-        let changed = settings.slots.map(|slots| ChangedSlots::set(slots, order.work.root())).transpose()?;
+        let changed = settings.slots.map(|slots| rpc_slots::set(slots, order.work.root())).transpose()?;
         storage.slots = rpc_slots::at_most().unwrap_or(NOT_KNOWN);
         for exported in self.exported(&storage.filers) {
             interrupt::check()?;

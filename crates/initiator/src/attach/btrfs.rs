@@ -2,7 +2,8 @@
 //! updated in place.
 
 use super::error::AttachError;
-use super::loop_device::{Mounted, is_dead, mounts, output};
+use super::loop_device::{is_dead, output};
+use super::mounts::{Mounted, mounts};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use std::fs::{self, File};
 use std::io;

@@ -2,7 +2,9 @@
 
 use super::btrfs;
 use super::error::AttachError;
-use super::loop_device::{mounts, output, processes};
+use super::loop_device::output;
+use super::mounts::mounts;
+use super::users::processes;
 use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

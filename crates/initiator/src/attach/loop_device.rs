@@ -1,7 +1,9 @@
-//! Loop devices and mounts of this host: by util-linux's programs, and by what sysfs and procfs say.
+//! Loop devices of this host: by util-linux's programs, and by what sysfs says.
 
 use super::btrfs;
 use super::error::AttachError;
+use super::mounts::{Mounted, mounted_apart, mounts};
+use super::users::{has_first_word, processes};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,19 +20,6 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct LoopDevice {
     /// As in `loop3`.
     name: String,
-}
-
-/// A mount of this process' mount namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mounted {
-    /// Major and minor number of the device, as in `7:3`.
-    pub device: String,
-    /// Where.
-    pub directory: PathBuf,
-    /// The file system: `xfs`.
-    pub kind: String,
-    /// What was mounted: `/dev/loop3`.
-    pub source: String,
 }
 
 impl LoopDevice {
@@ -177,27 +166,6 @@ pub(super) fn output(program: &'static str, command: &mut Command) -> Result<Str
     Err(AttachError::Failed { program, arguments: arguments.join(" "), said })
 }
 
-/// The mounts of this process' mount namespace (proc(5), mountinfo), in the order in which they were made.
-#[must_use]
-pub fn mounts() -> Vec<Mounted> {
-    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    String::from_utf8_lossy(&table).lines().filter_map(mounted).collect()
-}
-
-fn mounted(line: &str) -> Option<Mounted> {
-    // Optional fields end with a hyphen.
-    let (mount, file_system) = line.split_once(" - ")?;
-    let (mut fields, mut file_system) = (mount.split(' '), file_system.split(' '));
-    let (device, directory) = (fields.nth(2)?, fields.nth(1)?);
-    let (kind, source) = (file_system.next()?, file_system.next()?);
-    Some(Mounted {
-        device: device.to_owned(),
-        directory: unescaped(directory).into(),
-        kind: kind.to_owned(),
-        source: unescaped(source),
-    })
-}
-
 /// Whether this is a loop device, or a partition of one, on a file of a FUSE file system whose process has died.
 pub(super) fn is_dead(source: &str) -> bool {
     let Some(rest) = source.strip_prefix("/dev/loop") else { return false };
@@ -207,109 +175,12 @@ pub(super) fn is_dead(source: &str) -> bool {
     fs::metadata(file.trim_end_matches('\n')).is_err_and(|error| error.kind() == io::ErrorKind::NotConnected)
 }
 
-/// Mounts of these devices in mount namespaces of others that unmounting here does not end: copies without propagation
-/// (mount_namespaces(7)), as `unshare --mount` and some containers make of what is mounted when they start.
-fn mounted_apart(devices: &[String]) -> Vec<String> {
-    let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
-    let mut seen = vec![namespace(Path::new("/proc/self"))];
-    let mut found = Vec::new();
-    for process in fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path()) {
-        let Some(of) = namespace(&process) else { continue };
-        if seen.iter().flatten().any(|known| *known == of) {
-            continue;
-        }
-        seen.push(Some(of));
-        let table = fs::read(process.join("mountinfo")).unwrap_or_default();
-        let table = String::from_utf8_lossy(&table);
-        let apart = table.lines().filter(|line| !is_propagated(line)).filter_map(mounted);
-        let (id, name) = (process.file_name().unwrap_or_default(), fs::read_to_string(process.join("comm")).unwrap_or_default());
-        found.extend(apart.filter(|mount| devices.contains(&mount.device)).map(|mount| {
-            let (directory, id) = (mount.directory.display(), id.display());
-            format!("a mount at {directory} in the mount namespace of process {id} ({})", name.trim())
-        }));
-    }
-    found
-}
-
-/// Whether a line of mountinfo is of a mount that is unmounted with that of its peers or its master.
-fn is_propagated(line: &str) -> bool {
-    let optional = line.split(' ').skip(6).take_while(|field| *field != "-");
-    optional.into_iter().any(|field| field.starts_with("shared:") || field.starts_with("master:"))
-}
-
-/// Undoes the octal escapes of space, tab, newline and backslash.
-fn unescaped(text: &str) -> String {
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    escapes.into_iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
-}
-
-/// Other processes that have something open, `process 7 (bash)`, or stand in it, which is said. Not this one: its user cannot end it.
-pub(super) fn processes(is_meant: impl Fn(&Path) -> bool) -> Vec<String> {
-    let meant = |link: PathBuf| fs::read_link(link).ok().filter(|target| is_meant(target));
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
-        if pid == std::process::id() {
-            continue;
-        }
-        let folder = entry.path();
-        let descriptors = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten().map(|fd| fd.path());
-        let mut links = descriptors.chain(["root", "exe"].into_iter().map(|name| folder.join(name)));
-        let has_open = links.any(|link| meant(link).is_some());
-        let place = meant(folder.join("cwd"));
-        if has_open || place.is_some() {
-            let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
-            let place = place.map(|place| format!("; its working directory is in {}: cd elsewhere", place.display()));
-            found.push(format!("process {pid} ({}{})", name.trim(), place.unwrap_or_default()));
-        }
-    }
-    found
-}
-
-/// Whether a table has a line with this first column.
-fn has_first_word(table: &str, word: &str) -> bool {
-    table.lines().any(|line| line.split_whitespace().next() == Some(word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_mountinfo_with_a_space_in_its_path_is_read() {
-        let line = r"36 35 7:3 / /mnt/a\040b rw,noatime master:1 - ext4 /dev/loop3 rw";
-        let (kind, source) = ("ext4".into(), "/dev/loop3".into());
-        assert_eq!(mounted(line), Some(Mounted { device: "7:3".into(), directory: "/mnt/a b".into(), kind, source }));
-        assert_eq!(mounted("36 35"), None);
-        assert!(is_propagated(line) && is_propagated("36 35 7:3 / /a rw shared:5 - ext4 /dev/loop3 rw"));
-        assert!(!is_propagated("36 35 7:3 / /a rw - ext4 /dev/loop3 rw"));
-    }
-
-    #[test]
-    fn this_host_has_a_root_and_no_loop_device_on_a_file_that_does_not_exist() {
-        assert!(mounts().iter().any(|mount| mount.directory == Path::new("/")));
+    fn no_loop_device_stands_on_a_file_that_does_not_exist() {
         assert_eq!(LoopDevice::of_file(Path::new("/no/such/file")).unwrap(), []);
-    }
-
-    #[test]
-    fn a_process_that_stands_somewhere_is_told_with_what_to_do_and_never_oneself() {
-        let place = std::env::temp_dir().join(format!("millrace-stands-{}", std::process::id()));
-        fs::create_dir_all(&place).unwrap();
-        let open = fs::File::open(&place).unwrap();
-        assert_eq!(processes(|target| target == place), Vec::<String>::new(), "only this one has it open");
-        drop(open);
-        let mut sleeper = Command::new("sleep").arg("60").current_dir(&place).spawn().unwrap();
-        let said = processes(|target| target == place);
-        sleeper.kill().unwrap();
-        sleeper.wait().unwrap();
-        let expected = format!("process {} (sleep; its working directory is in {}: cd elsewhere)", sleeper.id(), place.display());
-        assert_eq!(said, [expected]);
-        fs::remove_dir(&place).unwrap();
-    }
-
-    #[test]
-    fn a_swap_device_is_known_by_its_whole_name() {
-        let swaps = "Filename Type\n/dev/loop11 partition\n";
-        assert!(has_first_word(swaps, "/dev/loop11") && !has_first_word(swaps, "/dev/loop1"));
     }
 }

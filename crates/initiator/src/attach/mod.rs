@@ -14,15 +14,18 @@ mod error;
 mod file_system;
 mod held;
 mod loop_device;
+mod mounts;
 mod pending;
 mod protocol;
 mod server;
+mod users;
 
 pub use btrfs::{Member, update_in_place};
 pub use error::AttachError;
 pub use file_system::{Content, FileSystem, is_mount, mount, unmount, users};
 pub use held::keep_in_memory;
-pub use loop_device::{LoopDevice, Mounted, mounts};
+pub use loop_device::LoopDevice;
+pub use mounts::{Mounted, mounts};
 pub use server::{Activity, Server, Stop};
 
 /// The name of the file that is the LUN.

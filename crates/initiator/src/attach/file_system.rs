@@ -171,7 +171,7 @@ pub fn is_mount(directory: &Path) -> bool {
 /// Other processes that have something open below a directory, `process 7 (bash)`, or stand in it, which is said.
 #[must_use]
 pub fn users(directory: &Path) -> Vec<String> {
-    processes(|target| target.starts_with(directory))
+    processes(|target| target.starts_with(directory), None)
 }
 
 #[cfg(test)]

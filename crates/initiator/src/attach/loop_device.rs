@@ -2,8 +2,9 @@
 
 use super::btrfs;
 use super::error::AttachError;
-use super::mounts::{Mounted, mounted_apart, mounts};
-use super::users::{has_first_word, processes};
+use super::mounts::Mounted;
+use super::partitions::{misaligned_partitions, partitions_of};
+use super::users::{mounts_of, users_of};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -69,51 +70,22 @@ impl LoopDevice {
         format!("/dev/{}", self.name)
     }
 
-    /// Major and minor numbers of it and of its partitions.
-    fn numbers(&self) -> Vec<String> {
-        let own = self.attribute("dev").ok();
-        let parts = self.partitions().into_iter().map(|name| self.attribute(&format!("{name}/dev")).ok());
-        std::iter::once(own).chain(parts).flatten().map(|text| text.trim().to_owned()).collect()
-    }
-
     /// Partitions that do not begin at a multiple of so many bytes, and where they do.
     #[must_use]
     pub fn misaligned_partitions(&self, bytes: u64) -> Vec<(String, u64)> {
-        let start = |name: &String| self.attribute(&format!("{name}/start")).ok()?.trim().parse::<u64>().ok();
-        // In units of 512 bytes, whatever the block is.
-        let starts = self.partitions().into_iter().filter_map(|name| start(&name).map(|start| (name, start.saturating_mul(512))));
-        starts.filter(|(_, start)| !start.is_multiple_of(bytes.max(1))).collect()
+        misaligned_partitions(&self.name, bytes)
     }
 
     /// Where its file system, or that of a partition, is mounted; of btrfs also by another of its devices.
     #[must_use]
     pub fn mounts(&self) -> Vec<Mounted> {
-        let (numbers, names, btrfs) = (self.numbers(), self.names(), btrfs::mounted());
-        let stands_here = |mount: &Mounted| {
-            numbers.contains(&mount.device) || btrfs::devices_below(mount, &btrfs).iter().any(|name| names.contains(name))
-        };
-        mounts().into_iter().filter(stands_here).collect()
+        mounts_of(&self.names())
     }
 
     /// What of this host uses it: mounts, device-mapper and md, swap, processes that have it open.
     #[must_use]
     pub fn users(&self) -> Vec<String> {
-        let nodes: Vec<String> = self.names().iter().map(|name| format!("/dev/{name}")).collect();
-        let mounted = self.mounts();
-        let mut users: Vec<String> = mounted.iter().map(|mount| format!("a mount at {}", mount.directory.display())).collect();
-        users.extend(mounted_apart(&self.numbers()));
-        if mounted.is_empty() {
-            let names = self.names();
-            let of_others = btrfs::mounted().into_iter().find(|(_, devices)| devices.iter().any(|name| names.contains(name)));
-            users.extend(of_others.map(|(uuid, _)| format!("btrfs {uuid}, mounted in another mount namespace")));
-        }
-        let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-        users.extend(nodes.iter().filter(|node| has_first_word(&swaps, node)).map(|node| format!("swap on {node}")));
-        for holder in fs::read_dir(self.sys("holders")).into_iter().flatten().flatten() {
-            users.push(format!("block device {}", holder.file_name().to_string_lossy()));
-        }
-        users.extend(processes(|target| nodes.iter().any(|node| target == Path::new(node))));
-        users
+        users_of(&self.names(), None)
     }
 
     /// Detaches it, and waits until it is gone.
@@ -135,13 +107,7 @@ impl LoopDevice {
 
     /// Its own name, and those of its partitions.
     fn names(&self) -> Vec<String> {
-        std::iter::once(self.name.clone()).chain(self.partitions()).collect()
-    }
-
-    fn partitions(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.sys("")).into_iter().flatten().flatten();
-        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names.filter(|name| name.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with('p'))).collect()
+        std::iter::once(self.name.clone()).chain(partitions_of(&self.name)).collect()
     }
 
     fn sys(&self, attribute: &str) -> PathBuf {

@@ -8,17 +8,18 @@
 //! While no path is up, requests wait as commands do. When the process that serves it ends, the kernel answers all requests, those
 //! under way too, with an error: the loop device gives EIO from then on, and is to be removed.
 
-mod btrfs;
+pub(crate) mod btrfs;
 mod channel;
 mod error;
 mod file_system;
 mod held;
 mod loop_device;
 mod mounts;
+pub(crate) mod partitions;
 mod pending;
 mod protocol;
 mod server;
-mod users;
+pub(crate) mod users;
 
 pub use btrfs::{Member, update_in_place};
 pub use error::AttachError;

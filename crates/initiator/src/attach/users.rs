@@ -1,10 +1,66 @@
-//! Who uses block devices of this host.
+//! Who uses block devices of this host. Devices that belong together, a disk and its partitions say, are asked for at once, by their
+//! names in the kernel: `loop3`, `loop3p1`.
 
+use super::btrfs;
+use super::mounts::{Mounted, mounted_apart, mounts};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Other processes that have something open, `process 7 (bash)`, or stand in it, which is said. Not this one: its user cannot end it.
-pub(super) fn processes(is_meant: impl Fn(&Path) -> bool) -> Vec<String> {
+/// Where a file system of one of these is mounted; of btrfs also by another of its devices.
+pub(crate) fn mounts_of(names: &[String]) -> Vec<Mounted> {
+    let (numbers, btrfs) = (numbers(names), btrfs::mounted());
+    let stands_here = |mount: &Mounted| {
+        numbers.contains(&mount.device) || btrfs::devices_below(mount, &btrfs).iter().any(|name| names.contains(name))
+    };
+    mounts().into_iter().filter(stands_here).collect()
+}
+
+/// What of this host uses these: mounts, device-mapper and md, swap, processes that have one open. None of these uses another one, and
+/// a process of the name `but` is no user.
+pub(crate) fn users_of(names: &[String], but: Option<&str>) -> Vec<String> {
+    let nodes: Vec<PathBuf> = names.iter().flat_map(|name| nodes(name)).collect();
+    let mounted = mounts_of(names);
+    let mut users: Vec<String> = mounted.iter().map(|mount| format!("a mount at {}", mount.directory.display())).collect();
+    users.extend(mounted_apart(&numbers(names)));
+    if mounted.is_empty() {
+        let of_others = btrfs::mounted().into_iter().find(|(_, devices)| devices.iter().any(|name| names.contains(name)));
+        users.extend(of_others.map(|(uuid, _)| format!("btrfs {uuid}, mounted in another mount namespace")));
+    }
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let swapped = nodes.iter().map(|node| node.display().to_string()).filter(|node| has_first_word(&swaps, node));
+    users.extend(swapped.map(|node| format!("swap on {node}")));
+    let holders = names.iter().flat_map(|name| holders(name)).filter(|holder| !names.contains(holder));
+    users.extend(holders.map(|holder| format!("block device {holder}")));
+    users.extend(processes(|target| nodes.iter().any(|node| target == node), but));
+    users
+}
+
+/// The block devices right above one, as in `dm-0`.
+pub(crate) fn holders(name: &str) -> Vec<String> {
+    let entries = fs::read_dir(system(name).join("holders")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Of a disk or a partition.
+fn system(name: &str) -> PathBuf {
+    Path::new("/sys/class/block").join(name)
+}
+
+/// Major and minor numbers, as in `7:3`.
+fn numbers(names: &[String]) -> Vec<String> {
+    names.iter().filter_map(|name| fs::read_to_string(system(name).join("dev")).ok()).map(|text| text.trim().to_owned()).collect()
+}
+
+/// What a device may be opened by: of device-mapper by its own name too, where udev has made no link of that.
+fn nodes(name: &str) -> Vec<PathBuf> {
+    let mapped = fs::read_to_string(system(name).join("dm/name")).ok();
+    let mapped = mapped.map(|mapped| Path::new("/dev/mapper").join(mapped.trim_end()));
+    std::iter::once(Path::new("/dev").join(name)).chain(mapped).collect()
+}
+
+/// Other processes that have something open, `process 7 (bash)`, or stand in it, which is said. Not this one: its user cannot end it,
+/// and none of the name `but`.
+pub(super) fn processes(is_meant: impl Fn(&Path) -> bool, but: Option<&str>) -> Vec<String> {
     let meant = |link: PathBuf| fs::read_link(link).ok().filter(|target| is_meant(target));
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -19,6 +75,9 @@ pub(super) fn processes(is_meant: impl Fn(&Path) -> bool) -> Vec<String> {
         let place = meant(folder.join("cwd"));
         if has_open || place.is_some() {
             let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+            if but == Some(name.trim()) {
+                continue;
+            }
             let place = place.map(|place| format!("; its working directory is in {}: cd elsewhere", place.display()));
             found.push(format!("process {pid} ({}{})", name.trim(), place.unwrap_or_default()));
         }
@@ -27,7 +86,7 @@ pub(super) fn processes(is_meant: impl Fn(&Path) -> bool) -> Vec<String> {
 }
 
 /// Whether a table has a line with this first column.
-pub(super) fn has_first_word(table: &str, word: &str) -> bool {
+fn has_first_word(table: &str, word: &str) -> bool {
     table.lines().any(|line| line.split_whitespace().next() == Some(word))
 }
 
@@ -41,12 +100,14 @@ mod tests {
         let place = std::env::temp_dir().join(format!("millrace-stands-{}", std::process::id()));
         fs::create_dir_all(&place).unwrap();
         let open = fs::File::open(&place).unwrap();
-        assert_eq!(processes(|target| target == place), Vec::<String>::new(), "only this one has it open");
+        assert_eq!(processes(|target| target == place, None), Vec::<String>::new(), "only this one has it open");
         drop(open);
         let mut sleeper = Command::new("sleep").arg("60").current_dir(&place).spawn().unwrap();
-        let said = processes(|target| target == place);
+        let said = processes(|target| target == place, None);
+        let but_it = processes(|target| target == place, Some("sleep"));
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
+        assert_eq!(but_it, Vec::<String>::new());
         let expected = format!("process {} (sleep; its working directory is in {}: cd elsewhere)", sleeper.id(), place.display());
         assert_eq!(said, [expected]);
         fs::remove_dir(&place).unwrap();

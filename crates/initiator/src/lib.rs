@@ -27,6 +27,7 @@ mod device;
 mod discover;
 mod error;
 mod identity;
+pub mod kernel;
 mod naming;
 mod options;
 mod path;

@@ -6,14 +6,18 @@ use iscsi_proto::pdu::Isid;
 use std::hash::Hasher as _;
 
 /// Where open-iscsi keeps the name of the host.
-const NAME_FILE: &str = "/etc/iscsi/initiatorname.iscsi";
+pub(crate) const NAME_FILE: &str = "/etc/iscsi/initiatorname.iscsi";
+
+/// The name that open-iscsi uses on this host.
+pub(crate) fn host_name() -> Option<Name> {
+    let written = std::fs::read_to_string(NAME_FILE).unwrap_or_default();
+    written.lines().find_map(|line| line.trim().strip_prefix("InitiatorName=")).and_then(|name| Name::new(name).ok())
+}
 
 /// The name that open-iscsi uses on this host, or one made of the host's name.
 #[must_use]
 pub fn default_name() -> Name {
-    let written = std::fs::read_to_string(NAME_FILE).unwrap_or_default();
-    let named = written.lines().find_map(|line| line.trim().strip_prefix("InitiatorName=")).and_then(|name| Name::new(name).ok());
-    named.unwrap_or_else(|| {
+    host_name().unwrap_or_else(|| {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let host: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '.').collect();
         let host = if host.is_empty() { "localhost" } else { host.get(..host.len().min(64)).unwrap_or(&host) };

@@ -44,6 +44,9 @@ enum Fence {
 pub(crate) struct Path {
     pub(crate) portal: String,
     addresses: Vec<SocketAddr>,
+    /// Which of them was tried last.
+    address: Option<SocketAddr>,
+    pub(crate) portal_group: Option<u16>,
     isid: Isid,
     /// What a process before this one left at the target has not ended yet, as far as is known.
     pub(crate) has_former: bool,
@@ -90,6 +93,8 @@ impl Path {
         Ok(Self {
             portal: portal_text(host, port),
             addresses,
+            address: None,
+            portal_group: None,
             isid,
             has_former,
             former_due: None,
@@ -119,6 +124,8 @@ impl Path {
     pub(crate) fn report(&self) -> PathReport {
         PathReport {
             portal: self.portal.clone(),
+            address: self.address,
+            portal_group: self.portal_group,
             state: self.state,
             access: self.access,
             under_way: self.commands,
@@ -305,7 +312,10 @@ impl Path {
     fn begin(&mut self, url: &IscsiUrl, options: &Options, now: Instant) -> Result<(), Error> {
         let address = match self.redirected {
             Some((address, _)) => Some(address),
-            None => self.addresses.get(self.in_a_row as usize % self.addresses.len().max(1)).copied(),
+            None => {
+                self.address = self.addresses.get(self.in_a_row as usize % self.addresses.len().max(1)).copied();
+                self.address
+            }
         };
         let address = address.ok_or_else(|| Error::Resolve {
             host: self.portal.clone(),

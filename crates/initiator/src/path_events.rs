@@ -38,6 +38,8 @@ impl Path {
             Event::LoggedIn(_) => {
                 // The login ended the session before, with its tasks (RFC 7143 6.3.5).
                 work.send_again(std::mem::take(&mut self.fenced));
+                // Where it was sent elsewhere, that is the group of another portal.
+                self.portal_group = session.portal_group().filter(|_| self.redirected.is_none());
                 self.redirected = None;
                 self.begin_use(session, output, now);
             }

@@ -1,5 +1,7 @@
 //! How a path shows itself: its state, and what ALUA says of it.
 
+use std::net::SocketAddr;
+
 /// ALUA (SPC-4 5.15.2), the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessState {
@@ -42,6 +44,10 @@ pub enum PathState {
 pub struct PathReport {
     /// Its portal, as in the URL.
     pub portal: String,
+    /// The address of the portal that it was tried at last, before the target sent it elsewhere; none before the first try.
+    pub address: Option<SocketAddr>,
+    /// The tag of the portal group it was logged in to last.
+    pub portal_group: Option<u16>,
     /// How far it is.
     pub state: PathState,
     /// What ALUA says of it.

@@ -105,6 +105,12 @@ impl Credential {
         &self.name
     }
 
+    /// The secret, for another initiator that is to log in by it.
+    #[must_use]
+    pub fn secret(&self) -> &[u8] {
+        &self.secret.0
+    }
+
     /// Whether both have the same secret, which mutual CHAP forbids (RFC 7143 9.2.1). Not in constant time: both are ours.
     #[must_use]
     pub fn shares_secret(&self, other: &Self) -> bool {

@@ -144,16 +144,6 @@ pub(crate) const ATTACH_MAX: Duration = Duration::from_secs(180);
 /// Longest time until a LUN is detached: its file system's dirty pages are written first.
 pub(crate) const DETACH_MAX: Duration = Duration::from_secs(180);
 
-/// Longest time of one look at or change of open-iscsi's records: an emulated host takes a second.
-pub(crate) const ISCSI_ADMIN_MAX: Duration = Duration::from_secs(60);
-
-/// Longest time of a login: open-iscsi tries for two minutes by itself.
-pub(crate) const ISCSI_LOGIN_MAX: Duration = Duration::from_secs(150);
-
-/// Longest time from a login until its disk is there, and from then until multipathd has made its device: 35 s in an emulated guest of a
-/// busy host.
-pub(crate) const SCSI_DISK_MAX: Duration = Duration::from_secs(120);
-
 /// Longest time until a file system is mounted: the kernel's NFS client tries a server for three minutes by itself; one of ours is up.
 pub(crate) const MOUNT_MAX: Duration = Duration::from_secs(60);
 

@@ -21,6 +21,8 @@ pub(super) struct Login {
     text: Vec<u8>,
     proposed: bool,
     pdus: usize,
+    /// As far as the target has said it.
+    portal_group: Option<u16>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +40,23 @@ enum Security {
 pub(super) enum Progress {
     Goes,
     Refused(LoginStatus, Option<String>),
-    Done(Parameters, u16),
+    /// What was negotiated, the target's number of the session, and the tag of its portal group.
+    Done(Parameters, u16, Option<u16>),
 }
 
 impl Login {
     pub(super) fn new(settings: &Settings) -> Self {
         let mut negotiation = Negotiation::new(settings.offer);
         negotiation.set_session_type(session_type(settings));
-        Self { stage: Stage::Security, security: Security::Offered, negotiation, text: Vec::new(), proposed: false, pdus: 0 }
+        Self {
+            stage: Stage::Security,
+            security: Security::Offered,
+            negotiation,
+            text: Vec::new(),
+            proposed: false,
+            pdus: 0,
+            portal_group: None,
+        }
     }
 
     /// Appends the first request.
@@ -106,6 +117,9 @@ impl Login {
             let address = pairs.iter().find(|pair| pair.key == "TargetAddress").map(|pair| pair.value.to_owned());
             return Ok(Progress::Refused(LoginStatus(response.status), address));
         }
+        // In the first response (RFC 7143 13.9), and in others of some targets.
+        let group = pairs.iter().find(|pair| pair.key == "TargetPortalGroupTag").and_then(|pair| text::number(pair.value));
+        self.portal_group = group.and_then(|tag| u16::try_from(tag).ok()).or(self.portal_group);
         if Stage::from_number(response.csg) != Some(self.stage) {
             return Err(Fault::Number { what: "stage of the login", got: response.csg.into(), expected: self.stage as u32 });
         }
@@ -117,7 +131,7 @@ impl Login {
         match transit {
             Some(Stage::FullFeature) if self.stage == Stage::Operational && self.proposed => {
                 let parameters = self.negotiation.settle().map_err(|_| Fault::Protocol("the target broke the rules of a key"))?;
-                return Ok(Progress::Done(parameters, response.tsih));
+                return Ok(Progress::Done(parameters, response.tsih, self.portal_group));
             }
             Some(stage) if stage > self.stage && self.security == Security::Done => {
                 if stage == Stage::FullFeature {

@@ -38,8 +38,9 @@ impl Initiator {
                 self.phase = Phase::Ended;
                 Event::LoginRefused { status, address }
             }
-            Progress::Done(parameters, tsih) => {
+            Progress::Done(parameters, tsih, portal_group) => {
                 (self.phase, self.parameters, self.tsih) = (Phase::Full, parameters, tsih);
+                self.portal_group = portal_group;
                 self.limits = FrameLimits {
                     digests: Digests { header: parameters.header_digest, data: parameters.data_digest },
                     data_bytes_max: parameters.receive_segment_bytes_max as usize,

@@ -18,6 +18,7 @@ pub struct Initiator {
     pub(super) limits: FrameLimits,
     pub(super) parameters: Parameters,
     pub(super) tsih: u16,
+    pub(super) portal_group: Option<u16>,
     pub(super) cmd_sn: CmdSn,
     pub(super) max_cmd_sn: CmdSn,
     pub(super) exp_stat_sn: StatSn,
@@ -42,6 +43,7 @@ impl Initiator {
             limits: FrameLimits { digests: Digests::default(), data_bytes_max: LOGIN_SEGMENT_BYTES_MAX },
             parameters: Parameters::default(),
             tsih: 0,
+            portal_group: None,
             cmd_sn: CmdSn(1),
             max_cmd_sn: CmdSn(1),
             exp_stat_sn: StatSn(0),
@@ -75,6 +77,12 @@ impl Initiator {
     #[must_use]
     pub const fn tsih(&self) -> u16 {
         self.tsih
+    }
+
+    /// The tag of the portal group that the target said it was logged in to; none before the login is over.
+    #[must_use]
+    pub const fn portal_group(&self) -> Option<u16> {
+        self.portal_group
     }
 
     /// Requests that are not answered.

@@ -320,6 +320,7 @@ fn log_in(credential: Option<Credential>, target_credential: Option<Credential>,
     let told = pair.exchange(&out)?;
     let user = pair.target.receiver.session().map(|session| session.user.clone());
     assert_eq!(user.is_some(), told == [Told::LoggedIn]);
+    assert_eq!(pair.initiator.portal_group(), user.as_ref().map(|_| 1));
     assert!(user.is_none_or(|user| user.as_deref() == Some("alice")));
     Ok(told)
 }

@@ -7,6 +7,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+pub(crate) use initiator::kernel::has_program;
+
 use crate::error::LabError;
 use crate::host::process::Launch;
 use crate::limits::{MOUNT_MAX, UNMOUNT_MAX};
@@ -118,13 +120,6 @@ pub(crate) fn kernel_has(kind: &str) -> bool {
 
 fn has_word(table: &str, kind: &str) -> bool {
     table.split_whitespace().any(|word| word == kind)
-}
-
-/// Whether a program is in PATH, or where the administrator's programs are.
-pub(crate) fn has_program(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let further = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(further).any(|directory| directory.join(name).is_file())
 }
 
 #[cfg(test)]

@@ -1,26 +1,27 @@
-//! LUNs as disks of this host by the kernel's initiator (open-iscsi), with dm-multipath above two portals or more. Needs root.
+//! LUNs of filers of ours as mounted disks of this host by the kernel's initiator (open-iscsi), with dm-multipath above two portals or more.
+//! Needs root.
 //!
-//! open-iscsi has one database of nodes for the whole host. Only records of targets are made, changed and removed there whose names
-//! a journal in the work directory has: those of filers of ours, each with a name that is nobody else's.
+//! A journal in the work directory has the names of the targets, each of a filer of ours and nobody else's: what a killed comparison left
+//! of them is found by it.
 
-mod daemons;
 mod journal;
-mod multipath;
-mod node;
-mod session_disks;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use initiator::kernel::{self, Disk, KernelDevice, KernelError, Lack, Portal, Settings, Waiting};
 
 use crate::error::LabError;
-use crate::host::block_device::{self, BlockDevice, DiskStats};
+use crate::host::block_device::{self, BlockDevice, DiskStats, parse_stats};
 use crate::host::interrupt;
-use crate::host::kernel_mount::{self, KernelMount, has_program};
-use crate::limits::SCSI_DISK_MAX;
-use crate::sys;
+use crate::host::kernel_mount::{self, KernelMount};
 use journal::Journal;
-use node::Node;
-use session_disks::SessionDisk;
+
+/// Time without a connection after which commands fail, and dm-multipath takes another path.
+const REPLACEMENT: Duration = Duration::from_secs(15);
+/// The number of the LUN that a filer has for its file system.
+const LUN: u16 = 0;
 
 /// A LUN that is to be a mounted disk.
 pub(crate) struct LunOrder<'a> {
@@ -42,33 +43,27 @@ pub(crate) struct LunOrder<'a> {
 pub(crate) struct KernelLun {
     /// Taken by `detach`, and dropped first.
     mount: Option<KernelMount>,
-    disks: Vec<SessionDisk>,
-    /// Name of the multipath device above them.
-    map: Option<String>,
+    device: Option<KernelDevice>,
     journal: Journal,
     is_attached: bool,
 }
 
+/// Waits until Ctrl-C.
+struct Interruptible;
+
+impl Waiting for Interruptible {
+    fn is_over(&self) -> bool {
+        interrupt::check().is_err()
+    }
+}
+
 /// What this host lacks for the kernel's initiator on so many portals, and what to do about that; `None` when it has all.
 pub(crate) fn why_not(portals: u32) -> Option<String> {
-    if sys::effective_uid() != 0 {
-        return Some("open-iscsi logs in for root alone; run it as root".to_owned());
-    }
-    if !daemons::kernel_has("iscsi_tcp") {
-        return Some("this kernel has no iSCSI initiator (modprobe iscsi_tcp); a guest has: millrace compare --guest".to_owned());
-    }
-    let programs: &[(&str, &str)] = if portals > 1 {
-        &[("iscsiadm", "open-iscsi"), ("iscsid", "open-iscsi"), ("multipath", "multipath-tools"), ("dmsetup", "dmsetup")]
-    } else {
-        &[("iscsiadm", "open-iscsi"), ("iscsid", "open-iscsi")]
+    let said = |lack: Lack| match lack {
+        Lack::Initiator => format!("{lack}; a guest has it: millrace compare --guest"),
+        _ => lack.to_string(),
     };
-    if let Some((name, package)) = programs.iter().find(|(name, _)| !has_program(name)) {
-        return Some(format!("{name} is not in PATH; install {package}"));
-    }
-    let daemons = [daemons::ISCSID, daemons::MULTIPATHD];
-    let needed = if portals > 1 { 2 } else { 1 };
-    let idle = daemons.into_iter().take(needed).find(|daemon| !daemon.listens());
-    idle.map(daemons::Daemon::hint).or_else(block_device::missing_program)
+    kernel::why_not(portals as usize).map(said).or_else(block_device::missing_program)
 }
 
 impl KernelLun {
@@ -77,46 +72,45 @@ impl KernelLun {
     /// # Errors
     /// With what was said. Nothing is left attached then.
     pub(crate) fn attach(order: &LunOrder<'_>) -> Result<Self, LabError> {
-        let nodes: Vec<Node> = order.portals.iter().map(|portal| Node::of(order.target, *portal)).collect();
         let journal = Journal::write(order.root, order.target)?;
-        let mut lun = Self { mount: None, disks: Vec::new(), map: None, journal, is_attached: true };
-        for node in &nodes {
+        let mut lun = Self { mount: None, device: None, journal, is_attached: true };
+        let settings = Settings::new(order.depth, REPLACEMENT);
+        let mut sessions = Vec::new();
+        for (address, group) in order.portals {
             interrupt::check()?;
-            node.make(order.depth, &order.log)?;
-            node.login(&order.log)?;
+            let portal = Portal { address: *address, group: Some(*group) };
+            sessions.push(kernel::log_in(order.target, portal, &settings, &Interruptible).map_err(failed)?);
         }
-        lun.disks = session_disks::wait_for(order.target, nodes.len())?;
-        let device = lun.device()?;
+        let wanted = kernel::LunOrder {
+            target: order.target,
+            lun: LUN,
+            sessions: &sessions,
+            depth: order.depth,
+            designator: None,
+        };
+        let device = KernelDevice::bring_up(&wanted, &Interruptible).map_err(failed)?;
+        let path = device.path();
+        lun.device = Some(device);
         if let Some(bytes) = order.make_bytes {
             // The LUN is new: nobody else has anything on it.
-            BlockDevice::examine(&device, false)?.make_file_system(bytes, order.log.clone())?;
+            BlockDevice::examine(&path, false)?.make_file_system(bytes, order.log.clone())?;
         }
-        lun.mount = Some(KernelMount::mount("ext4", "", device.as_os_str(), order.mount, order.log.clone())?);
+        lun.mount = Some(KernelMount::mount("ext4", "", path.as_os_str(), order.mount, order.log.clone())?);
         Ok(lun)
     }
 
-    /// The disk, or the multipath device above all of them.
-    fn device(&mut self) -> Result<PathBuf, LabError> {
-        match self.disks.as_slice() {
-            [one] => Ok(one.path()),
-            all => {
-                let map = multipath::wait_for(all)?;
-                let path = multipath::path(&map);
-                self.map = Some(map);
-                Ok(path)
-            }
-        }
+    fn disks(&self) -> &[Disk] {
+        self.device.as_ref().map(KernelDevice::disks).unwrap_or_default()
     }
 
     /// Paths to the LUN.
     pub(crate) fn paths(&self) -> usize {
-        self.disks.len()
+        self.disks().len()
     }
 
     /// What the disks below a multipath device carried together: what crossed the wire.
     pub(crate) fn stats(&self) -> Result<DiskStats, LabError> {
-        let each = self.disks.iter().map(SessionDisk::stats);
-        each.sum()
+        self.disks().iter().map(stats_of).sum()
     }
 
     /// Unmounts the file system, logs out and removes the node records.
@@ -126,10 +120,10 @@ impl KernelLun {
         if let Some(mount) = self.mount.take() {
             mount.unmount()?;
         }
-        if let Some(map) = &self.map {
-            multipath::flush(map)?;
+        if let Some(device) = &self.device {
+            device.flush().map_err(failed)?;
         }
-        node::forget(self.journal.target()).map_err(left)?;
+        kernel::take_away(self.journal.target()).map_err(failed)?;
         self.is_attached = false;
         self.journal.remove()
     }
@@ -139,29 +133,14 @@ impl Drop for KernelLun {
     fn drop(&mut self) {
         if self.is_attached {
             // A filer that is gone answers nothing: what waits for it fails now, and the file system can be let go.
-            multipath::fail_without_paths(self.map.as_slice());
+            kernel::fail_without_paths(self.journal.target());
             drop(self.mount.take());
-            match take_away(self.journal.target(), self.map.as_slice()) {
+            match kernel::take_away(self.journal.target()) {
                 Ok(()) => drop(self.journal.remove()),
-                Err(error) => eprintln!("millrace: cannot {}", left(error)),
+                Err(error) => eprintln!("millrace: cannot {}", failed(error)),
             }
         }
     }
-}
-
-fn left(detail: String) -> LabError {
-    LabError::Program {
-        program: "open-iscsi".to_owned(),
-        outcome: "did not log out".to_owned(),
-        detail: format!("\n    {detail}"),
-    }
-}
-
-/// Logs out of a target whatever uses its disks, forgets it, and removes the multipath devices that stood on them.
-fn take_away(target: &str, maps: &[String]) -> Result<(), String> {
-    let ended = node::forget(target);
-    multipath::remove_unused(maps)?;
-    ended
 }
 
 /// Takes away what a killed comparison left logged in to, with what it left mounted; `root` is a directory of its.
@@ -170,17 +149,32 @@ fn take_away(target: &str, maps: &[String]) -> Result<(), String> {
 /// With what could not be done.
 pub(crate) fn end_left_behind(root: &Path) -> Result<(), LabError> {
     for journal in Journal::all_below(root) {
-        let maps: Vec<String> = session_disks::of(journal.target()).iter().filter_map(multipath::above).collect();
-        multipath::fail_without_paths(&maps);
+        kernel::fail_without_paths(journal.target());
         kernel_mount::end_left_behind(root)?;
-        take_away(journal.target(), &maps).map_err(left)?;
+        kernel::take_away(journal.target()).map_err(failed)?;
         journal.remove()?;
     }
     Ok(())
 }
 
-/// The error of disks that did not come.
-fn no_disk(target: &str, found: usize, wanted: usize) -> LabError {
-    let outcome = format!("showed {found} of {wanted} disks of {target} within {} s", SCSI_DISK_MAX.as_secs());
-    LabError::Program { program: "the kernel's iSCSI initiator".to_owned(), outcome, detail: String::new() }
+fn stats_of(disk: &Disk) -> Result<DiskStats, LabError> {
+    let file = disk.system().join("stat");
+    std::fs::read_to_string(&file).map(|text| parse_stats(&text)).map_err(LabError::file("read", &file))
+}
+
+fn failed(error: KernelError) -> LabError {
+    match (error.hint(), error) {
+        (_, KernelError::Interrupted) => LabError::Interrupted,
+        (_, error @ KernelError::NoMap { .. }) => {
+            let one_path = "or take one path: [tuning.NAME.iscsi] portals = 1";
+            let hint = error.hint().map_or_else(|| one_path.to_owned(), |hint| format!("{hint}; {one_path}"));
+            LabError::Missing { what: error.to_string(), hint }
+        }
+        (Some(hint), error) => LabError::Missing { what: format!("log in: {error}"), hint },
+        (None, error) => LabError::Program {
+            program: "open-iscsi".to_owned(),
+            outcome: "failed".to_owned(),
+            detail: format!("\n    {error}"),
+        },
+    }
 }

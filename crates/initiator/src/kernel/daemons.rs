@@ -1,4 +1,4 @@
-//! The daemons of open-iscsi and dm-multipath, which somebody else starts.
+//! The daemons of open-iscsi and dm-multipath, which somebody else starts, and modules of the kernel.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 /// A daemon that listens on an abstract socket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Daemon {
-    name: &'static str,
+    pub(super) name: &'static str,
     /// Its socket, as /proc/net/unix has it.
     socket: &'static str,
 }
@@ -18,14 +18,9 @@ pub(super) const ISCSID: Daemon = Daemon { name: "iscsid", socket: "@ISCSIADM_AB
 pub(super) const MULTIPATHD: Daemon = Daemon { name: "multipathd", socket: "@/org/kernel/linux/storage/multipathd" };
 
 impl Daemon {
-    /// Whether it can be spoken to.
+    /// Whether it can be spoken to. Where a service manager listens for it, it is started when it is.
     pub(super) fn listens(self) -> bool {
         fs::read_to_string("/proc/net/unix").is_ok_and(|table| has_socket(&table, self.socket))
-    }
-
-    /// What to do when it cannot.
-    pub(super) fn hint(self) -> String {
-        format!("{0} does not run; systemctl start {0}, or {0} where no service manager runs", self.name)
     }
 }
 
@@ -34,7 +29,8 @@ fn has_socket(table: &str, socket: &str) -> bool {
 }
 
 /// Whether the kernel has a module, after it was told to load it.
-pub(super) fn kernel_has(module: &str) -> bool {
+#[must_use]
+pub fn kernel_has(module: &str) -> bool {
     let load = || Command::new("modprobe").args(["-q", module]).stdin(Stdio::null()).stderr(Stdio::null()).status();
     Path::new("/sys/module").join(module).is_dir() || load().is_ok_and(|status| status.success())
 }

@@ -1,0 +1,150 @@
+//! Why the kernel's initiator does not do it.
+
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why there is no block device by open-iscsi, or why it is not taken away.
+#[derive(Debug, Error)]
+pub enum KernelError {
+    /// The caller gave up.
+    #[error("go on: interrupted")]
+    Interrupted,
+    /// A program of the host did not start.
+    #[error("run {program}: {source}")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A program of the host failed.
+    #[error("{program} {arguments}: {said}")]
+    Failed {
+        /// Its name.
+        program: &'static str,
+        /// What it was told.
+        arguments: String,
+        /// What it said, in one line.
+        said: String,
+    },
+    /// A program of the host that was ended, as it took too long.
+    #[error("{program} {arguments}: not done after {seconds} s")]
+    Late {
+        /// Its name.
+        program: &'static str,
+        /// What it was told.
+        arguments: String,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// Something of sysfs, or of open-iscsi's database.
+    #[error("{action} {}: {source}", .path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Somebody else uses the target.
+    #[error("this host has session {number} with {target} already, which was not made by `millrace iscsi attach`")]
+    OthersSession {
+        /// The name of the target.
+        target: String,
+        /// The kernel's number of the session.
+        number: u32,
+    },
+    /// Somebody else has a record of the node.
+    #[error("open-iscsi has a record of {target} at {portal} already, which was not made by `millrace iscsi attach`")]
+    OthersRecord {
+        /// The name of the target.
+        target: String,
+        /// Its portal.
+        portal: String,
+    },
+    /// A name or a secret that a line of open-iscsi's database cannot hold.
+    #[error("open-iscsi's record cannot hold the CHAP {what}: it has a space at an end, a control character, or more than 255 bytes")]
+    Secret {
+        /// `user` or `secret`.
+        what: &'static str,
+    },
+    /// open-iscsi keeps its database elsewhere, and secrets are given to no program as arguments.
+    #[error(
+        "open-iscsi's record of {target} is neither below /etc/iscsi/nodes nor below /var/lib/iscsi/nodes: its CHAP secret cannot be \
+         written"
+    )]
+    NoRecord {
+        /// The name of the target.
+        target: String,
+    },
+    /// A portal that does not answer now.
+    #[error("portal {portal} is down now ({why}), and open-iscsi would not try it again")]
+    PortalDown {
+        /// The portal.
+        portal: String,
+        /// Why.
+        why: String,
+    },
+    /// A login that brought no session.
+    #[error("iscsiadm logged in to {target} at {portal}, and the kernel has no session with it")]
+    NoSession {
+        /// The name of the target.
+        target: String,
+        /// Its portal.
+        portal: String,
+    },
+    /// Disks that did not come.
+    #[error("the kernel's iSCSI initiator showed {found} of {wanted} disks of LUN {lun} of {target} within {seconds} s")]
+    NoDisk {
+        /// The name of the target.
+        target: String,
+        /// The number of the LUN.
+        lun: u16,
+        /// Disks that came.
+        found: usize,
+        /// One for each session.
+        wanted: usize,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// multipathd does nothing with the disks.
+    #[error("use {disks} by dm-multipath: multipathd made no device of them within {seconds} s")]
+    NoMap {
+        /// Their names.
+        disks: String,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// A disk that is not the LUN.
+    #[error("{disk} is another LUN ({found}) than the one asked for ({expected})")]
+    OtherLun {
+        /// The name of the disk.
+        disk: String,
+        /// What it says it is.
+        found: String,
+        /// What it should be.
+        expected: String,
+    },
+}
+
+impl KernelError {
+    /// What can be done about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::OthersSession { number, .. } => {
+                format!("`iscsiadm -m session -r {number} --logout` ends it, when nobody uses its disks any more")
+            }
+            Self::OthersRecord { target, portal } => {
+                format!("`iscsiadm -m node -T {target} -p {portal} -o delete` deletes it, when nobody needs it any more")
+            }
+            Self::NoMap { .. } => "allow it in /etc/multipath.conf: find_multipaths no or yes, and no blacklist that has these disks; \
+                                   then multipathd reconfigure"
+                .to_owned(),
+            Self::PortalDown { .. } => "bring it up first, or leave it out of the URL".to_owned(),
+            _ => return None,
+        })
+    }
+}

@@ -87,6 +87,8 @@ fn hints(error: &anyhow::Error) -> Vec<String> {
             hints.extend(spec.hint());
         } else if let Some(orders) = cause.downcast_ref::<orders::error::OrdersError>() {
             hints.extend(orders.hint());
+        } else if let Some(kernel) = cause.downcast_ref::<initiator::kernel::KernelError>() {
+            hints.extend(kernel.hint());
         } else if let Some(lab) = cause.downcast_ref::<lab::LabError>() {
             hints.extend(lab.hint().map(str::to_owned));
         } else if let Some(config) = cause.downcast_ref::<filer::config::ConfigError>() {

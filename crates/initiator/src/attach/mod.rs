@@ -1,4 +1,5 @@
-//! A LUN as a block device of this host: a FUSE file of the LUN's size, which a loop device with direct I/O stands on.
+//! A LUN as a block device of this host: a FUSE file of the LUN's size, which a loop device with direct I/O stands on; and what is done with a
+//! [`BlockDevice`] whichever initiator made it, this one or the kernel's ([`crate::kernel`]).
 //!
 //! [`Server::mount`] mounts a file system with one file, [`FILE`]; [`Server::run`] then is the one thread that owns the
 //! [`Device`](crate::Device): it takes the kernel's requests from /dev/fuse, which wakes it as its sockets do, submits them, and
@@ -8,6 +9,7 @@
 //! While no path is up, requests wait as commands do. When the process that serves it ends, the kernel answers all requests, those
 //! under way too, with an error: the loop device gives EIO from then on, and is to be removed.
 
+mod block_device;
 pub(crate) mod btrfs;
 mod channel;
 mod error;
@@ -21,6 +23,7 @@ mod protocol;
 mod server;
 pub(crate) mod users;
 
+pub use block_device::BlockDevice;
 pub use btrfs::{Member, update_in_place};
 pub use error::AttachError;
 pub use file_system::{Content, FileSystem, is_mount, mount, unmount, users};

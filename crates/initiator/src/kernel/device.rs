@@ -134,7 +134,7 @@ impl KernelDevice {
     pub fn is_at(&self, file: &Path) -> bool {
         let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        self.path() == place || (place.starts_with("/dev") && self.names().contains(&name))
+        self.path() == place || (place.parent() == Some(Path::new("/dev")) && self.names().contains(&name))
     }
 
     /// Partitions that do not begin at a multiple of so many bytes, and where they do.

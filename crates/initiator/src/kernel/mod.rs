@@ -29,7 +29,7 @@ pub use device::{KernelDevice, LunOrder};
 pub use error::KernelError;
 pub use lack::{Lack, why_not};
 pub use program::has_program;
-pub use sessions::{Disk, Session, is_logged_in};
+pub use sessions::{Disk, Session, is_logged_in, sessions_of};
 pub use settings::{Portal, Settings};
 pub use target::{check_unused, fail_without_paths, log_in, other_devices, release, take_away};
 pub use waiting::{Nobody, Waiting};

@@ -65,8 +65,9 @@ pub fn is_logged_in(number: u32) -> bool {
     fs::read_to_string(file).is_ok_and(|state| state.trim() == "LOGGED_IN")
 }
 
-/// The sessions of a target, in the order in which they were made.
-pub(super) fn of(target: &str) -> Vec<Session> {
+/// The sessions with a target, whoever made them, in the order in which they were made.
+#[must_use]
+pub fn sessions_of(target: &str) -> Vec<Session> {
     sessions_below(Path::new(SESSIONS), Path::new(CONNECTIONS), target)
 }
 

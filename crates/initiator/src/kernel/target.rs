@@ -3,7 +3,7 @@
 use super::device::KernelDevice;
 use super::error::KernelError;
 use super::node::{self, Login, Node};
-use super::sessions::{self, Disk, Session};
+use super::sessions::{self, Disk, Session, sessions_of};
 use super::settings::{Portal, Settings};
 use super::waiting::{Nobody, Waiting, until};
 use std::time::Duration;
@@ -16,7 +16,7 @@ const SEEN_MAX: Duration = Duration::from_secs(10);
 /// # Errors
 /// [`KernelError::OthersSession`].
 pub fn check_unused(target: &str, own: &[u32]) -> Result<(), KernelError> {
-    let other = sessions::of(target).into_iter().find(|session| !own.contains(&session.number));
+    let other = sessions_of(target).into_iter().find(|session| !own.contains(&session.number));
     other.map_or(Ok(()), |session| Err(KernelError::OthersSession { target: target.to_owned(), number: session.number }))
 }
 
@@ -25,10 +25,10 @@ pub fn check_unused(target: &str, own: &[u32]) -> Result<(), KernelError> {
 /// # Errors
 /// [`KernelError::OthersRecord`], and then nothing was made. Of [`KernelError::Failed`] and the others [`release`] undoes what was done.
 pub fn log_in(target: &str, portal: Portal, settings: &Settings, waiting: &dyn Waiting) -> Result<u32, KernelError> {
-    let before = sessions::of(target);
+    let before = sessions_of(target);
     let node = Node { target, portal };
     node.make(settings, waiting)?;
-    let seen = || sessions::of(target).into_iter().find(|session| !before.contains(session)).map(|session| session.number);
+    let seen = || sessions_of(target).into_iter().find(|session| !before.contains(session)).map(|session| session.number);
     match node.login(waiting)? {
         Login::Done => until("the session", SEEN_MAX, waiting, seen)?
             .ok_or_else(|| KernelError::NoSession { target: target.to_owned(), portal: node.portal() }),
@@ -50,7 +50,7 @@ pub fn release(target: &str, portal: Portal, number: Option<u32>) -> Result<(), 
         Some(number) => session.number == number,
         None => session.portal == Some(portal.address),
     };
-    for session in sessions::of(target).into_iter().filter(is_it) {
+    for session in sessions_of(target).into_iter().filter(is_it) {
         node::log_out(session.number, &Nobody)?;
     }
     Node { target, portal }.forget(&Nobody)
@@ -75,12 +75,12 @@ pub fn fail_without_paths(target: &str) {
 /// [`KernelError::Failed`], [`KernelError::Late`]: something is left.
 pub fn take_away(target: &str) -> Result<(), KernelError> {
     let devices = devices_of(target);
-    let ended = sessions::of(target).into_iter().try_for_each(|session| node::log_out(session.number, &Nobody));
+    let ended = sessions_of(target).into_iter().try_for_each(|session| node::log_out(session.number, &Nobody));
     let ended = ended.and_then(|()| node::forget_all(target, &Nobody));
     devices.iter().try_for_each(KernelDevice::remove_map)?;
     ended
 }
 
 fn devices_of(target: &str) -> Vec<KernelDevice> {
-    KernelDevice::of_disks(sessions::of(target).into_iter().flat_map(|session| sessions::disks_of(session.number)).collect())
+    KernelDevice::of_disks(sessions_of(target).into_iter().flat_map(|session| sessions::disks_of(session.number)).collect())
 }

@@ -1,4 +1,5 @@
-//! LUNs as mounted block devices, one or several below a file system, of this host, by `millrace iscsi attach` and `detach`. Needs root.
+//! LUNs as mounted block devices, one or several below a file system, of this host, by our own initiator: `millrace iscsi attach` and `detach`.
+//! Needs root.
 
 use std::fs;
 use std::io::Read as _;
@@ -113,7 +114,7 @@ impl LunHost {
         log: PathBuf,
     ) -> Result<AttachedLun, LabError> {
         let mut command = self.command("attach");
-        command.args(["--json", "--mount"]).arg(mount).args(options).args(urls);
+        command.args(["--client", "millrace", "--json", "--mount"]).arg(mount).args(options).args(urls);
         let mut launch = Launch::new("millrace iscsi attach", command, log.clone());
         launch.pipe_stdout = true;
         let mut process = launch.start()?;

@@ -1,10 +1,11 @@
-//! `millrace iscsi`: LUNs of an iSCSI target, without the kernel.
+//! `millrace iscsi`: LUNs of an iSCSI target, without the kernel, and as block devices by the kernel's initiator or our own.
 
 mod attach;
 mod attached;
 mod bench;
 mod detach;
 mod discover;
+mod kernel_sessions;
 mod list;
 
 use crate::error_printing::print_error;
@@ -28,6 +29,7 @@ Examples:
   millrace iscsi attach iscsi://filer/iqn.2026-11.org.example:vol/2 --mkfs xfs --mount /srv/db
   millrace iscsi attach iscsi://filer/iqn.2026-11.org.example:vol/3 --json
   millrace iscsi attach iscsi://filer/IQN/4 iscsi://filer/IQN/5 --mkfs btrfs --mount /srv/striped
+  millrace iscsi attach iscsi://10.0.0.1,10.0.1.1/IQN/6 --client open-iscsi
   millrace iscsi list
   millrace iscsi detach /srv/db
   millrace iscsi detach --all

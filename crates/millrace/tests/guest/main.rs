@@ -6,6 +6,7 @@ mod booted;
 mod compare;
 mod fibre_channel;
 mod iscsi;
+mod kernel_attach;
 mod life;
 mod nfs;
 #[path = "../support/mod.rs"]

@@ -274,6 +274,41 @@ fn what_cannot_be_attached_is_said_and_leaves_nothing() {
 }
 
 #[test]
+fn without_open_iscsi_its_own_client_is_taken_and_the_reason_is_told() {
+    let scratch = Scratch::new("iscsi-attach-client");
+    let Some(host) = Host::new(&scratch) else { return };
+    let target = Target::start(&scratch, &[]);
+    let url = target.url(0, target.create("db", "1MiB", &[]));
+    let attach = |options: &[&str]| {
+        millrace().args(["iscsi", "attach", &url]).args(options).env("MILLRACE_RUNTIME_DIR", &host.runtime).output().unwrap()
+    };
+    let output = attach(&[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let listed = host.list().remove(0);
+    host.detach(&url);
+    if listed["client"] == "open-iscsi" {
+        return skip("this host has open-iscsi, and tests/guest is where it is tested");
+    }
+    let reason = listed["client_reason"].as_str().unwrap();
+    assert!(said.contains(&format!("client: millrace, its own initiator: {reason}\n")) && reason.contains("; "), "{said}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n", listed["device"].as_str().unwrap()), "the device alone");
+    assert_eq!((&listed["client"], &listed["kind"]), (&"millrace".into(), &"fuse-loop".into()), "{listed}");
+    let output = attach(&["--json"]);
+    let attached: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&attached["client"], &attached["client_reason"]), (&"millrace".into(), &reason.into()));
+    assert!(!text(&output).contains("client: "), "with --json it is in the object alone: {}", text(&output));
+    host.detach(&url);
+    let attached = host.attach(&[&url]);
+    assert_eq!(attached["client_reason"], "as --client asks");
+    host.detach(&url);
+    let output = attach(&["--client", "open-iscsi"]);
+    let (what, fix) = reason.split_once("; ").unwrap();
+    assert!(text(&output).contains(&format!("cannot attach {url}: use open-iscsi: {what}\nhint: {fix}")), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(host.left(), Vec::<String>::new());
+}
+
+#[test]
 fn a_wrong_secret_is_refused_and_a_right_one_is_in_nobodys_arguments() {
     const SECRET: &str = "a secret of the host";
     let scratch = Scratch::new("iscsi-attach-secret");

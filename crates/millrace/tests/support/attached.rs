@@ -1,4 +1,4 @@
-//! LUNs as block devices of this host, by `millrace iscsi attach`.
+//! LUNs as block devices of this host, by `millrace iscsi attach` and our own initiator.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,9 @@ impl Host {
 
     pub fn iscsi(&self, arguments: &[&str]) -> Output {
         let mut command = self.inside.map_or_else(millrace, millrace_inside);
-        command.arg("iscsi").args(arguments).env("MILLRACE_RUNTIME_DIR", &self.runtime).output().unwrap()
+        // Whatever else this host has.
+        let client: &[&str] = if arguments.first() == Some(&"attach") { &["--client", "millrace"] } else { &[] };
+        command.arg("iscsi").args(arguments).args(client).env("MILLRACE_RUNTIME_DIR", &self.runtime).output().unwrap()
     }
 
     pub fn attach(&self, arguments: &[&str]) -> Value {

@@ -1,23 +1,26 @@
 //! `attach`: a LUN as a block device, several LUNs as one striped file system.
 
+mod client;
 pub(super) mod daemon;
 mod file_system;
 mod host;
+mod kernel;
 mod start;
 
 use super::attached::{self, Attached, name_of};
 use super::detach;
 use crate::error_printing::{refusal, text};
 use anyhow::{Context as _, anyhow};
+use client::{Asked, Choice, Client};
 use initiator::IscsiUrl;
-use initiator::attach::{Content, FileSystem, LoopDevice};
+use initiator::attach::{BlockDevice, Content, FileSystem, LoopDevice};
 use serde_json::{Value, json};
+use start::Order;
 use std::path::PathBuf;
 
 pub(super) use start::Refused;
-use start::Order;
 
-/// LUNs of one command: each has a process, which keeps a MiB for each request, and a loop device.
+/// LUNs of one command: each has a process, which keeps a MiB for each request, and a loop device, or disks of the kernel.
 const LUNS_MAX: usize = 64;
 
 #[derive(clap::Args)]
@@ -36,7 +39,10 @@ pub(super) struct Attach {
     /// Mount its file system at this directory
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
-    /// Name of this initiator [default: that of the host]
+    /// Which initiator makes it a block device
+    #[arg(long, value_name = "CLIENT", value_enum, default_value = "auto")]
+    client: Asked,
+    /// Name of this initiator [default: that of the host]; open-iscsi has that of the host
     #[arg(long, value_name = "IQN")]
     initiator: Option<String>,
     /// Commands under way on one path at a time, 1 to 128, the most a loop device sends
@@ -66,7 +72,7 @@ impl From<Kind> for FileSystem {
 
 /// A block device of a LUN.
 struct Served {
-    device: LoopDevice,
+    device: BlockDevice,
     /// What was on it before `--mkfs`.
     content: Content,
     warnings: Vec<String>,
@@ -82,18 +88,36 @@ pub(super) fn run(args: &Attach) -> anyhow::Result<()> {
         urls.push(url);
     }
     host::check(args, &urls).with_context(|| phrase(&urls))?;
+    let choice = client::choose(args, &urls).with_context(|| phrase(&urls))?;
+    let Err(error) = attach(args, &urls, &choice) else { return Ok(()) };
+    match client::instead(args.client, &error) {
+        Some(choice) => attach(args, &urls, &choice),
+        None => Err(error),
+    }
+}
+
+/// Attaches all of them by one client, or none.
+fn attach(args: &Attach, urls: &[IscsiUrl], choice: &Choice) -> anyhow::Result<()> {
+    if choice.client == Client::Millrace {
+        host::check_own().with_context(|| match args.client {
+            Asked::Auto => format!("{}, without open-iscsi ({})", phrase(urls), choice.reason),
+            _ => phrase(urls),
+        })?;
+    }
     let mut luns = Vec::new();
-    match bring_up(args, &urls, &mut luns) {
+    match bring_up(args, urls, choice, &mut luns) {
         Ok(served) => {
-            print(args, &luns, &served);
+            print(args, choice, &luns, &served);
             Ok(())
         }
-        Err(error) => {
-            if let Err(left) = detach::undo(&luns) {
+        Err(error) => match detach::undo(&luns) {
+            Ok(()) => Err(error),
+            Err(left) => {
                 eprintln!("millrace: what was done so far could not be undone: {}", text(&left));
+                // Whatever it was, no other client may be tried now.
+                Err(if choice.client == Client::OpenIscsi { anyhow!(text(&error)) } else { error })
             }
-            Err(error)
-        }
+        },
     }
 }
 
@@ -105,44 +129,68 @@ fn phrase(urls: &[IscsiUrl]) -> String {
     }
 }
 
-/// The daemons and the loop devices, then the file system and the mount.
-fn bring_up(args: &Attach, urls: &[IscsiUrl], luns: &mut Vec<Attached>) -> anyhow::Result<Vec<Served>> {
+/// The block devices, then the file system and the mount.
+fn bring_up(args: &Attach, urls: &[IscsiUrl], choice: &Choice, luns: &mut Vec<Attached>) -> anyhow::Result<Vec<Served>> {
     let texts: Vec<String> = urls.iter().map(ToString::to_string).collect();
     let volume = (urls.len() > 1 && args.mount.is_some()).then(|| name_of(&texts.join(" ")));
     for url in urls {
-        luns.push(Attached::create(url, volume.clone())?);
+        luns.push(Attached::create(url, volume.clone(), &choice.reason)?);
     }
     let mut served = Vec::new();
     for (attached, url) in luns.iter_mut().zip(&args.urls) {
         let phrase = format!("attach {}", attached.record.url);
-        served.push(serve(args, url, &texts, attached).context(phrase)?);
+        served.push(serve(args, (url, choice.client), &texts, attached).context(phrase)?);
     }
     file_system::bring_up(args, luns, &mut served).with_context(|| phrase(urls))?;
     Ok(served)
 }
 
-/// The daemon and the loop device of one LUN.
-fn serve(args: &Attach, url: &str, named: &[String], attached: &mut Attached) -> anyhow::Result<Served> {
+/// The block device of one LUN.
+fn serve(args: &Attach, (url, client): (&str, Client), named: &[String], attached: &mut Attached) -> anyhow::Result<Served> {
     let order = Order { url: url.to_owned(), initiator: args.initiator.clone(), depth: args.depth.into() };
-    let ready = start::start_daemon(attached, &order)?;
-    ready.write_to(&mut attached.record);
-    attached.save()?;
-    let same = |other: &Attached| other.directory != attached.directory && other.record.lun == attached.record.lun;
-    if let Some(other) = attached::all()?.into_iter().find(same) {
-        let url = &other.record.url;
-        let what = if named.contains(url) { "name it once" } else { "detach it first" };
-        let hint = format!("two block devices of one LUN do not see each other's writes: {what}; `millrace iscsi list` shows what is attached");
-        return Err(refusal(format!("use {}: it is attached as {url}", attached.record.lun), hint));
-    }
-    let device = LoopDevice::attach(&attached.file(), attached.record.block_bytes, attached.record.read_only)?;
-    attached.record.device = Some(device.path());
-    attached.save()?;
+    let (device, warnings) = match client {
+        Client::OpenIscsi => {
+            let (device, warnings) = kernel::serve(&order, attached, |attached| check_once(attached, named))?;
+            (BlockDevice::Kernel(device), warnings)
+        }
+        Client::Millrace => {
+            let (device, warnings) = serve_loop(&order, attached, named)?;
+            (BlockDevice::Loop(device), warnings)
+        }
+    };
     let content = Content::of(&device.path())?;
-    let warnings = ready.lacking.iter().map(|what| format!("cannot {what}: I/O may hang when memory is short")).collect();
     Ok(Served { device, content, warnings })
 }
 
-fn print(args: &Attach, luns: &[Attached], served: &[Served]) {
+/// By our own client: the daemon and the loop device.
+fn serve_loop(order: &Order, attached: &mut Attached, named: &[String]) -> anyhow::Result<(LoopDevice, Vec<String>)> {
+    let ready = start::start_daemon(attached, order)?;
+    ready.write_to(&mut attached.record);
+    attached.save()?;
+    check_once(attached, named)?;
+    let device = LoopDevice::attach(&attached.file(), attached.record.block_bytes, attached.record.read_only)?;
+    attached.record.device = Some(device.path());
+    attached.save()?;
+    let warnings = ready.lacking.iter().map(|what| format!("cannot {what}: I/O may hang when memory is short")).collect();
+    Ok((device, warnings))
+}
+
+/// Refuses a LUN that is attached by another URL.
+fn check_once(attached: &Attached, named: &[String]) -> anyhow::Result<()> {
+    let same = |other: &Attached| other.directory != attached.directory && other.record.lun == attached.record.lun;
+    let Some(other) = attached::all()?.into_iter().find(same) else { return Ok(()) };
+    let url = &other.record.url;
+    let what = if named.contains(url) { "name it once" } else { "detach it first" };
+    let hint =
+        format!("two block devices of one LUN do not see each other's writes: {what}; `millrace iscsi list` shows what is attached");
+    Err(refusal(format!("use {}: it is attached as {url}", attached.record.lun), hint))
+}
+
+fn print(args: &Attach, choice: &Choice, luns: &[Attached], served: &[Served]) {
+    // With --json it is in the object; a client that was asked for needs no reason.
+    if !args.json && args.client == Asked::Auto {
+        eprintln!("{}", choice.line());
+    }
     let mut warnings: Vec<&String> = Vec::new();
     for warning in served.iter().flat_map(|served| &served.warnings) {
         if !warnings.contains(&warning) {
@@ -167,8 +215,8 @@ fn print(args: &Attach, luns: &[Attached], served: &[Served]) {
 
 fn object(attached: &Attached, served: &Served) -> Value {
     let record = &attached.record;
-    let daemon = attached.daemon().unwrap_or_default();
+    let (pid, paths) = attached.pid_and_paths();
     json!({"device": served.device.path(), "mount": record.mount, "lun": record.lun, "url": record.url, "bytes": record.bytes,
-        "block_bytes": record.block_bytes, "paths": daemon.paths, "kind": "fuse-loop", "pid": daemon.pid,
-        "warnings": served.warnings})
+        "block_bytes": record.block_bytes, "paths": paths, "kind": attached.kind(), "client": attached.client(),
+        "client_reason": record.client_reason, "pid": pid, "warnings": served.warnings})
 }

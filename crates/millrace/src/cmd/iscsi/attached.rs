@@ -1,17 +1,20 @@
 //! What is attached on this host: a directory for each LUN, below `/run/millrace-iscsi`, or `iscsi` in MILLRACE_RUNTIME_DIR.
 //!
 //! `attachment.json` is written by `attach`, `daemon.json` by the process that serves the LUN, which holds a lock on `lock` for as
-//! long as it lives; its FUSE file system is mounted at `fuse`, its log is `log`.
+//! long as it lives; its FUSE file system is mounted at `fuse`, its log is `log`. A LUN that is attached by open-iscsi has no process of ours:
+//! its sessions are in `attachment.json`.
 
+use super::kernel_sessions::Kernel;
 use crate::error_printing::refusal;
 use anyhow::Context as _;
 use initiator::IscsiUrl;
-use initiator::attach::{Activity, FILE, LoopDevice};
+use initiator::attach::{Activity, BlockDevice, FILE, LoopDevice};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::Hasher as _;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The form of the two files.
@@ -41,6 +44,12 @@ pub(super) struct Record {
     /// The same for all LUNs that are mounted as one file system; none where a LUN is by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) volume: Option<String>,
+    /// Why it is this client's; none of an older version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) client_reason: Option<String>,
+    /// How it is attached by open-iscsi; none: by our own initiator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kernel: Option<Kernel>,
 }
 
 /// What the daemon writes, once a second when it changed.
@@ -113,7 +122,22 @@ pub(super) fn all() -> anyhow::Result<Vec<Attached>> {
     Ok(found)
 }
 
-/// The same; none for a user who may not look, who is not root.
+/// Held while sessions that LUNs share are made or ended. There is something attached, or being attached.
+pub(super) fn lock_all() -> anyhow::Result<File> {
+    let root = root();
+    let phrase = || format!("lock {}", root.display());
+    loop {
+        let directory = File::open(&root).with_context(phrase)?;
+        directory.lock().with_context(phrase)?;
+        let (held, there) = (directory.metadata().with_context(phrase)?, fs::metadata(&root).with_context(phrase)?);
+        // It is removed with the last LUN, and made anew by the next one.
+        if (held.dev(), held.ino()) == (there.dev(), there.ino()) {
+            return Ok(directory);
+        }
+    }
+}
+
+/// As [`all`]; none for a user who may not look, who is not root.
 pub(super) fn all_visible() -> anyhow::Result<Option<Vec<Attached>>> {
     match fs::read_dir(root()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
@@ -127,7 +151,7 @@ pub(super) fn fuse_of(url: &str) -> PathBuf {
 }
 
 impl Record {
-    fn new(url: String) -> Self {
+    pub(super) fn new(url: String) -> Self {
         Self {
             schema: SCHEMA,
             url,
@@ -139,13 +163,15 @@ impl Record {
             device: None,
             mount: None,
             volume: None,
+            client_reason: None,
+            kernel: None,
         }
     }
 }
 
 impl Attached {
-    /// Makes the directory of a LUN, of a volume or by itself: one `attach` of a URL succeeds.
-    pub(super) fn create(url: &IscsiUrl, volume: Option<String>) -> anyhow::Result<Self> {
+    /// Makes the directory of a LUN, of a volume or by itself: one `attach` of a URL succeeds. `reason` is why it is by this client.
+    pub(super) fn create(url: &IscsiUrl, volume: Option<String>, reason: &str) -> anyhow::Result<Self> {
         let text = url.to_string();
         let directory = root().join(name_of(&text));
         if let Some(runtime) = root().parent() {
@@ -163,7 +189,7 @@ impl Attached {
             }
             made => made.with_context(|| format!("create {}", directory.display()))?,
         }
-        let attached = Self { directory, record: Record { volume, ..Record::new(text) } };
+        let attached = Self { directory, record: Record { volume, client_reason: Some(reason.to_owned()), ..Record::new(text) } };
         create(&attached.fuse()).with_context(|| format!("create {}", attached.fuse().display()))?;
         attached.save()?;
         Ok(attached)
@@ -208,6 +234,25 @@ impl Attached {
         serde_json::from_slice(&fs::read(self.directory.join("daemon.json")).ok()?).ok()
     }
 
+    /// The initiator that it is attached by.
+    pub(super) const fn client(&self) -> &'static str {
+        if self.record.kernel.is_some() { "open-iscsi" } else { "millrace" }
+    }
+
+    /// What the block device is made of.
+    pub(super) fn kind(&self) -> &'static str {
+        self.record.kernel.as_ref().map_or("fuse-loop", Kernel::kind)
+    }
+
+    /// The process that serves it, none by open-iscsi, and its paths.
+    pub(super) fn pid_and_paths(&self) -> (Value, Value) {
+        if let Some(kernel) = &self.record.kernel {
+            return (Value::Null, json!(kernel.paths()));
+        }
+        let daemon = self.daemon().unwrap_or_default();
+        (daemon.pid.into(), json!(daemon.paths))
+    }
+
     /// Held by the daemon for as long as it lives.
     pub(super) fn lock(directory: &Path) -> anyhow::Result<File> {
         let path = directory.join("lock");
@@ -218,15 +263,24 @@ impl Attached {
         Ok(file)
     }
 
+    /// Whether what it depends on is there: a disk of the kernel's, or its daemon.
+    pub(super) fn is_alive(&self) -> bool {
+        self.record.kernel.as_ref().map_or_else(|| self.is_served(), Kernel::is_alive)
+    }
+
     /// Whether its daemon lives.
     pub(super) fn is_served(&self) -> bool {
         let Ok(file) = File::open(self.directory.join("lock")) else { return false };
         matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
     }
 
-    /// The loop devices that stand on its file: one, none when it was not finished.
-    pub(super) fn devices(&self) -> anyhow::Result<Vec<LoopDevice>> {
-        LoopDevice::of_file(&self.file()).context("look for its loop device")
+    /// What it is attached as: one block device, none when it was not finished. Of loop devices all that stand on its file.
+    pub(super) fn devices(&self) -> anyhow::Result<Vec<BlockDevice>> {
+        if let Some(kernel) = &self.record.kernel {
+            return Ok(kernel.device().map(BlockDevice::Kernel).into_iter().collect());
+        }
+        let devices = LoopDevice::of_file(&self.file()).context("look for its loop device")?;
+        Ok(devices.into_iter().map(BlockDevice::Loop).collect())
     }
 
     /// Removes the directory. Nothing is mounted in it any more.

@@ -4,7 +4,8 @@ use super::attached::{self, Attached};
 use crate::cmd::bench::{Histogram, Offsets, Rates, Rw, bytes, pattern, seconds};
 use crate::error_printing::refusal;
 use anyhow::Context as _;
-use initiator::attach::{LoopDevice, is_mount};
+use initiator::attach::{BlockDevice, is_mount};
+use initiator::kernel::{KernelDevice, sessions_of};
 use initiator::{Command, Device, IscsiUrl};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -116,18 +117,25 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
 /// Refuses to write to a LUN that is a block device of this host, whatever URL it was attached by: `lun` is who it says it is.
 fn check_unused(url: &IscsiUrl, lun: Option<&str>) -> anyhow::Result<()> {
     let Some(all) = attached::all_visible()? else {
-        // Its directory is that of its URL; more is not seen.
-        let fuse = attached::fuse_of(&url.to_string());
-        return if is_mount(&fuse) { Err(attached_here(url, "", "millrace iscsi detach --all")) } else { Ok(()) };
+        // Its directory is that of its URL, and a disk of the kernel that of its target and number; more is not seen.
+        let is_attached = is_mount(&attached::fuse_of(&url.to_string())) || is_disk(url);
+        return if is_attached { Err(attached_here(url, "", "millrace iscsi detach --all")) } else { Ok(()) };
     };
     let is_it = |other: &Attached| other.record.url == url.to_string() || lun.is_some_and(|lun| other.record.lun == lun);
     let Some(other) = all.iter().find(|other| is_it(other)) else { return Ok(()) };
     let device = other.record.device.as_ref().map(|device| format!(" as {device}")).unwrap_or_default();
     let devices = other.devices()?;
-    let mount = devices.iter().flat_map(LoopDevice::mounts).map(|mount| mount.directory).chain(other.record.mount.clone()).next();
+    let mount = devices.iter().flat_map(BlockDevice::mounts).map(|mount| mount.directory).chain(other.record.mount.clone()).next();
     let mount = mount.map(|place| format!(", mounted at {}", place.display())).unwrap_or_default();
     let which = other.record.device.as_ref().unwrap_or(&other.record.url);
     Err(attached_here(url, &format!("{device}{mount}"), &format!("millrace iscsi detach {which}")))
+}
+
+/// Whether the kernel's initiator has made a disk of this host of it.
+fn is_disk(url: &IscsiUrl) -> bool {
+    let Some((target, lun)) = &url.target else { return false };
+    let sessions: Vec<u32> = sessions_of(target.as_str()).iter().map(|session| session.number).collect();
+    KernelDevice::find(*lun, &sessions, None).is_some()
 }
 
 fn attached_here(url: &IscsiUrl, place: &str, detach: &str) -> anyhow::Error {

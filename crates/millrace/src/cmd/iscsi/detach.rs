@@ -1,10 +1,11 @@
-//! `detach`: the end of an attached LUN, or of all LUNs of a volume, whether their daemons still live or not.
+//! `detach`: the end of an attached LUN, or of all LUNs of a volume, whether what serves them still lives or not.
 
 use super::attached::{self, Attached};
+use super::kernel_sessions;
 use crate::error_printing::{print_error, refusal};
 use anyhow::{Context as _, anyhow, bail};
-use initiator::attach::{is_mount, unmount, users};
-use initiator::{IscsiUrl, attach::LoopDevice};
+use initiator::IscsiUrl;
+use initiator::attach::{BlockDevice, is_mount, unmount, users};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -66,7 +67,7 @@ fn is_named(attached: &Attached, which: &str) -> bool {
     record.device.as_deref() == Some(which)
         || (record.mount.is_some() && record.mount == path)
         || record.url == without_secret(which)
-        || attached.devices().is_ok_and(|devices| devices.iter().any(|device| device.path() == which))
+        || attached.devices().is_ok_and(|devices| devices.iter().any(|device| device.is_at(Path::new(which))))
 }
 
 fn detach(luns: &[&Attached]) -> anyhow::Result<()> {
@@ -90,11 +91,11 @@ fn check_all_unused(luns: &[&Attached]) -> anyhow::Result<()> {
             check_unused(attached, &device)?;
         }
     }
-    Ok(())
+    kernel_sessions::check_unused(luns)
 }
 
 /// Refuses what others than our own mount use: nothing has been changed yet.
-fn check_unused(attached: &Attached, device: &LoopDevice) -> anyhow::Result<()> {
+fn check_unused(attached: &Attached, device: &BlockDevice) -> anyhow::Result<()> {
     let own = attached.record.mount.as_deref().map(|directory| format!("a mount at {}", directory.display()));
     let users: Vec<String> = device.users().into_iter().filter(|user| Some(user) != own.as_ref()).collect();
     if users.is_empty() {
@@ -116,14 +117,18 @@ pub(super) fn undo<'a>(luns: impl IntoIterator<Item = &'a Attached>) -> anyhow::
             unmount_own(directory, devices)?;
         }
     }
-    let taken: Vec<_> = found.iter().map(|(attached, devices)| take_away(attached, devices)).collect();
+    let (of_kernel, own): (Vec<_>, Vec<_>) = found.into_iter().partition(|(attached, _)| attached.record.kernel.is_some());
+    let mut taken: Vec<_> = own.iter().map(|(attached, devices)| take_away(attached, devices)).collect();
+    taken.push(kernel_sessions::take_away(&of_kernel));
     taken.into_iter().collect()
 }
 
-/// Takes one away whose file system is not mounted any more.
-fn take_away(attached: &Attached, devices: &[LoopDevice]) -> anyhow::Result<()> {
+/// Takes one of our own client away whose file system is not mounted any more.
+fn take_away(attached: &Attached, devices: &[BlockDevice]) -> anyhow::Result<()> {
     for device in devices {
-        device.detach()?;
+        if let BlockDevice::Loop(device) = device {
+            device.detach()?;
+        }
     }
     stop_daemon(attached)?;
     let fuse = attached.fuse();
@@ -135,10 +140,18 @@ fn take_away(attached: &Attached, devices: &[LoopDevice]) -> anyhow::Result<()> 
 }
 
 /// Unmounts, if it is still our device that is mounted there.
-fn unmount_own(directory: &Path, devices: &[LoopDevice]) -> anyhow::Result<()> {
-    let is_ours = devices.iter().flat_map(LoopDevice::mounts).any(|mount| mount.directory == directory);
+fn unmount_own(directory: &Path, devices: &[BlockDevice]) -> anyhow::Result<()> {
+    let is_ours = devices.iter().flat_map(BlockDevice::mounts).any(|mount| mount.directory == directory);
     if !is_ours {
         return Ok(());
+    }
+    // What waits for a session that is gone waits for ever.
+    for device in devices {
+        if let BlockDevice::Kernel(device) = device
+            && device.disks().is_empty()
+        {
+            device.fail_without_path();
+        }
     }
     // Of a caller that stands there: this process would be in its own way.
     if std::env::current_dir().is_ok_and(|place| place.starts_with(directory)) {

@@ -1,6 +1,6 @@
 //! `list`: what is attached.
 
-use super::attached::{self, Attached};
+use super::attached::{self, Attached, Daemon};
 use results::sizes::bytes_text;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ pub(super) fn run(args: &List) -> anyhow::Result<()> {
 
 /// `attached`, or what is wrong.
 fn state(attached: &Attached) -> &'static str {
-    match (attached.is_served(), attached.record.device.is_some()) {
+    match (attached.is_alive(), attached.record.device.is_some()) {
         (true, true) => "attached",
         (true, false) => "unfinished",
         (false, _) => "dead",
@@ -36,12 +36,16 @@ fn state(attached: &Attached) -> &'static str {
 
 fn object(attached: &Attached) -> Value {
     let record = &attached.record;
-    let daemon = attached.daemon().unwrap_or_default();
-    let pid = attached.is_served().then_some(daemon.pid);
+    let (pid, paths) = attached.pid_and_paths();
+    let pid = attached.is_served().then_some(pid);
+    // The kernel counts requests elsewhere (/sys/block/NAME/stat), and has no log of its own.
+    let daemon = record.kernel.is_none().then(|| attached.daemon().unwrap_or_default());
+    let of = |count: fn(&Daemon) -> u64| daemon.as_ref().map(count);
     json!({"url": record.url, "lun": record.lun, "bytes": record.bytes, "block_bytes": record.block_bytes, "state": state(attached),
-        "device": record.device, "mount": record.mount, "kind": "fuse-loop", "pid": pid, "paths": daemon.paths,
-        "requests": daemon.requests, "failed": daemon.failed, "commands_under_way_max": daemon.commands_under_way_max,
-        "log": attached.log()})
+        "device": record.device, "mount": record.mount, "kind": attached.kind(), "client": attached.client(),
+        "client_reason": record.client_reason, "pid": pid, "paths": paths, "requests": of(|daemon| daemon.requests),
+        "failed": of(|daemon| daemon.failed), "commands_under_way_max": of(|daemon| daemon.commands_under_way_max as u64),
+        "log": daemon.as_ref().map(|_| attached.log())})
 }
 
 fn print(attached: &Attached) {
@@ -49,6 +53,12 @@ fn print(attached: &Attached) {
     let device = record.device.as_deref().unwrap_or("(no device)");
     let mount = record.mount.as_ref().map(|directory| format!(" at {}", directory.display())).unwrap_or_default();
     println!("{device}{mount}  {}  {}  {}", bytes_text(record.bytes), state(attached), record.url);
+    let client = record.client_reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    println!("  by {}{client}", attached.client());
+    if let Some(kernel) = &record.kernel {
+        kernel.paths().iter().for_each(|path| println!("  {}  {}", path.portal, path.state));
+        return;
+    }
     if !attached.is_served() {
         println!("  the process that served it has ended ({}): every access fails; detach it", attached.log().display());
         return;

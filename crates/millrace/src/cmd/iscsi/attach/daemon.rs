@@ -33,15 +33,7 @@ pub(in super::super) fn run(args: &AttachDaemon) -> anyhow::Result<()> {
             return Err(error);
         }
     };
-    let geometry = server.device().geometry();
-    let ready = Ready {
-        lun: server.device().identity().to_string(),
-        bytes: geometry.bytes(),
-        block_bytes: geometry.block_bytes,
-        physical_block_bytes: geometry.physical_block_bytes.max(geometry.block_bytes),
-        read_only: geometry.read_only,
-        lacking,
-    };
+    let ready = Ready::of(server.device(), lacking);
     // Before anybody is told that it is ready, so that it is there for whoever looks then.
     reporter.report(Daemon::of(server.device(), initiator::attach::Activity::default()));
     say(&Said::Ready(ready))?;
@@ -61,8 +53,7 @@ fn start(directory: &Path) -> anyhow::Result<(Server, Vec<String>)> {
     let order: Order = serde_json::from_str(&line).context("read what to serve")?;
     let (url, mut options) = url_and_options(&order.url, order.initiator.as_deref())?;
     options.depth = order.depth;
-    // Of a LUN one attachment at a time: what a killed one left on its way must not come behind what this one writes.
-    options.of_use = url.target.as_ref().map(|(name, lun)| format!("attach {name}/{lun}"));
+    options.of_use = Order::of_use(&url);
     let device = Device::open(&url, options)?;
     let lacking = keep_in_memory();
     for error in &lacking {

@@ -9,26 +9,16 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// What is needed whichever client it is.
 pub(super) fn check(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
     check_urls(args, urls)?;
     if !rustix::process::geteuid().is_root() {
         return Err(refusal("make a block device: only root may", "run it as root, as in `sudo millrace iscsi attach …`"));
     }
-    for (node, module) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
-        if let Err(error) = OpenOptions::new().read(true).write(true).open(node) {
-            let hint = format!("modprobe {module}; in a container, give it the device {node}");
-            return Err(hinted(anyhow!(error).context(format!("open {node}")), hint));
-        }
-    }
-    let mut programs = vec![("losetup", "util-linux"), ("blkid", "util-linux")];
+    let mut programs = vec![("blkid", "util-linux")];
     programs.extend(args.mount.iter().map(|_| ("mount", "util-linux")));
     programs.extend(args.mkfs.map(FileSystem::from).map(|kind| (kind.program(), kind.package())));
-    for (program, package) in programs {
-        let search = std::env::var_os("PATH").unwrap_or_default();
-        if !std::env::split_paths(&search).any(|folder| folder.join(program).is_file()) {
-            return Err(refusal(format!("find {program} in PATH"), format!("it is of the package {package}, often in /usr/sbin")));
-        }
-    }
+    check_programs(&programs)?;
     let needs_btrfs = matches!(args.mkfs, Some(Kind::Btrfs)) || (urls.len() > 1 && args.mount.is_some());
     if needs_btrfs && !kernel_has_btrfs() {
         let hint = "modprobe btrfs says why; kernels of Red Hat Enterprise Linux have none since 8: there, attach the LUNs without \
@@ -36,6 +26,27 @@ pub(super) fn check(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
         return Err(refusal("use btrfs: this kernel has none", hint));
     }
     args.mount.as_deref().map_or(Ok(()), check_directory)
+}
+
+/// What our own client needs beside: FUSE and loop devices.
+pub(super) fn check_own() -> anyhow::Result<()> {
+    for (node, module) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
+        if let Err(error) = OpenOptions::new().read(true).write(true).open(node) {
+            let hint = format!("modprobe {module}; in a container, give it the device {node}");
+            return Err(hinted(anyhow!(error).context(format!("open {node}")), hint));
+        }
+    }
+    check_programs(&[("losetup", "util-linux")])
+}
+
+fn check_programs(programs: &[(&str, &str)]) -> anyhow::Result<()> {
+    for (program, package) in programs {
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        if !std::env::split_paths(&search).any(|folder| folder.join(program).is_file()) {
+            return Err(refusal(format!("find {program} in PATH"), format!("it is of the package {package}, often in /usr/sbin")));
+        }
+    }
+    Ok(())
 }
 
 /// What is wrong whatever the host has.

@@ -2,6 +2,7 @@
 
 use super::super::attached::{Attached, Record};
 use anyhow::{Context as _, anyhow};
+use initiator::{Device, IscsiUrl};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::OpenOptions;
@@ -23,6 +24,14 @@ pub(super) struct Order {
     pub(super) initiator: Option<String>,
     /// Commands under way on one path.
     pub(super) depth: usize,
+}
+
+impl Order {
+    /// What its sessions are for: of a LUN one attachment at a time. What a killed one left on its way must not come behind what the next
+    /// one writes.
+    pub(super) fn of_use(url: &IscsiUrl) -> Option<String> {
+        url.target.as_ref().map(|(name, lun)| format!("attach {name}/{lun}"))
+    }
 }
 
 /// What the daemon says, on its stdout.
@@ -49,6 +58,19 @@ pub(super) struct Ready {
 }
 
 impl Ready {
+    /// A LUN that was logged in to.
+    pub(super) fn of(device: &Device, lacking: Vec<String>) -> Self {
+        let geometry = device.geometry();
+        Self {
+            lun: device.identity().to_string(),
+            bytes: geometry.bytes(),
+            block_bytes: geometry.block_bytes,
+            physical_block_bytes: geometry.physical_block_bytes.max(geometry.block_bytes),
+            read_only: geometry.read_only,
+            lacking,
+        }
+    }
+
     pub(super) fn write_to(&self, record: &mut Record) {
         record.lun.clone_from(&self.lun);
         (record.bytes, record.read_only) = (self.bytes, self.read_only);

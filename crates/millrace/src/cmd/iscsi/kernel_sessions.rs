@@ -1,0 +1,214 @@
+//! Sessions of open-iscsi that LUNs are attached over. LUNs of one target share them, and the last one that is detached ends them.
+
+use super::attached::{self, Attached};
+use crate::error_printing::refusal;
+use initiator::attach::BlockDevice;
+use initiator::kernel::{Disk, KernelDevice, Portal, is_logged_in, other_devices, release};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// How a LUN is attached by open-iscsi.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kernel {
+    /// The name of the target.
+    pub(super) target: String,
+    /// The number of the LUN.
+    pub(super) lun: u16,
+    pub(super) sessions: Vec<KernelSession>,
+    /// The uuid of the multipath device.
+    pub(super) map: Option<String>,
+}
+
+/// A session that an `attach` made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct KernelSession {
+    pub(super) portal: SocketAddr,
+    /// The kernel's number of it; none before it is there.
+    pub(super) number: Option<u32>,
+}
+
+/// A path as it is now.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct KernelPath {
+    pub(super) portal: SocketAddr,
+    /// up, down
+    pub(super) state: &'static str,
+    /// The kernel's number of its session.
+    session: Option<u32>,
+    /// As in `sda`.
+    disk: Option<String>,
+}
+
+impl Kernel {
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.sessions.iter().filter_map(|session| session.number).collect()
+    }
+
+    /// What is there of it now.
+    pub(super) fn device(&self) -> Option<KernelDevice> {
+        KernelDevice::find(self.lun, &self.numbers(), self.map.as_deref())
+    }
+
+    /// Whether it has a disk: a multipath device without one is of no use.
+    pub(super) fn is_alive(&self) -> bool {
+        self.device().is_some_and(|device| !device.disks().is_empty())
+    }
+
+    /// `dm-multipath`, or `scsi-disk` where there is one path.
+    pub(super) const fn kind(&self) -> &'static str {
+        if self.map.is_some() { "dm-multipath" } else { "scsi-disk" }
+    }
+
+    /// Its paths as they are now.
+    pub(super) fn paths(&self) -> Vec<KernelPath> {
+        let device = self.device();
+        let disks = device.as_ref().map(KernelDevice::disks).unwrap_or_default();
+        let path = |session: &KernelSession| {
+            let disk = disks.iter().find(|disk| Some(disk.session) == session.number);
+            let is_up = session.number.is_some_and(is_logged_in) && disk.is_some_and(Disk::is_running);
+            KernelPath {
+                portal: session.portal,
+                state: if is_up { "up" } else { "down" },
+                session: session.number,
+                disk: disk.map(|disk| disk.name.clone()),
+            }
+        };
+        self.sessions.iter().map(path).collect()
+    }
+}
+
+/// The sessions of a target that others than this one are attached over.
+pub(super) fn of_target(target: &str, but: &Attached, all: &[Attached]) -> Vec<KernelSession> {
+    let others = all.iter().filter(|other| other.directory != but.directory).filter_map(|other| other.record.kernel.as_ref());
+    others.filter(|kernel| kernel.target == target).flat_map(|kernel| kernel.sessions.clone()).collect()
+}
+
+/// The sessions, each with its target, that none but these LUNs are attached over.
+fn of_these_alone<'a>(luns: &[&'a Attached], all: &[Attached]) -> Vec<(&'a str, &'a KernelSession)> {
+    let mut found: Vec<(&str, &KernelSession)> = Vec::new();
+    let is_other = |one: &&Attached| !luns.iter().any(|lun| lun.directory == one.directory);
+    let others: Vec<&Kernel> = all.iter().filter(is_other).filter_map(|other| other.record.kernel.as_ref()).collect();
+    for kernel in luns.iter().filter_map(|lun| lun.record.kernel.as_ref()) {
+        for session in &kernel.sessions {
+            // One with a smaller number was lost before this one was made over the same portal.
+            let is_used = |one: &KernelSession| one.portal == session.portal && (one.number.is_none() || one.number >= session.number);
+            let uses = |other: &&Kernel| other.target == kernel.target && other.sessions.iter().any(is_used);
+            let known = found.iter_mut().find(|(target, known)| *target == kernel.target && known.portal == session.portal);
+            match known {
+                Some((_, known)) if known.number < session.number => *known = session,
+                None if !others.iter().any(uses) => found.push((kernel.target.as_str(), session)),
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// What else of this host comes over these sessions than these LUNs.
+fn others_on(sessions: &[(&str, &KernelSession)], luns: &[&Attached]) -> Vec<KernelDevice> {
+    let mut targets: Vec<&str> = sessions.iter().map(|(target, _)| *target).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    let of = |target: &str| {
+        let numbers: Vec<u32> = sessions.iter().filter(|(one, _)| *one == target).filter_map(|(_, session)| session.number).collect();
+        let kernels = luns.iter().filter_map(|lun| lun.record.kernel.as_ref());
+        let luns: Vec<u16> = kernels.filter(|kernel| kernel.target == target).map(|kernel| kernel.lun).collect();
+        other_devices(&numbers, &luns)
+    };
+    targets.into_iter().flat_map(of).collect()
+}
+
+/// Refuses to end sessions that others use: by what is not one of these LUNs.
+pub(super) fn check_unused(luns: &[&Attached]) -> anyhow::Result<()> {
+    let all = attached::all()?;
+    for device in others_on(&of_these_alone(luns, &all), luns) {
+        let users = device.users();
+        if !users.is_empty() {
+            let what = format!("log out: {} comes by the same session, and is used by {}", device.path().display(), users.join(", "));
+            return Err(refusal(what, "end that first; nothing was changed"));
+        }
+    }
+    Ok(())
+}
+
+/// Takes LUNs away whose file systems are not mounted any more, with the sessions and node records that no other LUN is attached over.
+pub(super) fn take_away(luns: &[(&Attached, Vec<BlockDevice>)]) -> anyhow::Result<()> {
+    if luns.is_empty() {
+        return Ok(());
+    }
+    let _lock = attached::lock_all()?;
+    let (all, these) = (attached::all()?, luns.iter().map(|(attached, _)| *attached).collect::<Vec<_>>());
+    let ending = of_these_alone(&these, &all);
+    let ends = |number: &u32| ending.iter().any(|(_, session)| session.number == Some(*number));
+    // Nobody uses them: they go with their sessions.
+    let mut devices = others_on(&ending, &these);
+    devices.iter().try_for_each(KernelDevice::flush)?;
+    for (attached, found) in luns {
+        let numbers = attached.record.kernel.as_ref().map(Kernel::numbers).unwrap_or_default();
+        let staying: Vec<u32> = numbers.into_iter().filter(|number| !ends(number)).collect();
+        for device in found {
+            let BlockDevice::Kernel(device) = device else { continue };
+            device.flush()?;
+            device.delete_disks(&staying)?;
+            devices.push(device.clone());
+        }
+    }
+    for (target, session) in &ending {
+        release(target, Portal { address: session.portal, group: None }, session.number)?;
+    }
+    devices.iter().try_for_each(KernelDevice::remove_map)?;
+    these.into_iter().try_for_each(Attached::remove)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::attached::Record;
+    use super::*;
+
+    fn attached(directory: &str, target: &str, lun: u16, ports: &[u16]) -> Attached {
+        let session = |port: &u16| KernelSession { portal: SocketAddr::from(([10, 0, 0, 1], *port)), number: Some((*port).into()) };
+        let sessions = ports.iter().map(session).collect();
+        let mut record = Record::new(format!("iscsi://10.0.0.1/{target}/{lun}"));
+        record.kernel = Some(Kernel { target: target.into(), lun, sessions, map: None });
+        Attached { directory: directory.into(), record }
+    }
+
+    fn ports(found: &[(&str, &KernelSession)]) -> Vec<(String, u16)> {
+        found.iter().map(|(target, session)| ((*target).to_owned(), session.portal.port())).collect()
+    }
+
+    #[test]
+    fn a_session_ends_with_the_last_lun_of_its_target_that_is_attached_over_it() {
+        let all = [
+            attached("one", "iqn.a", 0, &[3260, 3261]),
+            attached("two", "iqn.a", 1, &[3261]),
+            attached("three", "iqn.b", 0, &[3260]),
+        ];
+        let [one, two, three] = &all;
+        let ended = |luns: &[&Attached]| ports(&of_these_alone(luns, &all));
+        assert_eq!(ended(&[one]), [("iqn.a".to_owned(), 3260)], "the other portal is used by another LUN");
+        assert_eq!(ended(&[two]), []);
+        assert_eq!(ended(&[one, two]), [("iqn.a".to_owned(), 3260), ("iqn.a".to_owned(), 3261)], "each once");
+        assert_eq!(ended(&[three]), [("iqn.b".to_owned(), 3260)]);
+        let shared: Vec<u16> = of_target("iqn.a", one, &all).iter().map(|session| session.portal.port()).collect();
+        assert_eq!(shared, [3261], "those of others, for one that is being attached");
+    }
+
+    #[test]
+    fn a_session_that_was_lost_is_not_ended_by_the_one_that_took_its_place() {
+        let mut all = [attached("lost", "iqn.a", 0, &[3260]), attached("new", "iqn.a", 1, &[3260])];
+        all[1].record.kernel.as_mut().unwrap().sessions[0].number = Some(9999);
+        let [lost, new] = &all;
+        assert_eq!(ports(&of_these_alone(&[lost], &all)), [], "its portal and its record are the new one's");
+        assert_eq!(ports(&of_these_alone(&[new], &all)), [("iqn.a".to_owned(), 3260)]);
+        assert_eq!(of_these_alone(&[lost, new], &all)[0].1.number, Some(9999));
+    }
+
+    #[test]
+    fn a_record_of_open_iscsi_is_read_as_it_was_written() {
+        let record = attached("one", "iqn.a", 7, &[3260]).record;
+        let text = serde_json::to_string(&record).unwrap();
+        assert!(text.contains(r#""kernel":{"target":"iqn.a","lun":7,"sessions":[{"portal":"10.0.0.1:3260","number":3260}]"#), "{text}");
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap().kernel, record.kernel);
+    }
+}

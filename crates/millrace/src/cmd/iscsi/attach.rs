@@ -8,7 +8,7 @@ mod kernel;
 mod start;
 
 use super::attached::{self, Attached, name_of};
-use super::detach;
+use super::{detach, kernel_sessions};
 use crate::error_printing::{refusal, text};
 use anyhow::{Context as _, anyhow};
 use client::{Asked, Choice, Client};
@@ -39,7 +39,8 @@ pub(super) struct Attach {
     /// Mount its file system at this directory
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
-    /// Which initiator makes it a block device
+    /// Initiator: open-iscsi, the kernel's, with dm-multipath over several portals; millrace, its own,
+    /// by FUSE and a loop device; auto, the kernel's where it can be used, else its own and why
     #[arg(long, value_name = "CLIENT", value_enum, default_value = "auto")]
     client: Asked,
     /// Name of this initiator [default: that of the host]; open-iscsi has that of the host
@@ -103,6 +104,7 @@ fn attach(args: &Attach, urls: &[IscsiUrl], choice: &Choice) -> anyhow::Result<(
             Asked::Auto => format!("{}, without open-iscsi ({})", phrase(urls), choice.reason),
             _ => phrase(urls),
         })?;
+        urls.iter().try_for_each(kernel_sessions::check_disk_unused)?;
     }
     let mut luns = Vec::new();
     match bring_up(args, urls, choice, &mut luns) {

@@ -1,11 +1,11 @@
 //! `bench`: one thread, one LUN, so many commands under way, over all portals of the URL.
 
 use super::attached::{self, Attached};
+use super::kernel_sessions;
 use crate::cmd::bench::{Histogram, Offsets, Rates, Rw, bytes, pattern, seconds};
 use crate::error_printing::refusal;
 use anyhow::Context as _;
 use initiator::attach::{BlockDevice, is_mount};
-use initiator::kernel::{KernelDevice, sessions_of};
 use initiator::{Command, Device, IscsiUrl};
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -118,7 +118,7 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
 fn check_unused(url: &IscsiUrl, lun: Option<&str>) -> anyhow::Result<()> {
     let Some(all) = attached::all_visible()? else {
         // Its directory is that of its URL, and a disk of the kernel that of its target and number; more is not seen.
-        let is_attached = is_mount(&attached::fuse_of(&url.to_string())) || is_disk(url);
+        let is_attached = is_mount(&attached::fuse_of(&url.to_string())) || kernel_sessions::disk_of(url).is_some();
         return if is_attached { Err(attached_here(url, "", "millrace iscsi detach --all")) } else { Ok(()) };
     };
     let is_it = |other: &Attached| other.record.url == url.to_string() || lun.is_some_and(|lun| other.record.lun == lun);
@@ -129,13 +129,6 @@ fn check_unused(url: &IscsiUrl, lun: Option<&str>) -> anyhow::Result<()> {
     let mount = mount.map(|place| format!(", mounted at {}", place.display())).unwrap_or_default();
     let which = other.record.device.as_ref().unwrap_or(&other.record.url);
     Err(attached_here(url, &format!("{device}{mount}"), &format!("millrace iscsi detach {which}")))
-}
-
-/// Whether the kernel's initiator has made a disk of this host of it.
-fn is_disk(url: &IscsiUrl) -> bool {
-    let Some((target, lun)) = &url.target else { return false };
-    let sessions: Vec<u32> = sessions_of(target.as_str()).iter().map(|session| session.number).collect();
-    KernelDevice::find(*lun, &sessions, None).is_some()
 }
 
 fn attached_here(url: &IscsiUrl, place: &str, detach: &str) -> anyhow::Error {

@@ -2,8 +2,9 @@
 
 use super::attached::{self, Attached};
 use crate::error_printing::refusal;
+use initiator::IscsiUrl;
 use initiator::attach::BlockDevice;
-use initiator::kernel::{Disk, KernelDevice, Portal, is_logged_in, other_devices, release};
+use initiator::kernel::{Disk, KernelDevice, Portal, is_logged_in, other_devices, release, sessions_of};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -75,6 +76,24 @@ impl Kernel {
         };
         self.sessions.iter().map(path).collect()
     }
+}
+
+/// The LUN as a disk of the kernel's initiator, whoever logged in.
+pub(super) fn disk_of(url: &IscsiUrl) -> Option<KernelDevice> {
+    let (target, lun) = url.target.as_ref()?;
+    let sessions: Vec<u32> = sessions_of(target.as_str()).iter().map(|session| session.number).collect();
+    KernelDevice::find(*lun, &sessions, None)
+}
+
+/// Refuses a LUN that somebody uses as a disk of the kernel's initiator.
+pub(super) fn check_disk_unused(url: &IscsiUrl) -> anyhow::Result<()> {
+    let Some(device) = disk_of(url) else { return Ok(()) };
+    let users = device.users();
+    if users.is_empty() {
+        return Ok(());
+    }
+    let what = format!("attach {url}: it is {} here, and used by {}", device.path().display(), users.join(", "));
+    Err(refusal(what, "two block devices of one LUN do not see each other's writes: use that one, or end its use first"))
 }
 
 /// The sessions of a target that others than this one are attached over.

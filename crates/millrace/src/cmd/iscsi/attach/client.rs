@@ -8,11 +8,8 @@ use initiator::kernel::{self, KernelError};
 /// What `--client` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Asked {
-    /// open-iscsi where it can be used, else millrace; the reason is told
     Auto,
-    /// The kernel's initiator, with dm-multipath over several portals
     OpenIscsi,
-    /// Its own initiator, with FUSE and a loop device
     Millrace,
 }
 

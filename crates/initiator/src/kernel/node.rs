@@ -8,7 +8,8 @@ use super::waiting::{Nobody, Waiting};
 use std::time::Duration;
 
 const PROGRAM: &str = "iscsiadm";
-/// Exit codes of iscsiadm(8): ISCSI_ERR_SESS_EXISTS, ISCSI_ERR_NO_OBJS_FOUND.
+/// Exit codes of iscsiadm(8): ISCSI_ERR_SESS_NOT_FOUND, ISCSI_ERR_SESS_EXISTS, ISCSI_ERR_NO_OBJS_FOUND.
+const NO_SESSION: i32 = 2;
 const SESSION_EXISTS: i32 = 15;
 const NOTHING_FOUND: i32 = 21;
 /// Longest time of one look at or change of open-iscsi's records: an emulated host takes a second.
@@ -137,7 +138,7 @@ fn found_or_not(words: &[impl AsRef<str>], limit: Duration, waiting: &dyn Waitin
     let ended = run(PROGRAM, words, limit, waiting)?;
     match ended.code {
         Some(0) => Ok(true),
-        Some(NOTHING_FOUND) => Ok(false),
+        Some(NO_SESSION | NOTHING_FOUND) => Ok(false),
         _ => Err(failed(PROGRAM, words, ended)),
     }
 }

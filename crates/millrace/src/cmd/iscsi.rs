@@ -5,6 +5,7 @@ mod attached;
 mod bench;
 mod detach;
 mod discover;
+mod kernel_record;
 mod kernel_sessions;
 mod list;
 

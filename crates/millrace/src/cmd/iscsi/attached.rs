@@ -4,7 +4,7 @@
 //! long as it lives; its FUSE file system is mounted at `fuse`, its log is `log`. A LUN that is attached by open-iscsi has no process of ours:
 //! its sessions are in `attachment.json`.
 
-use super::kernel_sessions::Kernel;
+use super::kernel_record::Kernel;
 use crate::error_printing::refusal;
 use anyhow::Context as _;
 use initiator::IscsiUrl;

@@ -5,7 +5,8 @@
 
 use super::start::{Order, Ready};
 use crate::cmd::iscsi::attached::{self, Attached};
-use crate::cmd::iscsi::kernel_sessions::{self, Kernel, KernelSession};
+use crate::cmd::iscsi::kernel_record::{Kernel, KernelSession};
+use crate::cmd::iscsi::kernel_sessions;
 use crate::cmd::iscsi::url_and_options;
 use anyhow::Context as _;
 use initiator::kernel::{self, KernelDevice, KernelError, LunOrder, Portal, Settings, Waiting};

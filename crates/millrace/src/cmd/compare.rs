@@ -141,7 +141,7 @@ pub(crate) struct Args {
     #[arg(long)]
     overwrite_devices: bool,
     /// Run in a guest, for the storage clients that this kernel lacks (kernel NFS, open-iscsi, Fibre Channel): shapes and counts only (docs/guest.md)
-    #[arg(long, conflicts_with_all = ["keep", "page_cache", "keep_awake"])]
+    #[arg(long, conflicts_with_all = ["keep", "keep_awake"])]
     guest: bool,
     /// Directory of the guest's kernel [default: millrace/guest in $XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "DIR", requires = "guest")]

@@ -20,6 +20,7 @@ pub(crate) fn partitions_of(disk: &str) -> Vec<String> {
 /// Partitions that do not begin at a multiple of so many bytes, and where they do.
 pub(crate) fn misaligned_partitions(disk: &str, bytes: u64) -> Vec<(String, u64)> {
     let start = |name: &String| fs::read_to_string(system(disk).join(name).join("start")).ok()?.trim().parse::<u64>().ok();
-    let starts = partitions_of(disk).into_iter().filter_map(|name| start(&name).map(|start| (name, start.saturating_mul(SECTOR))));
+    let starts =
+        partitions_of(disk).into_iter().filter_map(|name| start(&name).map(|start| (name, start.saturating_mul(SECTOR))));
     starts.filter(|(_, start)| !start.is_multiple_of(bytes.max(1))).collect()
 }

@@ -199,7 +199,8 @@ impl KernelDevice {
         let with_partitions = |disk: &Disk| std::iter::once(disk.name.clone()).chain(partitions_of(&disk.name));
         let mut names: Vec<String> = self.disks.iter().flat_map(with_partitions).collect();
         if let Some(map) = &self.map {
-            let uuid = |device: &String| fs::read_to_string(Path::new("/sys/block").join(device).join("dm/uuid")).unwrap_or_default();
+            let uuid =
+                |device: &String| fs::read_to_string(Path::new("/sys/block").join(device).join("dm/uuid")).unwrap_or_default();
             names.push(map.device.clone());
             names.extend(holders(&map.device).into_iter().filter(|device| uuid(device).starts_with(PARTITION_UUID)));
         }

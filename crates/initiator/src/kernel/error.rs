@@ -65,7 +65,9 @@ pub enum KernelError {
         portal: String,
     },
     /// A name or a secret that a line of open-iscsi's database cannot hold.
-    #[error("open-iscsi's record cannot hold the CHAP {what}: it has a space at an end, a control character, or more than 255 bytes")]
+    #[error(
+        "open-iscsi's record cannot hold the CHAP {what}: it has a space at an end, a control character, or more than 255 bytes"
+    )]
     Secret {
         /// `user` or `secret`.
         what: &'static str,
@@ -140,9 +142,11 @@ impl KernelError {
             Self::OthersRecord { target, portal } => {
                 format!("`iscsiadm -m node -T {target} -p {portal} -o delete` deletes it, when nobody needs it any more")
             }
-            Self::NoMap { .. } => "allow it in /etc/multipath.conf: find_multipaths no or yes, and no blacklist that has these disks; \
+            Self::NoMap { .. } => {
+                "allow it in /etc/multipath.conf: find_multipaths no or yes, and no blacklist that has these disks; \
                                    then multipathd reconfigure"
-                .to_owned(),
+                    .to_owned()
+            }
             Self::PortalDown { .. } => "bring it up first, or leave it out of the URL".to_owned(),
             _ => return None,
         })

@@ -47,7 +47,8 @@ impl Map {
 /// The map of this uuid.
 pub(super) fn of_uuid(uuid: &str) -> Option<Map> {
     let blocks = Path::new("/sys/block");
-    let names = fs::read_dir(blocks).into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names =
+        fs::read_dir(blocks).into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with("dm-")).filter_map(|name| map_at(blocks, &name)).find(|map| map.uuid == uuid)
 }
 
@@ -157,7 +158,8 @@ mod tests {
     fn a_map_is_a_device_of_dm_multipath_and_of_nothing_else() {
         let blocks = tempfile::tempdir().unwrap();
         let blocks = blocks.path();
-        for (device, name, uuid) in [("dm-0", "vg-root", "LVM-x"), ("dm-1", "mpatha", "mpath-36001"), ("dm-2", "", "mpath-36002")] {
+        for (device, name, uuid) in [("dm-0", "vg-root", "LVM-x"), ("dm-1", "mpatha", "mpath-36001"), ("dm-2", "", "mpath-36002")]
+        {
             fs::create_dir_all(blocks.join(device).join("dm")).unwrap();
             fs::write(blocks.join(device).join("dm/name"), format!("{name}\n")).unwrap();
             fs::write(blocks.join(device).join("dm/uuid"), format!("{uuid}\n")).unwrap();

@@ -108,7 +108,8 @@ fn disks_below(sessions: &Path, session: u32) -> Vec<Disk> {
 /// Has the kernel look for a LUN over a session.
 pub(super) fn look_for(lun: u16, session: u32) -> Result<(), KernelError> {
     let device = Path::new(SESSIONS).join(format!("session{session}/device"));
-    let fault = |action: &'static str, path: &PathBuf, source: io::Error| KernelError::File { action, path: path.clone(), source };
+    let fault =
+        |action: &'static str, path: &PathBuf, source: io::Error| KernelError::File { action, path: path.clone(), source };
     // In `…/host3/session1`.
     let place = fs::canonicalize(&device).map_err(|source| fault("find", &device, source))?;
     let scan = Path::new(HOSTS).join(place.parent().map(name_of).unwrap_or_default()).join("scan");
@@ -156,11 +157,15 @@ mod tests {
     #[test]
     fn disks_of_a_session_have_the_numbers_of_their_luns() {
         let root = tempfile::tempdir().unwrap();
-        for (session, unit, disk) in [("session1", "2:0:0:0", "sdb"), ("session1", "2:0:0:16641", "sda"), ("session2", "3:0:0:0", "sdc")] {
-            fs::create_dir_all(root.path().join(session).join(format!("device/target{}/{unit}/block/{disk}", &unit[..5]))).unwrap();
+        for (session, unit, disk) in
+            [("session1", "2:0:0:0", "sdb"), ("session1", "2:0:0:16641", "sda"), ("session2", "3:0:0:0", "sdc")]
+        {
+            fs::create_dir_all(root.path().join(session).join(format!("device/target{}/{unit}/block/{disk}", &unit[..5])))
+                .unwrap();
         }
         fs::create_dir_all(root.path().join("session1/device/connection1:0/power")).unwrap();
-        let found = |session| disks_below(root.path(), session).into_iter().map(|disk| (disk.name, disk.unit)).collect::<Vec<_>>();
+        let found =
+            |session| disks_below(root.path(), session).into_iter().map(|disk| (disk.name, disk.unit)).collect::<Vec<_>>();
         assert_eq!(found(1), [("sdb".to_owned(), unit_of(0)), ("sda".to_owned(), unit_of(257))]);
         assert_eq!((found(2).len(), found(3).len()), (1, 0));
     }

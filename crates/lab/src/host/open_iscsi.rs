@@ -81,13 +81,8 @@ impl KernelLun {
             let portal = Portal { address: *address, group: Some(*group) };
             sessions.push(kernel::log_in(order.target, portal, &settings, &Interruptible).map_err(failed)?);
         }
-        let wanted = kernel::LunOrder {
-            target: order.target,
-            lun: LUN,
-            sessions: &sessions,
-            depth: order.depth,
-            designator: None,
-        };
+        let wanted =
+            kernel::LunOrder { target: order.target, lun: LUN, sessions: &sessions, depth: order.depth, designator: None };
         let device = KernelDevice::bring_up(&wanted, &Interruptible).map_err(failed)?;
         let path = device.path();
         lun.device = Some(device);
@@ -171,10 +166,8 @@ fn failed(error: KernelError) -> LabError {
             LabError::Missing { what: error.to_string(), hint }
         }
         (Some(hint), error) => LabError::Missing { what: format!("log in: {error}"), hint },
-        (None, error) => LabError::Program {
-            program: "open-iscsi".to_owned(),
-            outcome: "failed".to_owned(),
-            detail: format!("\n    {error}"),
-        },
+        (None, error) => {
+            LabError::Program { program: "open-iscsi".to_owned(), outcome: "failed".to_owned(), detail: format!("\n    {error}") }
+        }
     }
 }

@@ -24,7 +24,8 @@ fn attach_takes_open_iscsi_with_multipath_where_it_may_and_leaves_nothing_of_it_
     assert_eq!((&*facts["busy"], &*facts["used"]), ("1", "1"));
     assert_eq!((&*facts["again"], &*facts["single"]), ("open-iscsi same", "open-iscsi same"));
     assert_eq!(facts["own"], "millrace fuse-loop 0 same");
-    let reasons = [("record", "open-iscsi has a record of "), ("session", "this host has session "), ("without", "iscsid does not run")];
+    let reasons =
+        [("record", "open-iscsi has a record of "), ("session", "this host has session "), ("without", "iscsid does not run")];
     for (name, reason) in reasons {
         assert!(facts[name].starts_with(&format!("millrace {reason}")), "{name}: {}", facts[name]);
     }

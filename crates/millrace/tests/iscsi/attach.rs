@@ -291,7 +291,11 @@ fn without_open_iscsi_its_own_client_is_taken_and_the_reason_is_told() {
     }
     let reason = listed["client_reason"].as_str().unwrap();
     assert!(said.contains(&format!("client: millrace, its own initiator: {reason}\n")) && reason.contains("; "), "{said}");
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n", listed["device"].as_str().unwrap()), "the device alone");
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        format!("{}\n", listed["device"].as_str().unwrap()),
+        "the device alone"
+    );
     assert_eq!((&listed["client"], &listed["kind"]), (&"millrace".into(), &"fuse-loop".into()), "{listed}");
     let output = attach(&["--json"]);
     let attached: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -88,7 +88,7 @@ fn log_in(target: &str, portal: Portal, known: Option<u32>, settings: &Settings,
         Err(error) => {
             // What is somebody else's there is left alone when the rest is undone.
             if matches!(error, KernelError::OthersRecord { .. } | KernelError::OthersSession { .. }) {
-                edit(attached, |sessions| drop(sessions.pop()))?;
+                edit(attached, |sessions| sessions.truncate(sessions.len().saturating_sub(1)))?;
             }
             Err(error.into())
         }

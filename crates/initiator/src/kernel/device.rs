@@ -43,6 +43,14 @@ pub struct KernelDevice {
     map: Option<Map>,
 }
 
+/// Waits until udev has looked at the disks that have come, at most half a minute: meanwhile it has them open.
+pub fn settle(waiting: &dyn Waiting) {
+    if has_program("udevadm") {
+        // Where no udev runs it says so.
+        let _ = run("udevadm", &["settle", &format!("--timeout={}", SETTLE_MAX.as_secs())], SETTLE_MAX * 2, waiting);
+    }
+}
+
 impl KernelDevice {
     /// Has the kernel look for a LUN over sessions, waits for its disks, and for a multipath device where there are several.
     ///
@@ -70,10 +78,7 @@ impl KernelDevice {
             // A session that other LUNs use too may allow less: then it is the limit.
             let _ = fs::write(disk.system().join("device/queue_depth"), order.depth.to_string());
         }
-        if has_program("udevadm") {
-            // Where no udev runs it says so.
-            let _ = run("udevadm", &["settle", &format!("--timeout={}", SETTLE_MAX.as_secs())], SETTLE_MAX * 2, waiting);
-        }
+        settle(waiting);
         let map = match disks.as_slice() {
             [only] if !multipath::takes(only, waiting) => None,
             all => Some(multipath::wait_for(all, waiting)?),

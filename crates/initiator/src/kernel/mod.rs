@@ -25,7 +25,7 @@ mod target;
 mod waiting;
 
 pub use daemons::kernel_has;
-pub use device::{KernelDevice, LunOrder};
+pub use device::{KernelDevice, LunOrder, settle};
 pub use error::KernelError;
 pub use lack::{Lack, why_not};
 pub use program::has_program;

@@ -104,7 +104,7 @@ fn attach(args: &Attach, urls: &[IscsiUrl], choice: &Choice) -> anyhow::Result<(
             Asked::Auto => format!("{}, without open-iscsi ({})", phrase(urls), choice.reason),
             _ => phrase(urls),
         })?;
-        urls.iter().try_for_each(kernel_sessions::check_disk_unused)?;
+        detach::after_glances(|| urls.iter().try_for_each(kernel_sessions::check_disk_unused))?;
     }
     let mut luns = Vec::new();
     match bring_up(args, urls, choice, &mut luns) {

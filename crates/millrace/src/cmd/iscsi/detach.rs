@@ -6,13 +6,14 @@ use crate::error_printing::{print_error, refusal};
 use anyhow::{Context as _, anyhow, bail};
 use initiator::IscsiUrl;
 use initiator::attach::{BlockDevice, is_mount, unmount, users};
+use initiator::kernel::{self, Nobody};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The daemon has this long to finish, flush and log out (its own limits are 10 s each for the first two).
 const END: Duration = Duration::from_secs(25);
-/// Who looks at all block devices (udev, blkid, mkfs.btrfs) has one open for less than this.
+/// Who looks at all block devices (blkid, mkfs.btrfs) has one open for less than this; udev is waited for.
 const GLANCE: Duration = Duration::from_secs(1);
 /// The pause between two looks at it.
 const LOOK: Duration = Duration::from_millis(20);
@@ -75,14 +76,21 @@ fn detach(luns: &[&Attached]) -> anyhow::Result<()> {
         let names: Vec<&str> = luns.iter().map(|lun| lun.record.device.as_deref().unwrap_or(&lun.record.url)).collect();
         format!("detach {}", names.join(", "))
     };
-    let limit = Instant::now() + GLANCE;
-    while let Err(used) = check_all_unused(luns) {
-        if Instant::now() >= limit {
-            return Err(used).with_context(phrase);
-        }
-        std::thread::sleep(LOOK);
+    after_glances(|| check_all_unused(luns)).and_then(|()| undo(luns.iter().copied())).with_context(phrase)
+}
+
+/// A check that nobody uses something, made again while who found to use it may only be looking at it.
+pub(super) fn after_glances(check: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    if check().is_err() {
+        kernel::settle(&Nobody);
     }
-    undo(luns.iter().copied()).with_context(phrase)
+    let limit = Instant::now() + GLANCE;
+    loop {
+        match check() {
+            Err(_) if Instant::now() < limit => std::thread::sleep(LOOK),
+            last => return last,
+        }
+    }
 }
 
 fn check_all_unused(luns: &[&Attached]) -> anyhow::Result<()> {

@@ -104,7 +104,11 @@ impl<'a> Seen<'a> {
             |slots| {
                 // Of a disk's queue no highest is counted.
                 let most = if slots.max > 0 { format!(", {} at most", slots.max) } else { String::new() };
-                format!("{:.1} of {} slots in use on average{most}", slots.mean, slots.slots)
+                // What the kernel counts of a disk begins where a request waits for its place in the queue.
+                let waiting = slots.mean - f64::from(slots.slots);
+                let waiting = if waiting > 0.0 { format!(", {waiting:.1} waiting") } else { String::new() };
+                let mean = slots.mean.min(f64::from(slots.slots));
+                format!("{mean:.1} of {} slots in use on average{most}{waiting}", slots.slots)
             },
         )
     }

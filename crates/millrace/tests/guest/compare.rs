@@ -87,7 +87,7 @@ fn without_the_option_all_paths_are_measured_by_a_kernel_that_has_the_clients() 
     }
     let place = Place::new();
     let (program, out) = (env!("CARGO_BIN_EXE_millrace").to_owned(), place.out().display().to_string());
-    std::fs::create_dir(place.out()).unwrap();
+    std::fs::create_dir_all(place.out()).unwrap();
     let options = ["--timeout", "90m", "--memory", "6GiB", "--share", &out];
     let words = "--quick --warehouses 1 --users 4 --seconds 60".split(' ').map(str::to_owned);
     let arguments: Vec<String> = [program, out.clone()].into_iter().chain(words).collect();
@@ -114,7 +114,7 @@ fn the_export_of_another_server_is_measured_by_version_3_and_by_version_4_1() {
     }
     let place = Place::new();
     let (program, out) = (env!("CARGO_BIN_EXE_millrace").to_owned(), place.out().display().to_string());
-    std::fs::create_dir(place.out()).unwrap();
+    std::fs::create_dir_all(place.out()).unwrap();
     let options = ["--timeout", "60m", "--memory", "6GiB", "--share", &out];
     let words = "--quick --warehouses 1 --users 4 --seconds 30".split(' ').map(str::to_owned);
     let arguments: Vec<String> = [program, out.clone()].into_iter().chain(words).collect();

@@ -26,7 +26,7 @@ server=$!
 await 120 answers 2049
 mount -t nfs -o vers=3,proto=tcp,mountproto=tcp,nolock,port=2049,mountport=20048 "127.0.0.1:$files/export" /mnt/v3
 mount -t nfs -o vers=4.1,proto=tcp 127.0.0.1:/vol /mnt/v41
-fact versions "$(grep -o 'vers=[0-9.]*' /proc/mounts | tr '\n' ' ')"
+fact versions "$(grep -ow 'vers=[0-9.]*' /proc/mounts | tr '\n' ' ')"
 say "Ganesha is mounted by both versions"
 "$millrace" compare --work "$files/work" --out "$out" --path knfs:v3=/mnt/v3 --path knfs:v41=/mnt/v41 "$@" </dev/null
 fact left "$(find "$files/export" -mindepth 1 | wc -l)"

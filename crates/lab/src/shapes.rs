@@ -242,6 +242,36 @@ mod tests {
     }
 
     #[test]
+    fn a_gain_from_more_users_is_judged_by_what_the_seconds_of_the_runs_can_tell() {
+        use results::compare::{CpuTime, Run};
+        // Ten parts of 24 seconds, which are the batches of the error, each with so many orders in a second.
+        let of = |id: &str, parts: [u64; 10]| {
+            let cpu = BTreeMap::from([("database".to_owned(), CpuTime { user_s: 1.0, sys_s: 1.0 })]);
+            let per_second: Vec<u64> = parts.iter().flat_map(|orders| [*orders; 24]).collect();
+            let orders: u64 = per_second.iter().sum();
+            let oets_per_minute = orders as f64 / 4.0;
+            let run = Run { round: 1, orders, measured_s: 240.0, cpu, per_second, oets_per_minute, ..Run::default() };
+            PathResult { runs: vec![run], ..arm(id, oets_per_minute) }
+        };
+        let found = |more: [u64; 10]| {
+            let roles = [("capped", "a"), ("capped-more-users", "b"), ("raised", "c")];
+            let paths = vec![of("a", [7, 9, 8, 9, 7, 8, 9, 7, 8, 8]), of("b", more), of("c", [24; 10])];
+            let mut given = comparison("SC1", &roles, paths);
+            given.environment.cpu_count = 2;
+            find(&look(&[given], None), "SC1")
+        };
+        let untold = found([8, 9, 8, 10, 7, 9, 9, 8, 8, 9]);
+        assert_eq!(untold.outcome, Outcome::Shown, "{}", untold.ours);
+        assert!(untold.ours.contains("OETs +6.2 % (95 %: -3.4 to +16.8) at"), "{}", untold.ours);
+        let gained = found([9; 10]);
+        assert_eq!(gained.outcome, Outcome::NotShown, "{}", gained.ours);
+        assert!(gained.ours.contains("OETs +12.5 % (95 %: +5.1 to +20.4) at"), "{}", gained.ours);
+        let too_uneven = found([7, 11, 9, 8, 10, 6, 11, 7, 10, 9]);
+        assert_eq!(too_uneven.outcome, Outcome::NotShown, "{}", too_uneven.ours);
+        assert!(too_uneven.ours.contains("OETs +10.0 % (95 %: -5.2 to +27.6) at"), "{}", too_uneven.ours);
+    }
+
+    #[test]
     fn no_processor_time_of_a_guest_is_held_against_another() {
         use results::compare::{CpuTime, Run};
         let of = |id: &str, sys_s| {

@@ -2,7 +2,13 @@
 
 use results::statistics::MeanInterval;
 
-use crate::shapes::seen::{Seen, Why};
+use crate::shapes::seen::{Lift, Seen, Why};
+
+/// Percent of a gain below which more users raised nothing.
+const LIFT_NONE: f64 = 5.0;
+/// Percent below which the interval of a gain has to end where the gain is above that and cannot be told from none: a fifth of
+/// what twice the users would give where nothing limits them.
+const LIFT_UNTOLD_MOST: f64 = 20.0;
 
 /// A shape to look for: whether it is there, and the figures in words.
 pub(super) struct Check {
@@ -121,18 +127,30 @@ fn plateau(seen: &Seen<'_>, prefix: &str) -> Result<(bool, String), Why> {
     let [few, more, many] = ["capped", "capped-more-users", "raised"].map(|role| format!("{prefix}{role}"));
     let (capped, raised) = (seen.oets(&few)?, seen.oets(&many)?);
     let busy = seen.busy_percent(&few)?;
-    let lift = gain(capped, seen.oets(&more)?);
+    let lift = seen.lift(&few, &more)?;
     let times = raised / capped;
     let words = format!(
         "few slots: {busy:.0} % processor at {} users ({}), OETs {} at {} ({}); many slots: {times:.2} times ({})",
         seen.users(&few)?,
         seen.occupancy(&few),
-        signed(lift),
+        lifted(lift),
         seen.users(&more)?,
         seen.occupancy(&more),
         seen.occupancy(&many)
     );
-    Ok((busy < 50.0 && lift < 5.0 && times >= 2.0, words))
+    Ok((busy < 50.0 && is_flat(lift) && times >= 2.0, words))
+}
+
+/// Whether more users raised nothing: by the figure itself, or as far as the runs can tell.
+fn is_flat(lift: Lift) -> bool {
+    let untold = |(low, high): (f64, f64)| low <= 0.0 && high < LIFT_UNTOLD_MOST;
+    lift.percent < LIFT_NONE || lift.interval.is_some_and(untold)
+}
+
+/// `+3.1 % (95 %: -4.0 to +10.1)`.
+fn lifted(lift: Lift) -> String {
+    let interval = lift.interval.map_or_else(String::new, |(low, high)| format!(" (95 %: {low:+.1} to {high:+.1})"));
+    signed(lift.percent) + &interval
 }
 
 fn queue_depth(seen: &Seen<'_>) -> Result<(bool, String), Why> {

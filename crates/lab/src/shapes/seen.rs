@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use results::compare::{Comparison, PathResult, PathStatus};
 use results::judgement::SlotUse;
+use results::statistics::{RunValue, relative_difference, t_quantile_975};
 
-use crate::paths;
+use crate::{judge, paths};
 
 /// A comparison and the parts of its arms.
 #[derive(Clone, Copy)]
@@ -16,6 +17,19 @@ pub(super) struct Seen<'a> {
 
 /// Why a figure is not there.
 pub(super) type Why = String;
+
+/// Degrees of freedom of an interval from two single runs: each run's seconds make about ten batches.
+const BATCH_DEGREES: usize = 18;
+
+/// How far the OETs of one part lie above those of another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Lift {
+    /// Percent, signed.
+    pub(super) percent: f64,
+    /// The 95 % interval of it, percent: from the runs, where both parts have several, else from the seconds inside them;
+    /// `None` where neither tells.
+    pub(super) interval: Option<(f64, f64)>,
+}
 
 impl<'a> Seen<'a> {
     /// The arm that plays this part, measured and valid.
@@ -36,6 +50,19 @@ impl<'a> Seen<'a> {
         let arm = self.arm(role)?;
         let mean = arm.oets_per_minute.as_ref().map(|oets| oets.mean).filter(|mean| *mean > 0.0);
         mean.ok_or_else(|| format!("{} has no OETs", arm.arm))
+    }
+
+    /// How far the OETs of `to` lie above those of `from`.
+    pub(super) fn lift(&self, from: &str, to: &str) -> Result<Lift, Why> {
+        let percent = (self.oets(to)? / self.oets(from)? - 1.0) * 100.0;
+        let (first, other) = (judge::oets(self.arm(from)?), judge::oets(self.arm(to)?));
+        let between = relative_difference(&first, &other).and_then(|found| found.low_percent.zip(found.high_percent));
+        let inside = || {
+            let error = relative_error(&first)?.hypot(relative_error(&other)?);
+            let half = t_quantile_975(BATCH_DEGREES) * error;
+            Some([-half, half].map(|half| ((1.0 + percent / 100.0) * half.exp() - 1.0) * 100.0).into())
+        };
+        Ok(Lift { percent, interval: between.or_else(inside) })
     }
 
     /// Processor seconds of database and driver for 1,000 orders, user and kernel; a filer on this host is not the host
@@ -130,4 +157,10 @@ impl<'a> Seen<'a> {
         let arm = self.arm(role)?;
         Ok(arm.users.unwrap_or(self.comparison.plan.users))
     }
+}
+
+/// Relative error of the mean of these runs by their seconds; `None` where a run has too few.
+fn relative_error(runs: &[RunValue]) -> Option<f64> {
+    let squares: Option<f64> = runs.iter().map(|run| Some((run.standard_error? / run.value).powi(2))).sum();
+    squares.filter(|_| !runs.is_empty()).map(|sum| sum.sqrt() / runs.len() as f64)
 }

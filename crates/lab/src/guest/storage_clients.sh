@@ -35,24 +35,41 @@ start_iscsid() {
   iscsid
 }
 
+# DEVICE BACKSTORE: the disk of the kernel's FC target.
+make_fc_disk() {
+  fc_disk=$fc_config/core/$2_0/disk
+  mkdir -p "$fc_disk" || return 1
+  case $2 in
+  fileio) echo "fd_dev_name=$1,fd_dev_size=$(stat -c %s "$1")" >"$fc_disk/control" || return 1 ;;
+  *) echo "udev_path=$1" >"$fc_disk/control" || return 1 ;;
+  esac
+  echo 1 >"$fc_disk/enable" || return 1
+  # One disk, whatever the path: without a serial multipath sees disks without a name.
+  echo 5f1c0000-0000-4000-8000-000000000001 >"$fc_disk/wwn/vpd_unit_serial"
+}
+
+# PAIR: the names of its target port's group and of the initiator in it. A port's name is 20:00 and the address of its interface.
+name_fc_port() {
+  fc_group=$fc_config/fc/20:00:02:00:00:00:0b:0$1/tpgt_1
+  fc_initiator=$fc_group/acls/20:00:02:00:00:00:0a:0$1
+}
+
+# PAIR: the disk is shown to the initiator's port by the target's.
+make_fc_port() {
+  name_fc_port "$1"
+  mkdir -p "${fc_group%/*}" && mkdir "$fc_group" && mkdir -p "$fc_group/lun/lun_0" || return 1
+  ln -s "$fc_disk" "$fc_group/lun/lun_0/disk" && mkdir "$fc_initiator" && mkdir "$fc_initiator/lun_0" || return 1
+  ln -s "$fc_group/lun/lun_0" "$fc_initiator/lun_0/mapped"
+}
+
 # DEVICE BACKSTORE PAIRS: the kernel's FC target on the device (a file: fileio, a block device: iblock), and software FCoE between the
 # ends of so many veth pairs, VN2VN (FC-BB-6: two ports without a switch) between them: one disk for each pair.
 # The ports are enabled last, once the target is there: a port that was enabled before shows no disk.
 start_fibre_channel() {
-  fc_device=$1
-  fc_store=$2
-  modprobe -a libfc libfcoe fcoe tcm_fc target_core_mod "target_core_${fc_store%io}" sd_mod veth || return 1
+  modprobe -a libfc libfcoe fcoe tcm_fc target_core_mod "target_core_${2%io}" sd_mod veth || return 1
   mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config || return 1
   fc_config=/sys/kernel/config/target
-  fc_disk=$fc_config/core/${fc_store}_0/disk
-  mkdir -p "$fc_disk" "$fc_config/fc" || return 1
-  case $fc_store in
-  fileio) echo "fd_dev_name=$fc_device,fd_dev_size=$(stat -c %s "$fc_device")" >"$fc_disk/control" || return 1 ;;
-  *) echo "udev_path=$fc_device" >"$fc_disk/control" || return 1 ;;
-  esac
-  echo 1 >"$fc_disk/enable" || return 1
-  # One disk, whatever the path: without a serial multipath sees disks without a name.
-  echo 5f1c0000-0000-4000-8000-000000000001 >"$fc_disk/wwn/vpd_unit_serial" || return 1
+  mkdir -p "$fc_config/fc" && make_fc_disk "$1" "$2" || return 1
   for pair in $(seq "$3"); do
     ip link add "a$pair" type veth peer name "b$pair" || return 1
     ip link set "a$pair" address "02:00:00:00:0a:0$pair"
@@ -61,12 +78,7 @@ start_fibre_channel() {
       ip link set "$end" mtu 2500 up # an FC frame has up to 2148 bytes
       printf %s "$end" >/sys/bus/fcoe/ctlr_create || return 1
     done
-    # A port's name is 20:00 and the address of its interface.
-    fc_group=$fc_config/fc/20:00:02:00:00:00:0b:0$pair/tpgt_1
-    fc_initiator=$fc_group/acls/20:00:02:00:00:00:0a:0$pair
-    mkdir -p "${fc_group%/*}" && mkdir "$fc_group" && mkdir -p "$fc_group/lun/lun_0" || return 1
-    ln -s "$fc_disk" "$fc_group/lun/lun_0/disk" && mkdir "$fc_initiator" && mkdir "$fc_initiator/lun_0" || return 1
-    ln -s "$fc_group/lun/lun_0" "$fc_initiator/lun_0/mapped" || return 1
+    make_fc_port "$pair" || return 1
   done
   for controller in /sys/bus/fcoe/devices/ctlr_*; do printf vn2vn >"$controller/mode" || return 1; done
   for controller in /sys/bus/fcoe/devices/ctlr_*; do echo 1 >"$controller/enabled" || return 1; done

@@ -3,11 +3,13 @@
 use crate::booted::{can_boot, facts_of};
 
 #[test]
-fn a_fibre_channel_disk_comes_up_over_two_pairs_and_keeps_every_verified_block_when_one_is_cut_and_when_both_are() {
+fn a_fibre_channel_disk_comes_up_over_two_pairs_and_keeps_every_verified_block_over_cuts_and_a_restart_of_the_target() {
     if !can_boot(&["fio", "multipathd"]) {
         return;
     }
     let facts = facts_of("fibre_channel.sh", 0, &[], |wish| panic!("nothing to do on the host: {wish}"));
     assert_eq!((&*facts["disk"], facts["transport"].trim_end()), ("131072", "Online"), "64 MiB behind ports that are up");
-    assert_eq!((&*facts["cut"], &*facts["both"]), ("verified", "verified"));
+    for what in ["cut", "both", "restart"] {
+        assert_eq!(&*facts[what], "verified", "{what}");
+    }
 }

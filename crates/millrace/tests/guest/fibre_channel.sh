@@ -17,14 +17,35 @@ take_down() {
   dmsetup --noudevsync resume "$disk" # udev reads the disk, and gives that up after three minutes when no path is left
 }
 bring_up() { for pair; do ip link set "a$pair" up; done; }
+
+# The target ends, its ports with it, and a new one is made of what is on the disk: what a restart of a storage system is.
+restart_target() {
+  local pair
+  for pair in 1 2; do echo 0 >"$(echo /sys/class/net/b$pair/ctlr_*)/enabled"; done
+  for pair in 1 2; do
+    name_fc_port $pair
+    rm "$fc_initiator/lun_0/mapped"
+    rmdir "$fc_initiator/lun_0" "$fc_initiator"
+    rm "$fc_group/lun/lun_0/disk"
+    rmdir "$fc_group/lun/lun_0" "$fc_group" "${fc_group%/*}"
+  done
+  rmdir "$fc_disk"
+  make_fc_disk /run/disk fileio
+  for pair in 1 2; do
+    make_fc_port $pair
+    echo 1 >"$(echo /sys/class/net/b$pair/ctlr_*)/enabled"
+  done
+}
+
 statistics=/sys/block/$(basename "$(readlink -f "$disk")")/stat
 sectors_written() { read -r _ _ _ _ _ _ sectors _ <"$statistics" && echo "$sectors"; }
 written() { [ "$(sectors_written)" -gt "$before" ]; }
 
-# NAME and FAILED PAIR…: a verified load below which these pairs are cut until so many paths have failed, and mended.
+# NAME, FAILED, MEANWHILE and PAIR…: a verified load below which these pairs are cut until so many paths have failed, and mended once the
+# command has been carried out.
 load_over_a_cut() {
-  local name=$1 failed=$2 before load
-  shift 2
+  local name=$1 failed=$2 meanwhile=$3 before load
+  shift 3
   before=$(sectors_written)
   verified_load "$name" "--filename=$disk" &
   load=$!
@@ -34,6 +55,7 @@ load_over_a_cut() {
   await 90 paths_failed "$failed"
   say "failed: $failed"
   [ "$failed" = 2 ] || ended_well $load "$name"
+  $meanwhile
   bring_up "$@"
   await 120 both_active
   [ "$failed" = 1 ] || ended_well $load "$name"
@@ -41,9 +63,13 @@ load_over_a_cut() {
 }
 
 say "one path is cut below a verified load, which goes on over the other, and comes back"
-load_over_a_cut one 1 2
+load_over_a_cut one 1 : 2
 fact cut verified
 
 say "both paths are cut below a verified load, which waits for them"
-load_over_a_cut both 2 1 2
+load_over_a_cut both 2 : 1 2
 fact both verified
+
+say "the target is restarted below a verified load, which waits for it"
+load_over_a_cut restart 2 restart_target 1 2
+fact restart verified

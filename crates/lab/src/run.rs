@@ -72,6 +72,8 @@ impl Setup<'_> {
             processes = RunProcesses::start(self, Turn { arm: &arm, ..turn }, placement)?;
             steps.done("restart");
         }
+        // The checks join and sort whole tables in memory that the load does not need.
+        processes.lift_memory_limits()?;
         progress.step(&format!("{}: checking consistency", turn.name()));
         let checks = orders.check(turn.sequence, &mut || processes.expect_storage());
         let checks = checks.map_err(|error| processes.explained(error))?;

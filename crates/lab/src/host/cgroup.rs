@@ -10,10 +10,14 @@ use crate::error::LabError;
 use crate::host::interrupt;
 use crate::placement::owner::PREFIX;
 
+/// The limit of a group of version 2.
+const LIMIT: &str = "memory.max";
+
 /// A group of ours, removed when dropped; by then its processes must have ended.
 #[derive(Debug)]
 pub(crate) struct MemoryGroup {
     path: PathBuf,
+    limit: PathBuf,
 }
 
 /// Where groups can be made, and how the limit is called there.
@@ -29,10 +33,19 @@ impl MemoryGroup {
         let home = home().ok_or_else(missing).map_err(LabError::file("make a control group below", "/sys/fs/cgroup"))?;
         let path = home.directory.join(format!("{PREFIX}{}-{name}", std::process::id()));
         fs::create_dir(&path).map_err(LabError::file("make the control group", &path))?;
-        let group = Self { path };
-        let limit = group.path.join(home.limit);
-        fs::write(&limit, bytes.to_string()).map_err(LabError::file("set", &limit))?;
+        let group = Self { limit: path.join(home.limit), path };
+        group.set(&bytes.to_string())?;
         Ok(group)
+    }
+
+    /// Ends the limit; the processes stay.
+    pub(crate) fn lift(&self) -> Result<(), LabError> {
+        // Version 1 has a number only, and takes -1 for none.
+        self.set(if self.limit.ends_with(LIMIT) { "max" } else { "-1" })
+    }
+
+    fn set(&self, bytes: &str) -> Result<(), LabError> {
+        fs::write(&self.limit, bytes).map_err(LabError::file("set", &self.limit))
     }
 
     /// Puts a process into it; what it starts later follows.
@@ -77,7 +90,7 @@ fn home() -> Option<Home> {
     let root = Path::new("/sys/fs/cgroup");
     let controllers = fs::read_to_string(root.join("cgroup.subtree_control")).unwrap_or_default();
     if controllers.split_whitespace().any(|name| name == "memory") && writable(root) {
-        return Some(Home { directory: root.to_owned(), limit: "memory.max" });
+        return Some(Home { directory: root.to_owned(), limit: LIMIT });
     }
     let first = root.join("memory");
     (first.join("memory.limit_in_bytes").exists() && writable(&first))
@@ -118,6 +131,11 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         group.add(child.id()).unwrap();
         assert!(fs::read_to_string(path.join("cgroup.procs")).unwrap().contains(&child.id().to_string()));
+        let limit = || fs::read_to_string(&group.limit).unwrap().trim_end().to_owned();
+        assert_eq!(limit(), (64 << 20).to_string());
+        group.lift().unwrap();
+        let none = limit();
+        assert!(none == "max" || none.parse::<u64>().unwrap() > 1 << 60, "{none}");
         child.kill().unwrap();
         child.wait().unwrap();
         drop(group);

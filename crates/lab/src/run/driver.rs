@@ -150,7 +150,8 @@ impl Orders<'_> {
         };
         let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
         append(&log, &text)?;
-        if !matches!(status.code(), Some(0 | 1)) {
+        // 1 is a failed condition, which has a record, and a check that could not be carried out.
+        if !matches!(status.code(), Some(0 | 1)) || text.is_empty() {
             return Err(process.failure(&describe(status)));
         }
         let record: Value =

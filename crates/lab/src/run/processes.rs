@@ -48,7 +48,7 @@ pub(crate) struct RunProcesses {
     /// The same of the network; put back after it has gone.
     network: Option<ChangedSettings>,
     /// Hold the memory of the processes above; dropped after them.
-    _groups: Vec<MemoryGroup>,
+    groups: Vec<MemoryGroup>,
 }
 
 /// Called with seconds that are over; may count what the processes did.
@@ -70,7 +70,7 @@ impl RunProcesses {
         let server = server.map_err(|error| explained(&mut *storage, error))?;
         storage.database_started()?;
         let groups = hold_memory(setup, turn.order.users, &server, &*storage)?;
-        Ok(Self { server, read_ahead, storage, network, _groups: groups })
+        Ok(Self { server, read_ahead, storage, network, groups })
     }
 
     /// The database.
@@ -141,6 +141,11 @@ impl RunProcesses {
         }
     }
 
+    /// Lets the processes have memory as they like, where it was held: nothing is measured any more.
+    pub(crate) fn lift_memory_limits(&self) -> Result<(), LabError> {
+        self.groups.iter().try_for_each(MemoryGroup::lift)
+    }
+
     /// The error that came, or that the storage or the database went away, which explains it.
     pub(crate) fn explained(&mut self, error: LabError) -> LabError {
         match explained(&mut *self.storage, error) {
@@ -156,7 +161,7 @@ impl RunProcesses {
 
     /// Clean stop of everything, the database first; exit codes must be 0.
     pub(crate) fn stop(self) -> Result<(), LabError> {
-        let Self { server, read_ahead, mut storage, network, _groups: groups } = self;
+        let Self { server, read_ahead, mut storage, network, groups } = self;
         server.stop().map_err(|error| explained(&mut *storage, error))?;
         drop(read_ahead);
         storage.stop()?;

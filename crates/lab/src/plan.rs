@@ -243,6 +243,12 @@ impl Plan {
         self.tunings.get(&arm.tuning).unwrap_or(&NONE)
     }
 
+    /// Seconds measured in a run of an arm.
+    #[must_use]
+    pub fn seconds_of(&self, arm: &Arm) -> u64 {
+        arm.load.seconds.unwrap_or(self.seconds)
+    }
+
     /// Whether the database of an arm opens its data files past the page cache of its own host: where a tuning of MariaDB
     /// says so.
     #[must_use]

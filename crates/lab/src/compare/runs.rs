@@ -108,7 +108,7 @@ pub(super) fn run_order(plan: &Plan, arm: &Arm, round: u32) -> Result<RunOrder, 
     Ok(RunOrder {
         users,
         threads: plan.threads,
-        seconds: plan.seconds,
+        seconds: plan.seconds_of(arm),
         warmup_seconds: plan.warmup_seconds,
         seed: plan.seed + u64::from(round) - 1,
     })

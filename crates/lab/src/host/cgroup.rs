@@ -12,12 +12,16 @@ use crate::placement::owner::PREFIX;
 
 /// The limit of a group of version 2.
 const LIMIT: &str = "memory.max";
+/// Above it the kernel takes the page cache of the group back, and never ends a process for it. Version 2 alone.
+const SOFT_LIMIT: &str = "memory.high";
 
 /// A group of ours, removed when dropped; by then its processes must have ended.
 #[derive(Debug)]
 pub(crate) struct MemoryGroup {
     path: PathBuf,
     limit: PathBuf,
+    /// Bytes of page cache that it may keep.
+    cache: u64,
 }
 
 /// Where groups can be made, and how the limit is called there.
@@ -27,25 +31,44 @@ struct Home {
 }
 
 impl MemoryGroup {
-    /// Makes a group whose processes have `bytes` of memory together, page cache included.
-    pub(crate) fn make(name: &str, bytes: u64) -> Result<Self, LabError> {
+    /// Makes a group whose processes have `own` bytes of memory together, at most, and `cache` bytes of page cache.
+    pub(crate) fn make(name: &str, own: u64, cache: u64) -> Result<Self, LabError> {
         let missing = || std::io::Error::from(std::io::ErrorKind::Unsupported);
         let home = home().ok_or_else(missing).map_err(LabError::file("make a control group below", "/sys/fs/cgroup"))?;
         let path = home.directory.join(format!("{PREFIX}{}-{name}", std::process::id()));
         fs::create_dir(&path).map_err(LabError::file("make the control group", &path))?;
-        let group = Self { limit: path.join(home.limit), path };
-        group.set(&bytes.to_string())?;
+        let group = Self { limit: path.join(home.limit), path, cache };
+        group.set(&group.limit, &(own + cache).to_string())?;
         Ok(group)
     }
 
-    /// Ends the limit; the processes stay.
-    pub(crate) fn lift(&self) -> Result<(), LabError> {
-        // Version 1 has a number only, and takes -1 for none.
-        self.set(if self.limit.ends_with(LIMIT) { "max" } else { "-1" })
+    /// Holds the page cache to its bytes: what the processes have less of their own than they may does not become more cache.
+    /// Version 1 has only the limit of both together.
+    pub(crate) fn hold_page_cache(&self) -> Result<(), LabError> {
+        if !self.limit.ends_with(LIMIT) {
+            return Ok(());
+        }
+        let read = |name: &str| {
+            let file = self.path.join(name);
+            fs::read_to_string(&file).map_err(LabError::file("read", &file))
+        };
+        let all = read("memory.current")?.trim().parse().unwrap_or(0);
+        let high = own_bytes(all, &read("memory.stat")?) + self.cache;
+        self.set(&self.path.join(SOFT_LIMIT), &high.to_string())
     }
 
-    fn set(&self, bytes: &str) -> Result<(), LabError> {
-        fs::write(&self.limit, bytes).map_err(LabError::file("set", &self.limit))
+    /// Ends the limits; the processes stay.
+    pub(crate) fn lift(&self) -> Result<(), LabError> {
+        if !self.limit.ends_with(LIMIT) {
+            // A number only, and -1 for none.
+            return self.set(&self.limit, "-1");
+        }
+        self.set(&self.path.join(SOFT_LIMIT), "max")?;
+        self.set(&self.limit, "max")
+    }
+
+    fn set(&self, file: &Path, bytes: &str) -> Result<(), LabError> {
+        fs::write(file, bytes).map_err(LabError::file("set", file))
     }
 
     /// Puts a process into it; what it starts later follows.
@@ -66,6 +89,15 @@ impl Drop for MemoryGroup {
         }
         eprintln!("millrace: cannot remove {}: it still has processes", self.path.display());
     }
+}
+
+/// What of `all` bytes is not page cache, by a group's `memory.stat`; its `file` counts shared memory, too.
+fn own_bytes(all: u64, stat: &str) -> u64 {
+    let of = |name: &str| {
+        let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0u64)
+    };
+    all.saturating_sub(of("file").saturating_sub(of("shmem")))
 }
 
 /// Whether groups can be made here.
@@ -122,17 +154,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn shared_memory_is_no_page_cache() {
+        let stat = "anon 50\nfile 40\nfile_mapped 35\nshmem 30\n";
+        assert_eq!(own_bytes(100, stat), 90);
+        assert_eq!(own_bytes(100, ""), 100);
+    }
+
+    #[test]
     fn group_holds_a_process_to_its_limit_and_goes_away() {
         if !available() {
             return;
         }
-        let Ok(group) = MemoryGroup::make("test", 64 << 20) else { return }; // no right to make one in this container
+        let Ok(group) = MemoryGroup::make("test", 60 << 20, 4 << 20) else { return }; // no right to make one in this container
         let path = group.path.clone();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         group.add(child.id()).unwrap();
         assert!(fs::read_to_string(path.join("cgroup.procs")).unwrap().contains(&child.id().to_string()));
         let limit = || fs::read_to_string(&group.limit).unwrap().trim_end().to_owned();
         assert_eq!(limit(), (64 << 20).to_string());
+        group.hold_page_cache().unwrap();
+        if let Ok(high) = fs::read_to_string(path.join(SOFT_LIMIT)) {
+            let high: u64 = high.trim().parse().unwrap();
+            assert!((4 << 20..20 << 20).contains(&high), "little of its own, and 4 MiB: {high}");
+        }
         group.lift().unwrap();
         let none = limit();
         assert!(none == "max" || none.parse::<u64>().unwrap() > 1 << 60, "{none}");

@@ -9,6 +9,7 @@ use crate::error::LabError;
 use crate::plan::arm::Arm;
 use crate::plan::experiment::{ReportSection, Roles};
 use crate::plan::ladder::Ladder;
+use crate::plan::load::Load;
 use crate::plan::overrides::Overrides;
 use crate::plan::regime::Regime;
 use crate::plan::tuning::{Tuning, UNTUNED};
@@ -151,7 +152,7 @@ pub(super) fn arms_of(file: &PlanFile, overrides: &Overrides) -> Result<Vec<Arm>
             tuning: default(section.tuning, &tunings),
             layout: default(section.layout, &layouts).parse()?,
             medium: section.medium.or_else(|| media.first().cloned().flatten()),
-            load: default(section.load, &loads).parse()?,
+            load: load_of(&default(section.load, &loads), overrides)?,
         })
     });
     let mut all: Vec<Arm> = Vec::new();
@@ -165,6 +166,12 @@ pub(super) fn arms_of(file: &PlanFile, overrides: &Overrides) -> Result<Vec<Arm>
     let mut arms = all;
     name_arms(&mut arms);
     Ok(arms)
+}
+
+/// What the text says; seconds of the command line are those of every arm.
+fn load_of(text: &str, overrides: &Overrides) -> Result<Load, LabError> {
+    let load: Load = text.parse()?;
+    Ok(Load { seconds: load.seconds.filter(|_| overrides.seconds.is_none()), ..load })
 }
 
 /// Gives each arm its name: path and label, and whatever else varies within the plan.

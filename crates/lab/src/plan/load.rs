@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::LabError;
-use crate::limits::USERS_MAX;
+use crate::limits::{SECONDS_MAX, USERS_MAX};
 
-/// Load of one arm: `users=8`, `saturate@local,model=open,rate=200/s`.
+/// Load of one arm: `users=8`, `users=8,seconds=600`, `saturate@local,model=open,rate=200/s`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
     /// How much.
@@ -17,6 +17,8 @@ pub struct Load {
     pub rate: Option<String>,
     /// `constant` or `poisson` arrivals of an open load.
     pub arrivals: Option<String>,
+    /// Seconds measured in a run, where they are not the plan's.
+    pub seconds: Option<u64>,
 }
 
 /// How many users, or how they are found.
@@ -44,7 +46,7 @@ impl Load {
     /// A closed loop of so many users.
     #[must_use]
     pub fn users(users: u32) -> Self {
-        Self { level: Level::Users(users), model: "closed".to_owned(), rate: None, arrivals: None }
+        Self { level: Level::Users(users), model: "closed".to_owned(), rate: None, arrivals: None, seconds: None }
     }
 }
 
@@ -97,7 +99,7 @@ impl fmt::Display for Load {
                 write!(formatter, ",{key}={value}")?;
             }
         }
-        Ok(())
+        self.seconds.map_or(Ok(()), |seconds| write!(formatter, ",seconds={seconds}"))
     }
 }
 
@@ -112,8 +114,15 @@ impl FromStr for Load {
                 Some(("model", model)) if ["closed", "paced", "open"].contains(&model) => model.clone_into(&mut load.model),
                 Some(("rate", rate)) => load.rate = Some(rate.to_owned()),
                 Some(("arrivals", kind)) if ["constant", "poisson"].contains(&kind) => load.arrivals = Some(kind.to_owned()),
+                Some(("seconds", count)) => {
+                    let seconds = count.parse().ok().filter(|count| (1..=SECONDS_MAX).contains(count));
+                    load.seconds = Some(seconds.ok_or_else(|| {
+                        let hint = format!("a run measures 1 to {SECONDS_MAX} seconds");
+                        LabError::plan(format!("apply a load with \"{part}\""), &hint)
+                    })?);
+                }
                 _ => {
-                    let hint = "after the level come model=closed|paced|open, rate=N/s and arrivals=constant|poisson";
+                    let hint = "after the level come model=closed|paced|open, rate=N/s, arrivals=constant|poisson and seconds=N";
                     return Err(LabError::plan(format!("apply a load with \"{part}\""), hint));
                 }
             }
@@ -134,7 +143,9 @@ mod tests {
 
     #[test]
     fn loads_are_read_and_written_alike() {
-        for text in ["users=8", "saturate", "saturate@local", "cpu=70%@dnfs:old", "sweep", "users=4,model=paced"] {
+        for text in
+            ["users=8", "saturate", "saturate@local", "cpu=70%@dnfs:old", "sweep", "users=4,model=paced", "users=4,seconds=600"]
+        {
             assert_eq!(text.parse::<Load>().unwrap().to_string(), text);
         }
         let open: Load = "users=8,model=open,rate=200/s,arrivals=poisson".parse().unwrap();
@@ -153,6 +164,7 @@ mod tests {
             "users=8,model=warp",
             "users=8,model=open",
             "users=8,rate=1/s",
+            "users=8,seconds=0",
         ] {
             assert!(text.parse::<Load>().unwrap_err().hint().is_some(), "{text}");
         }

@@ -38,9 +38,12 @@ impl Estimate {
     pub fn of(plan: &Plan) -> Self {
         let warehouses = f64::from(plan.warehouses);
         let copy_s = plan.database_bytes() as f64 / 250e6;
+        // Of the arms' runs, which may be of different lengths.
+        let measured: u64 = plan.arms.iter().map(|arm| plan.seconds_of(arm)).sum();
+        let measured_s = measured as f64 / plan.arms.len().max(1) as f64;
         Self {
             load: Duration::from_secs_f64(6.0 + 3.0 * warehouses),
-            run: Duration::from_secs_f64(8.0 + copy_s + 0.5 * warehouses + (plan.seconds + plan.warmup_seconds) as f64),
+            run: Duration::from_secs_f64(8.0 + copy_s + 0.5 * warehouses + measured_s + plan.warmup_seconds as f64),
         }
     }
 

@@ -128,7 +128,11 @@ impl RunProcesses {
     ) -> Result<(), LabError> {
         loop {
             let mark = driver.next_mark(WAIT_SAMPLE_EVERY)?;
-            on_seconds(self, &driver.take_seconds())?;
+            let seconds = driver.take_seconds();
+            if !seconds.is_empty() {
+                self.groups.iter().try_for_each(MemoryGroup::hold_page_cache)?;
+            }
+            on_seconds(self, &seconds)?;
             match mark {
                 Some(mark) if mark == awaited => return Ok(()),
                 Some(_) => {}
@@ -187,8 +191,8 @@ fn explained(storage: &mut dyn Storage, error: LabError) -> LabError {
 /// Holds what database and servers may keep in the page cache, when the plan asks for it.
 fn hold_memory(setup: &Setup<'_>, users: u32, server: &Server, storage: &dyn Storage) -> Result<Vec<MemoryGroup>, LabError> {
     let Some(cache) = setup.plan.page_cache_bytes else { return Ok(Vec::new()) };
-    let database = setup.buffers_bytes + setup.place.engine.own_bytes() + u64::from(users) * SESSION_OWN_BYTES + cache;
-    let group = MemoryGroup::make("database", database)?;
+    let own = setup.buffers_bytes + setup.place.engine.own_bytes() + u64::from(users) * SESSION_OWN_BYTES;
+    let group = MemoryGroup::make("database", own, cache)?;
     for pid in procfs::tree(server.pid()) {
         // One that ended meanwhile needs no holding.
         let held = group.add(pid);
@@ -198,7 +202,7 @@ fn hold_memory(setup: &Setup<'_>, users: u32, server: &Server, storage: &dyn Sto
     }
     let mut groups = vec![group];
     for (part, pid) in storage.servers() {
-        let group = MemoryGroup::make(&format!("filer-{}", part.name()), FILER_OWN_BYTES + cache)?;
+        let group = MemoryGroup::make(&format!("filer-{}", part.name()), FILER_OWN_BYTES, cache)?;
         group.add(pid)?;
         groups.push(group);
     }

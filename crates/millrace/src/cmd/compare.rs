@@ -40,7 +40,7 @@ SIGINT (Ctrl-C), 143 by SIGTERM, 129 by SIGHUP: the last line says how to go on 
 had finished. With --guest also 124 the time was up, 125 the guest did not boot or ended by itself.";
 
 const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@ARM] (where throughput stops growing), cpu=PERCENT%[@ARM] (users that keep the \
-    processors so busy), sweep (every load); then ,model=… ,rate=…; ARM is a path of the plan; repeatable";
+    processors so busy), sweep (every load); then ,model=… ,rate=… ,seconds=…; ARM is a path of the plan; repeatable";
 
 /// Runs the same database, PostgreSQL or MariaDB, on several storage paths and measures what each costs.
 #[derive(clap::Args)]

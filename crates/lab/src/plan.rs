@@ -477,6 +477,19 @@ mod tests {
     }
 
     #[test]
+    fn a_load_may_have_a_length_of_its_own_and_seconds_of_the_command_line_are_for_all() {
+        let loads = Some(vec!["users=4".to_owned(), "users=8,seconds=900".to_owned()]);
+        let plan =
+            |seconds| Plan::parse(DEFAULT_PLAN, &Overrides { loads: loads.clone(), seconds, ..Overrides::default() }).unwrap();
+        let lengths = |plan: &Plan| plan.arms.iter().map(|arm| plan.seconds_of(arm)).collect::<std::collections::BTreeSet<_>>();
+        let (own, given) = (plan(None), plan(Some(7)));
+        assert_eq!(lengths(&own), [own.seconds, 900].into());
+        assert!(own.arms.iter().any(|arm| arm.id.ends_with("users=8,seconds=900")), "the name tells it");
+        assert!(Estimate::of(&own).run.as_secs() > 450, "half of the runs take 900 s");
+        assert_eq!(lengths(&given), [7].into());
+    }
+
+    #[test]
     fn arms_written_out_and_their_tunings_are_read() {
         let text = DEFAULT_PLAN.replace("[load]", "[[arm]]\npath = \"local\"\n[[arm]]\npath = \"dnfs\"\ntuning = \"old\"\nlayout = \"split\"\n[tuning.old.dnfs]\nslots = 4\n[load]");
         let plan = Plan::parse(&text, &Overrides::default()).unwrap();

@@ -52,7 +52,11 @@ impl MemoryGroup {
             let file = self.path.join(name);
             fs::read_to_string(&file).map_err(LabError::file("read", &file))
         };
-        let all = read("memory.current")?.trim().parse().unwrap_or(0);
+        let current = self.path.join("memory.current");
+        let all = read("memory.current")?.trim().parse::<u64>().map_err(|error| {
+            let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+            LabError::file("read the bytes in", &current)(error)
+        })?;
         let high = own_bytes(all, &read("memory.stat")?) + self.cache;
         self.set(&self.path.join(SOFT_LIMIT), &high.to_string())
     }

@@ -2,7 +2,7 @@
 
 use results::statistics::MeanInterval;
 
-use crate::shapes::seen::{Lift, Seen, Why};
+use crate::shapes::seen::{Lift, Seen, Why, gain};
 
 /// Percent of a gain below which more users raised nothing.
 const LIFT_NONE: f64 = 5.0;
@@ -102,11 +102,6 @@ pub(super) const SHAPES: [Check; 13] = [
 
 fn signed(percent: f64) -> String {
     format!("{percent:+.1} %")
-}
-
-/// Percent by which `to` is above `from`.
-fn gain(from: f64, to: f64) -> f64 {
-    (to / from - 1.0) * 100.0
 }
 
 fn total((user, sys): (f64, f64)) -> f64 {

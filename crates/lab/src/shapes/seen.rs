@@ -54,15 +54,15 @@ impl<'a> Seen<'a> {
 
     /// How far the OETs of `to` lie above those of `from`.
     pub(super) fn lift(&self, from: &str, to: &str) -> Result<Lift, Why> {
-        let percent = (self.oets(to)? / self.oets(from)? - 1.0) * 100.0;
+        let (before, after) = (self.oets(from)?, self.oets(to)?);
         let (first, other) = (judge::oets(self.arm(from)?), judge::oets(self.arm(to)?));
         let between = relative_difference(&first, &other).and_then(|found| found.low_percent.zip(found.high_percent));
         let inside = || {
             let error = relative_error(&first)?.hypot(relative_error(&other)?);
             let half = t_quantile_975(BATCH_DEGREES) * error;
-            Some([-half, half].map(|half| ((1.0 + percent / 100.0) * half.exp() - 1.0) * 100.0).into())
+            Some([-half, half].map(|half| gain(before, after * half.exp())).into())
         };
-        Ok(Lift { percent, interval: between.or_else(inside) })
+        Ok(Lift { percent: gain(before, after), interval: between.or_else(inside) })
     }
 
     /// Processor seconds of database and driver for 1,000 orders, user and kernel; a filer on this host is not the host
@@ -157,6 +157,11 @@ impl<'a> Seen<'a> {
         let arm = self.arm(role)?;
         Ok(arm.users.unwrap_or(self.comparison.plan.users))
     }
+}
+
+/// Percent by which `to` is above `from`.
+pub(super) fn gain(from: f64, to: f64) -> f64 {
+    (to / from - 1.0) * 100.0
 }
 
 /// Relative error of the mean of these runs by their seconds; `None` where a run has too few.

@@ -178,8 +178,10 @@ impl LabError {
 
     /// Says in which run it came, where that matters.
     pub(crate) fn in_run(mut self, run: impl FnOnce() -> String) -> Self {
-        if let Self::FilerLost(loss) = &mut self {
-            loss.run = run();
+        match &mut self {
+            Self::FilerLost(loss) => loss.run = run(),
+            Self::Program { program, .. } => *program = format!("{program} of {}", run()),
+            _ => {}
         }
         self
     }
@@ -244,6 +246,13 @@ fn signal_code(signal: i32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_ended_within_a_run_is_named_with_the_run() {
+        let ended = LabError::Program { program: "the database".into(), outcome: "was ended by signal 6".into(), detail: String::new() };
+        let told = ended.in_run(|| "run 11 of 11 (local, round 1)".into()).to_string();
+        assert_eq!(told, "go on: the database of run 11 of 11 (local, round 1) was ended by signal 6");
+    }
 
     #[test]
     fn a_signal_is_told_by_the_exit_code_and_the_last_line_says_how_to_go_on() {

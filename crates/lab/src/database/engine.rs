@@ -100,6 +100,11 @@ pub(crate) trait Engine: Debug {
         Settings::new()
     }
 
+    /// Settings with which it reads and writes by calls of its own alone, not through queues of the kernel (io_uring, libaio).
+    fn calls_alone(&self) -> Settings {
+        Settings::new()
+    }
+
     /// Seconds from `began` to each end of a checkpoint that the server's log tells of, negative before it.
     fn checkpoint_ends(&self, log: &Path, began: SystemTime) -> Vec<f64> {
         let _ = (log, began);

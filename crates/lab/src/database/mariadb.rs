@@ -110,6 +110,10 @@ impl Engine for MariaDb {
         settings(buffers_bytes, users)
     }
 
+    fn calls_alone(&self) -> Settings {
+        vec![("innodb_use_native_aio".to_owned(), "OFF".to_owned())]
+    }
+
     fn own_bytes(&self) -> u64 {
         MARIADB_OWN_BYTES
     }

@@ -98,6 +98,10 @@ impl Storage for KernelStorage {
         &self.prefix
     }
 
+    fn delays_calls(&self) -> bool {
+        !self.media.is_empty()
+    }
+
     fn proof_source(&self) -> ProofSource {
         ProofSource::ReadCalls
     }

@@ -36,6 +36,11 @@ pub(crate) trait Storage {
         Ok(())
     }
 
+    /// Whether calls of the database's process are delayed as a modelled medium would; the kernel's own queues cannot be.
+    fn delays_calls(&self) -> bool {
+        false
+    }
+
     /// What the database's own reads are compared with.
     fn proof_source(&self) -> ProofSource;
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 use results::compare::{CpuTime, DatabaseCounters};
 
 use crate::database::cluster::Server;
+use crate::database::engine::Settings;
 use crate::database::session::WaitSamples;
 use crate::error::LabError;
 use crate::host::cgroup::MemoryGroup;
@@ -61,8 +62,9 @@ impl RunProcesses {
         let network = kernel_settings::set_network(tuning, root)?;
         let mut storage = placement.start(&setup.start_order(&turn))?;
         let read_ahead = kernel_settings::set_read_ahead(tuning, placement, root)?;
-        let mut knobs: Vec<(String, String)> =
-            tuning.database.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
+        // Before those of the plan, which have the last word.
+        let mut knobs = if storage.delays_calls() { setup.place.engine.calls_alone() } else { Settings::new() };
+        knobs.extend(tuning.database.iter().map(|(name, value)| (name.clone(), value.to_string())));
         knobs.extend(placement.archive().into_iter().flat_map(|directory| setup.place.engine.archive_settings(&directory)));
         let knobs: Vec<(&str, &str)> = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let log = setup.database_log(turn);

@@ -101,6 +101,20 @@ fn a_log_on_a_volume_of_its_own_and_the_built_in_tuning_are_measured_on_mariadb(
 }
 
 #[test]
+#[ignore = "nightly: half a minute; what a medium delays is the same code on PostgreSQL"]
+fn a_modelled_medium_below_a_directory_carries_mariadb_which_does_without_libaio_there() {
+    if !mariadb_is_here() {
+        return;
+    }
+    let place = Place::new();
+    let arguments = ["--paths", "local", "--medium", "nvme", "--quick", "--warehouses", "1"];
+    let (record, _) = measured(&place, &arguments);
+    let path = &record.paths[0];
+    assert!(path.status == PathStatus::Measured && path.checks.as_ref().unwrap().failed == 0, "{path:?}");
+    assert!(path.runs[0].medium.as_ref().is_some_and(|medium| medium.reads > 0), "{:?}", path.runs[0].medium);
+}
+
+#[test]
 #[ignore = "nightly: half a minute, the end of a process of the database is the same code on PostgreSQL"]
 fn a_server_that_is_killed_while_it_is_measured_ends_the_comparison_and_leaves_nothing() {
     if !mariadb_is_here() {
@@ -119,7 +133,8 @@ fn a_server_that_is_killed_while_it_is_measured_ends_the_comparison_and_leaves_n
     succeed(Command::new("kill").args(["-KILL", &server]));
     let rest: Vec<String> = lines.collect();
     assert_eq!(child.wait().unwrap().code(), Some(2), "{rest:?}");
-    assert!(rest.iter().any(|line| line.contains("the database was ended by signal 9")), "{rest:?}");
+    let named = |line: &String| line.contains("the database of run 1 of ") && line.contains("was ended by signal 9");
+    assert!(rest.iter().any(named), "{rest:?}");
     place.assert_nothing_left(pid);
 }
 

@@ -249,7 +249,8 @@ mod tests {
 
     #[test]
     fn a_program_that_ended_within_a_run_is_named_with_the_run() {
-        let ended = LabError::Program { program: "the database".into(), outcome: "was ended by signal 6".into(), detail: String::new() };
+        let ended =
+            LabError::Program { program: "the database".into(), outcome: "was ended by signal 6".into(), detail: String::new() };
         let told = ended.in_run(|| "run 11 of 11 (local, round 1)".into()).to_string();
         assert_eq!(told, "go on: the database of run 11 of 11 (local, round 1) was ended by signal 6");
     }

@@ -142,8 +142,11 @@ impl Storage for DeviceStorage {
             server_read_bytes: None,
             server_written_bytes: None,
         };
-        let slots = |limit| KernelSlots { limit, most: 0, calls: stats.requests, queue_ms: 0, reply_ms: stats.request_ms };
-        let kernel_slots = self.slots.map(slots);
+        let slots = |limit| {
+            let paths = software_fc::path_stats(self.device.path())?;
+            Ok(KernelSlots { limit, most: 0, calls: paths.requests, queue_ms: 0, reply_ms: paths.request_ms })
+        };
+        let kernel_slots = self.slots.map(slots).transpose()?;
         Ok(StorageCounters { carried: Some(carried), kernel_slots, ..StorageCounters::default() })
     }
 

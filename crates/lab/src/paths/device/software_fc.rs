@@ -9,6 +9,7 @@ use media::{Nvram, Profile};
 
 use crate::error::LabError;
 use crate::guest;
+use crate::host::block_device::{DiskStats, parse_stats};
 
 /// File that names the multipath device, once it is there.
 const PLACE: &str = "/run/millrace/fibre-channel";
@@ -26,16 +27,31 @@ pub(super) fn device() -> Option<PathBuf> {
 
 /// Sets how many commands may be under way on each path, and returns that for all paths together.
 pub(super) fn set_depth(device: &Path, depth: Option<u32>) -> Result<u32, LabError> {
-    let real = fs::canonicalize(device).map_err(LabError::file("find", device))?;
-    let slaves = Path::new("/sys/block").join(real.file_name().unwrap_or_default()).join("slaves");
     let mut all = 0;
-    for disk in fs::read_dir(&slaves).map_err(LabError::file("list", &slaves))?.flatten() {
-        let setting = disk.path().join("device/queue_depth");
+    for disk in disks(device)? {
+        let setting = disk.join("device/queue_depth");
         let depth = depth.unwrap_or(UNTUNED_DEPTH);
         fs::write(&setting, depth.to_string()).map_err(LabError::file("write", &setting))?;
         all += depth;
     }
     Ok(all)
+}
+
+/// What all paths together carried: unlike that of the device above them, the time of their requests is without the wait for a place on a path.
+pub(super) fn path_stats(device: &Path) -> Result<DiskStats, LabError> {
+    let one = |disk: PathBuf| {
+        let counters = disk.join("stat");
+        fs::read_to_string(&counters).map(|text| parse_stats(&text)).map_err(LabError::file("read", counters))
+    };
+    disks(device)?.into_iter().map(one).sum()
+}
+
+/// Directories in /sys of the disks below a multipath device, one for each path.
+fn disks(device: &Path) -> Result<Vec<PathBuf>, LabError> {
+    let real = fs::canonicalize(device).map_err(LabError::file("find", device))?;
+    let slaves = Path::new("/sys/block").join(real.file_name().unwrap_or_default()).join("slaves");
+    let listed = fs::read_dir(&slaves).map_err(LabError::file("list", &slaves))?;
+    Ok(listed.flatten().map(|disk| disk.path()).collect())
 }
 
 /// Delays each read and each write by what a medium takes for it on average; none: not at all.

@@ -129,6 +129,10 @@ impl Storage for DeviceStorage {
         self.files.command_prefix()
     }
 
+    fn delays_calls(&self) -> bool {
+        self.files.delays_calls()
+    }
+
     fn proof_source(&self) -> ProofSource {
         self.files.proof_source()
     }

@@ -100,7 +100,7 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
         Err(LabError::Interrupted) if journal.remove_if_empty() => out.unmake(),
         Err(LabError::Interrupted) => outcome = Err(LabError::interrupted_with_runs(&request.out)),
         Err(_) => {
-            if !journal.remove_if_empty() {
+            if !journal.remove_if_empty() && request.resumable {
                 let out = request.out.display();
                 progress.step(&format!(
                     "the runs that were finished are kept: go on with --resume {out}, and the same plan and options"

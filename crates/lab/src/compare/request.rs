@@ -19,6 +19,8 @@ pub struct Request {
     pub out: PathBuf,
     /// Go on with the comparison whose finished runs are in `out`.
     pub resume: bool,
+    /// Whether who asks takes `--resume`, and may be told so.
+    pub resumable: bool,
     /// Leave the work directory in place.
     pub keep: bool,
     /// Directory of PostgreSQL's server programs, when not to be searched.

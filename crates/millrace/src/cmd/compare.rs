@@ -204,6 +204,7 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
         work_base: args.work.clone(),
         out: out.clone(),
         resume: args.resume.is_some(),
+        resumable: true,
         keep: args.keep,
         pg_bin: args.pg_bin.clone(),
         overwrite_devices: args.overwrite_devices,

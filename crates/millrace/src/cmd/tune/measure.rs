@@ -172,6 +172,7 @@ fn request(args: &Args, changes: &[RuleChange]) -> anyhow::Result<Request> {
         work_base: args.work.clone(),
         out: args.out.clone().unwrap_or_else(|| Path::new("millrace-results").join(lab::clock::utc_now().replace(':', ""))),
         resume: false,
+        resumable: false,
         keep: false,
         pg_bin: args.pg_bin.clone(),
         program: std::env::current_exe().context("find this program's own file")?,

@@ -6,9 +6,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rpc_tls::{Identity, Pem, ServerTls, SetupError};
+use rpc_tls::{Identity, Lifetime, Pem, ServerTls, SetupError, Validity};
 
 use crate::limits::PEM_BYTES_MAX;
+
+/// What to do about a certificate that ends.
+const RENEW: &str = "renew it, then reload the configuration or start the filer again";
 
 /// Paths of certificates and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +53,7 @@ impl TlsError {
 }
 
 impl TlsFiles {
-    /// Reads them as they are now.
+    /// Reads them as they are now. A certificate that has expired, is not valid yet or expires soon is loaded, and logged.
     ///
     /// # Errors
     /// [`TlsError`] naming the file.
@@ -60,7 +63,25 @@ impl TlsFiles {
         let key = Pem::secret(key.path, key.bytes, mode)?;
         let identity = Identity { certificate: certificates(&self.certificate)?, key };
         let trusted = self.client_ca.as_deref().map(certificates).transpose()?;
-        Ok(ServerTls::new(&identity, trusted.as_ref(), now)?)
+        let tls = ServerTls::new(&identity, trusted.as_ref(), now)?;
+        if let (Some(validity), Some(now)) = (tls.validity(), now()) {
+            self.log_validity(validity, now);
+        }
+        Ok(tls)
+    }
+
+    fn log_validity(&self, validity: Validity, now: Duration) {
+        let certificate = self.certificate.display();
+        match validity.at(now) {
+            Lifetime::Valid => {}
+            Lifetime::EndsSoon => tracing::warn!(%certificate, %validity, "the certificate expires soon: {RENEW}"),
+            Lifetime::Ended => {
+                tracing::error!(%certificate, %validity, "the certificate has expired, clients refuse it: {RENEW}")
+            }
+            Lifetime::NotYet => {
+                tracing::error!(%certificate, %validity, "the certificate is not valid yet, clients refuse it: see the clock of this host");
+            }
+        }
     }
 }
 

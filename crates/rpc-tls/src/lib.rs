@@ -16,6 +16,7 @@ mod open;
 mod pem;
 mod seal;
 mod setup;
+mod validity;
 
 pub use error::{RecordFault, SetupError, TlsFault};
 pub use handshake::{Session, Wire};
@@ -24,6 +25,7 @@ pub use open::{Opened, Opener};
 pub use pem::Pem;
 pub use seal::{Sealed, Sealer};
 pub use setup::{ClientTls, Clock, Identity, PeerName, ServerTls};
+pub use validity::{Lifetime, Validity};
 
 /// Name of RPC in the protocol negotiation of TLS (RFC 9289 8.2).
 pub const ALPN: &[u8] = b"sunrpc";

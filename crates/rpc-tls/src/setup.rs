@@ -15,6 +15,7 @@ use crate::ALPN;
 use crate::error::{SetupError, TlsFault};
 use crate::handshake::{self, Session, Wire};
 use crate::pem::Pem;
+use crate::validity::Validity;
 
 /// The time since 1970, by which certificates are checked; none when it is not known, and then no certificate is accepted.
 pub type Clock = fn() -> Option<Duration>;
@@ -83,6 +84,7 @@ impl ClientTls {
 pub struct ServerTls {
     config: Arc<ServerConfig>,
     certifies: bool,
+    validity: Option<Validity>,
 }
 
 impl ServerTls {
@@ -102,20 +104,26 @@ impl ServerTls {
                 builder.with_client_cert_verifier(verifier.allow_unauthenticated().build().map_err(|error| pem.unusable(&error))?)
             }
         };
-        let mut config = builder
-            .with_single_cert(certificate.certificates()?, key.key()?)
-            .map_err(|error| pair_fault(&error, certificate, key))?;
+        let chain = certificate.certificates()?;
+        let validity = chain.first().and_then(Validity::of);
+        let mut config = builder.with_single_cert(chain, key.key()?).map_err(|error| pair_fault(&error, certificate, key))?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.send_tls13_tickets = 0;
         config.max_early_data_size = 0;
         config.enable_secret_extraction = true;
-        Ok(Self { config: Arc::new(config), certifies: trusted.is_some() })
+        Ok(Self { config: Arc::new(config), certifies: trusted.is_some(), validity })
     }
 
     /// Whether clients can prove who they are.
     #[must_use]
     pub const fn certifies_clients(&self) -> bool {
         self.certifies
+    }
+
+    /// When the server's own certificate is valid; none when that cannot be told from it.
+    #[must_use]
+    pub const fn validity(&self) -> Option<Validity> {
+        self.validity
     }
 
     /// Makes the TLS handshake with a client.

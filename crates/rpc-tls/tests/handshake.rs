@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use rpc_tls::limits::{PLAIN_BYTES_MAX, RECORD_BYTES_MAX, SEAL_BYTES_MIN};
 use rpc_tls::{
-    ClientTls, Identity, Incoming, PeerName, Pem, RecordFault, Sealer, ServerTls, Session, SetupError, Taken, TlsFault, Wire,
+    ClientTls, Identity, Incoming, Lifetime, PeerName, Pem, RecordFault, Sealer, ServerTls, Session, SetupError, Taken, TlsFault,
+    Wire,
 };
 use sim::authority::{Authority, Issued, Valid};
 
@@ -195,6 +196,16 @@ fn servers_that_are_foreign_expired_or_another_host_are_not_believed() {
         assert!(client.unwrap_err().hint().unwrap().contains(hint), "{hint}");
         assert!(matches!(server.unwrap_err(), TlsFault::Handshake(rustls::Error::AlertReceived(_))), "{hint}");
     }
+}
+
+#[test]
+fn a_server_knows_for_how_long_its_own_certificate_is_valid() {
+    let authority = Authority::new();
+    let at = |valid| {
+        let server = ServerTls::new(&identity(&authority.issue(&["filer"], valid)), None, now).unwrap();
+        server.validity().unwrap().at(now().unwrap())
+    };
+    assert_eq!([at(Valid::Now), at(Valid::Once)], [Lifetime::Valid, Lifetime::Ended]);
 }
 
 #[test]

@@ -37,6 +37,10 @@ fn process(page: &mut Page, server: &Server) {
     page.single("millrace_connections_total", Type::Counter, "Connections accepted.", begun);
     let buffers = server.buffer_bytes();
     page.single("millrace_buffer_bytes", Type::Gauge, "Size of the buffers of all connections.", buffers);
+    if let Some(validity) = server.filer().tls().and_then(|tls| tls.validity()) {
+        let help = "When the certificate of TLS expires, in seconds since 1970.";
+        page.single("millrace_certificate_expiry_timestamp_seconds", Type::Gauge, help, validity.until.as_secs());
+    }
 }
 
 /// A procedure of an export that was called.

@@ -7,10 +7,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::support::configured::{Configured, serve, write};
+use crate::support::tls::Pki;
 use crate::support::wire::Wire;
 use crate::support::{Scratch, await_until, millrace};
 use nfs_proto::mount3::MountStatus;
 use nfs_proto::nfs3::{NfsStatus, StableHow};
+use sim::authority::Valid;
 
 /// Two volumes that differ, and an endpoint on a free port.
 const VOLUMES: &str = r#"metrics = "127.0.0.1:0"
@@ -36,11 +38,19 @@ dir = "DIR/closed"
 clients = ["10.0.0.1"]
 "#;
 
-fn start(label: &str) -> (Scratch, Configured) {
+/// Keys before those: a certificate in the directory of a [`Pki`].
+const CERTIFICATE: &str = "tls_cert = \"DIR/pki/filer.pem\"\ntls_key = \"DIR/pki/filer.key\"\n";
+
+fn folders(label: &str) -> Scratch {
     let scratch = Scratch::new(label);
     for folder in ["plain", "quick", "closed"] {
         scratch.folder(folder);
     }
+    scratch
+}
+
+fn start(label: &str) -> (Scratch, Configured) {
+    let scratch = folders(label);
     let filer = Configured::start(&scratch, VOLUMES);
     (scratch, filer)
 }
@@ -205,7 +215,9 @@ fn a_volume_that_is_served_no_more_leaves_the_page_but_not_the_sums() {
 
 #[test]
 fn every_name_on_the_page_is_explained_and_every_name_explained_is_on_the_page() {
-    let (_scratch, filer) = start("metrics-names");
+    let scratch = folders("metrics-names");
+    let _pki = Pki::new(&scratch);
+    let filer = Configured::start(&scratch, &format!("{CERTIFICATE}{VOLUMES}"));
     work(&filer);
     let exposed: BTreeSet<String> = scrape(&page(&filer)).types.into_keys().collect();
     let manual = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/filer.md")).unwrap();
@@ -269,10 +281,7 @@ fn log(scratch: &Scratch, rest: &str, during: impl FnOnce(&Configured)) -> Vec<s
 
 #[test]
 fn each_line_of_the_json_log_is_an_object_with_the_fields_of_what_happened() {
-    let scratch = Scratch::new("log");
-    for folder in ["plain", "quick", "closed"] {
-        scratch.folder(folder);
-    }
+    let scratch = folders("log");
     let lines = log(&scratch, VOLUMES, |filer| {
         work(filer);
         let mut wire = Wire::connect(filer.port(0));
@@ -309,4 +318,34 @@ fn each_line_of_the_json_log_is_an_object_with_the_fields_of_what_happened() {
     let refused = find("failed to load the configuration: the previous one stays in force")[0];
     assert!(refused["level"] == "ERROR" && refused["error"].as_str().unwrap().contains("nonsense"), "{refused}");
     assert_eq!(find("stopped")[0]["level"], "INFO");
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_told_at_the_start_and_at_a_reload_and_its_end_in_the_metrics() {
+    const EXPIRY: &str = "millrace_certificate_expiry_timestamp_seconds";
+    let scratch = folders("log-certificate");
+    let pki = Pki::new(&scratch);
+    pki.issue("filer", &["127.0.0.1"], Valid::Once);
+    let expiry = |filer: &Configured| -> Option<String> {
+        page(filer).lines().find_map(|line| line.strip_prefix(EXPIRY)?.strip_prefix(' ').map(str::to_owned))
+    };
+    let lines = log(&scratch, &format!("{CERTIFICATE}{VOLUMES}"), |filer| {
+        assert_eq!(expiry(filer).as_deref(), Some("1009843200"), "2002-01-01");
+        filer.order(&["reload"]);
+        pki.issue("filer", &["127.0.0.1"], Valid::Now);
+        filer.order(&["reload"]);
+        assert!(expiry(filer).unwrap().parse::<u64>().unwrap() > 1_800_000_000);
+        filer.edit(|text| text.lines().filter(|line| !line.starts_with("tls_")).map(|line| format!("{line}\n")).collect());
+        filer.order(&["reload"]);
+        assert_eq!(expiry(filer), None);
+    });
+    let told: Vec<_> = lines.iter().filter(|line| line["message"].as_str().unwrap().contains("certificate")).collect();
+    assert_eq!(told.len(), 2, "{told:#?}");
+    for line in told {
+        assert!(
+            line["level"] == "ERROR" && line["message"].as_str().unwrap().contains("has expired, clients refuse it: renew it")
+        );
+        assert_eq!(line["validity"], "2001-01-01T00:00:00Z to 2002-01-01T00:00:00Z");
+        assert!(line["certificate"].as_str().unwrap().ends_with("pki/filer.pem"), "{line}");
+    }
 }

@@ -15,6 +15,14 @@ struct Cookie {
     fd: AtomicI32,
     /// Called before the descriptor is closed: for the streams that stand in for stdin, stdout or stderr.
     before_close: Option<fn(c_int)>,
+    /// As fwide(3) tells it: -1 bytes, 1 wide characters, 0 not known yet.
+    orientation: AtomicI32,
+}
+
+impl Cookie {
+    fn boxed(fd: c_int, before_close: Option<fn(c_int)>) -> *mut Self {
+        Box::into_raw(Box::new(Self { fd: AtomicI32::new(fd), before_close, orientation: AtomicI32::new(0) }))
+    }
 }
 
 #[repr(C)]
@@ -82,7 +90,7 @@ unsafe extern "C" fn cookie_seek(cookie: *mut c_void, offset: *mut off_t, whence
 /// Called by libc, as fopencookie(3) says: once, and the cookie is not used any more.
 unsafe extern "C" fn cookie_close(cookie: *mut c_void) -> c_int {
     // SAFETY: made by Box in `stream_on`, and closed once. It is freed before the close, whose errno shall stay.
-    let Cookie { fd, before_close } = *unsafe { Box::from_raw(cookie.cast::<Cookie>()) };
+    let Cookie { fd, before_close, .. } = *unsafe { Box::from_raw(cookie.cast::<Cookie>()) };
     let fd = fd.into_inner();
     if fd == NO_DESCRIPTOR {
         return 0;
@@ -110,7 +118,7 @@ fn mode_of(flags: c_int) -> &'static std::ffi::CStr {
 
 /// A stream on a descriptor.
 pub(crate) fn stream_on(fd: c_int, flags: c_int, before_close: Option<fn(c_int)>) -> Result<*mut FILE, Out> {
-    let cookie = Box::into_raw(Box::new(Cookie { fd: AtomicI32::new(fd), before_close })).cast::<c_void>();
+    let cookie = Cookie::boxed(fd, before_close).cast::<c_void>();
     let functions = Functions { read: cookie_read, write: cookie_write, seek: cookie_seek, close: cookie_close };
     // SAFETY: the cookie lives until `cookie_close`; the functions have fopencookie's signatures.
     let stream = unsafe { fopencookie(cookie, mode_of(flags).as_ptr(), functions) };
@@ -146,6 +154,30 @@ pub(crate) unsafe fn is_ours(stream: *mut FILE) -> bool {
     unsafe { table != 0 && file_layout::table(stream) == table && (*stream.cast::<CookieFile>()).mark().1 == read }
 }
 
+/// The cookie of a stream.
+///
+/// # Safety
+/// An open stream of [`stream_on`].
+unsafe fn of<'a>(stream: *mut FILE) -> &'a Cookie {
+    // SAFETY: the caller's stream, whose cookie lives while it is open.
+    unsafe { &*(*stream.cast::<CookieFile>()).cookie().cast::<Cookie>() }
+}
+
+/// What a stream carries as fwide(3) tells it, once the `wish` of a stream that has no orientation yet was heard.
+///
+/// # Safety
+/// An open stream of [`stream_on`].
+pub(crate) unsafe fn orient(stream: *mut FILE, wish: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let orientation = unsafe { &of(stream).orientation };
+    let known = orientation.load(Ordering::Relaxed);
+    if known != 0 || wish == 0 {
+        return known;
+    }
+    orientation.store(wish.signum(), Ordering::Relaxed);
+    wish.signum()
+}
+
 /// Makes a stream that fopen or fdopen of libc made one of ours, in its place: the program keeps its pointer over freopen.
 /// False for streams of another make (stdin, popen's); they stay as they are.
 ///
@@ -159,7 +191,7 @@ pub(crate) unsafe fn convert(stream: *mut FILE, fd: c_int, flags: c_int) -> Resu
         }
         let pattern = stream_on(fd, flags, None)?;
         // What remains of the pattern shall close nothing.
-        let nothing = Box::into_raw(Box::new(Cookie { fd: AtomicI32::new(NO_DESCRIPTOR), before_close: None }));
+        let nothing = Cookie::boxed(NO_DESCRIPTOR, None);
         (*stream.cast::<CookieFile>()).become_like(&mut *pattern.cast::<CookieFile>(), nothing.cast());
         fclose(pattern);
         reset(stream, fd, flags);
@@ -178,7 +210,9 @@ pub(crate) unsafe fn reset(stream: *mut FILE, fd: c_int, flags: c_int) {
         file_layout::begin_anew(stream, flags);
         file_layout::set_number(stream, fd);
         if is_ours(stream) {
-            (*(*stream.cast::<CookieFile>()).cookie().cast::<Cookie>()).fd.store(fd, Ordering::Relaxed);
+            let cookie = of(stream);
+            cookie.fd.store(fd, Ordering::Relaxed);
+            cookie.orientation.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -190,8 +224,7 @@ pub(crate) unsafe fn reset(stream: *mut FILE, fd: c_int, flags: c_int) {
 pub(crate) unsafe fn shut(stream: *mut FILE) {
     // SAFETY: as in `reset`.
     unsafe {
-        let before_close =
-            is_ours(stream).then(|| (*(*stream.cast::<CookieFile>()).cookie().cast::<Cookie>()).before_close).flatten();
+        let before_close = is_ours(stream).then(|| of(stream).before_close).flatten();
         if let Some(before_close) = before_close {
             before_close(file_layout::number(stream));
         }

@@ -180,6 +180,15 @@ pub(crate) unsafe fn begin_anew(stream: *mut FILE, flags: c_int) {
     }
 }
 
+/// Marks an error on a stream, as ferror tells it.
+///
+/// # Safety
+/// An open stream of glibc that no other thread uses.
+pub(crate) unsafe fn note_error(stream: *mut FILE) {
+    // SAFETY: the caller's promise.
+    unsafe { layout(stream) }.flags |= ERROR_SEEN;
+}
+
 /// Neither reading nor writing from now on; gives the rights it had. What it holds is forgotten.
 ///
 /// # Safety

@@ -71,6 +71,8 @@ macro_rules! variadic { ($fixed_bytes:literal, $move_format:literal, $to:path) =
         to = sym $to,
     )
 } }
+#[cfg(all(target_arch = "x86_64", not(target_env = "musl")))]
+pub(crate) use variadic;
 
 /// dprintf(3).
 ///

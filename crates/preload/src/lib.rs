@@ -82,6 +82,8 @@ mod tree;
 mod umask;
 mod users;
 mod wal_index;
+#[cfg(not(target_env = "musl"))]
+mod wide;
 
 use libc::{c_char, c_int};
 use std::ffi::CStr;

@@ -72,6 +72,12 @@ pub(crate) fn current(stream: *mut FILE) -> *mut FILE {
     }
 }
 
+/// The stream in libc's variable for one of the three.
+pub(crate) fn shown(fd: c_int) -> Option<*mut FILE> {
+    // SAFETY: libc's variable lives as long as the process.
+    STREAMS.get(usize::try_from(fd).ok()?)?.variable().map(|variable| unsafe { read(variable) })
+}
+
 /// The cookie stream of a standard descriptor is being closed: libc's own takes its place again.
 fn closed(fd: c_int) {
     let Some(stream) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return };

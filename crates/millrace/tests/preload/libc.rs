@@ -87,6 +87,35 @@ fn buffers_of_all_kinds_behave_as_on_local_disk() {
     streams("buffers");
 }
 
+fn wide(section: &str) {
+    same_as_local("wide", section, |_, _| "/none".into());
+}
+
+#[test]
+fn wide_characters_go_into_files_and_come_out_of_them_as_on_local_disk() {
+    wide("files");
+}
+
+#[test]
+fn wide_characters_that_cannot_be_converted_end_as_on_local_disk() {
+    wide("errors");
+}
+
+#[test]
+fn wide_characters_go_through_stdin_and_stdout_as_on_local_disk() {
+    wide("standard");
+}
+
+#[test]
+fn rev_reverses_a_file_of_a_mount_into_another() {
+    let world = World::new("rev");
+    std::fs::write(world.filer.export().join("f"), "gr\u{fc}\u{df}e\nzwei\n").unwrap();
+    succeed(world.exec("sh").env("LC_ALL", "C.UTF-8").args(["-c", "rev /db/f > /db/by-name && rev < /db/f > /db/by-stdin"]));
+    for name in ["by-name", "by-stdin"] {
+        assert_eq!(String::from_utf8_lossy(&world.exported(name)), "e\u{df}\u{fc}rg\niewz\n", "{name}");
+    }
+}
+
 #[test]
 fn what_fclose_or_freopen_closed_is_whole_after_a_power_cut() {
     let world = World::served("closed", &["--loss-layer"]);

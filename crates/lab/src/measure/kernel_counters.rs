@@ -121,18 +121,40 @@ fn softirq_ticks(stat: &str) -> u64 {
     line.and_then(|line| line.split_whitespace().nth(6)?.parse().ok()).unwrap_or(0)
 }
 
+/// How often the threads of a process are listed.
+const LISTINGS_MAX: u32 = 5;
+
 /// The counters of each thread of a process.
 fn threads_of(pid: u32) -> Vec<(u32, Thread)> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    tasks
-        .flatten()
-        .filter_map(|task| {
-            let thread = task.file_name().to_str()?.parse().ok()?;
-            let switches = parse_switches(&fs::read_to_string(task.path().join("status")).ok()?);
-            let queued_ns = fs::read_to_string(task.path().join("schedstat")).ok().and_then(|text| parse_queued(&text));
-            Some((thread, Thread { switches, queued_ns }))
-        })
-        .collect()
+    let counters_of = |thread: u32| {
+        let of = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{thread}/{file}"));
+        let switches = parse_switches(&of("status").ok()?);
+        let queued_ns = of("schedstat").ok().and_then(|text| parse_queued(&text));
+        Some((thread, Thread { switches, queued_ns }))
+    };
+    thread_ids(pid).into_iter().filter_map(counters_of).collect()
+}
+
+/// The threads of a process. A listing may leave one out where others end meanwhile (2 of 18,000), so one that is short is read again.
+fn thread_ids(pid: u32) -> Vec<u32> {
+    let mut most = Vec::new();
+    for _ in 0..LISTINGS_MAX {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { break };
+        let listed: Vec<u32> = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
+        if listed.len() > most.len() {
+            most = listed;
+        }
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        if parse_threads(&status).is_none_or(|threads| most.len() >= threads) {
+            break;
+        }
+    }
+    most
+}
+
+/// How many threads a process has.
+fn parse_threads(status: &str) -> Option<usize> {
+    status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
 }
 
 /// Switches, voluntary and involuntary.
@@ -173,6 +195,7 @@ mod tests {
         assert_eq!(parse_switches("Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t30\n"), 42);
         assert_eq!(parse_queued("8123456 42000 17\n"), Some(42_000));
         assert_eq!(parse_queued(""), None);
+        assert_eq!((parse_threads("Name:\tx\nThreads:\t17\n"), parse_threads("Name:\tx\n")), (Some(17), None));
         let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n    lo: 10 2 0 0 0 0 0 0 10 2 0 0\n  eth0: 5 1 0 0 0 0 0 0 7 3 0 0\n";
         let found = parse_interfaces(text);
         assert_eq!((found["lo"], found["eth0"]), ((10, 2), (12, 4)));

@@ -173,7 +173,7 @@ fn hundreds_wait_on_one_connection_at_little_cost() {
     // One after the other they would be 1/200 of it. How near they come to all of it is the host's affair: bench/medium.py.
     assert!(iops >= most * 0.1, "{iops} reads a second: they did not wait side by side");
     assert!(printed["p50_us"].as_f64().unwrap() >= 249_000.0);
-    // A listing of threads ends early where one of them ends meanwhile, as those of the connections do now.
+    // A listing of threads may leave one out where others end meanwhile, as those of the connections do now.
     let cpu_ms = await_until("one thread that delays replies", Duration::from_secs(20), || {
         let (cpu_ms, threads) = cpu_of_threads(filer.pid(), "medium");
         (threads == 1).then_some(cpu_ms)

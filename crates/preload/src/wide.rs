@@ -7,6 +7,7 @@
 use crate::cookie;
 use crate::ffi;
 use crate::file_layout;
+#[cfg(target_arch = "x86_64")]
 use crate::formatted::variadic;
 use crate::hook::hooks;
 use crate::outcome::{Out, errno, kept};

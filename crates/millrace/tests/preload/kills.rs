@@ -69,6 +69,8 @@ struct World {
     filer: Filer,
     python: PathBuf,
     said: Vec<Arc<Mutex<Said>>>,
+    /// Process group of each worker now.
+    groups: Vec<u32>,
     started: u64,
     scratch: Scratch,
 }
@@ -84,6 +86,7 @@ impl World {
         command.args(["/db".to_owned(), number.to_string(), self.started.to_string()]);
         let mut child =
             command.process_group(0).stdout(Stdio::piped()).stderr(std::fs::File::create(&errors).unwrap()).spawn().unwrap();
+        self.groups[number as usize] = child.id();
         let (said, lines) = (Arc::clone(&self.said[number as usize]), BufReader::new(child.stdout.take().unwrap()));
         let ear =
             std::thread::spawn(move || lines.lines().map_while(Result::ok).for_each(|line| said.lock().unwrap().hear(&line)));
@@ -148,7 +151,7 @@ fn kill_many(seed: u64, kills: u64) {
     let scratch = Scratch::new("kills");
     let filer = Filer::start(&scratch, &["--loss-layer"]);
     let said = (0..WORKERS).map(|_| Arc::default()).collect();
-    let mut world = World { filer, python, said, started: 0, scratch };
+    let mut world = World { filer, python, said, groups: vec![0; WORKERS as usize], started: 0, scratch };
     let mut rng = Rng::new(seed);
     let mut workers: Vec<Worker> = (0..WORKERS).map(|number| world.start(number)).collect();
     let mut last = (world.steps(), vec![Instant::now(); WORKERS as usize]);
@@ -192,8 +195,23 @@ fn listen(world: &World, (steps, heard): &mut (Vec<u64>, Vec<Instant>)) {
         }
         let wrong = &world.said[number].lock().unwrap().wrong;
         assert!(wrong.is_empty(), "worker {number}: {wrong:?}; on disk now: {:?}", world.versions_on_disk(number));
-        assert!(heard[number].elapsed() < SILENCE_MAX, "worker {number} finished nothing in {SILENCE_MAX:?}");
+        let silent = heard[number].elapsed() >= SILENCE_MAX;
+        assert!(!silent, "worker {number} finished nothing in {SILENCE_MAX:?}:\n{}", where_waits(world.groups[number]));
     }
+}
+
+/// The processes of a group: what each is, its system call, and where in the kernel it sleeps (proc(5); by root only).
+fn where_waits(group: u32) -> String {
+    let mut told = String::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let of = |file: &str| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
+        // Behind the name: state, parent, group.
+        let is_of = of("stat").rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(2)?.parse().ok()) == Some(group);
+        if is_of {
+            told += &format!("{} call {}{}", of("cmdline").replace('\0', " "), of("syscall"), of("stack"));
+        }
+    }
+    told
 }
 
 /// What lies on the server's disk in the end, beside what was said.

@@ -43,7 +43,7 @@ fn flags_of(mode: &[u8], letters: usize) -> Result<c_int, Out> {
     Ok(flags | access)
 }
 
-/// Wide characters have no way through a cookie: as glibc for a character set it does not know.
+/// Wide characters are in the encoding of the locale (`wide`); another one is refused, as by glibc one that it does not know.
 fn narrow(mode: &[u8]) -> Result<(), Out> {
     if mode.windows(5).any(|five| five == b",ccs=") { Err(Out::Errno(libc::EINVAL)) } else { Ok(()) }
 }

@@ -135,7 +135,7 @@ fn threads_of(pid: u32) -> Vec<(u32, Thread)> {
     thread_ids(pid).into_iter().filter_map(counters_of).collect()
 }
 
-/// The threads of a process. A listing may leave one out where others end meanwhile (2 of 18,000), so one that is short is read again.
+/// The threads of a process. A listing may leave one out where others end meanwhile (2 of 18,000 in a trial), so one that is short is read again.
 fn thread_ids(pid: u32) -> Vec<u32> {
     let mut most = Vec::new();
     for _ in 0..LISTINGS_MAX {

@@ -69,13 +69,13 @@ fn read_ahead_of(fd: c_int, offset: off_t, bytes: size_t) -> Result<ssize_t, Out
 
 hooks! {
     /// sync_file_range(2): a hint that promises nothing. SYNC_FILE_RANGE_WRITE has the keeper send a COMMIT.
-    fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> c_int { sync_range(fd, offset, bytes, flags) }
+    fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> c_int = SYS_sync_file_range { sync_range(fd, offset, bytes, flags) }
     /// posix_fadvise(2): returns an errno.
-    fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int { advise(fd, offset, bytes, advice_given) }
+    fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int = SYS_fadvise64 { advise(fd, offset, bytes, advice_given) }
     /// posix_fadvise(2).
     fn posix_fadvise64(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int {
         advise(fd, offset, bytes, advice_given)
     }
     /// readahead(2).
-    fn readahead(fd: c_int, offset: off_t, count: size_t) -> ssize_t { read_ahead_of(fd, offset, count) }
+    fn readahead(fd: c_int, offset: off_t, count: size_t) -> ssize_t = SYS_readahead { read_ahead_of(fd, offset, count) }
 }

@@ -110,7 +110,7 @@ hooks! {
     /// posix_fallocate(3).
     fn posix_fallocate64(fd: c_int, offset: off_t, bytes: off_t) -> c_int { allocate(fd, offset, bytes) }
     /// fallocate(2): NFSv3 cannot reserve space.
-    fn fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int { refuse(fd, offset, bytes) }
+    fn fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int = SYS_fallocate { refuse(fd, offset, bytes) }
     /// fallocate(2).
     fn fallocate64(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int { refuse(fd, offset, bytes) }
 }

@@ -258,19 +258,19 @@ const HERE: c_int = libc::AT_FDCWD;
 
 hooks! {
     /// stat(2).
-    fn stat(path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, 0) }
+    fn stat(path: *const c_char, into: *mut libc::stat) -> c_int = old SYS_stat { stat_at(HERE, path, into, 0) }
     /// stat(2).
     fn stat64(path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, 0) }
     /// lstat(2).
-    fn lstat(path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, NOFOLLOW) }
+    fn lstat(path: *const c_char, into: *mut libc::stat) -> c_int = old SYS_lstat { stat_at(HERE, path, into, NOFOLLOW) }
     /// lstat(2).
     fn lstat64(path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, NOFOLLOW) }
     /// fstat(2).
-    fn fstat(fd: c_int, into: *mut libc::stat) -> c_int { stat_fd(fd, into) }
+    fn fstat(fd: c_int, into: *mut libc::stat) -> c_int = SYS_fstat { stat_fd(fd, into) }
     /// fstat(2).
     fn fstat64(fd: c_int, into: *mut libc::stat) -> c_int { stat_fd(fd, into) }
     /// fstatat(2).
-    fn fstatat(directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int { stat_at(directory, path, into, flags) }
+    fn fstatat(directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int = SYS_newfstatat { stat_at(directory, path, into, flags) }
     /// fstatat(2).
     fn fstatat64(directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int { stat_at(directory, path, into, flags) }
     /// stat(2) of programs built before glibc 2.33.
@@ -290,13 +290,13 @@ hooks! {
     /// fstatat(2) of programs built before glibc 2.33.
     fn __fxstatat64(_version: c_int, directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int { stat_at(directory, path, into, flags) }
     /// statx(2).
-    fn statx(directory: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: *mut libc::statx) -> c_int {
+    fn statx(directory: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: *mut libc::statx) -> c_int = SYS_statx {
         statx_at(directory, path, flags, mask, into)
     }
     /// access(2).
-    fn access(path: *const c_char, wanted: c_int) -> c_int { access_at(HERE, path, wanted, 0, |_, path| real(path, wanted)) }
+    fn access(path: *const c_char, wanted: c_int) -> c_int = old SYS_access { access_at(HERE, path, wanted, 0, |_, path| real(path, wanted)) }
     /// faccessat(2).
-    fn faccessat(directory: c_int, path: *const c_char, wanted: c_int, flags: c_int) -> c_int {
+    fn faccessat(directory: c_int, path: *const c_char, wanted: c_int, flags: c_int) -> c_int = SYS_faccessat {
         access_at(directory, path, wanted, flags, |directory, path| real(directory, path, wanted, flags))
     }
     /// euidaccess(3).
@@ -395,7 +395,7 @@ fn no_xattr_fd<R>(fd: c_int) -> Result<R, Out> {
 
 hooks! {
     /// statfs(2).
-    fn statfs(path: *const c_char, into: *mut libc::statfs) -> c_int {
+    fn statfs(path: *const c_char, into: *mut libc::statfs) -> c_int = SYS_statfs {
         paths::at(HERE, path, true, |_, mount, entry| put_statfs(mount_of(mount, entry)?, into), |_, path| real(path, into))
     }
     /// statfs(2).
@@ -403,7 +403,7 @@ hooks! {
         paths::at(HERE, path, true, |_, mount, entry| put_statfs(mount_of(mount, entry)?, into), |_, path| real(path, into))
     }
     /// fstatfs(2).
-    fn fstatfs(fd: c_int, into: *mut libc::statfs) -> c_int { put_statfs(mounted_of_fd(fd)?.attach()?, into) }
+    fn fstatfs(fd: c_int, into: *mut libc::statfs) -> c_int = SYS_fstatfs { put_statfs(mounted_of_fd(fd)?.attach()?, into) }
     /// fstatfs(2).
     fn fstatfs64(fd: c_int, into: *mut libc::statfs) -> c_int { put_statfs(mounted_of_fd(fd)?.attach()?, into) }
     /// statvfs(3).
@@ -433,39 +433,39 @@ hooks! {
         limit(name)
     }
     /// getxattr(2).
-    fn getxattr(path: *const c_char, name: *const c_char, value: *mut c_void, room: size_t) -> ssize_t {
+    fn getxattr(path: *const c_char, name: *const c_char, value: *mut c_void, room: size_t) -> ssize_t = SYS_getxattr {
         no_xattr_at(path, true, |_, path| real(path, name, value, room))
     }
     /// lgetxattr(2).
-    fn lgetxattr(path: *const c_char, name: *const c_char, value: *mut c_void, room: size_t) -> ssize_t {
+    fn lgetxattr(path: *const c_char, name: *const c_char, value: *mut c_void, room: size_t) -> ssize_t = SYS_lgetxattr {
         no_xattr_at(path, false, |_, path| real(path, name, value, room))
     }
     /// fgetxattr(2).
-    fn fgetxattr(fd: c_int, name: *const c_char, value: *mut c_void, room: size_t) -> ssize_t { no_xattr_fd(fd) }
+    fn fgetxattr(fd: c_int, name: *const c_char, value: *mut c_void, room: size_t) -> ssize_t = SYS_fgetxattr { no_xattr_fd(fd) }
     /// listxattr(2).
-    fn listxattr(path: *const c_char, list: *mut c_char, room: size_t) -> ssize_t {
+    fn listxattr(path: *const c_char, list: *mut c_char, room: size_t) -> ssize_t = SYS_listxattr {
         no_xattr_at(path, true, |_, path| real(path, list, room))
     }
     /// llistxattr(2).
-    fn llistxattr(path: *const c_char, list: *mut c_char, room: size_t) -> ssize_t {
+    fn llistxattr(path: *const c_char, list: *mut c_char, room: size_t) -> ssize_t = SYS_llistxattr {
         no_xattr_at(path, false, |_, path| real(path, list, room))
     }
     /// flistxattr(2).
-    fn flistxattr(fd: c_int, list: *mut c_char, room: size_t) -> ssize_t { no_xattr_fd(fd) }
+    fn flistxattr(fd: c_int, list: *mut c_char, room: size_t) -> ssize_t = SYS_flistxattr { no_xattr_fd(fd) }
     /// setxattr(2).
-    fn setxattr(path: *const c_char, name: *const c_char, value: *const c_void, count: size_t, flags: c_int) -> c_int {
+    fn setxattr(path: *const c_char, name: *const c_char, value: *const c_void, count: size_t, flags: c_int) -> c_int = SYS_setxattr {
         no_xattr_at(path, true, |_, path| real(path, name, value, count, flags))
     }
     /// lsetxattr(2).
-    fn lsetxattr(path: *const c_char, name: *const c_char, value: *const c_void, count: size_t, flags: c_int) -> c_int {
+    fn lsetxattr(path: *const c_char, name: *const c_char, value: *const c_void, count: size_t, flags: c_int) -> c_int = SYS_lsetxattr {
         no_xattr_at(path, false, |_, path| real(path, name, value, count, flags))
     }
     /// fsetxattr(2).
-    fn fsetxattr(fd: c_int, name: *const c_char, value: *const c_void, count: size_t, flags: c_int) -> c_int { no_xattr_fd(fd) }
+    fn fsetxattr(fd: c_int, name: *const c_char, value: *const c_void, count: size_t, flags: c_int) -> c_int = SYS_fsetxattr { no_xattr_fd(fd) }
     /// removexattr(2).
-    fn removexattr(path: *const c_char, name: *const c_char) -> c_int { no_xattr_at(path, true, |_, path| real(path, name)) }
+    fn removexattr(path: *const c_char, name: *const c_char) -> c_int = SYS_removexattr { no_xattr_at(path, true, |_, path| real(path, name)) }
     /// lremovexattr(2).
-    fn lremovexattr(path: *const c_char, name: *const c_char) -> c_int { no_xattr_at(path, false, |_, path| real(path, name)) }
+    fn lremovexattr(path: *const c_char, name: *const c_char) -> c_int = SYS_lremovexattr { no_xattr_at(path, false, |_, path| real(path, name)) }
     /// fremovexattr(2).
-    fn fremovexattr(fd: c_int, name: *const c_char) -> c_int { no_xattr_fd(fd) }
+    fn fremovexattr(fd: c_int, name: *const c_char) -> c_int = SYS_fremovexattr { no_xattr_fd(fd) }
 }

@@ -195,15 +195,15 @@ fn truncate_fd(fd: c_int, bytes: off_t) -> Result<c_int, Out> {
 
 hooks! {
     /// chmod(2).
-    fn chmod(path: *const c_char, mode: mode_t) -> c_int { set_at(HERE, path, 0, &mode_of(mode), |_, path| real(path, mode)) }
+    fn chmod(path: *const c_char, mode: mode_t) -> c_int = old SYS_chmod { set_at(HERE, path, 0, &mode_of(mode), |_, path| real(path, mode)) }
     /// fchmod(2).
-    fn fchmod(fd: c_int, mode: mode_t) -> c_int { set_fd(fd, &mode_of(mode)) }
+    fn fchmod(fd: c_int, mode: mode_t) -> c_int = SYS_fchmod { set_fd(fd, &mode_of(mode)) }
     /// lchmod(3).
     fn lchmod(path: *const c_char, mode: mode_t) -> c_int {
         paths::at(HERE, path, false, |_, mount, entry| set_own_mode(mount, entry, mode), |_, path| real(path, mode))
     }
     /// fchmodat(2).
-    fn fchmodat(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int {
+    fn fchmodat(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int = SYS_fchmodat {
         if flags == libc::AT_SYMLINK_NOFOLLOW {
             return paths::at(directory, path, false, |_, mount, entry| set_own_mode(mount, entry, mode),
                 |directory, path| real(directory, path, mode, flags));
@@ -211,21 +211,21 @@ hooks! {
         set_at(directory, path, flags, &mode_of(mode), |directory, path| real(directory, path, mode, flags))
     }
     /// chown(2).
-    fn chown(path: *const c_char, uid: uid_t, gid: gid_t) -> c_int { set_at(HERE, path, 0, &owner_of(uid, gid)?, |_, path| real(path, uid, gid)) }
+    fn chown(path: *const c_char, uid: uid_t, gid: gid_t) -> c_int = old SYS_chown { set_at(HERE, path, 0, &owner_of(uid, gid)?, |_, path| real(path, uid, gid)) }
     /// lchown(2).
-    fn lchown(path: *const c_char, uid: uid_t, gid: gid_t) -> c_int {
+    fn lchown(path: *const c_char, uid: uid_t, gid: gid_t) -> c_int = old SYS_lchown {
         set_at(HERE, path, libc::AT_SYMLINK_NOFOLLOW, &owner_of(uid, gid)?, |_, path| real(path, uid, gid))
     }
     /// fchown(2).
-    fn fchown(fd: c_int, uid: uid_t, gid: gid_t) -> c_int { set_fd(fd, &owner_of(uid, gid)?) }
+    fn fchown(fd: c_int, uid: uid_t, gid: gid_t) -> c_int = SYS_fchown { set_fd(fd, &owner_of(uid, gid)?) }
     /// fchownat(2).
-    fn fchownat(directory: c_int, path: *const c_char, uid: uid_t, gid: gid_t, flags: c_int) -> c_int {
+    fn fchownat(directory: c_int, path: *const c_char, uid: uid_t, gid: gid_t, flags: c_int) -> c_int = SYS_fchownat {
         set_at(directory, path, flags, &owner_of(uid, gid)?, |directory, path| real(directory, path, uid, gid, flags))
     }
     /// utime(2).
-    fn utime(path: *const c_char, times: *const utimbuf) -> c_int { set_at(HERE, path, 0, &utimbuf_of(times)?, |_, path| real(path, times)) }
+    fn utime(path: *const c_char, times: *const utimbuf) -> c_int = old SYS_utime { set_at(HERE, path, 0, &utimbuf_of(times)?, |_, path| real(path, times)) }
     /// utimes(2).
-    fn utimes(path: *const c_char, times: *const timeval) -> c_int { set_at(HERE, path, 0, &timevals_of(times)?, |_, path| real(path, times)) }
+    fn utimes(path: *const c_char, times: *const timeval) -> c_int = old SYS_utimes { set_at(HERE, path, 0, &timevals_of(times)?, |_, path| real(path, times)) }
     /// lutimes(3).
     fn lutimes(path: *const c_char, times: *const timeval) -> c_int {
         set_at(HERE, path, libc::AT_SYMLINK_NOFOLLOW, &timevals_of(times)?, |_, path| real(path, times))
@@ -233,7 +233,7 @@ hooks! {
     /// futimes(3).
     fn futimes(fd: c_int, times: *const timeval) -> c_int { set_fd(fd, &timevals_of(times)?) }
     /// futimesat(3).
-    fn futimesat(directory: c_int, path: *const c_char, times: *const timeval) -> c_int {
+    fn futimesat(directory: c_int, path: *const c_char, times: *const timeval) -> c_int = old SYS_futimesat {
         if path.is_null() {
             return set_fd(directory, &timevals_of(times)?); // as the system call does, and Java asks
         }
@@ -242,18 +242,18 @@ hooks! {
     /// futimens(3).
     fn futimens(fd: c_int, times: *const timespec) -> c_int { set_fd(fd, &times_of(times)?) }
     /// utimensat(2).
-    fn utimensat(directory: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> c_int {
+    fn utimensat(directory: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> c_int = SYS_utimensat {
         if path.is_null() {
             return set_fd(directory, &times_of(times)?);
         }
         set_at(directory, path, flags, &times_of(times)?, |directory, path| real(directory, path, times, flags))
     }
     /// truncate(2).
-    fn truncate(path: *const c_char, bytes: off_t) -> c_int { truncate_at(path, bytes, |_, path| real(path, bytes)) }
+    fn truncate(path: *const c_char, bytes: off_t) -> c_int = SYS_truncate { truncate_at(path, bytes, |_, path| real(path, bytes)) }
     /// truncate(2).
     fn truncate64(path: *const c_char, bytes: off_t) -> c_int { truncate_at(path, bytes, |_, path| real(path, bytes)) }
     /// ftruncate(2).
-    fn ftruncate(fd: c_int, bytes: off_t) -> c_int { truncate_fd(fd, bytes) }
+    fn ftruncate(fd: c_int, bytes: off_t) -> c_int = SYS_ftruncate { truncate_fd(fd, bytes) }
     /// ftruncate(2).
     fn ftruncate64(fd: c_int, bytes: off_t) -> c_int { truncate_fd(fd, bytes) }
 }

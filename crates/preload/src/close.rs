@@ -114,11 +114,11 @@ pub(crate) fn close_between(
 
 hooks! {
     /// close(2).
-    fn close(fd: c_int) -> c_int { close_fd(fd, || real(fd)) }
+    fn close(fd: c_int) -> c_int = SYS_close { close_fd(fd, || real(fd)) }
     /// close(2), libc's other name.
     fn __close(fd: c_int) -> c_int { close_fd(fd, || real(fd)) }
     /// close_range(2).
-    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int { close_between(first, last, flags, |first, last, flags| real(first, last, flags)) }
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int = SYS_close_range { close_between(first, last, flags, |first, last, flags| real(first, last, flags)) }
     /// closefrom(3).
     fn closefrom(low: c_int) -> () {
         close_between(low.max(0) as c_uint, c_uint::MAX, 0, |first, last, flags| close_range::real(first, last, flags)).map(drop)

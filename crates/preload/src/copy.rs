@@ -116,15 +116,15 @@ pub(crate) unsafe fn copy_range(
 
 hooks! {
     /// sendfile(2).
-    fn sendfile(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t { send(out, input, offset, count) }
+    fn sendfile(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t = SYS_sendfile { send(out, input, offset, count) }
     /// sendfile(2).
     fn sendfile64(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t { send(out, input, offset, count) }
     /// copy_file_range(2).
-    fn copy_file_range(input: c_int, from_at: *mut loff_t, out: c_int, to_at: *mut loff_t, count: size_t, flags: c_uint) -> ssize_t {
+    fn copy_file_range(input: c_int, from_at: *mut loff_t, out: c_int, to_at: *mut loff_t, count: size_t, flags: c_uint) -> ssize_t = SYS_copy_file_range {
         copy_range(input, from_at, out, to_at, count, flags)
     }
     /// splice(2).
-    fn splice(input: c_int, from_at: *mut loff_t, out: c_int, to_at: *mut loff_t, count: size_t, flags: c_uint) -> ssize_t {
+    fn splice(input: c_int, from_at: *mut loff_t, out: c_int, to_at: *mut loff_t, count: size_t, flags: c_uint) -> ssize_t = SYS_splice {
         pipes::splice(input, from_at, out, to_at, count, flags)
     }
 }

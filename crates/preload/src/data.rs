@@ -395,7 +395,7 @@ fn seek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Out> {
 
 hooks! {
     /// read(2).
-    fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
+    fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t = SYS_read {
         Ok(read_here(&source(fd, None)?, ffi::bytes_mut_checked(buffer, count)?)? as ssize_t)
     }
     /// read(2), libc's other name.
@@ -408,7 +408,7 @@ hooks! {
         Ok(read_here(&source(fd, None)?, ffi::bytes_mut_checked(buffer, count)?)? as ssize_t)
     }
     /// write(2).
-    fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+    fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t = SYS_write {
         Ok(write_here(&target(fd, None)?, ffi::bytes_checked(buffer, count)?)? as ssize_t)
     }
     /// write(2), libc's other name.
@@ -416,7 +416,7 @@ hooks! {
         Ok(write_here(&target(fd, None)?, ffi::bytes_checked(buffer, count)?)? as ssize_t)
     }
     /// pread(2).
-    fn pread(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t { pread_at(fd, buffer, count, offset) }
+    fn pread(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t = SYS_pread64 { pread_at(fd, buffer, count, offset) }
     /// pread(2).
     fn pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t { pread_at(fd, buffer, count, offset) }
     /// pread(2), libc's other name.
@@ -432,29 +432,29 @@ hooks! {
         pread_at(fd, buffer, count, offset)
     }
     /// pwrite(2).
-    fn pwrite(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t { pwrite_at(fd, buffer, count, offset) }
+    fn pwrite(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t = SYS_pwrite64 { pwrite_at(fd, buffer, count, offset) }
     /// pwrite(2).
     fn pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t { pwrite_at(fd, buffer, count, offset) }
     /// pwrite(2), libc's other name.
     fn __pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t { pwrite_at(fd, buffer, count, offset) }
     /// readv(2).
-    fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+    fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t = SYS_readv {
         Ok(read_vector_here(&source(fd, None)?, ffi::vector_mut(vector, count)?)? as ssize_t)
     }
     /// writev(2).
-    fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+    fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t = SYS_writev {
         Ok(write_vector_here(&target(fd, None)?, ffi::vector(vector, count)?)? as ssize_t)
     }
     /// preadv(2).
-    fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { preadv_at(fd, vector, count, offset) }
+    fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t = SYS_preadv { preadv_at(fd, vector, count, offset) }
     /// preadv(2).
     fn preadv64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { preadv_at(fd, vector, count, offset) }
     /// pwritev(2).
-    fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { pwritev_at(fd, vector, count, offset) }
+    fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t = SYS_pwritev { pwritev_at(fd, vector, count, offset) }
     /// pwritev(2).
     fn pwritev64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { pwritev_at(fd, vector, count, offset) }
     /// preadv2(2).
-    fn preadv2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+    fn preadv2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = SYS_preadv2 {
         flagged_read(&flagged(fd, offset, flags, Ask::Read)?, ffi::vector_mut(vector, count)?, offset, flags)
     }
     /// preadv2(2).
@@ -462,7 +462,7 @@ hooks! {
         flagged_read(&flagged(fd, offset, flags, Ask::Read)?, ffi::vector_mut(vector, count)?, offset, flags)
     }
     /// pwritev2(2).
-    fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+    fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = SYS_pwritev2 {
         flagged_write(&flagged(fd, offset, flags, Ask::Write)?, ffi::vector(vector, count)?, offset, flags)
     }
     /// pwritev2(2).
@@ -470,7 +470,7 @@ hooks! {
         flagged_write(&flagged(fd, offset, flags, Ask::Write)?, ffi::vector(vector, count)?, offset, flags)
     }
     /// lseek(2).
-    fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t { seek(fd, offset, whence) }
+    fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t = SYS_lseek { seek(fd, offset, whence) }
     /// lseek(2).
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t { seek(fd, offset, whence) }
     /// lseek(2), libc's other name.

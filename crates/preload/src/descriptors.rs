@@ -10,6 +10,7 @@ use crate::lock_files;
 use crate::mounts;
 use crate::open_file::Open;
 use crate::outcome::{Out, kept};
+use crate::queues;
 use crate::raw;
 use crate::record_locks;
 use crate::standard;
@@ -125,6 +126,7 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl Fn(usiz
                 regular(fd)?;
                 Ok(0) // a regular file signals nothing; the number is taken
             }
+            libc::F_NOTIFY => queues::watch_directory(fd),
             _ => Err(Out::Pass),
         }
     }
@@ -132,15 +134,15 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl Fn(usiz
 
 hooks! {
     /// dup(2).
-    fn dup(from: c_int) -> c_int { duplicated(from, || real(from)) }
+    fn dup(from: c_int) -> c_int = SYS_dup { duplicated(from, || real(from)) }
     /// dup2(2).
-    fn dup2(from: c_int, to: c_int) -> c_int { onto(from, to, || real(from, to)) }
+    fn dup2(from: c_int, to: c_int) -> c_int = old SYS_dup2 { onto(from, to, || real(from, to)) }
     /// dup2(2), libc's other name.
     fn __dup2(from: c_int, to: c_int) -> c_int { onto(from, to, || real(from, to)) }
     /// dup3(2).
-    fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int { onto(from, to, || real(from, to, flags)) }
+    fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int = SYS_dup3 { onto(from, to, || real(from, to, flags)) }
     /// fcntl(2).
-    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int { control(fd, command, argument, |argument| real(fd, command, argument)) }
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int = SYS_fcntl { control(fd, command, argument, |argument| real(fd, command, argument)) }
     /// fcntl(2).
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int { control(fd, command, argument, |argument| real(fd, command, argument)) }
     /// fcntl(2), libc's other name.
@@ -150,7 +152,7 @@ hooks! {
     /// lockf(3).
     fn lockf64(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
     /// ioctl(2).
-    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int = SYS_ioctl {
         const UNREAD: c_ulong = 0x541b; // FIONREAD
         const CLONE: c_ulong = 0x4004_9409; // FICLONE
         const CLONE_RANGE: c_ulong = 0x4020_940d; // FICLONERANGE

@@ -21,11 +21,11 @@ fn sync_fd(fd: c_int) -> Result<c_int, Out> {
 
 hooks! {
     /// fsync(2).
-    fn fsync(fd: c_int) -> c_int { sync_fd(fd) }
+    fn fsync(fd: c_int) -> c_int = SYS_fsync { sync_fd(fd) }
     /// fdatasync(2).
-    fn fdatasync(fd: c_int) -> c_int { sync_fd(fd) }
+    fn fdatasync(fd: c_int) -> c_int = SYS_fdatasync { sync_fd(fd) }
     /// syncfs(2).
-    fn syncfs(fd: c_int) -> c_int {
+    fn syncfs(fd: c_int) -> c_int = SYS_syncfs {
         match table::find(fd)? {
             Found::File(file) => file.mount.sync_all()?,
             Found::Directory(mounted, _) => mounted.attach()?.sync_all()?,
@@ -34,7 +34,7 @@ hooks! {
         Ok(0)
     }
     /// sync(2).
-    fn sync() -> () {
+    fn sync() -> () = SYS_sync {
         for mounted in mounts::all() {
             // Also one that this process has not used: sync(1) has no file open, and others' data is what it is called for.
             if let Ok(mount) = mounted.attach() {

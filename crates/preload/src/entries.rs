@@ -118,7 +118,7 @@ unsafe fn list_from(fd: c_int, into: *mut c_void, room: size_t, place: *mut off_
 
 hooks! {
     /// getdents64(2).
-    fn getdents64(fd: c_int, into: *mut c_void, room: size_t) -> ssize_t {
+    fn getdents64(fd: c_int, into: *mut c_void, room: size_t) -> ssize_t = SYS_getdents64 {
         Ok(list(fd, crate::ffi::bytes_mut_checked(into, room)?, Layout::Type)? as ssize_t)
     }
     /// getdirentries(3).

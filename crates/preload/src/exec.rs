@@ -6,6 +6,8 @@
 use crate::close;
 use crate::hook::hooks;
 use crate::kernel_aio;
+use crate::messages::warn_before_exec;
+use crate::mounts;
 use crate::outcome::{Errno, Out};
 use crate::raw;
 use crate::reach::{self, Strings, own_environment};
@@ -14,6 +16,7 @@ use environment::Environment;
 use libc::{FILE, c_char, c_int};
 use std::convert::Infallible;
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use stored::{Program, What};
 
 pub(crate) mod environment;
@@ -26,11 +29,31 @@ pub(crate) mod stored;
 /// The shell, with which execvp(3) runs a file that is no program.
 const SHELL: &CStr = c"/bin/sh";
 
+/// Address space below which the loader may be unable to map this library (its text and data: 6 MiB, 9 MiB in a debug build) beside a program. It
+/// then says so and starts the program without the library. The program would use what this host has at a mount's path.
+const ADDRESS_SPACE_MIN: u64 = 32 << 20;
+
 /// Ends what this program has begun.
-fn finish() {
+///
+/// # Errors
+/// ENOMEM when the library may not fit into the next program.
+fn finish() -> Result<(), Out> {
+    let space = raw::soft_limit(libc::RLIMIT_AS as usize);
+    if mounts::any() && space < ADDRESS_SPACE_MIN {
+        static WARNED: AtomicBool = AtomicBool::new(false); // execvp(3) of a shell tries each directory of PATH
+        if WARNED.swap(true, Ordering::Relaxed) {
+            return Err(Out::Errno(libc::ENOMEM));
+        }
+        warn_before_exec(format_args!(
+            "cannot execute a program: the library of Direct NFS mounts may not fit into its {} KiB of address space; raise RLIMIT_AS (ulimit -v)",
+            space / 1024
+        ));
+        return Err(Out::Errno(libc::ENOMEM));
+    }
     kernel_aio::drain();
     shared_maps::write_all();
     close::send_gathered();
+    Ok(())
 }
 
 /// Becomes the program of a path, if that leads to a mount; it returns only when it does not, or when it fails.
@@ -92,7 +115,7 @@ pub(crate) unsafe fn tell(program: &Program, environment: Strings) {
 /// # Safety
 /// As [`become_program`].
 unsafe fn by_path<T>(path: *const c_char, arguments: Strings, environment: Strings) -> Result<T, Out> {
-    finish();
+    finish()?;
     // SAFETY: as the caller promises.
     unsafe {
         match become_program(libc::AT_FDCWD, path, arguments, environment) {
@@ -109,7 +132,7 @@ unsafe fn by_path<T>(path: *const c_char, arguments: Strings, environment: Strin
 /// # Safety
 /// As [`become_program`].
 unsafe fn by_name<T>(name: *const c_char, arguments: Strings, environment: Strings) -> Result<T, Out> {
-    finish();
+    finish()?;
     // SAFETY: as the caller promises.
     unsafe {
         let found = match crate::ffi::path(name)?.contains(&b'/') {
@@ -145,7 +168,7 @@ unsafe fn by_shell(path: &CStr, arguments: Strings, environment: Strings) -> Err
 /// # Safety
 /// As [`become_program`].
 unsafe fn by_descriptor<T>(fd: c_int, arguments: Strings, environment: Strings) -> Result<T, Out> {
-    finish();
+    finish()?;
     // SAFETY: as the caller promises.
     unsafe {
         if let Some(program) = stored::find_by_descriptor(fd)? {
@@ -158,13 +181,13 @@ unsafe fn by_descriptor<T>(fd: c_int, arguments: Strings, environment: Strings) 
 
 hooks! {
     /// execve(2).
-    fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int { by_path(path, arguments, environment) }
+    fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int = SYS_execve { by_path(path, arguments, environment) }
     /// execveat(2).
-    fn execveat(directory: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int {
+    fn execveat(directory: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int = SYS_execveat {
         if flags & libc::AT_EMPTY_PATH != 0 && crate::ffi::path(path)?.is_empty() {
             return by_descriptor(directory, arguments, environment);
         }
-        finish();
+        finish()?;
         match become_program(directory, path, arguments, environment) {
             Ok(never) => match never {},
             Err(Out::Pass) => reach::tell(directory, path, environment, false),

@@ -16,7 +16,7 @@ static LIMIT: AtomicU64 = AtomicU64::new(NONE);
 
 /// Asks the kernel. Called by the constructor, and after each change.
 pub(crate) fn learn() {
-    LIMIT.store(raw::file_size_limit(), Ordering::Relaxed);
+    LIMIT.store(raw::soft_limit(libc::RLIMIT_FSIZE as usize), Ordering::Relaxed);
 }
 
 /// Whether there is one.
@@ -84,11 +84,11 @@ fn change(resource: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
 
 hooks! {
     /// setrlimit(2).
-    fn setrlimit(resource: c_int, limit: *const libc::rlimit) -> c_int { change(resource, || real(resource, limit)) }
+    fn setrlimit(resource: c_int, limit: *const libc::rlimit) -> c_int = SYS_setrlimit { change(resource, || real(resource, limit)) }
     /// setrlimit(2).
     fn setrlimit64(resource: c_int, limit: *const libc::rlimit) -> c_int { change(resource, || real(resource, limit)) }
     /// prlimit(2).
-    fn prlimit(process: pid_t, resource: c_int, limit: *const libc::rlimit, old: *mut libc::rlimit) -> c_int {
+    fn prlimit(process: pid_t, resource: c_int, limit: *const libc::rlimit, old: *mut libc::rlimit) -> c_int = SYS_prlimit64 {
         change(resource, || real(process, resource, limit, old))
     }
     /// prlimit(2).

@@ -6,8 +6,9 @@
 //! must be served. Any other call goes to the hook proper, which never unwinds and leaves `errno` as a libc function
 //! would: unchanged on success.
 
-use crate::outcome::{Failure, Out, errno, set_errno};
-use libc::{c_int, c_void};
+use crate::outcome::{Failure, FromKernel, Out, errno, set_errno};
+use crate::raw;
+use libc::{c_int, c_long, c_void};
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -114,10 +115,23 @@ macro_rules! entry { ($pass:path, $hook:path) => {
 } }
 pub(crate) use entry;
 
+/// The kernel's answer as libc's function would give it.
+///
+/// # Safety
+/// As [`raw::by_number`].
+pub(crate) unsafe fn kernel<R: FromKernel>(number: c_long, arguments: &[usize]) -> R {
+    let mut all = [0; 6];
+    all.iter_mut().zip(arguments).for_each(|(to, from)| *to = *from);
+    // SAFETY: the caller's promise.
+    R::from_kernel(unsafe { raw::by_number(number, all) })
+}
+
 /// Declares hooks. `fn name(args) -> type { body }` makes a module `name` with `real` (libc's own) and the exported
-/// symbol; the body is a `Result<type, Out>`.
+/// symbol; the body is a `Result<type, Out>`. `-> type = SYS_name` adds `by_number`, the same body for syscall(2), in which `real` is the
+/// kernel's call: a library behind this one may define libc's function by syscall(2), and each would call the other for ever.
+/// `= old SYS_name` is for numbers that only x86-64 has.
 macro_rules! hooks {
-    ($($(#[doc = $doc:literal])* fn $name:ident($($arg:ident : $type:ty),* $(,)?) -> $answer:ty $body:block)*) => { $(
+    ($($(#[doc = $doc:literal])* fn $name:ident($($arg:ident : $type:ty),* $(,)?) -> $answer:ty $(= $($number:ident)+)? $body:block)*) => { $(
         $(#[doc = $doc])*
         #[allow(unused_imports, reason = "not every hook needs what its file imports")]
         #[allow(non_snake_case, reason = "libc's names")]
@@ -166,6 +180,8 @@ macro_rules! hooks {
                 )
             }
 
+            $crate::hook::by_number!([$($($number)+)?] ($($arg: $type),*) -> $answer, $body);
+
             /// # Safety
             /// As libc documents.
             #[unsafe(naked)]
@@ -175,3 +191,34 @@ macro_rules! hooks {
     )* };
 }
 pub(crate) use hooks;
+
+/// A hook's body for syscall(2).
+macro_rules! by_number {
+    ([] $($rest:tt)*) => {};
+    ([old $number:ident] $($rest:tt)*) => {
+        #[cfg(target_arch = "x86_64")]
+        $crate::hook::by_number!([$number] $($rest)*);
+    };
+    ([$number:ident] ($($arg:ident : $type:ty),*) -> $answer:ty, $body:block) => {
+        /// The hook for syscall(2).
+        ///
+        /// # Safety
+        /// As libc documents.
+        #[allow(unused_variables, reason = "not every body uses all arguments of its function")]
+        pub(crate) unsafe fn by_number($($arg: $type),*) -> Result<$answer, $crate::outcome::Out> {
+            /// The kernel's call.
+            ///
+            /// # Safety
+            /// As libc documents.
+            #[allow(dead_code, reason = "used where a hook goes on to libc by hand")]
+            unsafe fn real($($arg: $type),*) -> $answer {
+                // SAFETY: the arguments are the caller's own, who keeps the call's contract.
+                unsafe { $crate::hook::kernel(libc::$number, &[$($arg as usize),*]) }
+            }
+            // SAFETY: what the body does with the pointers is what the function documents.
+            #[allow(unused_unsafe, reason = "not every hook has pointers")]
+            unsafe { $body }
+        }
+    };
+}
+pub(crate) use by_number;

@@ -121,8 +121,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     exec::environment::forget_copies();
     exec::image::name_process();
     if !table::reserve() || !streams::reserve() {
-        messages::warn(format_args!("no memory for the descriptor table; no mount is active"));
-        return;
+        mounts::refuse_all("there is no address space for the table of descriptors: raise RLIMIT_AS (ulimit -v) by 100 MiB");
     }
     // SAFETY: the handler is async-signal-safe and lives as long as the process.
     unsafe { libc::pthread_atfork(None, None, Some(mounts::after_fork_child)) };

@@ -3,7 +3,7 @@
 use crate::data;
 use crate::ffi;
 use crate::hook::hooks;
-use crate::outcome::{Failure, Out, kept};
+use crate::outcome::{Failure, FromKernel, Out, kept};
 use crate::raw;
 use crate::shared_maps;
 use crate::table;
@@ -72,6 +72,12 @@ impl Failure for Mapping {
     const FAILED: Self = Self(libc::MAP_FAILED);
 }
 
+impl FromKernel for Mapping {
+    fn of_success(answer: isize) -> Self {
+        Self(FromKernel::of_success(answer))
+    }
+}
+
 /// Of another file, or of none: its addresses may have been those of a mapping that is replaced.
 fn map_other(bytes: size_t, real: impl FnOnce() -> Mapping) -> Result<Mapping, Out> {
     let memory = kept(real())?;
@@ -81,7 +87,7 @@ fn map_other(bytes: size_t, real: impl FnOnce() -> Mapping) -> Result<Mapping, O
 
 hooks! {
     /// mmap(2).
-    fn mmap(at: *mut c_void, bytes: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> Mapping {
+    fn mmap(at: *mut c_void, bytes: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> Mapping = SYS_mmap {
         match map_file(bytes, protection, flags, fd, offset, |flags, fd| real(at, bytes, protection, flags, fd, if fd < 0 { 0 } else { offset })) {
             Err(Out::Pass) => map_other(bytes, || real(at, bytes, protection, flags, fd, offset)),
             done => done,

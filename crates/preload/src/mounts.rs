@@ -38,6 +38,8 @@ static MOUNTS: [OnceLock<Mounted>; MOUNTS_MAX] = [const { OnceLock::new() }; MOU
 static ANY: AtomicBool = AtomicBool::new(false);
 static CAREFUL: AtomicBool = AtomicBool::new(false);
 static ROOT: OnceLock<Vec<u8>> = OnceLock::new();
+/// Why no mount of this process can be used.
+static REFUSED: OnceLock<&str> = OnceLock::new();
 static ROOT_DEVICE: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Whether this process has mounts at all.
@@ -49,6 +51,11 @@ pub(crate) fn any() -> bool {
 /// Whether a mount's local path exists, so that a local call could fall through unseen.
 pub(crate) fn careful() -> bool {
     CAREFUL.load(Ordering::Relaxed)
+}
+
+/// Has every use of a mount fail with ENOMEM and this cause. The paths stay known, so that no call reaches what this host has there.
+pub(crate) fn refuse_all(cause: &'static str) {
+    let _ = REFUSED.set(cause);
 }
 
 /// All mounts.
@@ -199,6 +206,10 @@ impl Mounted {
         if let Some(mount) = view.get() {
             return Ok(mount);
         }
+        if let Some(cause) = REFUSED.get() {
+            self.warn_refused(cause);
+            return Err(Out::Errno(libc::ENOMEM));
+        }
         let _guard = self.attaching.lock()?;
         if let Some(mount) = view.get() {
             return Ok(mount);
@@ -210,13 +221,18 @@ impl Mounted {
         match attached {
             Ok(mount) => Ok(view.get_or_init(|| Box::new(mount))),
             Err(error) => {
-                let path = OsStr::from_bytes(&self.spec.local_path).to_string_lossy();
-                if !self.refused.swap(true, Ordering::Relaxed) {
-                    let hint = error.hints().into_iter().next().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-                    warn(format_args!("cannot mount {} at {path}: {error}{hint}", self.spec.url));
-                }
+                let hint = error.hints().into_iter().next().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+                self.warn_refused(&format_args!("{error}{hint}"));
                 Err(Out::from(error))
             }
+        }
+    }
+
+    /// Says once why this mount cannot be used.
+    fn warn_refused(&self, cause: &dyn std::fmt::Display) {
+        if !self.refused.swap(true, Ordering::Relaxed) {
+            let path = OsStr::from_bytes(&self.spec.local_path).to_string_lossy();
+            warn(format_args!("cannot mount {} at {path}: {cause}", self.spec.url));
         }
     }
 

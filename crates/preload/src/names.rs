@@ -332,19 +332,19 @@ fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Resul
 
 hooks! {
     /// mkdir(2).
-    fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
+    fn mkdir(path: *const c_char, mode: mode_t) -> c_int = old SYS_mkdir {
         paths::at(HERE, path, LastName::Itself, |_, mount, entry| make_directory(mount, entry, mode), |_, path| real(path, mode))
     }
     /// mkdirat(2).
-    fn mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
+    fn mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int = SYS_mkdirat {
         paths::at(directory, path, LastName::Itself, |_, mount, entry| make_directory(mount, entry, mode), |directory, path| real(directory, path, mode))
     }
     /// rmdir(2).
-    fn rmdir(path: *const c_char) -> c_int { remove_at(HERE, path, libc::AT_REMOVEDIR, |_, path| real(path)) }
+    fn rmdir(path: *const c_char) -> c_int = old SYS_rmdir { remove_at(HERE, path, libc::AT_REMOVEDIR, |_, path| real(path)) }
     /// unlink(2).
-    fn unlink(path: *const c_char) -> c_int { remove_at(HERE, path, 0, |_, path| real(path)) }
+    fn unlink(path: *const c_char) -> c_int = old SYS_unlink { remove_at(HERE, path, 0, |_, path| real(path)) }
     /// unlinkat(2).
-    fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+    fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int = SYS_unlinkat {
         remove_at(directory, path, flags, |directory, path| real(directory, path, flags))
     }
     /// remove(3).
@@ -355,42 +355,42 @@ hooks! {
         }, |_, path| real(path))
     }
     /// rename(2).
-    fn rename(from: *const c_char, to: *const c_char) -> c_int {
+    fn rename(from: *const c_char, to: *const c_char) -> c_int = old SYS_rename {
         pair((HERE, from), (HERE, to), |mount, from, to| rename_on_mount(mount, from, to, 0), |from, to| real(from.1, to.1))
     }
     /// renameat(2).
-    fn renameat(old: c_int, from: *const c_char, new: c_int, to: *const c_char) -> c_int {
+    fn renameat(old: c_int, from: *const c_char, new: c_int, to: *const c_char) -> c_int = SYS_renameat {
         pair((old, from), (new, to), |mount, from, to| rename_on_mount(mount, from, to, 0), |from, to| real(from.0, from.1, to.0, to.1))
     }
     /// renameat2(2).
-    fn renameat2(old: c_int, from: *const c_char, new: c_int, to: *const c_char, flags: c_uint) -> c_int {
+    fn renameat2(old: c_int, from: *const c_char, new: c_int, to: *const c_char, flags: c_uint) -> c_int = SYS_renameat2 {
         pair((old, from), (new, to), |mount, from, to| rename_on_mount(mount, from, to, flags),
             |from, to| real(from.0, from.1, to.0, to.1, flags))
     }
     /// link(2).
-    fn link(from: *const c_char, to: *const c_char) -> c_int {
+    fn link(from: *const c_char, to: *const c_char) -> c_int = old SYS_link {
         second_name((HERE, from), 0, (HERE, to), |from, to| real(from.1, to.1))
     }
     /// linkat(2).
-    fn linkat(old: c_int, from: *const c_char, new: c_int, to: *const c_char, flags: c_int) -> c_int {
+    fn linkat(old: c_int, from: *const c_char, new: c_int, to: *const c_char, flags: c_int) -> c_int = SYS_linkat {
         second_name((old, from), flags, (new, to), |from, to| real(from.0, from.1, to.0, to.1, flags))
     }
     /// symlink(2).
-    fn symlink(text: *const c_char, path: *const c_char) -> c_int {
+    fn symlink(text: *const c_char, path: *const c_char) -> c_int = old SYS_symlink {
         link_text(text)?;
         paths::at(HERE, path, LastName::Itself, |_, mount, entry| symlink_to(text, mount, entry), |_, path| real(text, path))
     }
     /// symlinkat(2).
-    fn symlinkat(text: *const c_char, directory: c_int, path: *const c_char) -> c_int {
+    fn symlinkat(text: *const c_char, directory: c_int, path: *const c_char) -> c_int = SYS_symlinkat {
         link_text(text)?;
         paths::at(directory, path, LastName::Itself, |_, mount, entry| symlink_to(text, mount, entry), |directory, path| real(text, directory, path))
     }
     /// readlink(2).
-    fn readlink(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t {
+    fn readlink(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t = old SYS_readlink {
         paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| told(into, room, real(path, into, room)))
     }
     /// readlinkat(2).
-    fn readlinkat(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t {
+    fn readlinkat(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t = SYS_readlinkat {
         paths::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
             |directory, path| told(into, room, real(directory, path, into, room)))
     }
@@ -406,11 +406,11 @@ hooks! {
             |directory, path| told(into, room, real(directory, path, into, room, size)))
     }
     /// mknod(2).
-    fn mknod(path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
+    fn mknod(path: *const c_char, mode: mode_t, device: dev_t) -> c_int = old SYS_mknod {
         paths::at(HERE, path, LastName::Itself, |_, mount, entry| make_node(mount, entry, mode, device), |_, path| real(path, mode, device))
     }
     /// mknodat(2).
-    fn mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
+    fn mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int = SYS_mknodat {
         paths::at(directory, path, LastName::Itself, |_, mount, entry| make_node(mount, entry, mode, device),
             |directory, path| real(directory, path, mode, device))
     }
@@ -507,15 +507,15 @@ unsafe fn real_path(
 
 hooks! {
     /// chdir(2).
-    fn chdir(path: *const c_char) -> c_int {
+    fn chdir(path: *const c_char) -> c_int = SYS_chdir {
         paths::at(HERE, path, true, |_, mount, entry| change_directory(mount, entry), |_, path| real(path))
     }
     /// chroot(2): the runtime directory and the mounts would be out of reach.
-    fn chroot(path: *const c_char) -> c_int {
+    fn chroot(path: *const c_char) -> c_int = SYS_chroot {
         paths::at(HERE, path, true, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path))
     }
     /// getcwd(3).
-    fn getcwd(into: *mut c_char, room: size_t) -> *mut c_char {
+    fn getcwd(into: *mut c_char, room: size_t) -> *mut c_char = SYS_getcwd {
         if !into.is_null() && room == 0 { return Err(Out::Pass) } // EINVAL
         give_working_directory(into, room)
     }
@@ -539,7 +539,7 @@ hooks! {
         real_path(path, std::ptr::null_mut(), |path, _| real(path))
     }
     /// fchdir(2): a directory of a mount is one of the mirror, so the kernel does it.
-    fn fchdir(fd: c_int) -> c_int {
+    fn fchdir(fd: c_int) -> c_int = SYS_fchdir {
         match table::find(fd)? {
             Found::File(_) => Err(Out::Errno(libc::ENOTDIR)),
             Found::Directory(..) | Found::Elsewhere => Err(Out::Pass),

@@ -23,7 +23,7 @@ const ATTEMPTS_MAX: usize = 16;
 
 hooks! {
     /// open(2).
-    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int = old SYS_open {
         open_at(libc::AT_FDCWD, path, flags, mode, |_, path| real(path, flags, mode))
     }
     /// open(2).
@@ -47,7 +47,7 @@ hooks! {
         open_at(libc::AT_FDCWD, path, flags, 0, |_, path| real(path, flags))
     }
     /// openat(2).
-    fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int = SYS_openat {
         open_at(directory, path, flags, mode, |directory, path| real(directory, path, flags, mode))
     }
     /// openat(2).
@@ -63,7 +63,7 @@ hooks! {
         open_at(directory, path, flags, 0, |directory, path| real(directory, path, flags))
     }
     /// creat(2).
-    fn creat(path: *const c_char, mode: mode_t) -> c_int {
+    fn creat(path: *const c_char, mode: mode_t) -> c_int = old SYS_creat {
         open_at(libc::AT_FDCWD, path, CREAT, mode, |_, path| real(path, mode))
     }
     /// creat(2).
@@ -377,7 +377,7 @@ hooks! {
         Ok(template)
     }
     /// open_by_handle_at(2): nothing of a mount has a kernel handle; others pass.
-    fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut libc::c_void, id: *mut c_int, flags: c_uint) -> c_int {
+    fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut libc::c_void, id: *mut c_int, flags: c_uint) -> c_int = SYS_name_to_handle_at {
         paths::at(directory, path, flags as c_int & libc::AT_SYMLINK_FOLLOW != 0,
             |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)),
             |directory, path| real(directory, path, handle, id, flags))

@@ -74,6 +74,36 @@ impl<T> Failure for *const T {
     const FAILED: Self = std::ptr::null();
 }
 
+/// What libc's function makes of the kernel's answer to its system call.
+pub(crate) trait FromKernel: Failure + Sized {
+    /// An answer that is no failure.
+    fn of_success(answer: isize) -> Self;
+
+    /// The failure and `errno`, or the answer.
+    fn from_kernel(answer: isize) -> Self {
+        if (-4095..0).contains(&answer) {
+            set_errno(-answer as Errno);
+            return Self::FAILED;
+        }
+        Self::of_success(answer)
+    }
+}
+
+macro_rules! from_kernel { ($($type:ty),*) => { $(impl FromKernel for $type {
+    fn of_success(answer: isize) -> Self { answer as Self }
+})* } }
+from_kernel!(i32, i64, isize, u32);
+
+impl FromKernel for () {
+    fn of_success(_answer: isize) -> Self {}
+}
+
+impl<T> FromKernel for *mut T {
+    fn of_success(answer: isize) -> Self {
+        std::ptr::with_exposed_provenance_mut(answer as usize)
+    }
+}
+
 /// libc's `errno`.
 pub(crate) fn errno() -> Errno {
     // SAFETY: the address is that of this thread's errno, always valid.

@@ -9,6 +9,7 @@ use crate::messages::warn;
 use crate::mounts;
 use crate::outcome::{Errno, Out};
 use crate::paths;
+use crate::table::{self, Found};
 use dnfs::mount::Entry;
 use libc::{c_char, c_int, c_long, c_uint, c_void, size_t};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,6 +61,29 @@ pub(crate) unsafe fn refuse_modelled(count: c_long, list: *const *const Iocb) ->
     if modelled { Ok(-cannot_reach()) } else { Err(Out::Pass) }
 }
 
+/// Says once that a watch is refused.
+fn warn_unwatched() {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if !WARNED.swap(true, Ordering::Relaxed) {
+        warn(format_args!(
+            "the kernel does not see changes of files on a Direct NFS mount: inotify and fanotify (ENOSYS) and F_NOTIFY (EINVAL) are refused; \
+             have the program poll, or use `millrace mount`"
+        ));
+    }
+}
+
+/// fcntl(2) with F_NOTIFY.
+///
+/// # Errors
+/// EINVAL for what is on a mount.
+pub(crate) fn watch_directory(fd: c_int) -> Result<c_int, Out> {
+    if matches!(table::find(fd)?, Found::Elsewhere) {
+        return Err(Out::Pass);
+    }
+    warn_unwatched();
+    Err(Out::Errno(libc::EINVAL))
+}
+
 /// Watching a path for changes: no kernel sees those of a mount, and a watch would wait for ever.
 ///
 /// # Safety
@@ -70,16 +94,11 @@ unsafe fn watch(
     follow: bool,
     local: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    static WARNED: AtomicBool = AtomicBool::new(false);
     let refuse = |entry: &Entry| {
         if entry.object.is_none() {
             return Err(Out::Errno(libc::ENOENT));
         }
-        if !WARNED.swap(true, Ordering::Relaxed) {
-            warn(format_args!(
-                "changes of files on a Direct NFS mount are not told by inotify, which is refused (ENOSYS): have the program poll"
-            ));
-        }
+        warn_unwatched();
         Err(Out::Errno(libc::ENOSYS))
     };
     // SAFETY: the caller's path.
@@ -88,11 +107,11 @@ unsafe fn watch(
 
 hooks! {
     /// inotify_add_watch(2).
-    fn inotify_add_watch(fd: c_int, path: *const c_char, mask: u32) -> c_int {
+    fn inotify_add_watch(fd: c_int, path: *const c_char, mask: u32) -> c_int = SYS_inotify_add_watch {
         watch(libc::AT_FDCWD, path, mask & libc::IN_DONT_FOLLOW == 0, |_, path| real(fd, path, mask))
     }
     /// fanotify_mark(2).
-    fn fanotify_mark(fd: c_int, flags: c_uint, mask: u64, directory: c_int, path: *const c_char) -> c_int {
+    fn fanotify_mark(fd: c_int, flags: c_uint, mask: u64, directory: c_int, path: *const c_char) -> c_int = SYS_fanotify_mark {
         if path.is_null() { return Err(Out::Pass) }
         let follow = flags & libc::FAN_MARK_DONT_FOLLOW == 0;
         watch(directory, path, follow, |directory, path| real(fd, flags, mask, directory, path))

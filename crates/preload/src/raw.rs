@@ -51,6 +51,21 @@ unsafe fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize,
     answer
 }
 
+/// A system call of the program's.
+///
+/// # Safety
+/// As [`call`].
+pub(crate) unsafe fn by_number(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {
+    let number = match number {
+        // Calls that libc's functions make for flags that the older number does not take.
+        libc::SYS_faccessat if d != 0 => libc::SYS_faccessat2,
+        libc::SYS_fchmodat if d != 0 => libc::SYS_fchmodat2,
+        other => other,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(number, a, b, c, d, e, f) }
+}
+
 fn checked(answer: isize) -> Result<usize, Errno> {
     if (-4095..0).contains(&answer) { Err(-answer as Errno) } else { Ok(answer as usize) }
 }
@@ -446,12 +461,12 @@ pub(crate) fn signal_this_thread(signal: c_int) {
     let _ = call_with_numbers(libc::SYS_tgkill, process, thread, signal as usize);
 }
 
-/// How long this process may make a file: RLIMIT_FSIZE, in bytes.
-pub(crate) fn file_size_limit() -> u64 {
+/// The soft limit of a resource of this process: `RLIMIT_FSIZE`, `RLIMIT_AS`.
+pub(crate) fn soft_limit(resource: usize) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     let into = std::ptr::from_mut(&mut limit) as usize;
     // SAFETY: no new limit, and room for the old one.
-    let _ = unsafe { call4(libc::SYS_prlimit64, 0, libc::RLIMIT_FSIZE as usize, 0, into) };
+    let _ = unsafe { call4(libc::SYS_prlimit64, 0, resource, 0, into) };
     limit.rlim_cur
 }
 

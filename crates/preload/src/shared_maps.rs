@@ -193,26 +193,26 @@ fn moved(old: *mut c_void, old_bytes: size_t, new: *mut c_void, new_bytes: size_
 
 hooks! {
     /// munmap(2).
-    fn munmap(at: *mut c_void, bytes: size_t) -> c_int {
+    fn munmap(at: *mut c_void, bytes: size_t) -> c_int = SYS_munmap {
         if !regions::any() { return Err(Out::Pass) }
         let answer = kept(real(at, bytes))?;
         forget(at, bytes);
         Ok(answer)
     }
     /// msync(2).
-    fn msync(at: *mut c_void, bytes: size_t, flags: c_int) -> c_int {
+    fn msync(at: *mut c_void, bytes: size_t, flags: c_int) -> c_int = SYS_msync {
         if !regions::any() { return Err(Out::Pass) }
         let answer = kept(real(at, bytes, flags))?;
         sync(at, bytes, flags)?;
         Ok(answer)
     }
     /// mprotect(2).
-    fn mprotect(at: *mut c_void, bytes: size_t, protection: c_int) -> c_int {
+    fn mprotect(at: *mut c_void, bytes: size_t, protection: c_int) -> c_int = SYS_mprotect {
         before_stores(at, bytes, protection)?;
         Err(Out::Pass)
     }
     /// mremap(2).
-    fn mremap(old: *mut c_void, old_bytes: size_t, new_bytes: size_t, flags: c_int, to: *mut c_void) -> Mapping {
+    fn mremap(old: *mut c_void, old_bytes: size_t, new_bytes: size_t, flags: c_int, to: *mut c_void) -> Mapping = SYS_mremap {
         if !regions::any() { return Err(Out::Pass) }
         let answer = kept(real(old, old_bytes, new_bytes, flags, to))?;
         moved(old, old_bytes, answer.address(), new_bytes);

@@ -177,23 +177,23 @@ unsafe fn receive_message(message: *mut msghdr, real: impl Fn(*mut msghdr) -> ss
 
 hooks! {
     /// bind(2).
-    fn bind(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    fn bind(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int = SYS_bind {
         bind_at(socket, address, length, |address, length| real(socket, address, length))
     }
     /// connect(2).
-    fn connect(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    fn connect(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int = SYS_connect {
         send_at(address, length, |address, length| real(socket, address, length))
     }
     /// sendto(2).
-    fn sendto(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int, address: *const sockaddr, length: socklen_t) -> ssize_t {
+    fn sendto(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int, address: *const sockaddr, length: socklen_t) -> ssize_t = SYS_sendto {
         send_at(address, length, |address, length| real(socket, bytes, count, flags, address, length))
     }
     /// sendmsg(2).
-    fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t = SYS_sendmsg {
         send_message(message, |message| real(socket, message, flags))
     }
     /// recvfrom(2).
-    fn recvfrom(socket: c_int, into: *mut c_void, room: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t {
+    fn recvfrom(socket: c_int, into: *mut c_void, room: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t = SYS_recvfrom {
         answered(address, length, |address, length| real(socket, into, room, flags, address, length))
     }
     /// recvfrom(2), fortified.
@@ -201,23 +201,23 @@ hooks! {
         answered(address, length, |address, length| real(socket, into, count, room, flags, address, length))
     }
     /// recvmsg(2).
-    fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> ssize_t = SYS_recvmsg {
         receive_message(message, |message| real(socket, message, flags))
     }
     /// getsockname(2).
-    fn getsockname(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+    fn getsockname(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int = SYS_getsockname {
         answered(address, length, |address, length| real(socket, address, length))
     }
     /// getpeername(2).
-    fn getpeername(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+    fn getpeername(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int = SYS_getpeername {
         answered(address, length, |address, length| real(socket, address, length))
     }
     /// accept(2).
-    fn accept(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+    fn accept(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int = SYS_accept {
         answered(address, length, |address, length| real(socket, address, length))
     }
     /// accept4(2).
-    fn accept4(socket: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
+    fn accept4(socket: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int = SYS_accept4 {
         answered(address, length, |address, length| real(socket, address, length, flags))
     }
 }

@@ -1,5 +1,5 @@
 //! syscall(2): a number goes where libc's function of that name goes. Programs use numbers where their libc has no name for a call,
-//! or where the name does more than the call.
+//! or where the name does more than the call. What a hook leaves to libc's function of a name goes to the kernel here.
 
 mod data;
 mod names;
@@ -9,7 +9,7 @@ mod processes;
 mod sockets;
 
 use crate::hook::hooks;
-use crate::outcome::{Failure, Out, kept};
+use crate::outcome::Out;
 use libc::c_long;
 
 /// The arguments of a system call.
@@ -18,8 +18,8 @@ type Arguments = [usize; 6];
 type Answer = Option<Result<c_long, Out>>;
 
 /// The answer of a hook as syscall(2) gives it.
-fn given<R: Failure + PartialEq + TryInto<c_long>>(answer: R) -> Answer {
-    Some(kept(answer).and_then(|answer| answer.try_into().map_err(|_| Out::Errno(libc::EOVERFLOW))))
+fn given<R: TryInto<c_long>>(answer: Result<R, Out>) -> Answer {
+    Some(answer.and_then(|answer| answer.try_into().map_err(|_| Out::Errno(libc::EOVERFLOW))))
 }
 
 /// # Safety

@@ -23,7 +23,7 @@ pub(crate) fn masked(mode: mode_t) -> u32 {
 
 hooks! {
     /// umask(2).
-    fn umask(mask: mode_t) -> mode_t {
+    fn umask(mask: mode_t) -> mode_t = SYS_umask {
         UMASK.store(mask & 0o777, Ordering::Relaxed);
         Err(Out::Pass)
     }

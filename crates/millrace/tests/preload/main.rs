@@ -10,6 +10,7 @@ mod direct_writes;
 mod exec;
 mod exec_print;
 mod exerciser;
+mod fail_closed;
 mod files;
 mod forks;
 mod gathered;

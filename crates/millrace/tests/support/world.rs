@@ -29,11 +29,16 @@ impl World {
 
     /// The same with more options of the mount.
     pub fn exec_with(&self, options: &str, program: &str) -> Command {
+        self.exec_at(Path::new("/db"), options, program)
+    }
+
+    /// The same at another path.
+    pub fn exec_at(&self, path: &Path, options: &str, program: &str) -> Command {
         // A program that waits for ever must fail the test, not stop the run.
         let mut command = Command::new("timeout");
         command.args(["-k", "5", "90"]).arg(millrace().get_program());
         command.env("MILLRACE_PRELOAD", preload_library()).env("LC_ALL", "C").current_dir("/");
-        command.args(["exec", "--mount", &format!("/db={}{options}", self.filer.url), "--", program]);
+        command.args(["exec", "--mount", &format!("{}={}{options}", path.display(), self.filer.url), "--", program]);
         command
     }
 

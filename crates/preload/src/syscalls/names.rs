@@ -1,7 +1,7 @@
 //! Calls that name files, by the numbers that all processors have.
 
 use super::{Answer, Arguments, given};
-use crate::outcome::{Out, kept};
+use crate::outcome::Out;
 use crate::{attributes, change, ffi, names, open, queues};
 use libc::{c_char, c_int, c_long, c_uint};
 use std::ffi::CStr;
@@ -14,34 +14,34 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         match number {
-            libc::SYS_openat => given(open::openat::hook(directory, b as _, c as c_int, d as _)),
+            libc::SYS_openat => given(open::openat::by_number(directory, b as _, c as c_int, d as _)),
             libc::SYS_openat2 => Some(open_how(directory, b as _, c as _, d)),
-            libc::SYS_name_to_handle_at => given(open::name_to_handle_at::hook(directory, b as _, c as _, d as _, e as c_uint)),
-            libc::SYS_statx => given(attributes::statx::hook(directory, b as _, c as c_int, d as c_uint, e as _)),
-            libc::SYS_newfstatat => given(attributes::fstatat::hook(directory, b as _, c as _, d as c_int)),
-            libc::SYS_statfs => given(attributes::statfs::hook(a as _, b as _)),
-            libc::SYS_faccessat => given(attributes::faccessat::hook(directory, b as _, c as c_int, 0)),
-            libc::SYS_faccessat2 => given(attributes::faccessat::hook(directory, b as _, c as c_int, d as c_int)),
-            libc::SYS_fchmodat => given(change::fchmodat::hook(directory, b as _, c as _, 0)),
-            libc::SYS_fchmodat2 => given(change::fchmodat::hook(directory, b as _, c as _, d as c_int)),
-            libc::SYS_fchownat => given(change::fchownat::hook(directory, b as _, c as _, d as _, e as c_int)),
-            libc::SYS_utimensat => given(change::utimensat::hook(directory, b as _, c as _, d as c_int)),
-            libc::SYS_truncate => given(change::truncate::hook(a as _, b as i64)),
-            libc::SYS_mkdirat => given(names::mkdirat::hook(directory, b as _, c as _)),
-            libc::SYS_mknodat => given(names::mknodat::hook(directory, b as _, c as _, d as _)),
-            libc::SYS_unlinkat => given(names::unlinkat::hook(directory, b as _, c as c_int)),
-            libc::SYS_renameat => given(names::renameat::hook(directory, b as _, c as c_int, d as _)),
-            libc::SYS_renameat2 => given(names::renameat2::hook(directory, b as _, c as c_int, d as _, e as c_uint)),
-            libc::SYS_linkat => given(names::linkat::hook(directory, b as _, c as c_int, d as _, e as c_int)),
-            libc::SYS_symlinkat => given(names::symlinkat::hook(a as _, b as c_int, c as _)),
-            libc::SYS_readlinkat => given(names::readlinkat::hook(directory, b as _, c as _, d)),
-            libc::SYS_chdir => given(names::chdir::hook(a as _)),
-            libc::SYS_fchdir => given(names::fchdir::hook(directory)),
-            libc::SYS_chroot => given(names::chroot::hook(a as _)),
+            libc::SYS_name_to_handle_at => given(open::name_to_handle_at::by_number(directory, b as _, c as _, d as _, e as c_uint)),
+            libc::SYS_statx => given(attributes::statx::by_number(directory, b as _, c as c_int, d as c_uint, e as _)),
+            libc::SYS_newfstatat => given(attributes::fstatat::by_number(directory, b as _, c as _, d as c_int)),
+            libc::SYS_statfs => given(attributes::statfs::by_number(a as _, b as _)),
+            libc::SYS_faccessat => given(attributes::faccessat::by_number(directory, b as _, c as c_int, 0)),
+            libc::SYS_faccessat2 => given(attributes::faccessat::by_number(directory, b as _, c as c_int, d as c_int)),
+            libc::SYS_fchmodat => given(change::fchmodat::by_number(directory, b as _, c as _, 0)),
+            libc::SYS_fchmodat2 => given(change::fchmodat::by_number(directory, b as _, c as _, d as c_int)),
+            libc::SYS_fchownat => given(change::fchownat::by_number(directory, b as _, c as _, d as _, e as c_int)),
+            libc::SYS_utimensat => given(change::utimensat::by_number(directory, b as _, c as _, d as c_int)),
+            libc::SYS_truncate => given(change::truncate::by_number(a as _, b as i64)),
+            libc::SYS_mkdirat => given(names::mkdirat::by_number(directory, b as _, c as _)),
+            libc::SYS_mknodat => given(names::mknodat::by_number(directory, b as _, c as _, d as _)),
+            libc::SYS_unlinkat => given(names::unlinkat::by_number(directory, b as _, c as c_int)),
+            libc::SYS_renameat => given(names::renameat::by_number(directory, b as _, c as c_int, d as _)),
+            libc::SYS_renameat2 => given(names::renameat2::by_number(directory, b as _, c as c_int, d as _, e as c_uint)),
+            libc::SYS_linkat => given(names::linkat::by_number(directory, b as _, c as c_int, d as _, e as c_int)),
+            libc::SYS_symlinkat => given(names::symlinkat::by_number(a as _, b as c_int, c as _)),
+            libc::SYS_readlinkat => given(names::readlinkat::by_number(directory, b as _, c as _, d)),
+            libc::SYS_chdir => given(names::chdir::by_number(a as _)),
+            libc::SYS_fchdir => given(names::fchdir::by_number(directory)),
+            libc::SYS_chroot => given(names::chroot::by_number(a as _)),
             libc::SYS_getcwd => Some(working_directory(a as _, b)),
-            libc::SYS_inotify_add_watch => given(queues::inotify_add_watch::hook(a as c_int, b as _, c as _)),
-            libc::SYS_fanotify_mark => given(queues::fanotify_mark::hook(a as c_int, b as _, c as _, d as c_int, e as _)),
-            libc::SYS_umask => given(crate::umask::umask::hook(a as _)),
+            libc::SYS_inotify_add_watch => given(queues::inotify_add_watch::by_number(a as c_int, b as _, c as _)),
+            libc::SYS_fanotify_mark => given(queues::fanotify_mark::by_number(a as c_int, b as _, c as _, d as c_int, e as _)),
+            libc::SYS_umask => given(crate::umask::umask::by_number(a as _)),
             _ => of_attributes(number, arguments),
         }
     }
@@ -56,14 +56,14 @@ unsafe fn of_attributes(number: c_long, arguments: Arguments) -> Answer {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         match number {
-            libc::SYS_getxattr => given(attributes::getxattr::hook(a as _, b as _, c as _, d)),
-            libc::SYS_lgetxattr => given(attributes::lgetxattr::hook(a as _, b as _, c as _, d)),
-            libc::SYS_listxattr => given(attributes::listxattr::hook(a as _, b as _, c)),
-            libc::SYS_llistxattr => given(attributes::llistxattr::hook(a as _, b as _, c)),
-            libc::SYS_setxattr => given(attributes::setxattr::hook(a as _, b as _, c as _, d, e as c_int)),
-            libc::SYS_lsetxattr => given(attributes::lsetxattr::hook(a as _, b as _, c as _, d, e as c_int)),
-            libc::SYS_removexattr => given(attributes::removexattr::hook(a as _, b as _)),
-            libc::SYS_lremovexattr => given(attributes::lremovexattr::hook(a as _, b as _)),
+            libc::SYS_getxattr => given(attributes::getxattr::by_number(a as _, b as _, c as _, d)),
+            libc::SYS_lgetxattr => given(attributes::lgetxattr::by_number(a as _, b as _, c as _, d)),
+            libc::SYS_listxattr => given(attributes::listxattr::by_number(a as _, b as _, c)),
+            libc::SYS_llistxattr => given(attributes::llistxattr::by_number(a as _, b as _, c)),
+            libc::SYS_setxattr => given(attributes::setxattr::by_number(a as _, b as _, c as _, d, e as c_int)),
+            libc::SYS_lsetxattr => given(attributes::lsetxattr::by_number(a as _, b as _, c as _, d, e as c_int)),
+            libc::SYS_removexattr => given(attributes::removexattr::by_number(a as _, b as _)),
+            libc::SYS_lremovexattr => given(attributes::lremovexattr::by_number(a as _, b as _)),
             _ => None,
         }
     }
@@ -79,7 +79,7 @@ unsafe fn working_directory(into: *mut c_char, room: usize) -> Result<c_long, Ou
     }
     // SAFETY: the caller's buffer, in which a NUL-terminated path is when the call did not fail.
     unsafe {
-        kept(names::getcwd::hook(into, room))?;
+        names::getcwd::by_number(into, room)?;
         Ok(CStr::from_ptr(into).to_bytes_with_nul().len() as c_long)
     }
 }

@@ -12,8 +12,8 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         match number {
-            libc::SYS_execve => given(exec::execve::hook(a as _, b as _, c as _)),
-            libc::SYS_execveat => given(exec::execveat::hook(a as c_int, b as _, c as _, d as _, e as c_int)),
+            libc::SYS_execve => given(exec::execve::by_number(a as _, b as _, c as _)),
+            libc::SYS_execveat => given(exec::execveat::by_number(a as c_int, b as _, c as _, d as _, e as c_int)),
             libc::SYS_exit_group => {
                 kernel_aio::drain();
                 shared_maps::write_all();
@@ -30,8 +30,8 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
             | libc::SYS_setgroups => {
                 Some(users::change(|| super::syscall::real(number, a, b, c, 0, 0, 0) as c_int).map(c_long::from))
             }
-            libc::SYS_setrlimit => given(file_size_limit::setrlimit::hook(a as c_int, b as _)),
-            libc::SYS_prlimit64 => given(file_size_limit::prlimit::hook(a as _, b as c_int, c as _, d as _)),
+            libc::SYS_setrlimit => given(file_size_limit::setrlimit::by_number(a as c_int, b as _)),
+            libc::SYS_prlimit64 => given(file_size_limit::prlimit::by_number(a as _, b as c_int, c as _, d as _)),
             _ => match processes::by_number(number, a, b, c, d, e) {
                 Err(Out::Pass) => None,
                 made => Some(made),

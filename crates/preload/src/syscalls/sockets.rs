@@ -12,16 +12,16 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         match number {
-            libc::SYS_bind => given(sockets::bind::hook(socket, b as _, c as _)),
-            libc::SYS_connect => given(sockets::connect::hook(socket, b as _, c as _)),
-            libc::SYS_sendto => given(sockets::sendto::hook(socket, b as _, c, d as c_int, e as _, f as _)),
-            libc::SYS_sendmsg => given(sockets::sendmsg::hook(socket, b as _, c as c_int)),
-            libc::SYS_recvfrom => given(sockets::recvfrom::hook(socket, b as _, c, d as c_int, e as _, f as _)),
-            libc::SYS_recvmsg => given(sockets::recvmsg::hook(socket, b as _, c as c_int)),
-            libc::SYS_getsockname => given(sockets::getsockname::hook(socket, b as _, c as _)),
-            libc::SYS_getpeername => given(sockets::getpeername::hook(socket, b as _, c as _)),
-            libc::SYS_accept => given(sockets::accept::hook(socket, b as _, c as _)),
-            libc::SYS_accept4 => given(sockets::accept4::hook(socket, b as _, c as _, d as c_int)),
+            libc::SYS_bind => given(sockets::bind::by_number(socket, b as _, c as _)),
+            libc::SYS_connect => given(sockets::connect::by_number(socket, b as _, c as _)),
+            libc::SYS_sendto => given(sockets::sendto::by_number(socket, b as _, c, d as c_int, e as _, f as _)),
+            libc::SYS_sendmsg => given(sockets::sendmsg::by_number(socket, b as _, c as c_int)),
+            libc::SYS_recvfrom => given(sockets::recvfrom::by_number(socket, b as _, c, d as c_int, e as _, f as _)),
+            libc::SYS_recvmsg => given(sockets::recvmsg::by_number(socket, b as _, c as c_int)),
+            libc::SYS_getsockname => given(sockets::getsockname::by_number(socket, b as _, c as _)),
+            libc::SYS_getpeername => given(sockets::getpeername::by_number(socket, b as _, c as _)),
+            libc::SYS_accept => given(sockets::accept::by_number(socket, b as _, c as _)),
+            libc::SYS_accept4 => given(sockets::accept4::by_number(socket, b as _, c as _, d as c_int)),
             _ => None,
         }
     }

@@ -1,0 +1,57 @@
+//! A program that cannot use the mount gets an error that names the cause, and never what this host has at the mount's path.
+
+use crate::support::world::{World, compile};
+use crate::support::{find_program, skip, succeed, text};
+use std::path::Path;
+use std::process::Command;
+
+/// A copy below a mount's path that this host has as well, empty, with so much address space: what the program printed.
+#[track_caller]
+fn copied_with(world: &World, here: &Path, kib: u64) -> String {
+    let script = format!("ulimit -v {kib}; exec cp /etc/hostname {}/f", here.display());
+    let mut command = world.exec_at(here, "", "/bin/sh");
+    let output = command.args(["-c", &script]).output().unwrap();
+    let said = text(&output);
+    assert!(!here.join("f").exists(), "{kib} KiB: written to this host's directory: {said}");
+    assert!(!output.status.success(), "{kib} KiB: {said}");
+    said
+}
+
+#[test]
+fn a_program_without_the_address_space_for_a_mount_gets_an_error_and_never_the_hosts_directory() {
+    let world = World::new("closed-memory");
+    let here = world.scratch.folder("here");
+    for kib in [60_000, 40_000] {
+        let said = copied_with(&world, &here, kib);
+        assert!(said.contains("Cannot allocate memory") && said.contains("RLIMIT_AS"), "{kib} KiB: {said}");
+    }
+    // The loader would leave the library out, say so, and start the program.
+    for kib in [20_000, 9_000] {
+        let said = copied_with(&world, &here, kib);
+        assert!(said.contains("cannot execute a program") && said.contains("RLIMIT_AS"), "{kib} KiB: {said}");
+    }
+}
+
+#[test]
+fn a_library_that_defines_libc_functions_by_system_calls_works_behind_this_one() {
+    let world = World::new("closed-behind");
+    let library = world.scratch.path().join("libbehind.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/behind.c");
+    let Some(compiler) = find_program("cc") else { return skip("no C compiler") };
+    succeed(Command::new(compiler).args(["-O1", "-DLIBRARY", "-shared", "-fPIC", "-o"]).arg(&library).arg(source));
+    let runtime_path = format!("-Wl,-rpath,{}", world.scratch.path().display());
+    let options = ["-O1", "-Wl,--no-as-needed", library.to_str().unwrap(), &runtime_path];
+    let Some(program) = compile(&world.scratch, "behind", &options) else { return };
+    let local = succeed(Command::new(&program).arg(world.scratch.folder("local")));
+    let mounted = succeed(world.exec(program.to_str().unwrap()).arg("/db"));
+    assert_eq!(local.replace(&world.scratch.path().join("local").display().to_string(), "/db"), mounted);
+    // An allocator as it is shipped.
+    let allocator = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4";
+    match Path::new(allocator).exists() {
+        false => skip("no libtcmalloc_minimal4"),
+        true => {
+            let script = format!("echo x > /db/f; LD_PRELOAD=\"$LD_PRELOAD {allocator}\" cat /db/f");
+            assert_eq!(world.shell(&script), "x\n");
+        }
+    }
+}

@@ -59,4 +59,5 @@ pub use rpc::events::{Cause, Event, report_to};
 pub use sys::clock::cpu_time;
 pub use sys::fork::{expect_sharing, shares_memory};
 pub use sys::internal_fd::{is_internal_fd, lowest_internal_fd, set_internal_fd};
+pub use sys::memory::available_bytes as available_memory;
 pub use url::{NfsUrl, UrlError};

@@ -56,6 +56,7 @@ mod outcome;
 mod paths;
 mod permission;
 mod pointers;
+mod private_maps;
 mod processes;
 mod queues;
 mod raw;

@@ -1,10 +1,8 @@
-//! mmap: a private mapping of a file is a copy of it, read at once; a shared one is of the file in memory that has its bytes (`shared_maps`).
+//! mmap: of a file in memory that has the bytes of the file of a mount, a mapping's own (`private_maps`) or that of all mappings (`shared_maps`).
 
-use crate::data;
-use crate::ffi;
 use crate::hook::hooks;
 use crate::outcome::{Failure, FromKernel, Out, kept};
-use crate::raw;
+use crate::private_maps;
 use crate::shared_maps;
 use crate::table;
 use libc::{c_int, c_void, off_t, size_t};
@@ -15,7 +13,7 @@ fn map_file(
     flags: c_int,
     fd: c_int,
     offset: off_t,
-    real: impl Fn(c_int, c_int) -> Mapping,
+    real: impl FnOnce(c_int, off_t) -> Mapping,
 ) -> Result<Mapping, Out> {
     if flags & libc::MAP_ANONYMOUS != 0 || fd < 0 {
         return Err(Out::Pass);
@@ -26,34 +24,10 @@ fn map_file(
     if flags & libc::MAP_TYPE == libc::MAP_SHARED_VALIDATE && flags & libc::MAP_SYNC != 0 {
         return Err(Out::Errno(libc::EOPNOTSUPP));
     }
-    if matches!(flags & libc::MAP_TYPE, libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE) {
-        return shared_maps::map(&file, bytes, protection, offset, |fd| real(flags, fd));
+    match flags & libc::MAP_TYPE {
+        libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE => shared_maps::map(&file, bytes, protection, offset, |fd| real(fd, offset)),
+        _ => private_maps::map(&file, bytes, offset, |memory| real(memory, 0)),
     }
-    if file.flags & libc::O_ACCMODE == libc::O_WRONLY {
-        return Err(Out::Errno(libc::EACCES));
-    }
-    let offset = u64::try_from(offset).map_err(|_| Out::Errno(libc::EINVAL))?;
-    let memory = kept(real(flags | libc::MAP_ANONYMOUS, -1))?.0;
-    shared_maps::forget(memory, bytes);
-    let whole = bytes.next_multiple_of(4096);
-    let fill = || -> Result<(), Out> {
-        // SAFETY: the mapping was just made and nobody else knows it.
-        unsafe { raw::protect(memory.cast(), whole, libc::PROT_READ | libc::PROT_WRITE) }?;
-        let mut done = 0;
-        while done < bytes {
-            // SAFETY: inside the mapping, which nobody else knows yet.
-            let chunk = unsafe { ffi::bytes_mut(memory.cast::<u8>().wrapping_add(done).cast(), bytes - done) };
-            match data::read_at(&file, offset + done as u64, chunk)? {
-                0 => break, // beyond the end: zeroes, where the kernel would send SIGBUS
-                got => done += got,
-            }
-        }
-        // SAFETY: as above; the slices into it are gone.
-        Ok(unsafe { raw::protect(memory.cast(), whole, protection) }?)
-    };
-    // SAFETY: exactly what was mapped, which nobody was told of.
-    fill().inspect_err(|_| unsafe { raw::unmap(memory.cast(), whole) })?;
-    Ok(Mapping(memory))
 }
 
 /// What mmap gives: it fails with MAP_FAILED, not with a null pointer.
@@ -88,14 +62,14 @@ fn map_other(bytes: size_t, real: impl FnOnce() -> Mapping) -> Result<Mapping, O
 hooks! {
     /// mmap(2).
     fn mmap(at: *mut c_void, bytes: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> Mapping = SYS_mmap {
-        match map_file(bytes, protection, flags, fd, offset, |flags, fd| real(at, bytes, protection, flags, fd, if fd < 0 { 0 } else { offset })) {
+        match map_file(bytes, protection, flags, fd, offset, |fd, offset| real(at, bytes, protection, flags, fd, offset)) {
             Err(Out::Pass) => map_other(bytes, || real(at, bytes, protection, flags, fd, offset)),
             done => done,
         }
     }
     /// mmap(2).
     fn mmap64(at: *mut c_void, bytes: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> Mapping {
-        match map_file(bytes, protection, flags, fd, offset, |flags, fd| real(at, bytes, protection, flags, fd, if fd < 0 { 0 } else { offset })) {
+        match map_file(bytes, protection, flags, fd, offset, |fd, offset| real(at, bytes, protection, flags, fd, offset)) {
             Err(Out::Pass) => map_other(bytes, || real(at, bytes, protection, flags, fd, offset)),
             done => done,
         }

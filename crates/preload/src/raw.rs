@@ -358,15 +358,6 @@ pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
     let _ = unsafe { call4(libc::SYS_munmap, at as usize, bytes, 0, 0) };
 }
 
-/// Changes the protection of memory.
-///
-/// # Safety
-/// A mapping of so many bytes whose users do nothing that the new protection forbids.
-pub(crate) unsafe fn protect(at: *mut u8, bytes: usize, protection: c_int) -> Result<(), Errno> {
-    // SAFETY: the caller answers for the mapping.
-    unsafe { call4(libc::SYS_mprotect, at as usize, bytes, protection as usize, 0) }.map(drop)
-}
-
 /// fcntl(2) with a command that takes a number.
 pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Result<c_int, Errno> {
     call_with_numbers(libc::SYS_fcntl, fd as usize, command as usize, argument).map(|answer| answer as c_int)

@@ -6,6 +6,7 @@ use crate::memory::Mapping;
 use crate::messages::warn;
 use crate::open_file::Open;
 use crate::outcome::{Out, kept};
+use crate::private_maps;
 use crate::raw;
 use dnfs::mount::{FileRef, MapRefusal, Mount};
 use libc::{c_int, c_void, off_t, size_t};
@@ -16,12 +17,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 mod regions;
 
-pub(crate) use regions::after_fork_child;
+pub(crate) use regions::{Copied, after_fork_child};
 
-const PAGE_BYTES: usize = 4096;
+/// Bytes of a page.
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// The addresses of a range given as in munmap(2).
-fn pages(at: *const c_void, bytes: size_t) -> Range<usize> {
+pub(crate) fn pages(at: *const c_void, bytes: size_t) -> Range<usize> {
     let start = at as usize;
     start..start.saturating_add(bytes.saturating_add(PAGE_BYTES - 1) & !(PAGE_BYTES - 1))
 }
@@ -114,6 +116,30 @@ fn end_unused() {
         close_pin(unused.pin);
         unused.mount.unmapped(unused.file);
     }
+    while let Some(memory) = with(|table| table.take_unused_copied()) {
+        close_pin(memory);
+    }
+}
+
+/// Notes a private mapping, so that mremap(2) can make it longer. Where there are too many, its new part would be SIGBUS.
+pub(crate) fn enter_copied(range: Range<usize>, copied: Copied) {
+    if !with(|table| table.enter_copied(range, copied)) {
+        close_pin(copied.memory);
+    }
+}
+
+/// The file in memory that is mapped at this address, and where that address is in the file of the mount.
+pub(crate) fn copied_at(address: usize) -> Option<(Copied, u64)> {
+    with(|table| table.copied_at(address).map(|(copied, at)| (*copied, at)))
+}
+
+/// The file in memory that is mapped at this address has so many bytes now.
+pub(crate) fn note_grown(address: usize, bytes: u64) {
+    with(|table| {
+        if let Some((copied, _)) = table.copied_at(address) {
+            copied.bytes = copied.bytes.max(bytes);
+        }
+    });
 }
 
 /// Before the process ends or becomes another program.
@@ -214,6 +240,7 @@ hooks! {
     /// mremap(2).
     fn mremap(old: *mut c_void, old_bytes: size_t, new_bytes: size_t, flags: c_int, to: *mut c_void) -> Mapping = SYS_mremap {
         if !regions::any() { return Err(Out::Pass) }
+        private_maps::before_growth(old, new_bytes)?;
         let answer = kept(real(old, old_bytes, new_bytes, flags, to))?;
         moved(old, old_bytes, answer.address(), new_bytes);
         Ok(answer)

@@ -1,21 +1,98 @@
-//! Memory of the host.
+//! Memory that a process may have: of the host, and of its control group.
 
-use super::local_file::{open_array, read};
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
 
-/// Bytes that programs may have before others are swapped out (`MemAvailable`, proc(5)); none when the kernel does not say.
-pub(crate) fn available_bytes() -> Option<u64> {
-    let file = open_array(b"/proc/meminfo\0", libc::O_RDONLY, 0).ok()?;
-    let mut text = [0; 1024]; // it is the third line
-    let got = read(&file, &mut text).ok()?;
-    let lines = std::str::from_utf8(text.get(..got)?).ok()?.lines();
-    let value = lines.filter_map(|line| line.strip_prefix("MemAvailable:")).next()?;
+/// Where control groups are mounted: version 2 alone, both, version 1.
+const GROUPS: [(&str, &Version); 3] =
+    [("/sys/fs/cgroup", &VERSION_2), ("/sys/fs/cgroup/unified", &VERSION_2), ("/sys/fs/cgroup/memory", &VERSION_1)];
+/// Groups above one that are looked at.
+const DEPTH_MAX: usize = 32;
+
+/// What a version of control groups calls its files.
+struct Version {
+    /// How the group's line of /proc/self/cgroup begins, after its number.
+    controller: &'static str,
+    limit: &'static str,
+    used: &'static str,
+    /// Lines of `memory.stat` with what is given up when memory is short.
+    reclaimable: [&'static str; 2],
+}
+
+const VERSION_2: Version =
+    Version { controller: ":", limit: "memory.max", used: "memory.current", reclaimable: ["inactive_file ", "active_file "] };
+const VERSION_1: Version = Version {
+    controller: "memory:",
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    reclaimable: ["total_inactive_file ", "total_active_file "],
+};
+
+/// Bytes that this process may have before the host swaps (`MemAvailable`, proc(5)) or its control group reaches a limit; none when the
+/// kernel does not say.
+#[must_use]
+pub fn available_bytes() -> Option<u64> {
+    [of_host(), of_group()].into_iter().flatten().min()
+}
+
+fn of_host() -> Option<u64> {
+    let text = read_to_string("/proc/meminfo").ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+fn of_group() -> Option<u64> {
+    let groups = read_to_string("/proc/self/cgroup").ok()?;
+    GROUPS.into_iter().filter_map(|(root, version)| of_version(&groups, Path::new(root), version)).min()
+}
+
+/// The least that the process' group and those above it leave. A container sees its own group at the root, whatever path it is told.
+fn of_version(groups: &str, root: &Path, version: &Version) -> Option<u64> {
+    let path = groups.lines().find_map(|line| line.split_once(':')?.1.strip_prefix(version.controller))?;
+    let own: PathBuf = root.join(path.trim_start_matches('/'));
+    own.ancestors().take(DEPTH_MAX).take_while(|group| group.starts_with(root)).filter_map(|group| left_of(group, version)).min()
+}
+
+fn left_of(group: &Path, version: &Version) -> Option<u64> {
+    let number = |name: &str| read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
+    let limit = number(version.limit)?;
+    let used = number(version.used)?;
+    let stat = read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let value = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok()).unwrap_or(0);
+    let reclaimable: u64 = version.reclaimable.into_iter().map(value).sum();
+    Some(limit.saturating_sub(used.saturating_sub(reclaimable)))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    use crate::segment::tests::tempdir::TempDir;
+
     #[test]
     fn the_kernel_says_how_much_there_is() {
-        assert!(super::available_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(available_bytes().is_some_and(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    fn the_least_of_a_group_and_those_above_it_is_what_there_is() {
+        let root = TempDir::new();
+        let own = root.path().join("pod/container");
+        std::fs::create_dir_all(&own).unwrap();
+        let set = |group: &Path, limit: &str| {
+            let files = [("memory.max", limit), ("memory.current", "300\n"), ("memory.stat", "anon 1\ninactive_file 60\nactive_file 40\n")];
+            files.map(|(name, text)| std::fs::write(group.join(name), text).unwrap())
+        };
+        set(&own, "max\n");
+        let asked = |groups: &str| of_version(groups, root.path(), &VERSION_2);
+        assert_eq!(asked("0::/pod/container\n"), None);
+        set(&root.path().join("pod"), "1000\n");
+        assert_eq!(asked("1:cpu:/x\n0::/pod/container\n"), Some(800));
+        set(&own, "500\n");
+        assert_eq!(asked("0::/pod/container\n"), Some(300));
+        // The path of another name space.
+        set(root.path(), "250\n");
+        assert_eq!(asked("0::/host/scope\n"), Some(50));
+        assert_eq!(asked("4:memory:/pod\n"), None);
     }
 }

@@ -20,6 +20,7 @@ mod kernel_aio;
 mod kills;
 mod libc;
 mod mariadb;
+mod private_maps;
 mod reach;
 mod read_ahead;
 mod server_away;

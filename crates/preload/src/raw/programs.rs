@@ -28,7 +28,7 @@ pub(crate) fn write_at(fd: c_int, at: off_t, bytes: &[u8]) -> Result<usize, Errn
 }
 
 /// ftruncate(2).
-pub(crate) fn shorten(fd: c_int, bytes: usize) -> Result<(), Errno> {
+pub(crate) fn set_length(fd: c_int, bytes: usize) -> Result<(), Errno> {
     call_with_numbers(libc::SYS_ftruncate, fd as usize, bytes, 0).map(drop)
 }
 

@@ -3,7 +3,7 @@
 
 use super::program::{Cause, Found};
 use crate::raw;
-use crate::raw::programs::{lock_whole, read_at, session, shorten, write_at};
+use crate::raw::programs::{lock_whole, read_at, session, set_length, write_at};
 use std::ffi::CString;
 use std::hash::Hasher;
 use std::sync::OnceLock;
@@ -91,7 +91,7 @@ fn look_up(fd: libc::c_int, place: &Place, what: u64) -> Option<bool> {
     if whole == ENTRIES_MAX {
         at /= 2;
         write_at(fd, 0, &bytes[at..]).ok()?;
-        shorten(fd, at).ok()?;
+        set_length(fd, at).ok()?;
     }
     let mut entry = [0; ENTRY_BYTES];
     entry[..8].copy_from_slice(&place.tree.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! Which addresses of this process are shared mappings of which files. Nothing here allocates; signals are held back while the table is used.
+//! Which addresses of this process are mappings of which files. Nothing here allocates; signals are held back while the table is used.
 
 use crate::raw;
 use dnfs::mount::{FileRef, Mount};
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const REGIONS_MAX: usize = 8192;
 /// Files they are of.
 const FILES_MAX: usize = 1024;
+/// Private mappings that can be made longer: each has a descriptor, and those from 900 on are also the client's sockets.
+const COPIED_MAX: usize = 64;
 
 /// One mapping, or what is left of it.
 #[derive(Clone)]
@@ -19,10 +21,31 @@ struct Region {
     range: Range<usize>,
     /// Of the file at the first of them.
     offset: u64,
-    /// Number of the file.
-    place: usize,
+    of: Of,
     /// The descriptor it was made by may write.
     may_write: bool,
+}
+
+/// What is mapped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// A shared mapping: number of the file.
+    File(usize),
+    /// A private mapping: number of the file in memory.
+    Copied(usize),
+}
+
+/// A file in memory with bytes of a file of a mount, for a private mapping.
+#[derive(Clone, Copy)]
+pub(crate) struct Copied {
+    pub(crate) mount: &'static Mount,
+    pub(crate) file: FileRef,
+    /// Its descriptor, marked as ours.
+    pub(crate) memory: c_int,
+    /// Where its first byte is in the file of the mount.
+    pub(crate) offset: u64,
+    /// Bytes of that from there on that it has, or had where that file ends before.
+    pub(crate) bytes: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -59,6 +82,7 @@ pub(super) struct Table {
     regions: [Region; REGIONS_MAX],
     used: usize, // regions from here on are none
     files: [Mapped; FILES_MAX],
+    copied: [Option<Copied>; COPIED_MAX],
 }
 
 struct Locked {
@@ -69,19 +93,24 @@ struct Locked {
 // SAFETY: only who has set `held` touches the table.
 unsafe impl Sync for Locked {}
 
-const NO_REGION: Region = Region { range: 0..0, offset: 0, place: 0, may_write: false };
+const NO_REGION: Region = Region { range: 0..0, offset: 0, of: Of::File(0), may_write: false };
 const NO_FILE: Mapped =
     Mapped { mount: None, file: FileRef { slot: 0, generation: 0 }, pin: 0, stores: false, coming: 0, process: 0, cursor: 0 };
 
 static TABLE: Locked = Locked {
     held: AtomicBool::new(false),
-    table: UnsafeCell::new(Table { regions: [NO_REGION; REGIONS_MAX], used: 0, files: [NO_FILE; FILES_MAX] }),
+    table: UnsafeCell::new(Table {
+        regions: [NO_REGION; REGIONS_MAX],
+        used: 0,
+        files: [NO_FILE; FILES_MAX],
+        copied: [None; COPIED_MAX],
+    }),
 };
 
 /// Regions there are.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether this process has a shared mapping of a file of a mount.
+/// Whether this process has a mapping of a file of a mount that the table knows.
 pub(super) fn any() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
@@ -157,7 +186,41 @@ impl Table {
         self.files[place].stores |= stores;
         let Some((range, offset, may_write)) = made else { return true };
         self.cut(&range);
-        self.insert(Region { range, offset, place, may_write })
+        self.insert(Region { range, offset, of: Of::File(place), may_write })
+    }
+
+    /// Enters a private mapping; false when there are too many.
+    pub(super) fn enter_copied(&mut self, range: Range<usize>, copied: Copied) -> bool {
+        let Some(number) = self.copied.iter().position(Option::is_none) else { return false };
+        let is_entered = self.insert(Region { range, offset: copied.offset, of: Of::Copied(number), may_write: false });
+        if is_entered {
+            self.copied[number] = Some(copied);
+        }
+        is_entered
+    }
+
+    /// The file in memory that is mapped at this address, and where the address is in the file of the mount.
+    pub(super) fn copied_at(&mut self, address: usize) -> Option<(&mut Copied, u64)> {
+        let found = self.regions[..self.used].iter().find(|region| region.range.contains(&address))?;
+        let Of::Copied(number) = found.of else { return None };
+        let at = found.offset + (address - found.range.start) as u64;
+        self.copied.get_mut(number)?.as_mut().map(|copied| (copied, at))
+    }
+
+    /// The descriptor of a file in memory that is mapped nowhere any more.
+    pub(super) fn take_unused_copied(&mut self) -> Option<c_int> {
+        let regions = &self.regions[..self.used];
+        let is_unused = |number: usize| !regions.iter().any(|region| region.of == Of::Copied(number));
+        let number = (0..COPIED_MAX).find(|number| self.copied[*number].is_some() && is_unused(*number))?;
+        self.copied[number].take().map(|copied| copied.memory)
+    }
+
+    /// The file of a shared mapping.
+    fn file_of(&self, region: &Region) -> Option<&Mapped> {
+        match region.of {
+            Of::File(number) => self.files.get(number),
+            Of::Copied(_) => None,
+        }
     }
 
     /// Something may be stored into mappings of this file from now on.
@@ -223,7 +286,7 @@ impl Table {
     pub(super) fn take_unused(&mut self) -> Option<Unused> {
         let (regions, used) = (&self.regions, self.used);
         let is_unused = |number: usize, known: &Mapped| {
-            known.mount.is_some() && known.coming == 0 && !regions[..used].iter().any(|region| region.place == number)
+            known.mount.is_some() && known.coming == 0 && !regions[..used].iter().any(|region| region.of == Of::File(number))
         };
         let number = (0..FILES_MAX).find(|number| is_unused(*number, &self.files[*number]))?;
         let known = std::mem::replace(&mut self.files[number], NO_FILE);
@@ -242,18 +305,20 @@ impl Table {
     pub(super) fn not_stored(&self, range: &Range<usize>) -> Option<(&'static Mount, FileRef)> {
         let found = self.regions[..self.used].iter().find(|region| {
             let overlaps = region.range.start.max(range.start) < region.range.end.min(range.end);
-            overlaps && region.may_write && self.files.get(region.place).is_some_and(|known| !known.stores)
+            overlaps && region.may_write && self.file_of(region).is_some_and(|known| !known.stores)
         })?;
-        let known = self.files.get(found.place)?;
+        let known = self.file_of(found)?;
         Some((known.mount?, known.file))
     }
 
     /// The first part of a file at these addresses, and the address behind it.
     pub(super) fn part(&self, range: Range<usize>) -> Option<(usize, Part)> {
-        let overlaps = |region: &&Region| region.range.start.max(range.start) < region.range.end.min(range.end);
+        let overlaps = |region: &&Region| {
+            matches!(region.of, Of::File(_)) && region.range.start.max(range.start) < region.range.end.min(range.end)
+        };
         let found = self.regions[..self.used].iter().filter(overlaps).min_by_key(|region| region.range.start)?;
         let (start, end) = (found.range.start.max(range.start), found.range.end.min(range.end));
-        let known = self.files.get(found.place)?;
+        let known = self.file_of(found)?;
         let offset = |at: usize| found.offset + (at - found.range.start) as u64;
         Some((end, Part { mount: known.mount?, file: known.file, bytes: offset(start)..offset(end) }))
     }

@@ -80,7 +80,11 @@ mod tests {
         let own = root.path().join("pod/container");
         std::fs::create_dir_all(&own).unwrap();
         let set = |group: &Path, limit: &str| {
-            let files = [("memory.max", limit), ("memory.current", "300\n"), ("memory.stat", "anon 1\ninactive_file 60\nactive_file 40\n")];
+            let files = [
+                ("memory.max", limit),
+                ("memory.current", "300\n"),
+                ("memory.stat", "anon 1\ninactive_file 60\nactive_file 40\n"),
+            ];
             files.map(|(name, text)| std::fs::write(group.join(name), text).unwrap())
         };
         set(&own, "max\n");

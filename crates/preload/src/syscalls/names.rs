@@ -16,7 +16,9 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
         match number {
             libc::SYS_openat => given(open::openat::by_number(directory, b as _, c as c_int, d as _)),
             libc::SYS_openat2 => Some(open_how(directory, b as _, c as _, d)),
-            libc::SYS_name_to_handle_at => given(open::name_to_handle_at::by_number(directory, b as _, c as _, d as _, e as c_uint)),
+            libc::SYS_name_to_handle_at => {
+                given(open::name_to_handle_at::by_number(directory, b as _, c as _, d as _, e as c_uint))
+            }
             libc::SYS_statx => given(attributes::statx::by_number(directory, b as _, c as c_int, d as c_uint, e as _)),
             libc::SYS_newfstatat => given(attributes::fstatat::by_number(directory, b as _, c as _, d as c_int)),
             libc::SYS_statfs => given(attributes::statfs::by_number(a as _, b as _)),

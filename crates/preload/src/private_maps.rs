@@ -32,11 +32,10 @@ pub(crate) fn map(file: &Open, bytes: size_t, offset: off_t, real: impl FnOnce(c
     let end = file.size()?.saturating_sub(offset).min(wanted);
     check_memory(file.mount, end)?;
     let memory = File::new()?;
-    let mapping = kept(real(memory.0)).map_err(|out| {
-        if out == Out::Errno(libc::ENOMEM) {
+    let mapping = kept(real(memory.0)).inspect_err(|out| {
+        if *out == Out::Errno(libc::ENOMEM) {
             warn_refused(file.mount, end, None);
         }
-        out
     })?;
     shared_maps::forget(mapping.address(), bytes);
     let filled = memory.fill(0, end, |at, to| data::read_at(file, offset + at, to));

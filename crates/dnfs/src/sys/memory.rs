@@ -76,8 +76,9 @@ mod tests {
 
     #[test]
     fn the_least_of_a_group_and_those_above_it_is_what_there_is() {
-        let root = TempDir::new();
-        let own = root.path().join("pod/container");
+        let place = TempDir::new();
+        let root = Path::new(place.path());
+        let own = root.join("pod/container");
         std::fs::create_dir_all(&own).unwrap();
         let set = |group: &Path, limit: &str| {
             let files = [
@@ -88,14 +89,14 @@ mod tests {
             files.map(|(name, text)| std::fs::write(group.join(name), text).unwrap())
         };
         set(&own, "max\n");
-        let asked = |groups: &str| of_version(groups, root.path(), &VERSION_2);
+        let asked = |groups: &str| of_version(groups, root, &VERSION_2);
         assert_eq!(asked("0::/pod/container\n"), None);
-        set(&root.path().join("pod"), "1000\n");
+        set(&root.join("pod"), "1000\n");
         assert_eq!(asked("1:cpu:/x\n0::/pod/container\n"), Some(800));
         set(&own, "500\n");
         assert_eq!(asked("0::/pod/container\n"), Some(300));
         // The path of another name space.
-        set(root.path(), "250\n");
+        set(root, "250\n");
         assert_eq!(asked("0::/host/scope\n"), Some(50));
         assert_eq!(asked("4:memory:/pod\n"), None);
     }

@@ -2,7 +2,6 @@
 
 use crate::file::FsError;
 use crate::segment::SegmentError;
-use crate::segment::runtime_root::OF_ANOTHER;
 use crate::url::UrlError;
 use nfs_proto::mount3::MountStatus;
 use nfs_proto::rpc::{AuthStat, ReplyStatus};
@@ -238,20 +237,13 @@ impl Error {
                 vec![format!("is NFS served on port {}? the server's services: rpcinfo -p {}", server.port(), server.ip())]
             }
             Self::Url(error) => error.hint().into_iter().collect(),
-            Self::Segment(SegmentError::Directory(OF_ANOTHER)) => vec![
-                "users who share a mount, and programs that change their user, need `millrace exec --group GROUP`, with a group that all of \
-                 them are in"
-                    .into(),
-            ],
+            Self::Segment(SegmentError::Directory(refused)) => vec![refused.hint().into()],
             Self::Segment(SegmentError::VolumeReplaced) => vec![VOLUME_HINT.into()],
             Self::Segment(SegmentError::Version { .. }) => vec![
-                "end the programs that another version of Millrace runs on this export; if there are none, remove what they left: \
-                 rm -r /dev/shm/millrace-$(id -u), or the directory that MILLRACE_RUNTIME_DIR names"
+                "end the programs that another version of Millrace runs on this export; if there are none, remove what they left in \
+                 /dev/shm/millrace-UID (root: /run/millrace), or in the directory that MILLRACE_RUNTIME_DIR names"
                     .into(),
             ],
-            Self::Segment(SegmentError::Directory(_)) => {
-                vec!["give it to its user alone (chmod 700), or name another that may be made: MILLRACE_RUNTIME_DIR=/dev/shm/DIR".into()]
-            }
             Self::Segment(SegmentError::Local { errno, .. } | SegmentError::NoSlots { errno })
                 if *errno == rustix::io::Errno::NOSPC.raw_os_error() =>
             vec![

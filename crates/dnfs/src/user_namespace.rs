@@ -13,7 +13,7 @@ use crate::sys::{process, whole_file};
 /// The environment variable: the inode of the namespace's file, `/proc/self/ns/user`.
 pub const VARIABLE: &str = "MILLRACE_USER_NAMESPACE";
 /// What a kernel shows instead of an id that the process' namespace has no number for.
-const UNNAMED: u32 = 65534;
+pub(crate) const UNNAMED: u32 = 65534;
 /// Namespaces of one process at most: it enters one at a time, and seldom one.
 const NAMESPACES_MAX: usize = 4;
 /// The kernel allows 340 lines of at most 32 bytes.
@@ -127,6 +127,12 @@ pub fn user_inside(uid: u32) -> u32 {
 #[must_use]
 pub fn group_inside(gid: u32) -> u32 {
     current().map_or(gid, |namespace| namespace.groups.inside(gid).unwrap_or(UNNAMED))
+}
+
+/// Whether the kernel shows this process the number of a nameless user in the place of root's: root of the host has no number in its
+/// namespace.
+pub(crate) fn hides_root() -> bool {
+    !Map::read("/proc/self/uid_map").0.iter().any(|range| range.outside == 0)
 }
 
 /// The inode that [`VARIABLE`] holds for mounts made by this process.

@@ -13,7 +13,6 @@ use crate::error::Error;
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
 use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
-use crate::segment::runtime_root::runtime_root;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::slot_limiter::{KeptConnections, Members, SlotLimiter};
 use crate::sys::file_lock::FileLock;
@@ -47,8 +46,8 @@ impl Mount {
     }
 
     /// Where the segment is, if somebody made it.
-    pub(super) fn directory_of(spec: &MountSpec) -> Option<RuntimeDir> {
-        RuntimeDir::made_by_another(&runtime_root(), |owner| identity_of(&spec.url, owner))
+    pub(super) fn directory_of(spec: &MountSpec) -> Result<Option<RuntimeDir>, SegmentError> {
+        RuntimeDir::of_program(|owner| identity_of(&spec.url, owner))
     }
 
     fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Result<Self, Error> {

@@ -69,7 +69,7 @@ impl Keeper {
         let options = &mut spec.url.options;
         (options.soft, options.retries) = (true, 0);
         options.resend_after = options.resend_after.min(Duration::from_millis(KEEPER_CALL_MS));
-        let Some(directory) = Mount::directory_of(&spec) else { return Ok(None) };
+        let Some(directory) = Mount::directory_of(&spec)? else { return Ok(None) };
         let Some((place, replaced)) = Place::take(&directory).map_err(local("take the keeper's lock"))? else { return Ok(None) };
         let Some(mount) = Mount::attach_as_keeper(&spec, who, &directory)? else { return Ok(None) };
         forget_ended_namespaces(&directory);

@@ -23,7 +23,7 @@ const USERS: &str = "users";
 
 /// Variables of the environment that say where the segment is, whose numbers users have, and how old data may become.
 const INHERITED: [&str; 4] =
-    ["MILLRACE_RUNTIME_DIR", "XDG_RUNTIME_DIR", crate::user_namespace::VARIABLE, "MILLRACE_DIRTY_EXPIRE_MS"];
+    [crate::segment::runtime_root::VARIABLE, "XDG_RUNTIME_DIR", crate::user_namespace::VARIABLE, "MILLRACE_DIRTY_EXPIRE_MS"];
 
 /// The command that runs a keeper, ready to be started: `millrace keeper --mount …`.
 #[derive(Debug)]

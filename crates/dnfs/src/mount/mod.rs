@@ -55,8 +55,10 @@ mod users;
 mod walk;
 
 pub use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
-pub use crate::segment::runtime_root::{group_runtime_root, runtime_root};
-pub use crate::segment::{FileRef, SegmentError};
+pub use crate::segment::runtime_root::{
+    VARIABLE as RUNTIME_DIR_VARIABLE, group_runtime_root, has_runtime_root, make_runtime_root, runtime_root,
+};
+pub use crate::segment::{Distrust, FileRef, SegmentError, Untrusted};
 pub use apart::mounted_apart;
 pub use async_io::{AsyncIo, Finished, IoRequest, IoWork, Offered};
 pub use io::Changes;

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::file::{FsError, WriteVerifier};
 use crate::segment::SegmentError;
 use crate::segment::layout::{CREDENTIAL_COUNT, Slot};
-use crate::segment::runtime_root::Sharing;
+use crate::segment::runtime_root::trusted;
 use crate::slot_limiter::{KeptConnections, SlotLimiter};
 
 impl Mount {
@@ -22,7 +22,7 @@ impl Mount {
     /// # Errors
     /// [`SegmentError::Directory`] when the user this process has become may not use the runtime directory.
     pub fn with_credentials(&self, who: &Credentials) -> Result<Self, Error> {
-        Sharing::of(self.segment.directory().root())?; // this user may be another than the one who attached
+        trusted(self.segment.directory().root())?; // this user may be another than the one who attached
         let mut client = self.client.with_credentials(&self.url, who)?;
         let count = self.url.options.slot_count;
         client.pool.keep_by(KeptConnections::new(self.retention.members()));

@@ -7,7 +7,7 @@ use super::layout::{
     GROWTH_SLOTS, Header, LAYOUT_VERSION, MAGIC, SEGMENT_BYTES, SLOT_COUNT, StoredAddress, load_bytes, slots_end, store_bytes,
 };
 use super::runtime_dir::{FILE_MODE, RuntimeDir};
-use super::runtime_root::Sharing;
+use super::trust::Sharing;
 use super::{Segment, SegmentError, local};
 use crate::address::AddressSet;
 use crate::file::FILE_HANDLE_BYTES_MAX;
@@ -60,7 +60,7 @@ impl Segment {
 
     /// Attaches to the segment of this directory; none when there is none.
     pub(crate) fn attach(directory: &RuntimeDir, identity: u64) -> Result<Option<Self>, SegmentError> {
-        let Sharing { owner, is_shared } = directory.sharing();
+        let Sharing { owner, is_shared, .. } = directory.sharing();
         let file = match open(&directory.segment_path(), libc::O_RDWR, 0) {
             Ok(file) => file,
             Err(Errno(libc::ENOENT)) => return Ok(None),

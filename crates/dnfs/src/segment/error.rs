@@ -1,10 +1,11 @@
 //! What can go wrong on this host, away from the server.
 
 use super::layout::{LAYOUT_VERSION, SLOT_COUNT};
+use super::trust::Untrusted;
 use crate::sys::local_file::Errno;
 
 /// Why the state shared by the processes of this host could not be used, or what it has to report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
     /// Every slot stands for a file that is open or not yet stable.
     #[error("all {SLOT_COUNT} file slots of the shared segment are in use")]
@@ -33,8 +34,8 @@ pub enum SegmentError {
     #[error("the file of the shared segment is not one of millrace ({0})")]
     Foreign(&'static str),
     /// The runtime directory can't be trusted.
-    #[error("the runtime directory is not usable: {0}")]
-    Directory(&'static str),
+    #[error("{0}")]
+    Directory(Box<Untrusted>),
     /// The export was replaced by another volume while programs have files of the old one open.
     #[error("the export now holds another volume, and files of the old one are still open")]
     VolumeReplaced,

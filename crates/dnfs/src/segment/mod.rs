@@ -18,6 +18,7 @@ pub(crate) mod runtime_dir;
 pub(crate) mod runtime_root;
 mod size;
 mod table;
+pub(crate) mod trust;
 
 #[cfg(test)]
 mod fork_tests;
@@ -32,6 +33,7 @@ pub(crate) use placeholder::{Pinned, Unopened};
 pub(crate) use runtime_dir::RuntimeDir;
 pub(crate) use size::{Appending, SizeMoment};
 pub(crate) use table::NewFile;
+pub use trust::{Distrust, Untrusted};
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};

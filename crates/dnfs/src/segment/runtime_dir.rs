@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::{SegmentError, local};
 use super::file_ref::FileRef;
-use super::runtime_root::{Sharing, runtime_root, share_what_is_made_in};
+use super::runtime_root::{runtime_root, share_what_is_made_in, sharing_of, trusted};
+use super::trust::{Distrust, Sharing, Untrusted};
 use crate::sys::local_file::{CPath, Errno, mkdir, open, rename, rmdir};
 use crate::sys::random::random;
 
@@ -42,12 +43,12 @@ impl RuntimeDir {
 
     /// The directory for an export below `base`; both made if missing, and refused unless this process may trust them.
     pub(crate) fn make(base: &[u8], identity: impl FnOnce(u32) -> u64) -> Result<Self, SegmentError> {
-        if base.len() + NAME_BYTES > DIRECTORY_BYTES_MAX || base.first() != Some(&b'/') {
-            return Err(SegmentError::Directory("its path is relative or too long"));
+        if base.len() + NAME_BYTES > DIRECTORY_BYTES_MAX {
+            let path = PathBuf::from(std::ffi::OsString::from_vec(base.to_vec()));
+            return Err(SegmentError::Directory(Untrusted { path, why: Distrust::Path }.into()));
         }
-        let sharing = Sharing::of(base)?;
-        let path = [base, format!("/{:016x}", identity(sharing.owner)).as_bytes()].concat();
-        let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+        let sharing = sharing_of(base)?;
+        let path = below(base, identity(sharing.owner));
         match open(&CPath::new(path.as_os_str().as_bytes()), libc::O_RDONLY | libc::O_DIRECTORY, 0) {
             Ok(_) => {}
             Err(Errno(libc::ENOENT)) => make_complete(&path, sharing).map_err(local("make the runtime directory"))?,
@@ -56,7 +57,17 @@ impl RuntimeDir {
         Ok(Self { path, sharing })
     }
 
-    /// The directory for `identity` below `base`, which somebody else made.
+    /// The directory of this process for an export that a program has mounted; none when nobody has. Refused like [`Self::make`].
+    pub(crate) fn of_program(identity: impl FnOnce(u32) -> u64) -> Result<Option<Self>, SegmentError> {
+        let root = runtime_root();
+        match trusted(root.as_os_str().as_bytes()) {
+            Ok(sharing) => Ok(Some(Self { path: below(root.as_os_str().as_bytes(), identity(sharing.owner)), sharing })),
+            Err(SegmentError::Local { errno: libc::ENOENT, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The directory for `identity` below `base`, which the caller vouches for.
     pub(crate) fn made_by_another(base: &Path, identity: impl FnOnce(u32) -> u64) -> Option<Self> {
         let sharing = Sharing::seen(base)?;
         let identity = identity(sharing.owner);
@@ -156,6 +167,10 @@ impl RuntimeDir {
     fn below(&self, name: &str) -> CPath {
         CPath::new(self.path.join(name).as_os_str().as_bytes())
     }
+}
+
+fn below(base: &[u8], identity: u64) -> PathBuf {
+    PathBuf::from(std::ffi::OsString::from_vec([base, format!("/{identity:016x}").as_bytes()].concat()))
 }
 
 /// Makes the directory with all in it; it appears under its name complete or not at all.

@@ -1,41 +1,102 @@
 //! The directory below which each export has its runtime directory, and who may use it (docs/design/012-users.md).
 //!
-//! `/dev/shm/millrace-<uid>` first: every process of the user finds the same, whatever its environment. Only where there
-//! is no such directory, `$XDG_RUNTIME_DIR/millrace`: a service and a login shell may disagree about that variable, and
-//! two segments are two hosts. `MILLRACE_RUNTIME_DIR` overrides both.
+//! By default that of this user: root's is `/run/millrace` where `/run` is in memory, where nobody else makes names; every other's is
+//! `/dev/shm/millrace-<uid>`. All processes of a user find the same, whatever their environment. Only where there is no `/dev/shm`,
+//! `$XDG_RUNTIME_DIR/millrace`: a service and a login shell may disagree about that variable, and two segments are two hosts.
+//! `MILLRACE_RUNTIME_DIR` overrides all of them.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::error::{SegmentError, local};
+use super::trust::{Distrust, GROUP_RIGHTS, Sharing, Untrusted};
 use crate::sys::access_list::{has_default, set_default};
 use crate::sys::fd::Fd;
-use crate::sys::local_file::{CPath, Errno, Owner, change_group, change_mode, mkdir, open, rename, rmdir, stat};
-use crate::sys::process::{effective_gid, effective_uid, groups};
+use crate::sys::local_file::{
+    CPath, Errno, change_group, change_mode, is_in_memory, mkdir, open, open_followed, rename, rmdir, stat,
+};
+use crate::sys::process::effective_uid;
 use crate::sys::random::random;
 
-/// Permissions of a directory that a group shares, and of what is made in it.
-const GROUP_RIGHTS: u32 = 0o770;
+/// The environment variable that names the directory.
+pub const VARIABLE: &str = "MILLRACE_RUNTIME_DIR";
 
-/// The directory every [`crate::mount::Mount::runtime_dir`] of this process lies below: that of the user it had when it first
-/// asked. Asks no server.
-#[must_use]
-pub fn runtime_root() -> PathBuf {
-    static ROOT: OnceLock<PathBuf> = OnceLock::new();
-    ROOT.get_or_init(root_of_environment).clone()
+struct Root {
+    path: PathBuf,
+    /// By the user; else it is the default.
+    is_named: bool,
 }
 
-fn root_of_environment() -> PathBuf {
-    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(named) = named("MILLRACE_RUNTIME_DIR") {
-        return named;
+/// The directory every [`crate::mount::Mount::runtime_dir`] of this process lies below: that of the user it had when it first
+/// asked. Asks no server, and does not look whether it may be used.
+#[must_use]
+pub fn runtime_root() -> PathBuf {
+    root().path.clone()
+}
+
+/// Whether there is a runtime directory at `path`.
+///
+/// # Errors
+/// [`SegmentError::Directory`] when there is one that this user may not trust.
+pub fn has_runtime_root(path: &Path) -> Result<bool, SegmentError> {
+    match trusted(path.as_os_str().as_bytes()) {
+        Ok(_) => Ok(true),
+        Err(SegmentError::Local { errno: libc::ENOENT, .. }) => Ok(false),
+        Err(error) => Err(error),
     }
+}
+
+/// Makes the runtime directory at `path`, if it is missing.
+///
+/// # Errors
+/// [`SegmentError::Directory`] when this user may not trust it; the kernel's when it cannot be made.
+pub fn make_runtime_root(path: &Path) -> Result<(), SegmentError> {
+    sharing_of(path.as_os_str().as_bytes()).map(|_| ())
+}
+
+fn root() -> &'static Root {
+    static ROOT: OnceLock<Root> = OnceLock::new();
+    ROOT.get_or_init(root_of_environment)
+}
+
+fn root_of_environment() -> Root {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = variable(VARIABLE) {
+        return Root { path: path.components().collect(), is_named: true };
+    }
+    let uid = effective_uid();
     let shared = open(&CPath::new(b"/dev/shm"), libc::O_RDONLY | libc::O_DIRECTORY, 0).is_ok();
-    match named("XDG_RUNTIME_DIR") {
+    let path = match variable("XDG_RUNTIME_DIR") {
+        _ if uid == 0 && runs_in_memory() => PathBuf::from("/run/millrace"),
         Some(session) if !shared => session.join("millrace"),
-        _ => PathBuf::from(format!("/dev/shm/millrace-{}", effective_uid())),
+        _ => PathBuf::from(format!("/dev/shm/millrace-{uid}")),
+    };
+    Root { path, is_named: false }
+}
+
+/// Whether `/run` is a tmpfs of root.
+fn runs_in_memory() -> bool {
+    let run = open_followed(&CPath::new(b"/run"), libc::O_RDONLY | libc::O_DIRECTORY, 0);
+    run.is_ok_and(|run| is_in_memory(&run) && stat(&run).is_ok_and(|found| found.uid == 0))
+}
+
+/// Whose the directory at `base` is, made if missing for this user alone; refused unless this process may trust it.
+pub(crate) fn sharing_of(base: &[u8]) -> Result<Sharing, SegmentError> {
+    if base.first() != Some(&b'/') {
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(base));
+        return Err(SegmentError::Directory(Untrusted { path, why: Distrust::Path }.into()));
     }
+    match mkdir(&CPath::new(base), 0o700) {
+        Ok(()) | Err(Errno(libc::EEXIST)) => trusted(base),
+        Err(errno) => Err(local("make the runtime directory")(errno)),
+    }
+}
+
+/// The same of one that has to be there.
+pub(crate) fn trusted(base: &[u8]) -> Result<Sharing, SegmentError> {
+    let (root, base) = (root(), Path::new(std::ffi::OsStr::from_bytes(base)));
+    Sharing::of_trusted(base, root.is_named || root.path != base)
 }
 
 /// The directory that the members of a group share, `/dev/shm/millrace-group-<gid>`: made if missing, and refused unless it is the
@@ -46,12 +107,14 @@ fn root_of_environment() -> PathBuf {
 pub fn group_runtime_root(gid: u32) -> Result<PathBuf, SegmentError> {
     let path = PathBuf::from(format!("/dev/shm/millrace-group-{gid}"));
     let place = CPath::new(path.as_os_str().as_bytes());
-    if matches!(open(&place, libc::O_RDONLY | libc::O_DIRECTORY, 0), Err(Errno(libc::ENOENT))) {
+    if matches!(open(&place, libc::O_PATH, 0), Err(Errno(libc::ENOENT))) {
         make_for_group(&place, gid).map_err(local("make the group's runtime directory"))?;
     }
-    let found = examine(&place)?;
-    let is_of_group = found.gid == gid && is_shared(&found);
-    if is_of_group { Ok(path) } else { Err(SegmentError::Directory("it is not of that group, or its mode is not 2770")) }
+    let sharing = Sharing::of_trusted(&path, true)?;
+    if sharing.is_shared && sharing.group == gid {
+        return Ok(path);
+    }
+    Err(SegmentError::Directory(Untrusted { path, why: Distrust::NotOfGroup(gid) }.into()))
 }
 
 /// It appears under its name with all rights, or not at all.
@@ -74,59 +137,6 @@ fn make_for_group(place: &CPath, gid: u32) -> Result<(), Errno> {
         }
         done => done,
     }
-}
-
-/// Whose directory it is, and whether others may use it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sharing {
-    /// Its owner's uid, which is part of the identity of what lies below.
-    pub(crate) owner: u32,
-    /// Others than its owner may use it.
-    pub(crate) is_shared: bool,
-}
-
-impl Sharing {
-    /// Of the directory at `base`, made if missing for this user alone; refused unless this process may trust it.
-    pub(crate) fn of(base: &[u8]) -> Result<Self, SegmentError> {
-        let path = CPath::new(base);
-        match mkdir(&path, 0o700) {
-            Ok(()) | Err(Errno(libc::EEXIST)) => {}
-            Err(errno) => return Err(local("make the runtime directory")(errno)),
-        }
-        let found = examine(&path)?;
-        let me = effective_uid();
-        let is_member = found.uid == me || me == 0 || found.gid == effective_gid() || groups().contains(&found.gid);
-        match (is_shared(&found), found.mode & 0o077) {
-            (true, _) if is_member => Ok(Self { owner: found.uid, is_shared: true }),
-            (false, 0) if found.uid == me => Ok(Self { owner: me, is_shared: false }),
-            (false, 1..) => {
-                Err(SegmentError::Directory("others may enter it: its mode must be 0700, or 2770 for the users of a group"))
-            }
-            _ => Err(SegmentError::Directory(OF_ANOTHER)),
-        }
-    }
-
-    /// Of the directory at `base` if it is there, as anybody sees it.
-    pub(crate) fn seen(base: &Path) -> Option<Self> {
-        let found = examine(&CPath::new(base.as_os_str().as_bytes())).ok()?;
-        Some(Self { owner: found.uid, is_shared: is_shared(&found) })
-    }
-}
-
-/// Why a user may not use a directory; the hint of the error names what helps.
-pub(crate) const OF_ANOTHER: &str = "it belongs to another user";
-
-/// The group may do everything, others nothing.
-const fn is_shared(found: &Owner) -> bool {
-    found.mode & 0o7777 == libc::S_ISGID | GROUP_RIGHTS
-}
-
-fn examine(path: &CPath) -> Result<Owner, SegmentError> {
-    let found = open(path, libc::O_RDONLY | libc::O_DIRECTORY, 0).and_then(|fd| stat(&fd));
-    found.map_err(|errno| match errno {
-        Errno(libc::EACCES) => SegmentError::Directory(OF_ANOTHER),
-        other => local("open the runtime directory")(other),
-    })
 }
 
 /// Has what is made in a shared directory belong to all who share it, whatever their umask: what the directory above says, else

@@ -189,6 +189,17 @@ pub(crate) fn change_mode(fd: &Fd, mode: u32) -> Result<()> {
     Ok(rustix::fs::fchmod(fd, Mode::from_bits_retain(mode))?)
 }
 
+/// Where a symbolic link leads.
+pub(crate) fn read_link(path: &CPath) -> Result<Vec<u8>> {
+    Ok(rustix::fs::readlinkat(CWD, path.0.as_c_str(), Vec::new())?.into_bytes())
+}
+
+/// Whether an open file lies in a tmpfs.
+pub(crate) fn is_in_memory(fd: &Fd) -> bool {
+    const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
+    rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type as i64 == TMPFS_MAGIC)
+}
+
 /// Gives the open file to a group.
 pub(crate) fn change_group(fd: &Fd, gid: u32) -> Result<()> {
     Ok(rustix::fs::fchown(fd, None, Some(rustix::process::Gid::from_raw(gid)))?)

@@ -21,6 +21,7 @@ use self::installed::{find_in_versions, not_run};
 use self::local_medium::LocalMedium;
 use self::print::Format;
 use self::program::{CLibrary, is_static, locate};
+use super::runtime;
 use crate::error_printing::{hinted, refusal};
 
 pub(super) mod group;
@@ -141,6 +142,11 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
 
 fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let runtime = args.group.as_deref().map(group::runtime_directory).transpose()?;
+    let root = runtime.as_ref().map_or_else(dnfs::mount::runtime_root, PathBuf::from);
+    match args.print {
+        Some(_) => runtime::check(&root).map(|_| ())?,
+        None => runtime::made(&root)?,
+    }
     let outer = std::env::var_os(MOUNTS).unwrap_or_default();
     let media = local_medium::parse_all(&args.local_media)?;
     media.iter().try_for_each(LocalMedium::make_state)?;
@@ -164,7 +170,6 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         MountSpec::parse(line).is_ok_and(|spec| !expected.iter().any(|(path, _)| path.as_os_str().as_bytes() == spec.local_path))
     });
     lines.extend(inherited.map(|line| OsStr::from_bytes(line).to_owned()));
-    let root = runtime.as_ref().map_or_else(dnfs::mount::runtime_root, PathBuf::from);
     lines.iter().for_each(|line| warn_of_those_apart(line, &root));
     let c_library = CLibrary::of(args.command.first().map(OsString::as_os_str));
     let built = find_library(c_library)?;
@@ -373,15 +378,13 @@ fn warn_of_those_apart(mount: &OsStr, root: &Path) {
     if users.is_empty() {
         return;
     }
-    let users: Vec<String> = users.into_iter().map(named).collect();
-    let who = users.join(", ");
-    eprintln!("millrace: warning: {} is mounted apart on this host by {who}: their locks and these do not exclude each other", spec.url);
-    eprintln!("hint: run all of them with --group GROUP, a group that they are in; containers need one /dev/shm for that");
-}
-
-/// A user by name and number, as far as this host has a name for it.
-fn named(uid: u32) -> String {
-    lab::user_name(uid).map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"))
+    for user in users.into_iter().map(runtime::named) {
+        eprintln!(
+            "millrace: warning: {}: {user} has this export mounted separately: file locks are not shared with it. Harmless for reading",
+            spec.url
+        );
+    }
+    eprintln!("hint: to share them, run all programs with --group GROUP, a group that their users are in; containers need one /dev/shm for that");
 }
 
 /// Our library first: it must see a call before any other that wraps it.
@@ -473,12 +476,6 @@ mod tests {
         let mounts = OsStr::new("/db=nfs://a/x\n/other=nfs://b/y");
         assert!(has_mount(mounts, b"/other"));
         assert!(!has_mount(mounts, b"/oth"));
-    }
-
-    #[test]
-    fn users_are_named_as_this_host_names_them() {
-        assert_eq!(named(0), "root (uid 0)");
-        assert_eq!(named(3_999_999_999), "uid 3999999999");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The commands, one file each: arguments in, wiring, exit code out. No logic that a crate below could hold.
 
 mod bench;
+mod runtime;
 
 /// Declares the commands: module, variant and the line `--help` shows.
 macro_rules! commands {

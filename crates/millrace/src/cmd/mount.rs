@@ -4,6 +4,7 @@ mod daemon;
 mod log;
 
 use crate::cmd::exec::group;
+use crate::cmd::runtime;
 use anyhow::{Context as _, anyhow};
 use dnfs::NfsUrl;
 use serde_json::json;
@@ -77,6 +78,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let directory = resolved(&args.directory)?;
     if args.foreground {
         enter_group(args.group.as_deref())?;
+    }
+    if args.group.is_none() {
+        runtime::made(&dnfs::mount::runtime_root())?;
     }
     if args.daemon || args.foreground {
         return serve(&args, url, directory);

@@ -23,6 +23,7 @@ mod mariadb;
 mod private_maps;
 mod reach;
 mod read_ahead;
+mod runtime_directory;
 mod server_away;
 mod shared_maps;
 mod special_files;

@@ -5,20 +5,25 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
+use dnfs::mount::SegmentError;
+
+use super::super::runtime;
 use crate::error_printing::hinted;
 
 /// The variable that names the runtime directory to the library, its keepers and the programs below.
-pub(in crate::cmd) const VARIABLE: &str = "MILLRACE_RUNTIME_DIR";
+pub(in crate::cmd) const VARIABLE: &str = dnfs::mount::RUNTIME_DIR_VARIABLE;
 
 /// The group's runtime directory, made if missing.
 pub(in crate::cmd) fn runtime_directory(group: &OsStr) -> anyhow::Result<OsString> {
     let gid = number(group).with_context(|| format!("use --group {}", group.display()))?;
     match dnfs::mount::group_runtime_root(gid) {
         Ok(path) => Ok(path.into_os_string()),
+        Err(error @ SegmentError::Directory(_)) => {
+            Err(runtime::explained(error).context(format!("use --group {}", group.display())))
+        }
         Err(error) => Err(hinted(
             anyhow!(error).context(format!("use --group {}", group.display())),
-            "run it as a member of the group, or as root; a directory of another kind under that name has to go first: \
-             ls -ld /dev/shm/millrace-group-*",
+            "run it as a member of the group, or as root",
         )),
     }
 }

@@ -1,15 +1,16 @@
 //! `--local-medium /DIR=MEDIUM` of `millrace exec`: a directory of this host as if it lay on a modelled medium.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use media::{Medium, Profile, state_file_name};
 
+use crate::cmd::runtime;
 use crate::error_printing::{hinted, refusal};
 
 /// What the library reads: one line for each directory, tabs between directory, state file and medium.
@@ -72,13 +73,7 @@ impl LocalMedium {
     }
 
     fn make(&self) -> anyhow::Result<()> {
-        let folder = self.state.parent().unwrap_or(Path::new("/"));
-        DirBuilder::new().mode(0o700).recursive(true).create(folder)?;
-        let me = std::fs::metadata("/proc/self")?.uid();
-        let found = folder.symlink_metadata()?;
-        if !found.is_dir() || found.uid() != me || found.mode() & 0o077 != 0 {
-            bail!("{} is not a directory that only this user may enter", folder.display());
-        }
+        runtime::made(self.state.parent().unwrap_or(Path::new("/")))?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let mut file: File = options.open(&self.state)?;

@@ -6,12 +6,12 @@ mod text;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dnfs::mount::runtime_root;
 use gather::{Mounts, State};
 
 pub(super) use gather::SlotReport;
 
 use super::prometheus;
+use crate::cmd::runtime;
 use crate::error_printing::refusal;
 
 /// Longest interval that can be asked for, in seconds.
@@ -53,7 +53,11 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
         print!("{}", prometheus::page(args.runtime_dir.as_deref())?);
         return Ok(());
     }
-    let runtime = runtime_root();
+    let runtime = match &args.runtime_dir {
+        Some(directory) => directory.parent().unwrap_or(directory).to_owned(),
+        None => dnfs::mount::runtime_root(),
+    };
+    runtime::check(&runtime)?;
     if args.remove_dead {
         for directory in gather::remove_dead(&runtime)? {
             println!("removed the shared state in {}", directory.display());

@@ -7,8 +7,10 @@ use std::time::SystemTime;
 use anyhow::Context;
 use dnfs::CallInProgress;
 use dnfs::activity::{Activity, Operations, SlotUse};
-use dnfs::mount::{MountPath, Observer, Retained, runtime_root};
+use dnfs::mount::{MountPath, Observer, Retained};
 use filer::metrics::text::{Page, Type};
+
+use crate::cmd::runtime;
 
 /// What is counted of one mount, and the directory that names it.
 struct Mount {
@@ -39,10 +41,11 @@ pub(super) fn page(runtime_dir: Option<&Path>) -> anyhow::Result<String> {
     // A mount that is made or removed at this moment has no segment yet, or none any more.
     if let Some(directory) = runtime_dir {
         let path = directory.display();
+        runtime::check(directory.parent().unwrap_or(directory))?;
         let observer = Observer::at(directory).with_context(|| format!("read the counters in {path}"))?;
         mounts.extend(observer.map(|observer| Mount::new(path.to_string(), &observer)));
     } else {
-        for directory in Observer::directories(&runtime_root()) {
+        for directory in Observer::directories(&runtime::existing()?) {
             match Observer::at(&directory) {
                 Ok(observer) => mounts.extend(observer.map(|observer| Mount::new(directory.display().to_string(), &observer))),
                 Err(_) => unreadable += 1,

@@ -1,0 +1,322 @@
+//! Whether this process may use a runtime directory: who made it, its mode, and whether another user can put another directory in its place
+//! (docs/design/012-users.md).
+//!
+//! Who can write in a runtime directory reads and changes what its users write. So the directory belongs to this user, or, where the
+//! user named it and a group shares it, to root. The same holds for each directory and each symbolic link on the way to it.
+
+use std::fmt::{Display, Formatter};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use super::error::{SegmentError, local};
+use crate::sys::local_file::{CPath, Errno, Owner, open, read_link, stat};
+use crate::sys::process::{effective_gid, effective_uid, groups, pid_namespace};
+use crate::user_namespace::{UNNAMED, hides_root};
+
+/// Permissions of a directory that a group shares, and of what is made in it.
+pub(super) const GROUP_RIGHTS: u32 = 0o770;
+/// As many links in a row as the kernel follows (path_resolution(7)).
+const LINKS_MAX: usize = 40;
+const ROOT: u32 = 0;
+
+/// A directory that this process does not use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untrusted {
+    /// The runtime directory.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: Distrust,
+}
+
+/// Why a directory is not used. Users are numbers of the mounts' user namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Distrust {
+    /// It belongs to this user.
+    Owner(u32),
+    /// It is shared by the group of this number, which this user is not in.
+    NotMember(u32),
+    /// It is something else than a directory, and belongs to this user.
+    NotDirectory(u32),
+    /// It is a symbolic link, and belongs to this user.
+    Link(u32),
+    /// Users whom the mode names may enter it.
+    Mode(u32),
+    /// It is the default directory, which one user has alone, and has the mode of a shared one.
+    SharedByDefault,
+    /// Another user can replace it: a directory or link above it belongs to that user.
+    AboveOwner(PathBuf, u32),
+    /// Other users can replace it: a directory above it has this mode.
+    AboveMode(PathBuf, u32),
+    /// It is not shared by the group of this number.
+    NotOfGroup(u32),
+    /// Its path is relative, or too long.
+    Path,
+}
+
+impl Untrusted {
+    /// What the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self.why {
+            Distrust::Owner(_) | Distrust::NotMember(_) | Distrust::NotOfGroup(_) => {
+                "name a directory of this user: MILLRACE_RUNTIME_DIR=/dev/shm/NAME. Users who share a mount, and programs that change their \
+                 user, need `millrace exec --group GROUP`, run first by root, with a group that all of them are in"
+            }
+            Distrust::Mode(_) | Distrust::SharedByDefault => {
+                "give it to its user alone (chmod 700), or name another that may be made: MILLRACE_RUNTIME_DIR=/dev/shm/NAME"
+            }
+            Distrust::AboveOwner(..) | Distrust::AboveMode(..) => {
+                "name a directory in /dev/shm, or in another that only root and this user can write, or that has the sticky bit: \
+                 MILLRACE_RUNTIME_DIR=/dev/shm/NAME"
+            }
+            Distrust::NotDirectory(_) | Distrust::Link(_) | Distrust::Path => {
+                "name a directory by its whole path; it is made if missing: MILLRACE_RUNTIME_DIR=/dev/shm/NAME"
+            }
+        }
+    }
+}
+
+impl Display for Untrusted {
+    fn fmt(&self, to: &mut Formatter<'_>) -> std::fmt::Result {
+        self.write(to, |uid| format!("uid {uid}"))
+    }
+}
+
+impl Untrusted {
+    /// The message, with users named by the caller, who may have names for them.
+    #[must_use]
+    pub fn with_names(&self, name: impl Fn(u32) -> String) -> String {
+        let mut text = String::new();
+        let _ = self.write(&mut text, name); // a string takes everything
+        text
+    }
+
+    fn write(&self, to: &mut impl std::fmt::Write, name: impl Fn(u32) -> String) -> std::fmt::Result {
+        write!(to, "the runtime directory {} ", self.path.display())?;
+        match &self.why {
+            Distrust::Owner(uid) => write!(to, "belongs to another user, {}", name(*uid)),
+            Distrust::NotMember(gid) => write!(to, "is shared by the members of group {gid}, and this user is not one"),
+            Distrust::NotDirectory(uid) => write!(to, "is not a directory; it belongs to {}", name(*uid)),
+            Distrust::Link(uid) => write!(to, "is a symbolic link; it belongs to {}", name(*uid)),
+            Distrust::Mode(mode) => {
+                write!(to, "has mode {mode:04o}: others may enter it; the mode must be 0700, or 2770 for the users of a group")
+            }
+            Distrust::SharedByDefault => {
+                write!(to, "has mode 2770, and the default directory is for one user: its mode must be 0700")
+            }
+            Distrust::AboveOwner(above, uid) => {
+                write!(to, "can be replaced by another user: {} belongs to {}", above.display(), name(*uid))
+            }
+            Distrust::AboveMode(above, mode) => {
+                write!(to, "can be replaced by other users: {} has mode {mode:04o}", above.display())
+            }
+            Distrust::NotOfGroup(gid) => {
+                write!(to, "is not the one of group {gid}: it has another group, or its mode is not 2770")
+            }
+            Distrust::Path => write!(to, "cannot be used: its path is relative or too long"),
+        }
+    }
+}
+
+/// Whose directory it is, and whether others may use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sharing {
+    /// Its owner's uid, which is part of the identity of what lies below.
+    pub(crate) owner: u32,
+    /// Others than its owner may use it: the members of its group.
+    pub(crate) is_shared: bool,
+    /// Its group.
+    pub(crate) group: u32,
+}
+
+impl Sharing {
+    /// Of the directory at `path`; refused unless this process may trust it. `is_named`: the user named it, so a group may share it.
+    pub(super) fn of_trusted(path: &Path, is_named: bool) -> Result<Self, SegmentError> {
+        let refused = |why| SegmentError::Directory(Untrusted { path: path.to_owned(), why }.into());
+        // Without a slash at the end, which would follow a link.
+        let path: &Path = &path.components().collect::<PathBuf>();
+        if !path.is_absolute() || path.file_name().is_none() {
+            return Err(refused(Distrust::Path));
+        }
+        let found = examine(path).map_err(local("open the runtime directory"))?;
+        let me = effective_uid();
+        let sharing = accepted(&found, me, is_named).map_err(refused)?;
+        let team = sharing.is_shared.then_some(sharing.group);
+        match check_way(path, me, team) {
+            Ok(()) => Ok(sharing),
+            Err(Way::Unsafe(why)) => Err(refused(why)),
+            Err(Way::Kernel(errno)) => Err(local("open the runtime directory")(errno)),
+        }
+    }
+
+    /// Of the directory at `path` if it is there, as anybody sees it. For who vouches for it.
+    pub(crate) fn seen(path: &Path) -> Option<Self> {
+        let found = examine(path).ok()?;
+        Some(Self { owner: found.uid, is_shared: is_shared(&found), group: found.gid })
+    }
+}
+
+/// The group may do everything, others nothing.
+const fn is_shared(found: &Owner) -> bool {
+    found.mode & 0o7777 == libc::S_ISGID | GROUP_RIGHTS
+}
+
+/// What has this name; a link is not followed.
+fn examine(path: &Path) -> Result<Owner, Errno> {
+    stat(&open(&CPath::new(path.as_os_str().as_bytes()), libc::O_PATH, 0)?)
+}
+
+fn kind(found: &Owner) -> u32 {
+    found.mode & libc::S_IFMT
+}
+
+/// Whether the directory itself may be used by this user.
+fn accepted(found: &Owner, me: u32, is_named: bool) -> Result<Sharing, Distrust> {
+    match kind(found) {
+        libc::S_IFDIR => {}
+        libc::S_IFLNK => return Err(Distrust::Link(found.uid)),
+        _ => return Err(Distrust::NotDirectory(found.uid)),
+    }
+    let is_mine = found.uid == me;
+    let is_shared = is_shared(found);
+    if !is_mine && !(is_named && is_shared && is_root(found.uid)) {
+        return Err(Distrust::Owner(found.uid));
+    }
+    match (is_shared, found.mode & 0o077) {
+        (true, _) if !is_named => Err(Distrust::SharedByDefault),
+        (true, _) if !is_mine && !is_member(found.gid) => Err(Distrust::NotMember(found.gid)),
+        (false, 1..) => Err(Distrust::Mode(found.mode & 0o7777)),
+        _ => Ok(Sharing { owner: found.uid, is_shared, group: found.gid }),
+    }
+}
+
+fn is_member(gid: u32) -> bool {
+    gid == effective_gid() || groups().contains(&gid)
+}
+
+/// Root, also where it has no number in this user namespace.
+fn is_root(uid: u32) -> bool {
+    uid == ROOT || uid == UNNAMED && hides_root()
+}
+
+/// Why a way is not taken.
+enum Way {
+    Unsafe(Distrust),
+    Kernel(Errno),
+}
+
+/// Makes sure that nobody but root, this user and the members of the group that shares the directory can have `path` lead elsewhere.
+fn check_way(path: &Path, me: u32, team: Option<u32>) -> Result<(), Way> {
+    let parts = |path: &Path| -> Vec<PathBuf> {
+        let named = path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
+        named.map(|part| PathBuf::from(part.as_os_str())).rev().collect()
+    };
+    let mut left = parts(path);
+    left.remove(0); // the directory itself
+    let (mut at, mut links) = (PathBuf::from("/"), 0);
+    check_above(&at, &examine(&at).map_err(Way::Kernel)?, me, team)?;
+    while let Some(next) = left.pop() {
+        if next.as_os_str() == ".." {
+            at.pop();
+            continue;
+        }
+        let below = at.join(&next);
+        let found = examine(&below).map_err(Way::Kernel)?;
+        if kind(&found) != libc::S_IFLNK {
+            check_above(&below, &found, me, team)?;
+            at = below;
+            continue;
+        }
+        links += 1;
+        if links > LINKS_MAX {
+            return Err(Way::Kernel(Errno(libc::ELOOP)));
+        }
+        if found.uid != me && !is_root(found.uid) {
+            return Err(Way::Unsafe(Distrust::AboveOwner(below, found.uid)));
+        }
+        let target = read_link(&CPath::new(below.as_os_str().as_bytes())).map_err(Way::Kernel)?;
+        let target = PathBuf::from(std::ffi::OsString::from_vec(target));
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        }
+        left.extend(parts(&target));
+    }
+    Ok(())
+}
+
+/// Whether others can rename what root and this user have in a directory.
+fn check_above(path: &Path, found: &Owner, me: u32, team: Option<u32>) -> Result<(), Way> {
+    if found.uid != me && !is_root(found.uid) {
+        return Err(Way::Unsafe(Distrust::AboveOwner(path.to_owned(), found.uid)));
+    }
+    let writers = found.mode & if team == Some(found.gid) { 0o002 } else { 0o022 };
+    let is_sticky = found.mode & libc::S_ISVTX != 0;
+    if writers == 0 || is_sticky || is_memory_of_pod(path) {
+        return Ok(());
+    }
+    Err(Way::Unsafe(Distrust::AboveMode(path.to_owned(), found.mode & 0o7777)))
+}
+
+/// Kubernetes mounts a volume of memory with mode 0777 and without the sticky bit, and nobody in the pod can change that.
+fn is_memory_of_pod(path: &Path) -> bool {
+    path == Path::new("/dev/shm") && pid_namespace().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::tests::tempdir::TempDir;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    const ME: u32 = 1001;
+    /// A group that the test's process is not in.
+    const GROUP: u32 = 4_000_000;
+
+    fn found(kind: u32, mode: u32, uid: u32) -> Owner {
+        Owner { mode: kind | mode, uid, gid: GROUP, size: 0, is_named: true }
+    }
+
+    #[test]
+    fn a_directory_is_used_by_who_made_it_and_by_nobody_else() {
+        let of = |mode, uid, is_named| accepted(&found(libc::S_IFDIR, mode, uid), ME, is_named);
+        let mine = Ok(Sharing { owner: ME, is_shared: false, group: GROUP });
+        assert_eq!((of(0o700, ME, false), of(0o2700, ME, true)), (mine.clone(), mine));
+        for other in [0, 1002] {
+            assert_eq!(of(0o700, other, true), Err(Distrust::Owner(other)));
+            assert_eq!(of(0o2770, other, false), Err(Distrust::Owner(other)), "a default directory of a fellow member");
+        }
+        assert_eq!(of(0o2770, 1002, true), Err(Distrust::Owner(1002)), "named, of a fellow member");
+        assert_eq!(of(0o2770, 0, true), Err(Distrust::NotMember(GROUP)));
+        assert_eq!(of(0o2770, ME, true), Ok(Sharing { owner: ME, is_shared: true, group: GROUP }));
+        assert_eq!(of(0o2770, ME, false), Err(Distrust::SharedByDefault));
+        assert_eq!(of(0o755, ME, true), Err(Distrust::Mode(0o755)));
+        assert_eq!(accepted(&found(libc::S_IFDIR, 0o2770, 1002), ROOT, true), Err(Distrust::Owner(1002)), "root follows nobody");
+        assert_eq!(accepted(&found(libc::S_IFLNK, 0o777, 1002), ME, true), Err(Distrust::Link(1002)));
+        assert_eq!(accepted(&found(libc::S_IFREG, 0o600, ME), ME, true), Err(Distrust::NotDirectory(ME)));
+    }
+
+    #[test]
+    fn a_directory_that_others_can_replace_is_refused_also_below_a_link() {
+        let place = TempDir::new();
+        let at = |name: &str| Path::new(place.path()).join(name);
+        let mode = |name: &str, mode| std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();
+        for name in ["open", "open/run", "sticky", "sticky/run", "closed", "closed/run"] {
+            std::fs::create_dir(at(name)).unwrap();
+            mode(name, 0o700);
+        }
+        mode("open", 0o777);
+        mode("sticky", 0o1777);
+        symlink("open", at("to-open")).unwrap();
+        symlink(at("closed"), at("to-closed")).unwrap();
+        let of = |name: &str| Sharing::of_trusted(&at(name), true);
+        for name in ["closed/run", "sticky/run", "to-closed/run"] {
+            assert!(of(name).is_ok(), "{name}: {:?}", of(name));
+        }
+        for name in ["open/run", "to-open/run", "open/../closed/run"] {
+            let Err(SegmentError::Directory(refused)) = of(name) else { panic!("{name}") };
+            assert_eq!(refused.why, Distrust::AboveMode(at("open"), 0o777), "{name}");
+        }
+        symlink(at("closed/run"), at("run")).unwrap();
+        assert!(matches!(of("run"), Err(SegmentError::Directory(refused)) if matches!(refused.why, Distrust::Link(_))));
+    }
+}

@@ -1,0 +1,50 @@
+//! The runtime directory of this user's mounts, for the commands that use it: refused unless this user may trust it.
+
+use std::path::{Path, PathBuf};
+
+use dnfs::mount::{SegmentError, has_runtime_root, make_runtime_root, runtime_root};
+
+use crate::error_printing::refusal;
+
+/// The directory that the environment names, or the default one; it may be missing.
+pub(super) fn existing() -> anyhow::Result<PathBuf> {
+    let path = runtime_root();
+    check(&path)?;
+    Ok(path)
+}
+
+/// Whether there is a directory, which this user named, and that this user may trust.
+pub(super) fn check(path: &Path) -> anyhow::Result<bool> {
+    has_runtime_root(&std::path::absolute(path)?).map_err(explained)
+}
+
+/// The directory, made if missing.
+pub(super) fn made(path: &Path) -> anyhow::Result<()> {
+    make_runtime_root(path).map_err(explained)
+}
+
+/// The error with the owner's name, as far as this host has one.
+pub(super) fn explained(error: SegmentError) -> anyhow::Error {
+    match error {
+        SegmentError::Directory(refused) => {
+            refusal(format!("use the shared memory of mounts: {}", refused.with_names(named)), refused.hint())
+        }
+        other => anyhow::Error::new(dnfs::Error::from(other)).context("use the shared memory of mounts"),
+    }
+}
+
+/// A user by name and number.
+pub(super) fn named(uid: u32) -> String {
+    lab::user_name(uid).map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_named_as_this_host_names_them() {
+        assert_eq!(named(0), "root (uid 0)");
+        assert_eq!(named(3_999_999_999), "uid 3999999999");
+    }
+}

@@ -179,7 +179,8 @@ fn accepted(found: &Owner, me: u32, is_named: bool) -> Result<Sharing, Distrust>
     }
     let is_mine = found.uid == me;
     let is_shared = is_shared(found);
-    if !is_mine && !(is_named && is_shared && is_root(found.uid)) {
+    let is_roots = is_named && is_shared && is_root(found.uid);
+    if !(is_mine || is_roots) {
         return Err(Distrust::Owner(found.uid));
     }
     match (is_shared, found.mode & 0o077) {

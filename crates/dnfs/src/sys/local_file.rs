@@ -197,7 +197,7 @@ pub(crate) fn read_link(path: &CPath) -> Result<Vec<u8>> {
 /// Whether an open file lies in a tmpfs.
 pub(crate) fn is_in_memory(fd: &Fd) -> bool {
     const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
-    rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type as i64 == TMPFS_MAGIC)
+    rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type == TMPFS_MAGIC)
 }
 
 /// Gives the open file to a group.

@@ -67,6 +67,12 @@ pub enum MountError {
         /// Of the protocol.
         minor: u32,
     },
+    /// /proc cannot be read.
+    #[error("read /proc/self/status, which has the groups of callers: {0}")]
+    Proc(#[source] io::Error),
+    /// What /proc says is about other processes than those that the kernel names in requests.
+    #[error("/proc is that of another PID namespace: the groups of the programs that use the mount cannot be read")]
+    ForeignProc,
     /// The device failed.
     #[error("read requests from /dev/fuse: {0}")]
     Requests(#[source] io::Error),
@@ -93,6 +99,11 @@ impl MountError {
                     "`fuser -vm {0}` names the programs; `millrace unmount --lazy {0}` takes it away once they end",
                     directory.display()
                 )
+            }
+            Self::Proc(_) => "mount -t proc proc /proc".into(),
+            Self::ForeignProc => {
+                "mount outside of this PID namespace, or mount a /proc of its own first: `unshare --pid --fork --mount-proc`"
+                    .into()
             }
             Self::Device(source) => match source.kind() {
                 io::ErrorKind::NotFound => "modprobe fuse; in a container, give it the device /dev/fuse".into(),

@@ -9,7 +9,7 @@
 //!
 //! - `protocol`: requests and replies as bytes; `device`: /dev/fuse.
 //! - `server`: threads that take requests; `pending`: which of them are under way, and whether their callers were killed.
-//! - `operations`: requests as calls of the mount, on `nodes`, `handles`, `users`, `locks` and `recent`.
+//! - `operations`: requests as calls of the mount, on `nodes`, `handles`, `users`, `locks`, `wal_indexes` and `recent`.
 //! - [`mod@mounting`]: mounting and unmounting, as root and by fusermount3.
 #![forbid(unsafe_code)]
 
@@ -29,6 +29,7 @@ mod protocol;
 mod recent;
 mod server;
 mod users;
+mod wal_indexes;
 
 pub use error::MountError;
 pub use mount_table::resolved;

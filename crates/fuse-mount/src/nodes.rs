@@ -22,13 +22,15 @@ struct Node {
     handle: FileHandle,
     /// Answers that told the kernel of it, less those it has forgotten.
     lookups: u64,
+    /// The name by which it may be a WAL index of SQLite.
+    wal_index: Option<(FileHandle, Vec<u8>)>,
     /// By which its attributes are known without a call.
     open: Vec<Arc<OpenFile>>,
 }
 
 impl Nodes {
     pub(crate) fn new(root: FileHandle) -> Self {
-        let node = Node { handle: root, lookups: 1, open: Vec::new() };
+        let node = Node { handle: root, lookups: 1, wal_index: None, open: Vec::new() };
         Self(Mutex::new(Inner { by_number: HashMap::from([(ROOT, node)]), by_handle: HashMap::from([(root, ROOT)]), last: ROOT }))
     }
 
@@ -51,7 +53,7 @@ impl Nodes {
         }
         inner.last += 1;
         let number = inner.last;
-        inner.by_number.insert(number, Node { handle: *handle, lookups: 1, open: Vec::new() });
+        inner.by_number.insert(number, Node { handle: *handle, lookups: 1, wal_index: None, open: Vec::new() });
         inner.by_handle.insert(*handle, number);
         number
     }
@@ -66,6 +68,18 @@ impl Nodes {
         {
             inner.by_handle.remove(&node.handle);
         }
+    }
+
+    /// A node was found by a name that a WAL index has.
+    pub(crate) fn note_wal_index(&self, number: u64, directory: FileHandle, name: &[u8]) {
+        if let Some(node) = self.inner().by_number.get_mut(&number) {
+            node.wal_index = Some((directory, name.to_vec()));
+        }
+    }
+
+    /// Directory and name by which a node may be a WAL index.
+    pub(crate) fn wal_index(&self, number: u64) -> Option<(FileHandle, Vec<u8>)> {
+        self.inner().by_number.get(&number)?.wal_index.clone()
     }
 
     /// The file of a node was opened.

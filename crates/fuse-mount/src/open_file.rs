@@ -1,6 +1,7 @@
 //! An open file, of one open(2) of a program. Its life is that of a fresh open of the file's placeholder, so that all processes of
 //! the mount on this host, those under the preload library too, know that the file is open.
 
+use crate::wal_indexes::Claim;
 use dnfs::file::{Attributes, FsError, Stability};
 use dnfs::mount::{Entry, FileRef, Mount, OpenHow};
 use rustix::fs::{Mode, OFlags};
@@ -25,6 +26,8 @@ pub(crate) struct OpenFile {
     cursor: AtomicU32,
     /// Owners that locked records by it.
     lock_owners: Mutex<Vec<u64>>,
+    /// Of a WAL index of SQLite.
+    _claim: Option<Arc<Claim>>,
 }
 
 /// What went wrong, as the errno a program is told.
@@ -33,11 +36,18 @@ pub(crate) fn errno(error: &dnfs::Error) -> Errno {
 }
 
 impl OpenFile {
-    /// Opens, and if asked makes, the file of an entry. ESTALE: it was removed meanwhile, the name must be looked up again.
+    /// Opens, and if asked makes, the file of an entry; `claim` is that of a WAL index. ESTALE: it was removed meanwhile, the name must
+    /// be looked up again.
     ///
     /// # Errors
     /// As open(2).
-    pub(crate) fn open(mount: &Arc<Mount>, entry: &Entry, how: &OpenHow, flags: i32) -> Result<Self, Errno> {
+    pub(crate) fn open(
+        mount: &Arc<Mount>,
+        entry: &Entry,
+        how: &OpenHow,
+        flags: i32,
+        claim: Option<Arc<Claim>>,
+    ) -> Result<Self, Errno> {
         let file = mount.open(entry, how).map_err(|error| errno(&error))?;
         // Closed again when dropped, whatever comes.
         let mut open = Self {
@@ -47,6 +57,7 @@ impl OpenFile {
             flags,
             cursor: AtomicU32::new(mount.error_cursor(file)),
             lock_owners: Mutex::default(),
+            _claim: claim,
         };
         let path = mount.placeholder_path(file);
         let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::IO)?;

@@ -3,7 +3,7 @@
 //! One thread at least always waits for requests, also while all others wait for the server: those it takes then wait in a queue,
 //! and news of a killed caller still come through.
 
-use crate::caller::is_killed;
+use crate::caller::Callers;
 use crate::device::{Device, REQUEST_BYTES_MAX};
 use crate::error::MountError;
 use crate::limits::{CLOSE_MS, FORGETS_MAX, IDLE_WORKERS_MAX, KILL_LOOK_MS, QUEUE_MAX, WORKERS_MAX};
@@ -61,13 +61,14 @@ impl Server {
     /// # Errors
     /// [`MountError`].
     pub fn mount(mount: Mount, url: &NfsUrl, directory: &Path, allow_other: bool) -> Result<Self, MountError> {
+        let callers = Callers::open()?;
         let device = mounting::mount(directory, &url.to_string(), allow_other)?;
         device.agree().inspect_err(|_| {
             let _ = mounting::unmount(directory, true);
         })?;
         Ok(Self(Arc::new(Shared {
             device,
-            operations: Operations::new(Users::new(mount, url.clone())),
+            operations: Operations::new(callers, Users::new(mount, url.clone())),
             pending: Pending::default(),
             crew: Mutex::default(),
             changed: Condvar::new(),
@@ -277,7 +278,7 @@ impl Shared {
     fn answer_killed(&self) -> ! {
         loop {
             for (unique, thread) in self.pending.await_interrupted() {
-                if is_killed(thread) {
+                if self.operations.callers().is_killed(thread) {
                     self.refuse(unique, Errno::INTR);
                 }
             }

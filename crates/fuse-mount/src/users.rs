@@ -25,6 +25,11 @@ impl Users {
         &self.first
     }
 
+    /// Whether the URL names one user for all callers.
+    pub(crate) const fn are_one(&self) -> bool {
+        self.url.options.uid.is_some()
+    }
+
     /// The mount for these credentials.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::raw;
 use crate::stand_ins;
 use crate::table::{self, Found};
 use crate::umask::masked;
+use crate::wal_index;
 use dnfs::file::{FileKind, FsError};
 use dnfs::mount::{Entry, FileRef, LastName, Mount, OpenHow, PathEnd};
 use libc::{c_char, c_int, c_uint, mode_t};
@@ -96,8 +97,13 @@ pub(crate) unsafe fn open_at(
             _ => LastName::from(flags & libc::O_NOFOLLOW == 0),
         };
         let again = || paths::target(directory, path, last == LastName::Followed);
-        let fd =
-            paths::at(directory, path, last, |mounted, mount, entry| on_mount(mounted, mount, entry, flags, mode, again), local);
+        let fd = paths::at(
+            directory,
+            path,
+            last,
+            |mounted, mount, entry| on_mount(mounted, mount, entry, flags, mode, again),
+            |from, at| wal_index::claimed(local(from, at), path, at),
+        );
         let fd = match fd {
             Err(refused @ Out::Errno(libc::EISDIR)) => open_by_name(directory, path, flags)?.ok_or(refused)?,
             other => other?,

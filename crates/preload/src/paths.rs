@@ -10,7 +10,6 @@ use crate::mounts::{self, Mounted};
 use crate::outcome::{Failure, Out, kept};
 use crate::raw;
 use crate::table::{self, Found};
-use crate::wal_index;
 use dnfs::mount::{Entry, LastName, Mount, Walk};
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};
@@ -181,7 +180,7 @@ fn walk(mut start: Start, last: LastName) -> Result<Target, Out> {
         let mount = start.mounted.attach()?;
         let leaves = match mount.walk(&start.below, last)? {
             Walk::At(entry) => {
-                return Ok(match wal_index::place(mount, &entry) {
+                return Ok(match mount.wal_index_of(&entry) {
                     Some(place) => Target::Local(Some(place)),
                     None => Target::At(start.mounted, mount, entry),
                 });

@@ -1,39 +1,36 @@
-//! SQLite's WAL index: a file beside the database that its processes map shared and lock, and that holds nothing a crash must not lose.
-//!
-//! NFS cannot back a shared mapping, so the file lies in memory, in the runtime directory of the mount: processes of this host that share the mount share
-//! it, and those of another host have one of their own, as on a kernel's mount. Only beside a database: another file named so is a file.
+//! SQLite's WAL index lies in the runtime directory (dnfs's `wal_index`): whoever opens it there claims it for the programs under the
+//! library.
 
-use dnfs::file::FileKind;
-use dnfs::mount::{Entry, Mount, Object, Walk};
-use std::ffi::CString;
-use std::hash::Hasher;
-use std::io::IoSliceMut;
-use std::os::unix::ffi::OsStrExt;
+use crate::ffi;
+use crate::messages::warn;
+use crate::mounts::is_below_root;
+use crate::outcome::set_errno;
+use crate::raw;
+use dnfs::mount::{WalIndexSide, claim_wal_index, is_wal_index_path};
+use libc::{c_char, c_int};
+use std::os::fd::BorrowedFd;
 
-const SUFFIX: &[u8] = b"-shm";
-/// How a database begins (SQLite's "Database File Format", 1.3).
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-
-/// Where the file lies, if `entry` names one.
-pub(crate) fn place(mount: &Mount, entry: &Entry) -> Option<CString> {
-    let database = entry.path.strip_suffix(SUFFIX).filter(|_| entry.name.len() > SUFFIX.len() && !entry.must_be_directory)?;
-    if entry.object.is_some_and(|object| object.attr.kind != FileKind::Regular) {
-        return None;
+/// The answer of an open on this host of `named`, which led to `at`: the same descriptor, or -1 and EBUSY where a FUSE mount has the index.
+///
+/// # Safety
+/// Two paths, or NULL.
+pub(crate) unsafe fn claimed(fd: c_int, named: *const c_char, at: *const c_char) -> c_int {
+    if fd < 0 || named == at {
+        return fd;
     }
-    let Ok(Walk::At(Entry { object: Some(object), .. })) = mount.walk(database, true) else { return None };
-    if object.attr.kind != FileKind::Regular || !is_database(mount, &object) {
-        return None;
+    // SAFETY: the caller's promise.
+    let (Ok(named), Ok(path)) = (unsafe { ffi::path(named) }, unsafe { ffi::path(at) }) else { return fd };
+    if !(is_below_root(path) && is_wal_index_path(path)) {
+        return fd;
     }
-    // By the database itself: it is found under each of its names, and as long as it is the same.
-    let mut hash = fnv::FnvHasher::default();
-    hash.write(object.handle.as_bytes());
-    let mut path = mount.runtime_dir().as_os_str().as_bytes().to_vec();
-    path.extend_from_slice(format!("/wal-{:016x}", hash.finish()).as_bytes());
-    CString::new(path).ok()
-}
-
-fn is_database(mount: &Mount, object: &Object) -> bool {
-    let mut begin = [0; MAGIC.len()];
-    let read = mount.client().read(&object.handle, 0, &mut [IoSliceMut::new(&mut begin)]);
-    read.is_ok_and(|done| done.bytes == MAGIC.len()) && begin == *MAGIC
+    // SAFETY: open: it is about to be returned to the caller.
+    match claim_wal_index(unsafe { BorrowedFd::borrow_raw(fd) }, WalIndexSide::Library) {
+        Ok(()) => fd,
+        Err(in_use) => {
+            warn(format_args!("cannot open {}: {in_use}", String::from_utf8_lossy(named)));
+            let _ = raw::close(fd);
+            set_errno(libc::EBUSY);
+            -1
+        }
+    }
 }

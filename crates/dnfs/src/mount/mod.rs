@@ -52,6 +52,7 @@ mod sync_range;
 mod truncation;
 mod unused;
 mod users;
+mod wal_index;
 mod walk;
 
 pub use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
@@ -74,6 +75,7 @@ pub use processes::{MountProcess, MountProcesses, processes_of};
 pub use read_ahead::EarlyRead;
 pub use record_locks::RecordLocks;
 pub use stand_ins::{SOCKET_NAME_SUFFIX, STAND_IN_FIFO, STAND_IN_SOCKET};
+pub use wal_index::{WalIndexInUse, WalIndexSide, claim_wal_index, is_wal_index_name, is_wal_index_path};
 pub use walk::{Entry, LastName, Object, PathEnd, Walk};
 
 use core::sync::atomic::Ordering::Relaxed;

@@ -21,7 +21,11 @@ impl Operations {
             permit(&mount, &self.nodes.handle(header.node)?, AccessRights::EXECUTE)?;
             how.read = false;
         }
-        let file = OpenFile::open(&mount, &entry, &how, flags.cast_signed())?;
+        let claim = match self.nodes.wal_index(header.node) {
+            Some((directory, name)) => self.wal_indexes.claim(&mount, &directory, &name)?,
+            None => None,
+        };
+        let file = OpenFile::open(&mount, &entry, &how, flags.cast_signed(), claim)?;
         Ok(self.opened(file, header.node))
     }
 
@@ -57,10 +61,11 @@ impl Operations {
     }
 
     fn create_once(&self, mount: &Arc<Mount>, entry: &Entry, how: &OpenHow, flags: i32) -> Result<Answer, Errno> {
-        let file = OpenFile::open(mount, entry, how, flags)?;
+        let claim = self.wal_indexes.claim(mount, &entry.parent, &entry.name)?;
+        let file = OpenFile::open(mount, entry, how, flags, claim)?;
         let handle = mount.handle(file.file()).map_err(|error| errno(&error))?;
         let attributes = mount.attr(file.file()).map_err(|error| errno(&error))?;
-        let node = self.nodes.tell(&handle);
+        let node = self.tell_node(&handle, entry);
         let mut answer = self.opened(file, node);
         answer.result = [reply::entry(node, &attributes), answer.result].concat();
         answer.given.node = Some(node);

@@ -5,7 +5,7 @@ mod directories;
 mod files;
 mod names;
 
-use crate::caller;
+use crate::caller::Callers;
 use crate::handles::Handles;
 use crate::locks::Locks;
 use crate::nodes::Nodes;
@@ -14,19 +14,22 @@ use crate::protocol::reply;
 use crate::protocol::request::{Header, Lock, Operation};
 use crate::recent::Recent;
 use crate::users::Users;
-use dnfs::mount::{Entry, Mount};
+use crate::wal_indexes::WalIndexes;
+use dnfs::mount::{Entry, Mount, is_wal_index_name};
 use dnfs::{Credentials, FileHandle};
 use rustix::io::Errno;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 /// The state of a mounted file system.
 #[derive(Debug)]
 pub(crate) struct Operations {
+    callers: Callers,
     users: Users,
     nodes: Nodes,
     handles: Handles,
     locks: Locks,
     recent: Recent,
+    wal_indexes: WalIndexes,
 }
 
 /// An answer, and what it gives the kernel that has to be taken back when nobody waits for it any more.
@@ -60,9 +63,21 @@ impl From<Vec<u8>> for Answer {
 }
 
 impl Operations {
-    pub(crate) fn new(users: Users) -> Self {
+    pub(crate) fn new(callers: Callers, users: Users) -> Self {
         let nodes = Nodes::new(users.first().client().parts().root);
-        Self { users, nodes, handles: Handles::default(), locks: Locks::default(), recent: Recent::default() }
+        Self {
+            callers,
+            users,
+            nodes,
+            handles: Handles::default(),
+            locks: Locks::default(),
+            recent: Recent::default(),
+            wal_indexes: WalIndexes::default(),
+        }
+    }
+
+    pub(crate) const fn callers(&self) -> &Callers {
+        &self.callers
     }
 
     pub(crate) const fn locks(&self) -> &Locks {
@@ -169,9 +184,27 @@ impl Operations {
         }
     }
 
-    /// The mount as who asks has it.
+    /// The mount with the caller's credentials. Without its groups a caller could be let in as one of the others whom the mode shuts
+    /// out as a member, so it is refused; root's rights do not depend on groups.
+    ///
+    /// # Errors
+    /// EACCES for a caller whose groups cannot be known; those of [`Users::of`].
     fn mount_of(&self, header: &Header) -> Result<Arc<Mount>, Errno> {
-        let groups = caller::groups(header.pid);
+        let groups = match self.callers.groups(header.pid, header.uid, header.gid) {
+            Some(groups) => groups,
+            None if header.uid == 0 || self.users.are_one() => Vec::new(),
+            None => {
+                static ONCE: Once = Once::new();
+                ONCE.call_once(|| {
+                    tracing::warn!(
+                        uid = header.uid,
+                        "a program of another PID namespace, or one that /proc hides, is refused: its groups cannot be known; \
+                         mount in the namespace of the host, or name one user for all by uid= in the URL"
+                    );
+                });
+                return Err(Errno::ACCESS);
+            }
+        };
         self.users.of(&Credentials::of_user(header.uid, header.gid, &groups))
     }
 
@@ -197,10 +230,19 @@ impl Operations {
         Ok((mount, entry))
     }
 
+    /// The node of an object that the kernel is about to be told of, by the entry's name.
+    fn tell_node(&self, handle: &FileHandle, entry: &Entry) -> u64 {
+        let node = self.nodes.tell(handle);
+        if is_wal_index_name(&entry.name) {
+            self.nodes.note_wal_index(node, entry.parent, &entry.name);
+        }
+        node
+    }
+
     /// Tells the kernel of an object.
     fn told(&self, header: &Header, entry: Entry) -> Result<Answer, Errno> {
         let object = entry.object.ok_or(Errno::NOENT)?;
-        let node = self.nodes.tell(&object.handle);
+        let node = self.tell_node(&object.handle, &entry);
         self.recent.keep(header.pid, node, entry);
         let given = Given { node: Some(node), handle: None };
         Ok(Answer { result: reply::entry(node, &object.attr), data_bytes: 0, given })

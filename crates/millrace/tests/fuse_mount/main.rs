@@ -8,8 +8,10 @@ mod life;
 mod locks;
 mod memory;
 mod mounted;
+mod namespaces;
 mod programs;
 mod server_away;
 #[path = "../support/mod.rs"]
 mod support;
 mod users;
+mod wal;

@@ -1,0 +1,47 @@
+//! WAL indexes of SQLite that programs have open through this mount. The kernel maps pages of its own for them, so no program under
+//! `millrace exec`, and none on another mount, may have one open at the same time (`dnfs::mount`'s `wal_index`).
+
+use dnfs::FileHandle;
+use dnfs::mount::{Mount, WalIndexSide, claim_wal_index};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The claim on an index, until dropped.
+#[derive(Debug)]
+pub(crate) struct Claim(#[expect(dead_code, reason = "held, not used")] OwnedFd);
+
+/// Claims by the index' path: all open files of this mount share one.
+#[derive(Debug, Default)]
+pub(crate) struct WalIndexes(Mutex<HashMap<CString, Weak<Claim>>>);
+
+impl WalIndexes {
+    /// Claims the index that `name` in `directory` is; `None` where it is no index.
+    ///
+    /// # Errors
+    /// EBUSY where another side has it open, which the log names.
+    pub(crate) fn claim(&self, mount: &Mount, directory: &FileHandle, name: &[u8]) -> Result<Option<Arc<Claim>>, Errno> {
+        let Some(path) = mount.wal_index(directory, name) else { return Ok(None) };
+        let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(claim) = claims.get(&path).and_then(Weak::upgrade) {
+            return Ok(Some(claim));
+        }
+        let claim = Arc::new(claimed(&path, name)?);
+        claims.retain(|_, claim| claim.strong_count() > 0);
+        claims.insert(path, Arc::downgrade(&claim));
+        Ok(Some(claim))
+    }
+}
+
+fn claimed(path: &CStr, name: &[u8]) -> Result<Claim, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o660))?;
+    claim_wal_index(file.as_fd(), WalIndexSide::FuseMount).map_err(|in_use| {
+        tracing::warn!(file = %String::from_utf8_lossy(name), "cannot open the WAL index: {in_use}");
+        Errno::BUSY
+    })?;
+    Ok(Claim(file))
+}

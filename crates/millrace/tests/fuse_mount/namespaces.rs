@@ -1,0 +1,113 @@
+//! Callers and processes in other PID and mount namespaces.
+
+use crate::mounted::{Mounted, is_mounted};
+use crate::support::{await_until, millrace, succeed, text};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A mount served by a process in PID and mount namespaces of its own, with a /proc of its own; all processes there end when it is dropped.
+struct Inner {
+    unshare: Child,
+    /// The directory of the mount, as processes outside reach it.
+    seen: PathBuf,
+}
+
+impl Inner {
+    fn mounted(mounted: &Mounted) -> Self {
+        let directory = mounted.world.scratch.folder("inner");
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc"]).arg(millrace().get_program());
+        unshare.args(["mount", "--foreground", &mounted.filer().url]).arg(&directory);
+        let unshare = unshare.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let seen = || {
+            let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", unshare.id())).ok()?;
+            let root = format!("/proc/{}/root", children.trim());
+            let seen = Path::new(&root).join(directory.strip_prefix("/").unwrap());
+            seen.join("f").exists().then_some(seen)
+        };
+        let seen = await_until("the mount of the other namespace", Duration::from_secs(20), seen);
+        Self { unshare, seen }
+    }
+
+    /// A program outside, with its working directory in the mount.
+    fn outside(&self, uid: u32, groups: &str, command: &[&str]) -> Command {
+        let mut outside = Command::new("setpriv");
+        let (uid, groups) = (uid.to_string(), if groups.is_empty() { "--clear-groups" } else { groups });
+        outside.args(["--reuid", &uid, "--regid", &uid]);
+        if groups.starts_with("--") {
+            outside.arg(groups)
+        } else {
+            outside.args(["--groups", groups])
+        };
+        outside.args(command).current_dir(&self.seen).env("LC_ALL", "C");
+        outside
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let _ = self.unshare.kill();
+        let _ = self.unshare.wait();
+    }
+}
+
+#[test]
+fn a_mount_is_refused_where_proc_belongs_to_another_pid_namespace() {
+    let Some(mounted) = Mounted::new("fuse-foreign-proc") else { return };
+    let directory = mounted.world.scratch.folder("refused");
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork"]).arg(millrace().get_program()).args(["mount", &mounted.filer().url]).arg(&directory);
+    let said = command.output().unwrap();
+    assert_eq!(said.status.code(), Some(2), "{}", text(&said));
+    assert!(
+        text(&said).contains("/proc is that of another PID namespace") && text(&said).contains("--mount-proc"),
+        "{}",
+        text(&said)
+    );
+    assert!(!is_mounted(&directory));
+}
+
+#[test]
+fn a_caller_whose_groups_cannot_be_known_gets_no_right_that_they_would_deny() {
+    let Some(mounted) = Mounted::new("fuse-outside") else { return };
+    mounted.shell("echo mine >f; chown 4001:4900 f; chmod 604 f");
+    let inner = Inner::mounted(&mounted);
+    // The mode shuts members of the group out: a caller that might be one of them is not let in as one of the others.
+    for groups in ["4900", ""] {
+        let refused = inner.outside(4002, groups, &["cat", "f"]).output().unwrap();
+        assert!(text(&refused).contains("Permission denied"), "{groups}: {}", text(&refused));
+    }
+    assert_eq!(succeed(&mut inner.outside(0, "", &["cat", "f"])), "mine\n");
+    // Inside, groups are known.
+    let enter = |groups: &str| {
+        let mut command = Command::new("nsenter");
+        let root = inner.seen.ancestors().find(|path| path.ends_with("root")).unwrap().parent().unwrap();
+        command.args(["--target", root.file_name().unwrap().to_str().unwrap(), "--pid", "--mount", "setpriv", "--reuid", "4002"]);
+        command.args(["--regid", "4002", "--groups", groups, "cat"]).arg(mounted.world.scratch.path().join("inner/f"));
+        command.output().unwrap()
+    };
+    assert_eq!(enter("4901").stdout, b"mine\n");
+    assert!(text(&enter("4900")).contains("Permission denied"));
+}
+
+#[test]
+fn a_caller_of_another_pid_namespace_that_waits_can_be_killed() {
+    let Some(mut mounted) = Mounted::new("fuse-outside-kill") else { return };
+    mounted.shell("echo mine >f");
+    let inner = Inner::mounted(&mounted);
+    mounted.world.filer.kill();
+    // Not by a working directory, which the new process would enter before it is known to run.
+    let mut waits = Command::new("cat").arg(inner.seen.join("f")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let asleep = || {
+        let place = fs::read_to_string(format!("/proc/{}/wchan", waits.id())).ok()?;
+        (place.contains("fuse") || place == "request_wait_answer").then_some(())
+    };
+    await_until("a program to wait for the mount", Duration::from_secs(20), asleep);
+    let begun = Instant::now();
+    waits.kill().unwrap();
+    waits.wait().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    mounted.world.filer.restart();
+}

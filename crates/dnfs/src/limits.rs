@@ -147,8 +147,12 @@ pub const SWEEP_PAUSE_MS: u64 = 50;
 pub const KEEPER_LOOK_MS: u64 = 1000;
 /// A keeper that has said nothing for so long, in ms, is taken for busy or gone: writers send their COMMITs themselves.
 pub const KEEPER_SILENT_MS: u64 = 2500;
-/// How long a keeper that was started is taken for being there though it was not heard of yet, in ms.
-pub const KEEPER_START_MS: u64 = 5000;
+/// How long the first writes that may be gathered wait for a keeper that is starting, in ms. It takes 20 to 100 in a release build.
+pub const KEEPER_START_MS: u64 = 1000;
+/// How often a new keeper looks whether somebody has begun to write, in ms.
+pub const KEEPER_FIRST_LOOK_MS: u64 = 10;
+/// How long it does so, in ms.
+pub const KEEPER_FIRST_LOOKS_MS: u64 = 5000;
 /// Longest call of a keeper, in ms: so long it may take to notice that its segment is gone.
 pub const KEEPER_CALL_MS: u64 = 10_000;
 /// Looks in a row that find a mount unused before its keeper ends: a shell starts the next program meanwhile.
@@ -172,8 +176,13 @@ pub const RUN_MET_MS: u32 = 20;
 pub const RUN_WAIT_MS: u64 = 1000;
 /// Bytes of one WRITE of gathered writes, where the server takes as many and `wsize=` does not say otherwise.
 pub const GATHERED_CALL_BYTES: u32 = 512 << 10;
-/// Age at which the keeper sends gathered writes, in ms.
-pub const RUN_AGE_MS: u64 = 400;
+/// Age at which the keeper sends gathered writes, in ms. A container that is killed takes its keeper with it, and what was not sent: 50 ms of
+/// completed writes at most, of which 10 are for the keeper's wake-up and the call.
+pub const RUN_AGE_MS: u64 = 40;
+/// How long the keeper waits after gathered writes could not be sent, in ms.
+pub const RUN_RETRY_MS: u64 = 500;
+/// Files whose gathered writes the keeper sends at once: one slow answer must not make the others old.
+pub const RUN_SENDERS_MAX: usize = 8;
 /// Bytes that are read ahead of a write from its source end at a multiple of this: retention fills each of its chunks once.
 pub const LAZY_STEP_BYTES: usize = 64 * 1024;
 /// Most bytes of one call of such a write: the first leaves before the last is read, also where a server takes 1 MiB.

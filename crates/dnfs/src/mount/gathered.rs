@@ -118,14 +118,20 @@ impl Mount {
         Ok(true)
     }
 
-    /// To be called when a keeper lives or was started: writes are gathered though it has not been heard of yet.
+    /// To be called when a keeper lives or was started: the first writes that may be gathered wait for it.
     pub fn expect_keeper(&self) {
         self.keeper_expected_ms.store(monotonic_ms() + KEEPER_START_MS, Relaxed);
     }
 
-    /// Whether somebody will send what a killed process gathered.
+    /// Whether there is somebody who sends what is gathered before it is 50 ms old.
     fn is_kept(&self, retention: &Retention) -> bool {
-        retention.has_keeper() || monotonic_ms() < self.keeper_expected_ms.load(Relaxed)
+        while !retention.has_keeper() {
+            if monotonic_ms() >= self.keeper_expected_ms.load(Relaxed) {
+                return false;
+            }
+            sleep(Duration::from_millis(1));
+        }
+        true
     }
 
     fn may_gather(&self, slot: &Slot, payload: &Payload<'_, '_>, how: Stability) -> bool {
@@ -282,16 +288,6 @@ impl Mount {
         }
         retention.end_run(held, Some(guard), slot, run_number, order);
         Ok(Some((written, refused, moved_on)))
-    }
-
-    /// As the keeper: sends what was gathered a while ago.
-    pub(super) fn send_old_runs(&self, age: Duration) {
-        let Ok(Some(retention)) = self.retention_if_there() else { return };
-        for file in retention.old_runs(age) {
-            // Not open here, perhaps: its slot must not be given to another file meanwhile.
-            let Ok(Some(_pinned)) = self.segment.pin(file) else { continue };
-            let _ = self.send_written(file); // refused: the error of the file's next fsync; no answer: next time
-        }
     }
 }
 

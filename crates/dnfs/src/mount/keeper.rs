@@ -7,20 +7,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::Arc;
 
 use super::apart::Announcement;
 use super::keeper_namespaces::forget_ended_namespaces;
 use super::keeper_process::{KeeperProgram, Place};
+use super::keeper_runs::Ending;
 use super::{FileRef, Mount, MountSpec};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FsError;
-use crate::limits::{KEEPER_CALL_MS, KEEPER_LOOK_MS, KEEPER_UNUSED_LOOKS, RUN_AGE_MS};
+use crate::limits::{KEEPER_CALL_MS, KEEPER_LOOK_MS, KEEPER_UNUSED_LOOKS};
 use crate::options::ClosePolicy;
 use crate::segment::layout::Slot;
 use crate::segment::local;
-use crate::sys::clock::{monotonic_ms, monotonic_ns, sleep};
+use crate::sys::clock::{monotonic_ms, monotonic_ns};
 use crate::sys::fd::Fd;
 use crate::sys::local_file::{open, stat};
 
@@ -28,11 +31,13 @@ use crate::sys::local_file::{open, stat};
 #[derive(Debug)]
 pub struct Keeper {
     place: Option<Place>,
-    mount: Mount,
+    mount: Arc<Mount>,
     /// For its link count: 0 once the segment was removed or replaced.
-    segment_file: Fd,
+    segment_file: Arc<Fd>,
     expire: Duration,
     dirty: HashMap<FileRef, Dirty>,
+    /// When this process became the keeper, on the monotonic clock.
+    since_ms: u64,
     /// When each mapped file was last written to the server here, on the monotonic clock.
     mapped: HashMap<FileRef, u64>,
     /// Looks in a row that found nothing to do and nobody attached.
@@ -76,10 +81,11 @@ impl Keeper {
         let segment_file = open(&directory.segment_path(), libc::O_RDONLY, 0).map_err(local("open the file"))?;
         Ok(Some(Self {
             place: Some(place),
-            mount,
-            segment_file,
+            mount: Arc::new(mount),
+            segment_file: Arc::new(segment_file),
             expire,
             dirty: HashMap::new(),
+            since_ms: monotonic_ms(),
             mapped: HashMap::new(),
             unused_looks: 0,
             wants_standby: replaced,
@@ -90,15 +96,16 @@ impl Keeper {
 
     /// Works until the mount is unused and stable, or its segment gone. `another` starts the process that waits to replace this one.
     pub fn run(mut self, another: &KeeperProgram) {
-        while self.look(another) {
-            self.wants_standby = true; // not for a program that runs a moment only
-            for _ in 0..2 {
-                self.serve_writers(Duration::from_millis(KEEPER_LOOK_MS / 2));
-                if !self.is_orphan() {
-                    self.mount.send_old_runs(Duration::from_millis(RUN_AGE_MS));
-                }
+        let (mount, segment_file, ended) = (Arc::clone(&self.mount), Arc::clone(&self.segment_file), AtomicBool::new(false));
+        let since_ms = self.since_ms;
+        std::thread::scope(|scope| {
+            let sender = scope.spawn(|| mount.send_runs_in_time(&ended, since_ms, || is_orphan(&mount, &segment_file)));
+            let _ending = Ending { mount: &mount, ended: &ended, thread: sender.thread().clone() };
+            while self.look(another) {
+                self.wants_standby = true; // not for a program that runs a moment only
+                self.serve_writers(Duration::from_millis(KEEPER_LOOK_MS));
             }
-        }
+        });
         // In this order: who waits for the other lock finds this one free.
         drop(self.place.take());
     }
@@ -108,7 +115,7 @@ impl Keeper {
         let end = monotonic_ns() + pause.as_nanos() as u64;
         loop {
             let left = Duration::from_nanos(end.saturating_sub(monotonic_ns()));
-            let Ok(Some(retention)) = self.mount.retention_if_there() else { return sleep(left) };
+            let Some(retention) = self.mount.retention_within(left, self.since_ms, &AtomicBool::new(false)) else { return };
             let Some(file) = retention.asked_commit(left) else { return };
             if !self.is_orphan() {
                 let root = self.mount.client.getattr(&self.mount.client.parts().root);
@@ -153,7 +160,7 @@ impl Keeper {
     }
 
     fn is_orphan(&self) -> bool {
-        self.mount.segment.is_retired() || !stat(&self.segment_file).is_ok_and(|found| found.is_named)
+        is_orphan(&self.mount, &self.segment_file)
     }
 
     /// Nothing is kept here for anybody.
@@ -297,6 +304,11 @@ impl Keeper {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether the segment was removed, replaced or retired.
+fn is_orphan(mount: &Mount, segment_file: &Fd) -> bool {
+    mount.segment.is_retired() || !stat(segment_file).is_ok_and(|found| found.is_named)
 }
 
 impl Mount {

@@ -27,6 +27,7 @@ mod io;
 mod keeper;
 mod keeper_namespaces;
 mod keeper_process;
+mod keeper_runs;
 mod latest;
 mod left_writes;
 mod listing;
@@ -137,7 +138,7 @@ pub struct Mount {
     log_writes: log_writes::LogWrites,
     /// Small writes one behind the other are sent together.
     gather: bool,
-    /// Until when a keeper that was started may be silent, in ms of the monotonic clock.
+    /// Until when writes wait for a keeper that was started, in ms of the monotonic clock.
     keeper_expected_ms: AtomicU64,
     sequences: sequences::Sequences,
     /// When files unlinked while open were last looked for, on the monotonic clock.

@@ -1,4 +1,4 @@
-//! Byte layout of the file `retained`, version 3 (drawn in docs/design/010-retention.md).
+//! Byte layout of the file `retained`, version 4 (drawn in docs/design/010-retention.md).
 //!
 //! Everything but the data is an atomic integer of the host's byte order.
 
@@ -9,7 +9,7 @@ use crate::event_count::EventCount;
 /// First eight bytes of the file.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLRET\0");
 /// Version of this layout.
-pub(crate) const LAYOUT_VERSION: u32 = 3;
+pub(crate) const LAYOUT_VERSION: u32 = 4;
 /// Bytes of a write that one record keeps.
 pub(crate) const CHUNK_BYTES: usize = 8192;
 /// Blocks of files whose writers exclude each other, as many as the locks' hash tells apart: two writes of other blocks meet by
@@ -59,6 +59,8 @@ pub(crate) struct AreaHeader {
     pub(crate) commit_asked: EventCount,
     /// Writers that found no chunk sleep on it while the keeper commits.
     pub(crate) commit_done: EventCount,
+    /// The keeper sleeps on it while there is no run.
+    pub(crate) run_begun: EventCount,
 }
 
 /// Small writes of one file, each right behind the one before it, that are to be sent together (runs.rs).

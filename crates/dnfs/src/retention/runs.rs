@@ -149,10 +149,16 @@ impl Retention {
         let _signals = SignalsBlocked::new();
         let number = slot.run.load(SeqCst);
         let held = match self.run(number) {
-            Some(run) => self.try_hold(run, owner).map(|held| (held, number)),
-            None => self.begin_run(segment, (owner, slot), write),
+            Some(run) => match self.try_hold(run, owner) {
+                Some(held) => (held, number),
+                None => return Gathered::Full, // it is being sent, by the keeper most likely: the next run begins when that is done
+            },
+            None => match self.begin_run(segment, (owner, slot), write) {
+                Some(begun) => begun,
+                None => return Gathered::No,
+            },
         };
-        let Some((held, number)) = held else { return Gathered::No };
+        let (held, number) = held;
         let run = held.run;
         let is_next = run.is_of(write.file, slot, number) && run.end() == write.offset && run.answer.load(Relaxed) == 0;
         if !is_next || run.credentials.load(Relaxed) != write.credentials {
@@ -225,7 +231,9 @@ impl Retention {
         run.file.store(write.file.word(), SeqCst);
         slot.retained_write_counts(); // whoever finds the run gone knows that a COMMIT is due
         let begun = slot.run.compare_exchange(0, number, SeqCst, SeqCst).is_ok();
-        if !begun {
+        if begun {
+            self.header().run_begun.notify(1);
+        } else {
             run.file.store(0, SeqCst);
         }
         begun.then_some((held, number))
@@ -302,11 +310,24 @@ impl Retention {
         self.next_order(u64::from(run.length.load(Relaxed)).div_ceil(CHUNK_BYTES as u64).max(1))
     }
 
-    /// Files with a run that was begun so long ago.
-    pub(crate) fn old_runs(&self, age: Duration) -> impl Iterator<Item = FileRef> {
-        let begun_ms = monotonic_ms().saturating_sub(age.as_millis() as u64);
-        let old = self.runs().iter().filter(move |run| run.since_ms.load(Relaxed) <= begun_ms);
-        old.map(|run| run.file.load(Acquire)).filter(|word| *word != 0).map(FileRef::of_word)
+    /// Files with a run, and when each was begun, in ms of the monotonic clock.
+    pub(crate) fn begun_runs(&self, segment: &Segment) -> impl Iterator<Item = (FileRef, u64)> {
+        let begun = |(run, number): (&Run, u32)| {
+            let file = FileRef::of_word(Some(run.file.load(Acquire)).filter(|word| *word != 0)?);
+            let is_live = segment.slot(file).is_some_and(|slot| slot.run.load(SeqCst) == number);
+            is_live.then(|| (file, run.since_ms.load(Relaxed)))
+        };
+        self.runs().iter().zip(1..).filter_map(begun)
+    }
+
+    /// As the keeper: waits until there is a run, so long at most: when the oldest was begun.
+    pub(crate) fn wait_for_run(&self, segment: &Segment, longest: Duration) -> Option<u64> {
+        self.header().run_begun.wait_at_most(longest, || self.begun_runs(segment).map(|(_, since_ms)| since_ms).min())
+    }
+
+    /// Wakes who waits for one.
+    pub(crate) fn end_wait_for_run(&self) {
+        self.header().run_begun.notify(1);
     }
 
     /// Bytes in runs.

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A program of a container that does what it is told, a line of Python at a time, and answers each with a line.
 struct Container {
@@ -15,7 +15,7 @@ struct Container {
     answers: BufReader<ChildStdout>,
 }
 
-const LOOP: &str = "import fcntl, os, sys\nfor line in sys.stdin:\n try: print(repr(eval(line)), flush=True)\n \
+const LOOP: &str = "import fcntl, os, sys, time\nfor line in sys.stdin:\n try: print(repr(eval(line)), flush=True)\n \
                     except Exception as error: print(repr(error), flush=True)\n";
 
 impl Container {
@@ -159,6 +159,51 @@ fn containers_with_one_runtime_directory_exclude_each_other_and_look_after_what_
     assert_eq!(next.ask("open('/db/f').read()"), "'unstable'");
     next.end();
     other.end();
+}
+
+/// With a /dev/shm of its own, which ends with it.
+#[test]
+fn a_container_that_is_killed_as_a_whole_loses_no_completed_write_older_than_50_ms() {
+    if !may_make_namespaces() || !is_root() {
+        return skip_unsupported("no root, or no namespaces");
+    }
+    const OWN: &str = "mount -t tmpfs -o mode=1777 none /dev/shm; exec \"$@\"";
+    const LINES: &str = "len([os.write(3, b'acknowledged line\\n') for n in range(100)])";
+    let world = World::new("containers-killed");
+    let Some(command) = python(&world, "", "unused") else { return };
+    let mut one = Container::start({
+        let mut command = apart(&command, OWN, &[]);
+        command.env_remove("MILLRACE_RUNTIME_DIR");
+        command
+    });
+    assert_eq!(one.ask("os.open('/db/log', os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)"), "3");
+    let stored = || std::fs::metadata(world.filer.export().join("log")).unwrap().len();
+    let mut written = 0;
+    let mut ages = Vec::new();
+    for _ in 0..15 {
+        assert_eq!(one.ask(LINES), "100");
+        written += 1800;
+        let since = Instant::now();
+        while stored() < written {
+            assert!(since.elapsed() < Duration::from_secs(20), "{} of {written} bytes", stored());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ages.push(since.elapsed());
+    }
+    ages.sort();
+    assert!(ages[ages.len() / 2] <= Duration::from_millis(50), "{ages:?}");
+    let mut completed = Vec::new();
+    for _ in 0..20 {
+        assert_eq!(one.ask(&format!("time.sleep(0.02) or {LINES}")), "100");
+        written += 1800;
+        completed.push((Instant::now(), written));
+    }
+    let killed = Instant::now();
+    drop(one);
+    // The keeper may have to wait for a processor.
+    let old_enough = completed.iter().rev().find(|(at, _)| killed - *at > Duration::from_millis(100));
+    let (kept, expected) = (stored(), old_enough.map_or(0, |(_, written)| *written));
+    assert!(kept >= expected, "{kept} of {written} bytes, {expected} of them older than 100 ms");
 }
 
 /// The file system of the runtime directory, as large as a container's /dev/shm, is filled by others.

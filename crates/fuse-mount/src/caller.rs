@@ -10,6 +10,26 @@ use std::os::fd::OwnedFd;
 /// SIGKILL in a mask of /proc/PID/status: bit of signal 9.
 const KILL: u64 = 1 << 8;
 
+/// How often, and with what pause, a thread is looked at that runs: it has sent a request and is about to sleep.
+const SYSCALL_LOOKS_MAX: u32 = 100;
+const SYSCALL_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// The access that a system call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// No access, as stat(2) does.
+    Nothing,
+    /// open(2), or connect(2) and the like.
+    Access {
+        /// O_RDONLY, O_RDWR.
+        read: bool,
+        /// O_WRONLY, O_RDWR.
+        write: bool,
+    },
+    /// It could not be seen.
+    Unknown,
+}
+
 /// The processes of this PID namespace. /proc stays the same one, whatever is mounted over it later.
 #[derive(Debug)]
 pub(crate) struct Callers(OwnedFd);
@@ -48,6 +68,22 @@ impl Callers {
         is_pending("SigPnd:") || is_pending("ShdPnd:")
     }
 
+    /// What a thread asks of the object that the path of its system call ends in, where it opens or connects to it.
+    pub(crate) fn asks_for(&self, thread: u32) -> Asks {
+        if thread == 0 {
+            return Asks::Unknown;
+        }
+        for _ in 0..SYSCALL_LOOKS_MAX {
+            match self.read(&format!("{thread}/syscall")) {
+                // It has sent its request, but does not sleep yet.
+                Ok(text) if text.starts_with("running") => std::thread::sleep(SYSCALL_PAUSE),
+                Ok(text) => return asked_by(&text),
+                Err(_) => return Asks::Unknown,
+            }
+        }
+        Asks::Unknown
+    }
+
     fn status(&self, thread: u32) -> Option<String> {
         if thread == 0 { None } else { self.read(&format!("{thread}/status")).ok() }
     }
@@ -58,6 +94,81 @@ impl Callers {
         File::from(file).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
+}
+
+/// System calls that need no right to the object that their path ends in. One that is not known here is taken for one that does: a
+/// program may make those of 32 bits, whose numbers are others.
+const NAME_ONLY: &[i64] = &[
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fchmodat,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
+    libc::SYS_readlinkat,
+    libc::SYS_mknodat,
+    libc::SYS_mkdirat,
+    libc::SYS_bind,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_getxattr,
+    libc::SYS_lgetxattr,
+    libc::SYS_listxattr,
+    libc::SYS_llistxattr,
+    /* fchmodat2 */ 452,
+];
+#[cfg(target_arch = "x86_64")]
+const NAME_ONLY_OLD: &[i64] = &[
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+    libc::SYS_unlink,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_link,
+    libc::SYS_symlink,
+    libc::SYS_readlink,
+    libc::SYS_mknod,
+    libc::SYS_mkdir,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const NAME_ONLY_OLD: &[i64] = &[];
+
+/// Of /proc/PID/syscall: the number of the system call, its six arguments, stack pointer and program counter (proc_pid_syscall(5)).
+fn asked_by(text: &str) -> Asks {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let Some(number) = words.first().and_then(|word| word.parse::<i64>().ok()) else { return Asks::Unknown };
+    let argument = |place: usize| u64::from_str_radix(words.get(place + 1)?.trim_start_matches("0x"), 16).ok();
+    if argument(6).is_none_or(|stack| stack <= u32::MAX.into()) {
+        return Asks::Unknown; // a program of 32 bits
+    }
+    match number {
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open => argument(1).map_or(Asks::Unknown, by_flags),
+        libc::SYS_openat => argument(2).map_or(Asks::Unknown, by_flags),
+        libc::SYS_connect | libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_sendmmsg => {
+            Asks::Access { read: false, write: true }
+        }
+        number if NAME_ONLY.contains(&number) || NAME_ONLY_OLD.contains(&number) => Asks::Nothing,
+        _ => Asks::Unknown,
+    }
+}
+
+fn by_flags(flags: u64) -> Asks {
+    let flags = flags as i32;
+    // A descriptor opened with O_PATH can be opened again by its name in /proc, without the kernel asking here.
+    let access = if flags & libc::O_PATH == 0 { flags & libc::O_ACCMODE } else { libc::O_RDWR };
+    Asks::Access { read: access != libc::O_WRONLY, write: access != libc::O_RDONLY }
 }
 
 fn numbers<'s>(status: &'s str, name: &str) -> impl Iterator<Item = u32> + 's {
@@ -84,6 +195,22 @@ mod tests {
         assert_eq!(callers.groups(me, uid, gid + 1), None);
         assert_eq!(callers.groups(0, uid, gid), None);
         assert!(!callers.is_killed(me));
+    }
+
+    #[test]
+    fn a_system_call_says_what_it_asks_for() {
+        let of = |number: i64, arguments: &str| asked_by(&format!("{number} {arguments} 0x7ffc00000000 0x401000"));
+        assert_eq!(of(libc::SYS_openat, "0xffffff9c 0x55 0x80001 0x0 0x0 0x0"), Asks::Access { read: false, write: true });
+        assert_eq!(of(libc::SYS_openat, "0xffffff9c 0x55 0x800 0x0 0x0 0x0"), Asks::Access { read: true, write: false });
+        assert_eq!(
+            of(libc::SYS_openat, "0xffffff9c 0x55 0x200000 0x0 0x0 0x0"),
+            Asks::Access { read: true, write: true },
+            "O_PATH"
+        );
+        assert_eq!(of(libc::SYS_connect, "0x3 0x55 0x6e 0x0 0x0 0x0"), Asks::Access { read: false, write: true });
+        assert_eq!(of(libc::SYS_statx, "0xffffff9c 0x55 0x0 0x0 0x0 0x0"), Asks::Nothing);
+        assert_eq!(asked_by(&format!("{} 0x1 0x2 0x0 0x0 0x0 0x0 0xffffd000 0xf7f0", libc::SYS_statx)), Asks::Unknown, "32 bits");
+        assert_eq!(of(libc::SYS_openat2, "0xffffff9c 0x55 0x55 0x18 0x0 0x0"), Asks::Unknown);
     }
 
     #[test]

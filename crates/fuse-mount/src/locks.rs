@@ -48,7 +48,7 @@ impl Locks {
         let kind = kind(lock.kind)?.ok_or(Errno::INVAL)?;
         let owner = match self.owners().get(&(file.file(), lock.owner)) {
             Some(owner) => Arc::clone(owner),
-            None => Arc::new(file.mount().owner_locks(file.file()).map_err(|error| errno(&error))?),
+            None => Arc::new(file.mount().owner_locks(file.file(), 0).map_err(|error| errno(&error))?),
         };
         let found = file.mount().lock_conflict(&owner, range(lock)?, kind).map_err(|error| errno(&error))?;
         Ok(reply::lock(found.as_ref()))
@@ -61,7 +61,7 @@ impl Locks {
             (Some(known), _) => known,
             (None, None) => return Ok(true), // nothing to give up
             (None, Some(_)) => {
-                let fresh = Arc::new(file.mount().owner_locks(file.file()).map_err(|error| errno(&error))?);
+                let fresh = Arc::new(file.mount().owner_locks(file.file(), lock.pid).map_err(|error| errno(&error))?);
                 // Of two threads of one owner one was faster.
                 Arc::clone(self.owners().entry(key).or_insert(fresh))
             }
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn ranges_of_the_kernel_become_those_of_fcntl() {
-        let lock = |start, last| Lock { handle: 1, owner: 2, start, last, kind: 0, flags: 0 };
+        let lock = |start, last| Lock { handle: 1, owner: 2, start, last, kind: 0, pid: 0, flags: 0 };
         assert_eq!(range(&lock(10, 19)), Ok(LockRange { start: 10, length: 10 }));
         assert_eq!(range(&lock(0, i64::MAX as u64)), Ok(LockRange { start: 0, length: 0 }));
         assert_eq!(range(&lock(5, 4)), Err(Errno::INVAL));

@@ -1,5 +1,6 @@
 //! The mounts of this process' namespace, as /proc/self/mountinfo has them (proc_pid_mountinfo(5)).
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ pub(crate) const KIND: &str = "fuse.millrace";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableEntry {
     pub(crate) directory: PathBuf,
+    /// Major and minor number, as `0:44`: of the file system, whatever its mounts are called.
+    pub(crate) device: String,
     pub(crate) kind: Vec<u8>,
     pub(crate) source: String,
 }
@@ -27,17 +30,38 @@ pub(crate) fn mounted_at(directory: &Path) -> Option<TableEntry> {
     last_at(&table, directory)
 }
 
+/// A process in another mount namespace that has a mount of this file system, if one is found.
+pub(crate) fn mounted_elsewhere(device: &str) -> Option<u32> {
+    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let mut seen = HashSet::from([namespace("self")?]);
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let pid = pid.to_string();
+        if !namespace(&pid).is_some_and(|namespace| seen.insert(namespace)) {
+            return false;
+        }
+        let table = std::fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        entries(&table).any(|entry| entry.is_ours() && entry.device == device)
+    })
+}
+
 fn last_at(table: &[u8], directory: &Path) -> Option<TableEntry> {
-    table.split(|byte| *byte == b'\n').filter_map(entry).rfind(|entry| entry.directory == directory)
+    entries(table).filter(|entry| entry.directory == directory).last()
+}
+
+fn entries(table: &[u8]) -> impl Iterator<Item = TableEntry> {
+    table.split(|byte| *byte == b'\n').filter_map(entry)
 }
 
 /// A line: id, parent, device, root, mount point, options, optional fields, `-`, type, source, options.
 fn entry(line: &[u8]) -> Option<TableEntry> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let directory = PathBuf::from(OsString::from_vec(unescaped(fields.nth(4)?)));
+    let device = String::from_utf8_lossy(fields.nth(2)?).into_owned();
+    let directory = PathBuf::from(OsString::from_vec(unescaped(fields.nth(1)?)));
     let mut behind = fields.skip_while(|field| *field != b"-").skip(1);
     let (kind, source) = (behind.next()?.to_vec(), unescaped(behind.next()?));
-    Some(TableEntry { directory, kind, source: String::from_utf8_lossy(&source).into_owned() })
+    Some(TableEntry { directory, device, kind, source: String::from_utf8_lossy(&source).into_owned() })
 }
 
 /// Blanks, tabs, line feeds and backslashes are `\` and three octal digits there.
@@ -94,7 +118,7 @@ mod tests {
         assert_eq!(found.kind, b"tmpfs");
         let below = last_at(&TABLE[..TABLE.len() - 90], Path::new("/srv/a b")).unwrap();
         assert!(below.is_ours(), "{below:?}");
-        assert_eq!(below.source, "nfs://filer/vol");
+        assert_eq!((below.source.as_str(), below.device.as_str()), ("nfs://filer/vol", "0:44"));
         assert!(!last_at(TABLE, Path::new("/srv/c")).unwrap().is_ours());
         assert_eq!(last_at(TABLE, Path::new("/srv")), None);
     }

@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::error::MountError;
 use crate::limits::PROBE_MS;
-use crate::mount_table::{KIND, TableEntry, mounted_at};
+use crate::mount_table::{KIND, TableEntry, mounted_at, mounted_elsewhere};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
@@ -17,6 +17,23 @@ use std::time::Duration;
 
 /// The set-uid program of the package fuse3.
 const PROGRAM: &str = "fusermount3";
+
+/// What a mount is to allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MountHow {
+    /// Other users may use it; for mounts of other users than root, whose mounts always serve all.
+    pub allow_other: bool,
+    /// Nothing may be changed (EROFS).
+    pub read_only: bool,
+    /// No program of it may be executed.
+    pub no_exec: bool,
+}
+
+/// Whether a mount of this URL is served at a directory.
+#[must_use]
+pub fn is_mounted(directory: &Path, url: &dnfs::NfsUrl) -> bool {
+    mounted_at(directory).is_some_and(|entry| entry.is_ours() && entry.source == url.to_string()) && !is_dead(directory)
+}
 
 /// Makes sure that a directory can be mounted at: one whose process was killed is taken away first. `directory` is as
 /// [`crate::resolved`] gives it. Whether a dead mount was taken away.
@@ -58,15 +75,46 @@ fn is_dead(directory: &Path) -> bool {
     receiver.recv_timeout(Duration::from_millis(PROBE_MS)).unwrap_or(false)
 }
 
-/// Takes a mount of ours away; with `lazy` also one that is in use, which ends with its last user.
+/// A file system that was unmounted at a directory.
+#[derive(Debug)]
+pub struct Unmounted {
+    device: String,
+}
+
+/// Unmounts a mount of millrace; with `lazy` also one that is in use, which ends with its last user.
 ///
 /// # Errors
 /// [`MountError::NotMounted`], [`MountError::Busy`], what the kernel or fusermount3 says.
-pub fn unmount(directory: &Path, lazy: bool) -> Result<(), MountError> {
-    if !mounted_at(directory).is_some_and(|entry| entry.is_ours()) {
+pub fn unmount(directory: &Path, lazy: bool) -> Result<Unmounted, MountError> {
+    let Some(entry) = mounted_at(directory).filter(TableEntry::is_ours) else {
         return Err(MountError::NotMounted(directory.to_owned()));
+    };
+    unmount_any(directory, lazy)?;
+    Ok(Unmounted { device: entry.device })
+}
+
+impl Unmounted {
+    /// Whether this process still serves the file system.
+    #[must_use]
+    pub fn is_served_by(&self, pid: u32) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let name = thread_name(&self.device);
+        let mut names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+        names.any(|found| found.trim_end() == name)
     }
-    unmount_any(directory, lazy)
+
+    /// A process in another mount namespace that has a mount of the file system, as a container has that was started after the mount: the
+    /// file system goes on for it.
+    #[must_use]
+    pub fn mounted_elsewhere(&self) -> Option<u32> {
+        mounted_elsewhere(&self.device)
+    }
+}
+
+/// Name of a thread of the process that serves a file system, by which others find the process. At most 15 bytes, as the kernel
+/// wants it.
+pub(crate) fn thread_name(device: &str) -> String {
+    format!("fuse {device}")
 }
 
 fn unmount_any(directory: &Path, lazy: bool) -> Result<(), MountError> {
@@ -94,23 +142,25 @@ fn unmount_any(directory: &Path, lazy: bool) -> Result<(), MountError> {
 ///
 /// # Errors
 /// [`MountError::Device`], [`MountError::Refused`], [`MountError::NoProgram`], [`MountError::Program`].
-pub(crate) fn mount(directory: &Path, source: &str, allow_other: bool) -> Result<Device, MountError> {
+pub(crate) fn mount(directory: &Path, source: &str, how: MountHow) -> Result<Device, MountError> {
     let device = if rustix::process::geteuid().is_root() {
-        mount_as_root(directory, source)?
+        mount_as_root(directory, source, how)?
     } else {
-        mount_by_program(directory, source, allow_other)?
+        mount_by_program(directory, source, how)?
     };
     Ok(Device::new(device))
 }
 
 /// For all users: each request is made to the server as who asks.
-fn mount_as_root(directory: &Path, source: &str) -> Result<OwnedFd, MountError> {
+fn mount_as_root(directory: &Path, source: &str, how: MountHow) -> Result<OwnedFd, MountError> {
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
     let device = rustix::fs::open("/dev/fuse", flags, rustix::fs::Mode::empty());
     let device = device.map_err(|error| MountError::Device(error.into()))?;
     let options = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other", device.as_raw_fd());
     let options = CString::new(options).unwrap_or_default();
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    flags.set(MountFlags::RDONLY, how.read_only);
+    flags.set(MountFlags::NOEXEC, how.no_exec);
     match rustix::mount::mount(source, directory, KIND, flags, options.as_c_str()) {
         Ok(()) => Ok(device),
         Err(error) => Err(MountError::Refused { directory: directory.to_owned(), source: error.into() }),
@@ -118,10 +168,11 @@ fn mount_as_root(directory: &Path, source: &str) -> Result<OwnedFd, MountError> 
 }
 
 /// fusermount3 mounts, and sends the device over the socket that its environment names.
-fn mount_by_program(directory: &Path, source: &str, allow_other: bool) -> Result<OwnedFd, MountError> {
+fn mount_by_program(directory: &Path, source: &str, how: MountHow) -> Result<OwnedFd, MountError> {
     let (ours, its) = UnixStream::pair().map_err(MountError::Device)?;
     let source = source.replace('\\', "\\\\").replace(',', "\\,");
-    let other = if allow_other { ",allow_other" } else { "" };
+    let asked = [(how.allow_other, ",allow_other"), (how.read_only, ",ro"), (how.no_exec, ",noexec")];
+    let other: String = asked.into_iter().filter_map(|(is_asked, option)| is_asked.then_some(option)).collect();
     let mut command = Command::new(PROGRAM);
     command.arg("-o").arg(format!("fsname={source},subtype=millrace,nosuid,nodev{other}")).arg("--").arg(directory);
     let output = command.env("_FUSE_COMMFD", "0").stdin(Stdio::from(OwnedFd::from(its))).output().map_err(no_program)?;

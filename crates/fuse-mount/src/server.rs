@@ -8,7 +8,8 @@ use crate::device::{Device, REQUEST_BYTES_MAX};
 use crate::error::MountError;
 use crate::limits::{CLOSE_MS, FORGETS_MAX, IDLE_WORKERS_MAX, KILL_LOOK_MS, QUEUE_MAX, WORKERS_MAX};
 use crate::locks::Look;
-use crate::mounting;
+use crate::mount_table::mounted_at;
+use crate::mounting::{self, MountHow};
 use crate::operations::{Operations, Outcome};
 use crate::pending::Pending;
 use crate::protocol::Unique;
@@ -30,6 +31,8 @@ pub struct Server(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     device: Device,
+    /// Name of the thread by which the process is found that serves this file system.
+    thread_name: String,
     operations: Operations,
     pending: Pending,
     crew: Mutex<Crew>,
@@ -56,18 +59,19 @@ enum Turn {
 
 impl Server {
     /// Mounts at an empty directory, as [`mounting::prepare`] found it, and agrees with the kernel; requests wait until [`Self::run`].
-    /// `allow_other` is for other users than root, who serves all.
     ///
     /// # Errors
     /// [`MountError`].
-    pub fn mount(mount: Mount, url: &NfsUrl, directory: &Path, allow_other: bool) -> Result<Self, MountError> {
+    pub fn mount(mount: Mount, url: &NfsUrl, directory: &Path, how: MountHow) -> Result<Self, MountError> {
         let callers = Callers::open()?;
-        let device = mounting::mount(directory, &url.to_string(), allow_other)?;
+        let device = mounting::mount(directory, &url.to_string(), how)?;
         device.agree().inspect_err(|_| {
             let _ = mounting::unmount(directory, true);
         })?;
+        let number = mounted_at(directory).map(|entry| entry.device).unwrap_or_default();
         Ok(Self(Arc::new(Shared {
             device,
+            thread_name: mounting::thread_name(&number),
             operations: Operations::new(callers, Users::new(mount, url.clone())),
             pending: Pending::default(),
             crew: Mutex::default(),
@@ -81,7 +85,8 @@ impl Server {
     /// [`MountError::Requests`], [`MountError::Thread`].
     pub fn run(self) -> Result<(), MountError> {
         let shared = self.0;
-        let background = [("interrupts", Shared::answer_killed as fn(&Shared) -> !), ("locks", Shared::answer_locked)];
+        let background =
+            [(shared.thread_name.as_str(), Shared::answer_killed as fn(&Shared) -> !), ("locks", Shared::answer_locked)];
         for (name, work) in background {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new().name(name.into()).spawn(move || work(&shared)).map_err(MountError::Thread)?;

@@ -6,9 +6,10 @@ use crate::mounts::{MOUNTS_MAX, is_runtime_device};
 use crate::open_file::Open;
 use crate::outcome::Out;
 use crate::raw;
-use dnfs::mount::{RecordLocks, SLOTS_MAX};
+use dnfs::mount::{LockRange, RecordLocks, SLOTS_MAX};
 use libc::c_int;
 use std::ffi::CStr;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// A lock file this process has open.
@@ -125,6 +126,17 @@ pub(crate) fn closed(file: &Open) {
 /// Which process' lock is in the way of one of a description; this process' own count.
 pub(crate) fn conflict(file: &Open, range: &Range, alone: &RecordLocks) -> Result<Option<libc::flock>, Out> {
     let mut lock = range.as_lock();
-    raw::record_lock(lock_file_alone(file, alone)?, libc::F_OFD_GETLK, &mut lock)?;
-    Ok((c_int::from(lock.l_type) != libc::F_UNLCK).then_some(lock))
+    let fd = lock_file_alone(file, alone)?;
+    raw::record_lock(fd, libc::F_OFD_GETLK, &mut lock)?;
+    Ok((c_int::from(lock.l_type) != libc::F_UNLCK).then(|| with_holder(fd, lock)))
+}
+
+/// A lock of the file, with the process that holds it where a FUSE mount has set it for a process.
+pub(crate) fn with_holder(lock_file: c_int, mut lock: libc::flock) -> libc::flock {
+    if lock.l_pid < 0 {
+        let range = LockRange { start: lock.l_start, length: lock.l_len };
+        // SAFETY: open: the kernel was just asked about it.
+        lock.l_pid = dnfs::mount::holder_of_lock(unsafe { BorrowedFd::borrow_raw(lock_file) }, range) as _;
+    }
+    lock
 }

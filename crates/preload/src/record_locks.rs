@@ -7,7 +7,7 @@
 use crate::byte_range::{Range, granted, retry};
 use crate::description_locks as descriptions;
 use crate::ffi;
-use crate::lock_files::{known, lock_file};
+use crate::lock_files::{self, known, lock_file};
 use crate::open_file::Open;
 use crate::outcome::Out;
 use crate::raw;
@@ -104,9 +104,10 @@ fn set_beside_descriptions(file: &Open, fd: c_int, range: &Range, wait: bool) ->
 /// Whose lock is in the way of one of this process.
 fn process_conflict(file: &Open, range: &Range) -> Result<Option<libc::flock>, Out> {
     let mut lock = range.as_lock();
-    raw::record_lock(lock_file(file)?, libc::F_GETLK, &mut lock)?;
+    let fd = lock_file(file)?;
+    raw::record_lock(fd, libc::F_GETLK, &mut lock)?;
     if c_int::from(lock.l_type) != libc::F_UNLCK {
-        return Ok(Some(lock));
+        return Ok(Some(lock_files::with_holder(fd, lock)));
     }
     if file.mount.has_description_locks(file.file) { descriptions::conflict_with_process(file, range) } else { Ok(None) }
 }

@@ -31,6 +31,7 @@ mod keeper_runs;
 mod latest;
 mod left_writes;
 mod listing;
+mod lock_holders;
 mod log_writes;
 mod mapped;
 mod mount_paths;
@@ -71,7 +72,9 @@ pub use mapped::{MapRefusal, Mapped};
 pub use mount_paths::MountPath;
 pub use mount_spec::{MountSpec, SpecError};
 pub use observer::{Observer, Retained};
-pub use owner_locks::{DESCRIPTION_LOCKS_EXCLUSIVE, DESCRIPTION_LOCKS_LIMIT, LockConflict, LockKind, LockRange, OwnerLocks};
+pub use owner_locks::{
+    DESCRIPTION_LOCKS_EXCLUSIVE, DESCRIPTION_LOCKS_LIMIT, LockConflict, LockKind, LockRange, OwnerLocks, holder_of_lock,
+};
 pub use processes::{MountProcess, MountProcesses, processes_of};
 pub use read_ahead::EarlyRead;
 pub use record_locks::RecordLocks;

@@ -2,7 +2,7 @@
 //! where the POSIX locks of programs under the preload library lie, and those of open descriptions are respected: both sides
 //! exclude each other.
 
-use super::{FileRef, Mount};
+use super::{FileRef, Mount, lock_holders};
 use crate::error::Error;
 use crate::segment::SegmentError;
 use crate::segment::local;
@@ -10,6 +10,7 @@ use crate::segment::runtime_dir::FILE_MODE;
 use crate::sys::fd::Fd;
 use crate::sys::local_file::{Errno, open_array};
 use crate::sys::range_lock::{conflict, set_range};
+use std::os::fd::BorrowedFd;
 
 /// Offsets that a lock of an open description can have are below this.
 pub const DESCRIPTION_LOCKS_LIMIT: i64 = 1 << 61;
@@ -42,7 +43,7 @@ pub struct LockConflict {
     pub kind: LockKind,
     /// What is locked.
     pub range: LockRange,
-    /// The process, 0 where it is of an owner or of a description.
+    /// The process; 0 where it is not known, or the lock is one of a description.
     pub pid: u32,
 }
 
@@ -51,17 +52,18 @@ pub struct LockConflict {
 pub struct OwnerLocks {
     fd: Fd,
     file: FileRef,
+    pid: u32,
 }
 
 impl Mount {
-    /// The locks of a new owner on an open file, none yet.
+    /// The locks of a new owner on an open file, none yet. F_GETLK names the process `pid` as their holder; 0 names no process.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn owner_locks(&self, file: FileRef) -> Result<OwnerLocks, Error> {
+    pub fn owner_locks(&self, file: FileRef, pid: u32) -> Result<OwnerLocks, Error> {
         let path = self.segment.directory().lock_file_array(file);
         let fd = open_array(&path, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW, FILE_MODE);
-        Ok(OwnerLocks { fd: fd.map_err(local("open a file of record locks"))?, file })
+        Ok(OwnerLocks { fd: fd.map_err(local("open a file of record locks"))?, file, pid })
     }
 
     /// Locks a range for an owner, or gives it up with none; false when somebody else's lock is in the way. Never waits for one.
@@ -69,6 +71,14 @@ impl Mount {
     /// # Errors
     /// The kernel's.
     pub fn lock_range(&self, owner: &OwnerLocks, range: LockRange, kind: Option<LockKind>) -> Result<bool, Error> {
+        let is_done = self.set_range_of(owner, range, kind)?;
+        if is_done {
+            lock_holders::note(&owner.fd, owner.pid, range, kind.is_some());
+        }
+        Ok(is_done)
+    }
+
+    fn set_range_of(&self, owner: &OwnerLocks, range: LockRange, kind: Option<LockKind>) -> Result<bool, Error> {
         let set = |kind| set_range(&owner.fd, kind, range.start, range.length).map_err(local("lock a range"));
         let Some(kind) = kind else { return Ok(set(libc::F_UNLCK)?) };
         if self.segment.has_description_locks(owner.file) {
@@ -101,7 +111,7 @@ impl Mount {
     pub fn lock_conflict(&self, owner: &OwnerLocks, range: LockRange, kind: LockKind) -> Result<Option<LockConflict>, Error> {
         let found = conflict(&owner.fd, kind.number(), range.start, range.length).map_err(local("ask for a lock"))?;
         match found {
-            Some(found) => Ok(Some(of_kernel(&found, 0))),
+            Some(found) => Ok(Some(with_holder(of_kernel(&found, 0), &owner.fd))),
             None if self.segment.has_description_locks(owner.file) => self.description_in_the_way(owner.file, range, kind),
             None => Ok(None),
         }
@@ -135,6 +145,26 @@ impl Mount {
         }
         Ok(None)
     }
+}
+
+impl Drop for OwnerLocks {
+    fn drop(&mut self) {
+        lock_holders::note(&self.fd, self.pid, LockRange { start: 0, length: 0 }, false);
+    }
+}
+
+/// The process that holds a record lock which the kernel knows as one of an open file description; 0 where it is not known. `lock_file` is
+/// the file of [`Mount::lock_file_path`].
+#[must_use]
+pub fn holder_of_lock(lock_file: BorrowedFd<'_>, range: LockRange) -> u32 {
+    lock_holders::holder_of(lock_file, range)
+}
+
+fn with_holder(mut conflict: LockConflict, fd: &Fd) -> LockConflict {
+    if conflict.pid == 0 {
+        conflict.pid = lock_holders::holder_of(fd, conflict.range);
+    }
+    conflict
 }
 
 impl LockKind {

@@ -2,6 +2,7 @@
 
 use super::fd::Fd;
 use crate::user_namespace::{group_outside, user_outside};
+use rustix::fd::AsFd;
 use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::retry_on_intr;
 use std::ffi::{CStr, CString};
@@ -85,14 +86,14 @@ pub(crate) fn write(fd: &Fd, mut bytes: &[u8]) -> Result<()> {
 }
 
 /// `pread(2)`; 0 is the end.
-pub(crate) fn read_at(fd: &Fd, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-    Ok(retry_on_intr(|| rustix::io::pread(fd, &mut *buffer, offset))?)
+pub(crate) fn read_at(fd: impl AsFd, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    Ok(retry_on_intr(|| rustix::io::pread(&fd, &mut *buffer, offset))?)
 }
 
 /// `pwrite(2)` of all bytes.
-pub(crate) fn write_at(fd: &Fd, mut offset: u64, mut bytes: &[u8]) -> Result<()> {
+pub(crate) fn write_at(fd: impl AsFd, mut offset: u64, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
-        let written = retry_on_intr(|| rustix::io::pwrite(fd, bytes, offset))?;
+        let written = retry_on_intr(|| rustix::io::pwrite(&fd, bytes, offset))?;
         bytes = bytes.get(written..).unwrap_or_default();
         offset += written as u64;
     }

@@ -72,7 +72,7 @@ pub(super) fn permit(mount: &Mount, handle: &dnfs::FileHandle, wanted: AccessRig
 }
 
 /// Whether it gives one of each set.
-fn permit_each(mount: &Mount, handle: &dnfs::FileHandle, wanted: &[AccessRights]) -> Result<(), Errno> {
+pub(super) fn permit_each(mount: &Mount, handle: &dnfs::FileHandle, wanted: &[AccessRights]) -> Result<(), Errno> {
     let all = wanted.iter().fold(AccessRights::NONE, |all, rights| all | *rights);
     let granted = mount.client().access(handle, all).map_err(|error| errno(&error))?;
     if wanted.iter().all(|rights| granted.has_any(*rights)) { Ok(()) } else { Err(Errno::ACCESS) }

@@ -1,10 +1,12 @@
 //! Names: looking them up, making, removing, renaming and linking them. Each change is stable when it returns.
 
+use super::attributes::permit_each;
 use super::{Answer, Operations};
+use crate::caller::Asks;
 use crate::open_file::errno;
 use crate::protocol::reply::device_numbers;
 use crate::protocol::request::Header;
-use dnfs::file::{DeviceNumbers, FileKind, SpecialFile};
+use dnfs::file::{AccessRights, DeviceNumbers, FileKind, SpecialFile};
 use dnfs::mount::{Entry, Mount, OpenHow};
 use rustix::io::Errno;
 
@@ -13,8 +15,27 @@ const NO_REPLACE: u32 = 1;
 
 impl Operations {
     pub(super) fn look_up(&self, header: &Header, name: &[u8]) -> Result<Answer, Errno> {
-        let (_, entry) = self.name_at(header, name)?;
+        let (mount, entry) = self.name_at(header, name)?;
+        self.permit_special(header, &mount, &entry)?;
         self.told(header, entry)
+    }
+
+    /// The kernel opens FIFOs and connects to sockets itself and asks for nothing but the name, so the right to do so is asked for here.
+    ///
+    /// # Errors
+    /// EACCES.
+    fn permit_special(&self, header: &Header, mount: &Mount, entry: &Entry) -> Result<(), Errno> {
+        let Some(object) = entry.object.filter(|object| matches!(object.attr.kind, FileKind::Fifo | FileKind::Socket)) else {
+            return Ok(());
+        };
+        let (read, write) = match self.callers.asks_for(header.pid) {
+            Asks::Nothing => return Ok(()),
+            Asks::Access { read, write } => (read, write),
+            Asks::Unknown => (true, true),
+        };
+        let wanted = [(read, AccessRights::READ), (write, AccessRights::MODIFY | AccessRights::EXTEND)];
+        let wanted: Vec<_> = wanted.into_iter().filter_map(|(is_wanted, rights)| is_wanted.then_some(rights)).collect();
+        permit_each(mount, &object.handle, &wanted)
     }
 
     pub(super) fn read_link(&self, header: &Header, looked_up: Option<Entry>) -> Result<Answer, Errno> {

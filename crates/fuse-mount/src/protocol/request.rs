@@ -48,6 +48,8 @@ pub(crate) struct Lock {
     pub(crate) last: u64,
     /// F_RDLCK, F_WRLCK, F_UNLCK.
     pub(crate) kind: u32,
+    /// The process; 0 where it is of another PID namespace, and to unlock.
+    pub(crate) pid: u32,
     pub(crate) flags: u32,
 }
 
@@ -218,7 +220,15 @@ fn set_attributes(arguments: &[u8]) -> Option<SetAttributes> {
 
 fn of_locks(opcode: u32, arguments: &[u8]) -> Option<Operation<'_>> {
     let (word, long) = (|at| u32_at(arguments, at), |at| u64_at(arguments, at));
-    let lock = Lock { handle: long(0)?, owner: long(8)?, start: long(16)?, last: long(24)?, kind: word(32)?, flags: word(40)? };
+    let lock = Lock {
+        handle: long(0)?,
+        owner: long(8)?,
+        start: long(16)?,
+        last: long(24)?,
+        kind: word(32)?,
+        pid: word(36)?,
+        flags: word(40)?,
+    };
     Some(if opcode == 31 { Operation::GetLock(lock) } else { Operation::SetLock { lock, wait: opcode == 33 } })
 }
 

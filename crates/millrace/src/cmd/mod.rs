@@ -3,6 +3,8 @@
 mod bench;
 mod runtime;
 
+pub(crate) use mount::of_mount_program;
+
 /// Declares the commands: module, variant and the line `--help` shows.
 macro_rules! commands {
     ($($(#[$about:meta])+ $module:ident => $variant:ident,)*) => {

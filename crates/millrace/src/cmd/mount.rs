@@ -2,11 +2,16 @@
 
 mod daemon;
 mod log;
+mod options;
 
 use crate::cmd::exec::group;
+use crate::error_printing::print_error;
 use crate::cmd::runtime;
 use anyhow::{Context as _, anyhow};
 use dnfs::NfsUrl;
+use fuse_mount::mounting::{self, MountHow};
+use options::Options;
+pub(crate) use options::of_mount_program;
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader};
@@ -41,6 +46,10 @@ pub(crate) struct Args {
     /// number), as `millrace exec --group` does
     #[arg(long, value_name = "GROUP")]
     group: Option<OsString>,
+    /// Options as in the fourth field of fstab(5): ro, noexec, allow_other, group=GROUP, log=FILE, and
+    /// those that are for mount(8) and systemd
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Option<Options>,
     /// Append messages about the server to this file [default: the system's log; with
     /// --foreground stderr]
     #[arg(long, value_name = "FILE")]
@@ -51,6 +60,12 @@ pub(crate) struct Args {
     /// The process in the background
     #[arg(long, hide = true)]
     daemon: bool,
+    /// mount(8) asks: say nothing, and end with its exit codes
+    #[arg(long, hide = true)]
+    by_mount: bool,
+    /// Only check the arguments, for mount(8)
+    #[arg(short = 'f', hide = true, requires = "by_mount")]
+    fake: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -59,6 +74,8 @@ Examples:
   millrace mount --group mysql nfs://filer/vol /mnt
   millrace mount --foreground 'nfs://127.0.0.1/vol?nfsport=2049' /mnt
   millrace mount --json nfs://filer/vol /mnt
+  millrace mount -o ro nfs://filer/vol /mnt
+  mount -t fuse.millrace -o ro nfs://filer/vol /mnt
   millrace unmount /mnt
 
 For programs that `millrace exec` cannot reach: statically linked ones, Go programs, set-uid
@@ -73,7 +90,37 @@ connected\"), and the same `millrace mount` mounts again; SIGTERM unmounts.
 
 Exit codes: 0 it is mounted, or with --foreground was unmounted again; 2 it could not be mounted.";
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+/// Of mount(8): the mount failed.
+const MOUNT_FAILED: u8 = 32;
+
+pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
+    let options = args.options.clone().unwrap_or_default();
+    args.allow_other |= options.allow_other;
+    args.group = args.group.or(options.group.map(OsString::from));
+    args.log = args.log.or(options.log.map(PathBuf::from));
+    if !args.by_mount {
+        return mount(&args);
+    }
+    if args.fake || is_mounted_already(&args) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    match mount(&args) {
+        Ok(code) if code == ExitCode::SUCCESS => Ok(code),
+        Ok(_) => Ok(ExitCode::from(MOUNT_FAILED)),
+        Err(error) => {
+            print_error(&error);
+            Ok(ExitCode::from(MOUNT_FAILED))
+        }
+    }
+}
+
+/// Whether `mount -a` asks for what was mounted before: the table of mounts has the URL without its options.
+fn is_mounted_already(args: &Args) -> bool {
+    let (Ok(url), Ok(directory)) = (args.url.parse::<NfsUrl>(), resolved(&args.directory)) else { return false };
+    mounting::is_mounted(&directory, &url)
+}
+
+fn mount(args: &Args) -> anyhow::Result<ExitCode> {
     let url: NfsUrl = args.url.parse().with_context(|| format!("use the URL {}", args.url))?;
     let directory = resolved(&args.directory)?;
     if args.foreground {
@@ -83,12 +130,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         runtime::made(&dnfs::mount::runtime_root())?;
     }
     if args.daemon || args.foreground {
-        return serve(&args, url, directory);
+        return serve(args, url, directory);
     }
-    let mut child = start(&args, &directory)?;
+    let mut child = start(args, &directory)?;
     let stdout = child.stdout.take().context("hear from the process that serves the mount")?;
     if wait_until_ready(stdout, &args.url) {
-        tell(&args, &url, &directory, child.id());
+        if !args.by_mount {
+            tell(args, &url, &directory, child.id());
+        }
         return Ok(ExitCode::SUCCESS);
     }
     // It said why on stderr, which is the same.
@@ -107,7 +156,9 @@ pub(super) fn resolved(directory: &Path) -> anyhow::Result<PathBuf> {
 /// This process serves.
 fn serve(args: &Args, url: NfsUrl, directory: PathBuf) -> anyhow::Result<ExitCode> {
     let phrase = format!("mount {url} at {}", directory.display());
-    let daemon = daemon::Daemon { url: url.clone(), text: args.url.clone(), directory: directory.clone(), allow_other: args.allow_other };
+    let options = args.options.clone().unwrap_or_default();
+    let how = MountHow { allow_other: args.allow_other, read_only: options.read_only, no_exec: options.no_exec };
+    let daemon = daemon::Daemon { url: url.clone(), text: args.url.clone(), directory: directory.clone(), how };
     if args.daemon {
         log::to(args.log.as_deref(), true)?;
         daemon.serve(|| daemon::leave_terminal(READY)).context(phrase)?;
@@ -149,6 +200,11 @@ fn start(args: &Args, directory: &Path) -> anyhow::Result<Child> {
     command.args(["mount", "--daemon"]);
     if args.allow_other {
         command.arg("--allow-other");
+    }
+    if let Some(options) = &args.options {
+        // The others are arguments of their own.
+        let (access, exec) = (if options.read_only { "ro" } else { "rw" }, if options.no_exec { "noexec" } else { "exec" });
+        command.arg("-o").arg(format!("{access},{exec}"));
     }
     if let Some(log) = &args.log {
         command.arg("--log").arg(std::path::absolute(log).with_context(|| format!("use --log {}", log.display()))?);

@@ -1,8 +1,9 @@
 //! `millrace unmount`: the end of what `millrace mount` made.
 
 use crate::error_printing::print_error;
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use fuse_mount::{MountError, mounting};
+use fuse_mount::mounting::Unmounted;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,33 +31,48 @@ Examples:
   millrace unmount --lazy /mnt
 
 As `umount DIR` (root) or `fusermount3 -u DIR`, and waits until the process that served the mount
-has ended. A mount whose process was killed is taken away too.
+has ended, unless a container or another mount namespace has a copy of the mount. A mount whose
+process was killed is unmounted too.
 
 Exit codes: 0 it is unmounted; 1 a program uses it; 2 it could not be done (no such mount, …).";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let directory = super::mount::resolved(&args.directory)?;
     let serving = daemons(&directory);
-    if let Err(error) = mounting::unmount(&directory, args.lazy) {
-        let is_busy = matches!(error, MountError::Busy(_));
-        let error = anyhow!(error).context(format!("unmount {}", directory.display()));
-        if !is_busy {
-            return Err(error);
-        }
-        print_error(&error);
-        return Ok(ExitCode::FAILURE);
-    }
-    if !args.lazy {
-        let limit = Instant::now() + END;
-        while serving.iter().any(|pid| serves(*pid, &directory)) {
-            if Instant::now() >= limit {
-                return Err(anyhow!("wait for the process that served it: {serving:?} did not end within {} s", END.as_secs()))
-                    .with_context(|| format!("unmount {}", directory.display()));
+    let unmounted = match mounting::unmount(&directory, args.lazy) {
+        Ok(unmounted) => unmounted,
+        Err(error) => {
+            let is_busy = matches!(error, MountError::Busy(_));
+            let error = anyhow!(error).context(format!("unmount {}", directory.display()));
+            if !is_busy {
+                return Err(error);
             }
-            std::thread::sleep(LOOK);
+            print_error(&error);
+            return Ok(ExitCode::FAILURE);
         }
+    };
+    if !args.lazy {
+        await_end(&unmounted, serving);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until the processes that served the file system have ended, unless it goes on in another mount namespace.
+fn await_end(unmounted: &Unmounted, mut serving: Vec<u32>) {
+    let limit = Instant::now() + END;
+    serving.retain(|pid| unmounted.is_served_by(*pid));
+    while let Some(pid) = serving.first() {
+        if let Some(user) = unmounted.mounted_elsewhere() {
+            eprintln!("millrace: process {user} has a copy of the mount in its mount namespace: process {pid} serves it until that ends");
+            return;
+        }
+        if Instant::now() >= limit {
+            eprintln!("millrace: process {pid}, which served the mount, has not ended within {} s", END.as_secs());
+            return;
+        }
+        std::thread::sleep(LOOK);
+        serving.retain(|pid| unmounted.is_served_by(*pid));
+    }
 }
 
 /// The processes in the background that serve a directory: one, or none where it was killed.

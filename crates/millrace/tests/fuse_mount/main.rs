@@ -4,6 +4,7 @@
 mod coherence;
 mod errors;
 mod files;
+mod fstab;
 mod life;
 mod locks;
 mod memory;
@@ -11,6 +12,7 @@ mod mounted;
 mod namespaces;
 mod programs;
 mod server_away;
+mod specials;
 #[path = "../support/mod.rs"]
 mod support;
 mod users;

@@ -1,6 +1,6 @@
 //! Callers and processes in other PID and mount namespaces.
 
-use crate::mounted::{Mounted, is_mounted};
+use crate::mounted::{Mounted, is_alive, is_mounted};
 use crate::support::{await_until, millrace, succeed, text};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -110,4 +110,30 @@ fn a_caller_of_another_pid_namespace_that_waits_can_be_killed() {
     waits.wait().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     mounted.world.filer.restart();
+}
+
+#[test]
+fn unmounting_beside_a_copy_of_the_mount_in_another_namespace_succeeds_at_once() {
+    let Some(mut mounted) = Mounted::new("fuse-copied") else { return };
+    let mut copy = Command::new("unshare").args(["--mount", "--propagation", "private", "sleep", "100"]).spawn().unwrap();
+    let own = fs::read_link("/proc/self/ns/mnt").unwrap();
+    let is_apart = || (fs::read_link(format!("/proc/{}/ns/mnt", copy.id())).ok()? != own).then_some(());
+    await_until("a mount namespace", Duration::from_secs(20), is_apart);
+    let first = mounted.pid;
+    let unmount = |mounted: &Mounted| {
+        let begun = Instant::now();
+        let done = mounted.unmount();
+        assert!(done.status.success() && !is_mounted(&mounted.directory), "{}", text(&done));
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        text(&done)
+    };
+    assert!(unmount(&mounted).contains(&format!("process {} has a copy", copy.id())));
+    assert!(is_alive(first), "it serves the copy");
+    // The same directory again: its process is another one, and is waited for.
+    mounted.mount("", &[]);
+    assert_eq!(unmount(&mounted), "");
+    assert!(!is_alive(mounted.pid));
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+    await_until("the first process to end", Duration::from_secs(10), || (!is_alive(first)).then_some(()));
 }

@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use dnfs::mount::{KeeperProgram, Mount, MountSpec};
 use dnfs::{Credentials, Event, NfsUrl};
+use fuse_mount::mounting::MountHow;
 use fuse_mount::{Server, mounting};
 use rustix::process::{Resource, Rlimit, configure_io_flusher_behavior, getrlimit, setrlimit};
 use std::fs::OpenOptions;
@@ -17,7 +18,7 @@ pub(super) struct Daemon {
     /// The URL as it was given, with its options.
     pub(super) text: String,
     pub(super) directory: PathBuf,
-    pub(super) allow_other: bool,
+    pub(super) how: MountHow,
 }
 
 impl Daemon {
@@ -33,7 +34,7 @@ impl Daemon {
         let spec = MountSpec { local_path: self.directory.as_os_str().as_bytes().to_vec(), url: self.url.clone() };
         let mount = Mount::attach(&spec, &Credentials::of_process())?;
         ensure_keeper(&mount, &self.directory, &self.text);
-        let server = Server::mount(mount, &self.url, &self.directory, self.allow_other)?;
+        let server = Server::mount(mount, &self.url, &self.directory, self.how)?;
         if let Err(error) = obey(self.directory.clone()).and_then(|()| ready()) {
             let _ = mounting::unmount(&self.directory, true);
             return Err(error);

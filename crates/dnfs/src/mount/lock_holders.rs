@@ -1,0 +1,130 @@
+//! Which process holds a record lock that another process set for it, as a FUSE mount does: the kernel knows the lock as one of an open file
+//! description, which has no process. The file that the locks lie on names the holders, for F_GETLK alone: that a range is locked is
+//! only ever the kernel's answer.
+
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+
+use super::LockRange;
+use crate::sys::local_file::{read_at, write_at};
+use crate::sys::process::pid_namespace;
+
+/// Holders that a file names. Further ones have no number.
+const HOLDERS_MAX: usize = 128;
+/// PID, PID namespace, first byte, byte after the last.
+const WORDS: usize = 4;
+const RECORD_BYTES: usize = WORDS * 8;
+
+/// Threads of this process write one after the other. Of two processes that write at the same moment one may get no number.
+static WRITING: Mutex<()> = Mutex::new(());
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Holder {
+    /// 0: nobody.
+    pid: i64,
+    namespace: i64,
+    start: i64,
+    end: i64,
+}
+
+/// Notes that a process has locked a range; with `holds` false that it has unlocked it.
+pub(super) fn note(file: impl AsFd, pid: u32, range: LockRange, holds: bool) {
+    if pid == 0 {
+        return;
+    }
+    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (start, end) = bounds(range);
+    let holder = Holder { pid: pid.into(), namespace: own_namespace(), start, end };
+    let mut holders = read(&file);
+    for (place, known) in holders.iter_mut().enumerate().filter(|(_, known)| known.is_of(&holder)) {
+        let before = *known;
+        known.cut(start, end);
+        if *known != before {
+            write(&file, place, known);
+        }
+    }
+    if holds {
+        let place = holders.iter().position(|known| known.pid == 0).unwrap_or(holders.len());
+        if place < HOLDERS_MAX {
+            write(&file, place, &holder);
+        }
+    }
+}
+
+/// The process that has the lock of this range, which the kernel named; 0 where it is not known, or is of another PID namespace.
+pub(super) fn holder_of(file: impl AsFd, range: LockRange) -> u32 {
+    let ((start, end), namespace) = (bounds(range), own_namespace());
+    let holders = read(&file);
+    let mut covering = holders.iter().filter(|known| known.pid != 0 && known.start <= start && start < known.end);
+    let exact = covering.clone().find(|known| (known.start, known.end) == (start, end));
+    exact.or_else(|| covering.next()).filter(|known| known.namespace == namespace).map_or(0, |known| known.pid as u32)
+}
+
+/// First byte, and the byte after the last.
+fn bounds(range: LockRange) -> (i64, i64) {
+    (range.start, if range.length == 0 { i64::MAX } else { range.start.saturating_add(range.length) })
+}
+
+fn own_namespace() -> i64 {
+    pid_namespace().unwrap_or(0).cast_signed()
+}
+
+impl Holder {
+    fn is_of(&self, other: &Self) -> bool {
+        (self.pid, self.namespace) == (other.pid, other.namespace)
+    }
+
+    /// Takes a range away. One in the middle stays: the kernel is asked before this record is.
+    fn cut(&mut self, start: i64, end: i64) {
+        if end <= self.start || self.end <= start {
+            return;
+        }
+        match (start <= self.start, self.end <= end) {
+            (true, true) => *self = Self::default(),
+            (true, false) => self.start = end,
+            (false, true) => self.end = start,
+            (false, false) => {}
+        }
+    }
+}
+
+fn read(file: &impl AsFd) -> Vec<Holder> {
+    let mut bytes = [0; HOLDERS_MAX * RECORD_BYTES];
+    let length = read_at(file, 0, &mut bytes).unwrap_or(0);
+    let word =
+        |record: &[u8], at: usize| record.get(at * 8..).and_then(<[u8]>::first_chunk).map_or(0, |word| i64::from_ne_bytes(*word));
+    let records = bytes[..length].chunks_exact(RECORD_BYTES);
+    let holder = |r: &[u8]| Holder { pid: word(r, 0), namespace: word(r, 1), start: word(r, 2), end: word(r, 3) };
+    records.map(holder).collect()
+}
+
+fn write(file: &impl AsFd, place: usize, holder: &Holder) {
+    let Holder { pid, namespace, start, end } = *holder;
+    let bytes: Vec<u8> = [pid, namespace, start, end].into_iter().flat_map(i64::to_ne_bytes).collect();
+    let _ = write_at(file, (place * RECORD_BYTES) as u64, &bytes); // without it the holder has no number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn range(start: i64, length: i64) -> LockRange {
+        LockRange { start, length }
+    }
+
+    #[test]
+    fn the_holder_of_a_range_is_named_until_it_unlocks_it() {
+        let place = crate::segment::tests::tempdir::TempDir::new();
+        let path = std::path::Path::new(place.path()).join("locks");
+        let file = std::fs::File::options().read(true).write(true).create_new(true).open(path).unwrap();
+        note(&file, 7, range(10, 10), true);
+        note(&file, 8, range(100, 0), true);
+        assert_eq!((holder_of(&file, range(10, 10)), holder_of(&file, range(150, 0)), holder_of(&file, range(50, 1))), (7, 8, 0));
+        note(&file, 7, range(10, 5), false);
+        assert_eq!((holder_of(&file, range(10, 5)), holder_of(&file, range(15, 5))), (0, 7));
+        note(&file, 7, range(0, 0), false);
+        note(&file, 9, range(12, 4), true);
+        assert_eq!(holder_of(&file, range(12, 4)), 9);
+        assert_eq!(file.metadata().unwrap().len(), 2 * RECORD_BYTES as u64, "a free place is taken again");
+    }
+}

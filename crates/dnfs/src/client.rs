@@ -176,7 +176,7 @@ impl Client {
     pub(crate) fn with_credentials(&self, url: &NfsUrl, who: &Credentials) -> Result<Self, Error> {
         let mut client =
             Self::assemble(self.offered(), url, &who.for_url(url), self.service.retry_policy, self.service.tls_config.clone())?;
-        client.service.call_notes.clone_from(&self.service.call_notes);
+        client.service.share_with(&self.service);
         Ok(client)
     }
 
@@ -229,6 +229,7 @@ impl Client {
     ) -> Result<Self, Error> {
         let mut service = Service::new(parts.server, NFS, who, retry_policy);
         service.resend_after = url.options.resend_after;
+        service.fence = url.options.fence;
         service.privileged_port = url.options.privileged_port;
         service.tls_config = tls_config;
         service.local_address = local_for(parts.server, &url.options.local);

@@ -58,6 +58,14 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// This process can make no connection to the server, whatever happens elsewhere.
+    #[error("no connection to server {server}: {denial}")]
+    Denied {
+        /// The server.
+        server: SocketAddr,
+        /// What forbids it.
+        denial: crate::rpc::denial::Denial,
+    },
     /// The host name has no address.
     #[error("unknown host {host}")]
     UnknownHost {
@@ -214,6 +222,7 @@ impl Error {
             Self::Mount { exports, .. } => exports_hint(exports),
             Self::Connect { source, server, service } => vec![connect_hint(source.kind(), *server, service)],
             Self::TimedOut { .. } => vec![REACH_HINT.to_owned()],
+            Self::Denied { .. } => vec![DENIED_HINT.to_owned()],
             Self::UnknownHost { host, .. } => vec![format!("check the spelling and `getent hosts {host}`")],
             Self::Version { .. } => vec![
                 "switch NFS version 3 on: knfsd `vers3=y` in /etc/nfs.conf [nfsd]; Ganesha `Protocols = 3,4;`; ONTAP `vserver nfs modify -v3 enabled`"
@@ -259,6 +268,10 @@ impl Error {
 const VOLUME_HINT: &str = "start the filer with the directory and the state that it had; if its state is gone, end the programs that have \
      files open there (`millrace nfs counters` names their pids): what they did not commit is lost";
 const REACH_HINT: &str = "check the address, the route and the firewall";
+
+/// What to do about a process that may not connect.
+const DENIED_HINT: &str = "allow the program sockets of the server's address family, and the host's network; or mount with `millrace mount`, under which programs \
+     need neither";
 
 /// What to do about a connection that was not made, or ended before a reply.
 fn connect_hint(kind: io::ErrorKind, server: SocketAddr, service: &str) -> String {

@@ -55,7 +55,8 @@ pub use file::{Attributes, FileHandle, FileKind, FsError, SetAttributes, Stabili
 pub use options::{ClosePolicy, Options, StablePolicy, TransportSecurity};
 pub use payload::LazyBuffer;
 pub use pipeline::{Answer, Pipeline, Work};
-pub use rpc::events::{Cause, Event, report_to};
+pub use rpc::denial::Denial;
+pub use rpc::events::{Cause, Event, ProcedureName, UnansweredCall, report_to};
 pub use sys::clock::cpu_time;
 pub use sys::fork::{expect_sharing, shares_memory};
 pub use sys::internal_fd::{is_internal_fd, lowest_internal_fd, set_internal_fd};

@@ -112,6 +112,24 @@ pub const JUKEBOX_MS_MIN: u64 = 20;
 pub const JUKEBOX_MS_MAX: u64 = 2000;
 /// Time without a reply after which the server is reported as not responding, in ms.
 pub const UNRESPONSIVE_MS: u64 = 5000;
+/// Time after which an idempotent call that a server leaves unanswered while it answers others is sent under another xid, in ms; doubled
+/// each time up to [`RENEW_MS_MAX`].
+pub const RENEW_MS_MIN: u64 = 5000;
+/// Longest such time, in ms.
+pub const RENEW_MS_MAX: u64 = 60_000;
+/// Time between the end of a connection and the moment from which a server is trusted to carry out nothing that it had received on it, in
+/// ms, unless `fence_ms=` in the URL says otherwise. A server works off what it has received within a few ms.
+pub const FENCE_MS: u32 = 1000;
+/// Largest `fence_ms=`.
+pub const FENCE_MS_MAX: u32 = 60_000;
+/// A server that answered any process so long ago at most, in ms, is one that answers.
+pub const ANSWER_RECENT_MS: u64 = 2000;
+/// Accuracy of the time that processes share of the last answer, in ms: a shared cache line is written that often at most.
+pub const ANSWER_STEP_MS: u64 = 250;
+/// Shortest time between two NULLs by which a process asks a silent server for a sign of life, in ms.
+pub const PROBE_EVERY_MS: u64 = 2000;
+/// Longest wait for the answer to one, in ms.
+pub const PROBE_ANSWER_MS: u64 = 1000;
 /// Least time between two reports that a server does not respond, in ms: one that comes and goes fills no log.
 pub const REPORT_EVERY_MS: u64 = 60_000;
 /// Lowest number that the descriptors of channels are moved to.

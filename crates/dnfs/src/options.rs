@@ -1,7 +1,8 @@
 //! Options of a mount: the query of an NFS URL, in the spelling of libnfs where it has one.
 
 use crate::limits::{
-    ADDRESSES_MAX, CALL_SLOTS_MAX, CHANNELS_MAX, IO_BYTES_MAX, RETAIN_BYTES_LIMIT, RETAIN_BYTES_MAX, RETAIN_BYTES_MIN,
+    ADDRESSES_MAX, CALL_SLOTS_MAX, CHANNELS_MAX, FENCE_MS, FENCE_MS_MAX, IO_BYTES_MAX, RETAIN_BYTES_LIMIT, RETAIN_BYTES_MAX,
+    RETAIN_BYTES_MIN,
 };
 use crate::url::error::UrlError;
 use crate::url::escape::unescape;
@@ -79,6 +80,8 @@ pub struct Options {
     pub retain_bytes: u64,
     /// Silence on a live connection after which it is closed and every unanswered call sent again.
     pub resend_after: Duration,
+    /// Time after the end of a connection from which a server without FENCE is trusted to carry out nothing that came on it.
+    pub fence: Duration,
     /// Give up after `retries` times `resend_after` instead of waiting for ever.
     pub soft: bool,
     /// Rounds of waiting before a soft mount gives up.
@@ -118,6 +121,7 @@ impl Default for Options {
             gather: true,
             retain_bytes: RETAIN_BYTES_MAX,
             resend_after: Duration::from_secs(60),
+            fence: Duration::from_millis(FENCE_MS as u64),
             soft: false,
             retries: 2,
             privileged_port: false,
@@ -150,6 +154,7 @@ const KEYS: &[&str] = &[
     "uid",
     "gid",
     "timeo",
+    "fence_ms",
     "retrans",
     "hard",
     "soft",
@@ -221,6 +226,10 @@ impl Options {
                 let tenths =
                     number(36_000).filter(|&tenths| tenths >= 10).ok_or_else(|| bad("tenths of a second, 10 to 36000"))?;
                 self.resend_after = Duration::from_millis(u64::from(tenths) * 100);
+            }
+            "fence_ms" => {
+                let ms = number(FENCE_MS_MAX).ok_or_else(|| bad("milliseconds, 0 to 60000"))?;
+                self.fence = Duration::from_millis(u64::from(ms));
             }
             "retrans" => self.retries = number(1000).ok_or_else(|| bad("a count"))?,
             "hard" => self.soft = false,

@@ -1,9 +1,10 @@
-//! Messages of servers that stop and start answering, or come back with another volume: when, for how long, and which mounts wait.
+//! Messages about servers: when they stop and start answering and which mounts wait, which calls they leave unanswered, what keeps this
+//! process from them.
 
 use crate::messages::tell_of_server;
 use crate::mounts;
 use crate::raw;
-use dnfs::Event;
+use dnfs::{Event, FileHandle, UnansweredCall};
 use std::fmt::{Display, Formatter};
 use std::net::SocketAddr;
 
@@ -19,6 +20,20 @@ pub(crate) fn tell(event: Event) {
             let (now, away_s) = (Utc { seconds: now_s }, away.as_secs());
             tell_of_server(format_args!("server {server}{} answers again at {now}, after {away_s} s", MountsOf { server }));
         }
+        Event::Unanswered { server, call, renewed } => {
+            let UnansweredCall { file, offset, age, .. } = call;
+            let (procedure, of, at) = (call.procedure(), Object { server, file }, At { offset });
+            let next = if renewed { "sending it again under another xid" } else { "waiting" };
+            tell_of_server(format_args!(
+                "server {server}{} answers others, but has left {procedure}{of}{at} unanswered for {} s; {next}",
+                MountsOf { server },
+                age.as_secs()
+            ));
+        }
+        Event::Denied { server, denial } => tell_of_server(format_args!(
+            "no connection to server {server}{}: {denial}; calls fail with EIO; `millrace mount` needs no sockets in the program",
+            MountsOf { server }
+        )),
         Event::HandlesUnknown { server } => tell_of_server(format_args!(
             "server {server}{} does not know the handles of this mount any more (NFSERR_BADHANDLE): it serves another volume than before, \
              or has lost its state; calls on files of the old one fail until that is served there again",
@@ -48,6 +63,38 @@ impl Display for MountsOf {
             before = ", ";
         }
         f.write_str(if before == ", " { ")" } else { "" })
+    }
+}
+
+/// What a call is about: ` of inode 7` where the mount knows it, else ` of the root`, or the handle.
+struct Object {
+    server: SocketAddr,
+    file: Option<FileHandle>,
+}
+
+impl Display for Object {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Some(handle) = self.file else { return Ok(()) };
+        let mut mounts =
+            mounts::all().filter_map(mounts::Mounted::attached).filter(|mount| mount.client().server() == self.server);
+        if mounts.clone().any(|mount| mount.client().parts().root == handle) {
+            return f.write_str(" of the root");
+        }
+        match mounts.find_map(|mount| mount.known_fileid(&handle)) {
+            Some(fileid) => write!(f, " of inode {fileid}"),
+            None => write!(f, " of handle {handle:?}"),
+        }
+    }
+}
+
+/// ` at offset 8192`; nothing for a call without one.
+struct At {
+    offset: Option<u64>,
+}
+
+impl Display for At {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        self.offset.map_or(Ok(()), |offset| write!(f, " at offset {offset}"))
     }
 }
 

@@ -152,11 +152,13 @@ impl<'m> AsyncIo<'m> {
     pub fn receive(&mut self, readable: [bool; 2], finished: &mut Vec<Finished<'m>>) {
         let service = &self.mount.client.service;
         for (side, readable) in [&mut self.reads, &mut self.writes].into_iter().zip(readable) {
-            if readable {
-                let received = side.lane.receive(service, &mut side.calls);
-                side.finish(self.mount, finished);
-                side.given_up(received, finished);
-            }
+            let received = if readable {
+                side.lane.receive(service, &mut side.calls)
+            } else {
+                side.lane.look_for_unanswered(service, &mut side.calls)
+            };
+            side.finish(self.mount, finished);
+            side.given_up(received, finished);
         }
     }
 

@@ -54,6 +54,7 @@ impl Mount {
         let options = &spec.url.options;
         let members = members_of(&segment);
         client.service.call_notes = Some(CallNotes::new(segment.memory(), Arc::clone(&members)));
+        client.service.share(&segment);
         if options.slot_count.is_some() || options.one_writer {
             // A limit that cannot be kept is an error here, not a mount without it.
             members.join().map_err(local("lock the members' file"))?;
@@ -125,6 +126,7 @@ fn attach_existing(
     };
     let mut client = Client::from_parts(parts, &spec.url, who)?;
     client.service.call_notes = Some(CallNotes::new(segment.memory(), members_of(&segment)));
+    client.service.share(&segment);
     match client.getattr(&parts.root) {
         Ok(_) => Ok(Some((segment, client))),
         Err(Error::Fs(FsError::Stale | FsError::BadHandle)) => Ok(None),

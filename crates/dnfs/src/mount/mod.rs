@@ -216,6 +216,14 @@ impl Mount {
         &self.client
     }
 
+    /// The inode number of an object whose handle this is, if processes of this host have it open or had it lately. Allocates nothing and
+    /// waits for nobody.
+    #[must_use]
+    pub fn known_fileid(&self, handle: &FileHandle) -> Option<u64> {
+        let file = self.segment.find(handle.as_bytes())?;
+        self.segment.slot(file).map(|slot| slot.fileid.load(Relaxed))
+    }
+
     /// To be called in a child after fork, before anything else here. Async-signal-safe.
     pub fn after_fork_child(&self) {
         self.client.after_fork_child();

@@ -3,9 +3,9 @@
 //!
 //! A single call costs one send and one receive; calls made in one turn leave in one send, and one receive may bring many
 //! replies. When the connection breaks it is closed first, then made again, and every call not yet answered is sent again
-//! with the same xid.
+//! with the same xid; a call that a server leaves unanswered while it answers others, with another one (`unanswered`).
 
-use super::call_table::CallTable;
+use super::call_table::{self, CallTable};
 use super::calls::Calls;
 use super::connection::Connection;
 use super::fault::Fault;
@@ -15,10 +15,13 @@ use super::response_timer::ResponseTimer;
 use super::retry::Backoff;
 use super::send_queue::SendQueue;
 use super::service::Service;
+use super::unanswered;
 use crate::error::{Error, ProtocolError};
 use crate::limits::SLOTS_MAX;
 use crate::slot_limiter::KeptConnections;
+use crate::sys::clock;
 use crate::sys::fork;
+use nfs_proto::nfs3::Procedure;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -97,12 +100,26 @@ impl Channel {
         self.refused |= self.connection.is_unanswered() && matches!(fault, Fault::Broken(_));
         self.disconnect();
         timer.note(Duration::ZERO, service);
+        let renewed = matches!(fault, Fault::Unanswered);
         backoff.wait(fault, service)?;
+        if renewed {
+            self.renew(service, calls.procedure());
+        }
         let Self { table, queue, .. } = self;
         queue.clear();
         let resends = table.resend(|xid, call| queue.push(service, xid, call, calls));
         service.resends.fetch_add(resends, Ordering::Relaxed);
         Ok(resends)
+    }
+
+    /// Has the calls in flight sent under other xids, from another port. A WRITE that the server still has of the connection that was closed
+    /// must be done before its caller goes on: it waits for that before it is sent again.
+    fn renew(&mut self, service: &Service, procedure: u32) {
+        self.connection.forget_port();
+        if procedure == Procedure::Write.number() {
+            clock::sleep(service.fence);
+        }
+        self.table.renew();
     }
 
     /// The same on a connection that ends with it, for a child that shares this memory: what the parent's descriptors are in this
@@ -181,7 +198,7 @@ impl Channel {
             if table.in_flight() < in_flight {
                 connection.note_answer();
                 backoff.reset();
-                service.report_responding();
+                service.note_answer();
             }
         }
         if self.buffer.is_empty() { Ok(()) } else { Err(ProtocolError::UnexpectedReply.into()) }
@@ -196,10 +213,11 @@ impl Channel {
         timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
         let Self { connection, table, queue, .. } = self;
+        let mut now_ms = None;
         while !table.is_full()
             && let Some(call) = calls.next_call(table.in_flight())
         {
-            let xid = table.insert(call);
+            let xid = table.insert(call, *now_ms.get_or_insert_with(call_table::now));
             queue.push(service, xid, call, calls);
             if C::ONE_BY_ONE {
                 queue.transmit(connection, calls, table, service, timer)?;
@@ -209,7 +227,13 @@ impl Channel {
             calls.sending();
             queue.transmit(connection, calls, table, service, timer)?;
         }
-        Ok(())
+        // Replies of others keep a connection busy while one call is left unanswered.
+        if now_ms.is_some_and(|now_ms| table.is_look_due(now_ms)) { unanswered::look(table, calls, service) } else { Ok(()) }
+    }
+
+    /// Whether a call in flight is left unanswered, looked at once a second.
+    pub(super) fn look_for_unanswered<C: Calls>(&mut self, service: &Service, calls: &C) -> Result<(), Fault> {
+        if self.table.is_look_due(call_table::now()) { unanswered::look(&mut self.table, calls, service) } else { Ok(()) }
     }
 
     /// One receive that waits for nothing. False when there was nothing to receive.
@@ -233,7 +257,7 @@ impl Channel {
         let Self { connection, table, buffer, .. } = self;
         Receiver { connection, table, buffer, calls, service, timer }.receive_replies()?;
         self.connection.note_answer();
-        service.report_responding();
+        service.note_answer();
         Ok(())
     }
 

@@ -24,6 +24,11 @@ impl ChannelSupport {
         self.state.load(Relaxed) != ABSENT
     }
 
+    /// Whether the server has it: then it is our filer, which drops no call.
+    pub(crate) fn is_present(&self) -> bool {
+        self.state.load(Relaxed) == PRESENT
+    }
+
     /// The run of the server that answered last.
     pub(crate) fn instance(&self) -> u64 {
         self.instance.load(Acquire)

@@ -2,6 +2,7 @@
 //! the parent of a fork.
 
 use super::attach::ChannelIdentity;
+use super::denial;
 use super::fault::Fault;
 use super::service::Service;
 use super::stream::Stream;
@@ -97,7 +98,7 @@ impl Connection {
             privileged: service.privileged_port,
             timeout: service.connect_timeout(),
         };
-        let socket = how.connect().map_err(Fault::Connect)?;
+        let socket = how.connect().map_err(|failed| denial::fault_of(&failed, &how, service))?;
         self.local_port = socket.local_port();
         match self.set_up(&socket, service) {
             Ok(tls) => self.tls = tls,
@@ -127,6 +128,11 @@ impl Connection {
             self.identity.attach(&mut Stream { socket, tls: tls.as_mut() }, service)?;
         }
         Ok(tls)
+    }
+
+    /// The next connection may have any port: what is sent on it is not recognised by it.
+    pub(super) const fn forget_port(&mut self) {
+        self.local_port = None;
     }
 
     /// Ends the connection: no reply can come any more.

@@ -1,5 +1,6 @@
 //! Why an attempt to get replies on a connection ended.
 
+use super::denial::Denial;
 use super::events::Cause;
 use crate::error::{Error, ProtocolError};
 use rpc_tls::{RecordFault, TlsFault};
@@ -10,6 +11,10 @@ use std::io;
 pub(crate) enum Fault {
     /// No connection.
     Connect(io::Error),
+    /// No connection, and none can be made by this process.
+    Denied(Denial),
+    /// A call was not answered for a while, though the server answers others: the calls are to be sent under other xids.
+    Unanswered,
     /// The connection broke, or ended.
     Broken(io::Error),
     /// Nothing came for the reply timeout (`timeo`).
@@ -40,7 +45,7 @@ impl Fault {
     pub(crate) fn of(error: io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<RecordFault>()) {
             Some(fault) => Self::Tls((*fault).into()),
-            None => Self::Broken(error),
+            None => Denial::of_traffic(&error).map_or(Self::Broken(error), Self::Denied),
         }
     }
 }

@@ -58,11 +58,11 @@ impl Lane {
             while channel.receive_there(service, calls, timer)? && channel.in_flight() > 0 && channel.connection().is_encrypted()
             {
             }
-            Ok(())
+            channel.look_for_unanswered(service, calls)
         })?;
         if self.in_flight() < in_flight {
             self.backoff.reset();
-            service.report_responding();
+            service.note_answer();
         }
         if self.in_flight() == 0 {
             self.timer.finish(service);
@@ -75,7 +75,18 @@ impl Lane {
     /// # Errors
     /// As [`Self::send`].
     pub(crate) fn silent<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Error> {
-        self.step(service, calls, |_, _, timer| timer.received(Err(io::ErrorKind::WouldBlock.into()), service).map(drop))
+        self.step(service, calls, |channel, calls, timer| {
+            channel.look_for_unanswered(service, calls)?;
+            timer.received(Err(io::ErrorKind::WouldBlock.into()), service).map(drop)
+        })
+    }
+
+    /// Nothing came on this lane, while others were busy.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(crate) fn look_for_unanswered<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Error> {
+        self.step(service, calls, |channel, calls, _| channel.look_for_unanswered(service, calls))
     }
 
     /// One step; after a fault the connection is made again, and every call that is not answered is sent again.

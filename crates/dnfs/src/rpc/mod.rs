@@ -1,18 +1,21 @@
 //! Remote procedure calls over TCP (RFC 5531): one connection at a time, calls in flight on it, their replies, and what
 //! happens when it breaks. Of NFS it knows the layout of a READ reply, whose data goes straight to the caller.
 
+mod answers;
 mod attach;
 mod call_table;
 pub(crate) mod calls;
 pub(crate) mod channel;
 mod channel_support;
 pub(crate) mod connection;
+pub(crate) mod denial;
 pub(crate) mod early_lane;
 pub(crate) mod events;
 pub(crate) mod fault;
 pub(crate) mod io_slices;
 pub(crate) mod lane;
 pub(crate) mod pool;
+mod probe;
 mod read_reply;
 mod receive;
 mod receive_buffer;
@@ -24,3 +27,4 @@ mod stream;
 mod tls;
 pub(crate) mod tls_config;
 mod tls_handshake;
+mod unanswered;

@@ -11,6 +11,7 @@ use super::receive_buffer::ReceiveBuffer;
 use super::response_timer::ResponseTimer;
 use super::service::Service;
 use super::stream::Stream;
+use super::unanswered;
 use crate::error::Error;
 use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
 use nfs_proto::xdr::{Decode, Reader};
@@ -58,8 +59,9 @@ impl<C: Calls> Receiver<'_, C> {
             } else {
                 receive_around::<C, LONG>(&mut stream, head, self.calls, call, target_bytes, spill)
             };
-            if let Some(bytes) = self.timer.received(received, self.service)? {
-                break bytes;
+            match self.timer.received(received, self.service)? {
+                Some(bytes) => break bytes,
+                None => unanswered::look(self.table, self.calls, self.service)?,
             }
         };
         if received >= READ_HEAD_BYTES
@@ -84,8 +86,10 @@ impl<C: Calls> Receiver<'_, C> {
     fn receive_head(&mut self) -> Result<bool, Fault> {
         let Some(head) = self.buffer.memory().get_mut(..READ_HEAD_BYTES) else { return Ok(false) };
         let received = loop {
-            if let Some(bytes) = self.timer.received(self.connection.stream()?.receive(head), self.service)? {
-                break bytes;
+            let received = self.connection.stream()?.receive(head);
+            match self.timer.received(received, self.service)? {
+                Some(bytes) => break bytes,
+                None => unanswered::look(self.table, self.calls, self.service)?,
             }
         };
         if received == READ_HEAD_BYTES
@@ -111,7 +115,8 @@ impl<C: Calls> Receiver<'_, C> {
                 let pad_bytes = reply.rest_bytes - have.max(data);
                 list.push(pad.get_mut(..pad_bytes).unwrap_or_default());
             }
-            have += self.timer.received(stream.receive_scattered(list.as_mut_slice()), self.service)?.unwrap_or(0);
+            let received = stream.receive_scattered(list.as_mut_slice());
+            have += self.moved(received)?.unwrap_or(0);
         }
         self.calls.received(call, &reply.head);
         self.table.remove(reply.xid);
@@ -122,10 +127,20 @@ impl<C: Calls> Receiver<'_, C> {
     fn receive_records(&mut self) -> Result<(), Fault> {
         while !self.take_records()? {
             let received = self.connection.stream()?.receive(self.buffer.free());
-            let bytes = self.timer.received(received, self.service)?.unwrap_or(0);
+            let bytes = self.moved(received)?.unwrap_or(0);
             self.buffer.received(bytes);
         }
         Ok(())
+    }
+
+    /// The outcome of one receive; when there was nothing for a second, a look at the calls in flight.
+    #[inline]
+    fn moved(&mut self, received: io::Result<usize>) -> Result<Option<usize>, Fault> {
+        let moved = self.timer.received(received, self.service)?;
+        if moved.is_none() {
+            unanswered::look(self.table, self.calls, self.service)?;
+        }
+        Ok(moved)
     }
 
     /// One receive of a socket that does not wait, and all records that are whole then. False when there was nothing to receive.

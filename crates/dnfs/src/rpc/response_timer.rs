@@ -2,7 +2,7 @@
 
 use super::events::Cause;
 use super::fault::Fault;
-use super::service::Service;
+use super::service::{Liveness, RetryPolicy, Service};
 use crate::call_notes::NotedCall;
 use crate::limits::UNRESPONSIVE_MS;
 use std::io;
@@ -85,7 +85,10 @@ impl ResponseTimer {
         if silent >= SOCKET_TIMEOUT {
             self.note(silent, service);
         }
-        if silent >= Duration::from_millis(UNRESPONSIVE_MS) {
+        if silent >= Duration::from_millis(UNRESPONSIVE_MS)
+            && service.retry_policy != RetryPolicy::Mounting
+            && service.liveness() == Liveness::Silent
+        {
             service.report_unresponsive(Cause::NoReply, silent);
         }
         if silent >= service.resend_after { Err(Fault::Unresponsive) } else { Ok(()) }

@@ -1,5 +1,6 @@
 //! What happens between two attempts of one run of calls: wait, give up, or try again.
 
+use super::events::Cause;
 use super::fault::Fault;
 use super::service::{RetryPolicy, Service};
 use crate::error::{Error, ProtocolError};
@@ -36,10 +37,18 @@ impl Backoff {
     /// When the retry policy gives up: the fault as the caller is to see it.
     pub(crate) fn wait(&mut self, fault: Fault, service: &Service) -> Result<(), Error> {
         let since = *self.since.get_or_insert_with(Instant::now);
-        let cause = fault.cause();
+        // A call that a server which answers leaves unanswered was named by whoever found that.
+        let (cause, is_connected) = (fault.cause(), matches!(fault, Fault::Unanswered | Fault::Unresponsive));
         match (fault, service.retry_policy) {
             (Fault::Fatal(error), _) => return Err(error),
             (Fault::Forked, _) => return Ok(()),
+            (Fault::Denied(denial), policy) => {
+                if policy != RetryPolicy::Mounting {
+                    service.report_denied(denial);
+                }
+                return Err(Error::Denied { server: service.server, denial });
+            }
+            (Fault::Unanswered, _) => {}
             // No fault of the connection, but it ended in the middle of a call, or of its data.
             (Fault::Broken(source), _) if source.raw_os_error() == Some(libc::EFAULT) => return Err(Error::BadAddress),
             (Fault::Malformed(source), _) => self.malformed(source, service)?,
@@ -73,7 +82,11 @@ impl Backoff {
         }
         let silent = since.elapsed();
         if silent >= Duration::from_millis(UNRESPONSIVE_MS) {
-            service.report_unresponsive(cause, silent);
+            match (service.answers.are_recent(), cause) {
+                (true, Cause::NoReply) if is_connected => {}
+                (true, Cause::NoReply) => service.report_unresponsive(Cause::NoConnection, silent),
+                _ => service.report_unresponsive(cause, silent),
+            }
         }
         Ok(())
     }

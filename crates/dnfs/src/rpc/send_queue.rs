@@ -7,6 +7,7 @@ use super::fault::Fault;
 use super::io_slices::{LONG, SHORT, SendList};
 use super::response_timer::ResponseTimer;
 use super::service::Service;
+use super::unanswered;
 use crate::limits::{IO_HEAD_BYTES_MAX, SEND_BYTES_MAX};
 use crate::sys::region::Region;
 use nfs_proto::record;
@@ -115,7 +116,10 @@ impl SendQueue {
                 mark_sent(&rest[..count]);
                 connection.stream()?.send(list.as_slice())
             };
-            skip += timer.sent(sent, service)?.unwrap_or(0);
+            match timer.sent(sent, service)? {
+                Some(bytes) => skip += bytes,
+                None => unanswered::look(table, calls, service)?,
+            }
             while let Some(call) = self.calls.get(first).filter(|call| skip >= call.bytes()) {
                 skip -= call.bytes();
                 first += 1;

@@ -1,11 +1,15 @@
 //! One RPC service of one server, as all channels to it share it: address, prepared call header, retry policy, counters.
 
+use super::answers::Answers;
 use super::channel_support::ChannelSupport;
+use super::denial::Denial;
 use super::events::{Cause, Event, report};
+use super::probe;
 use super::tls_config::TlsConfig;
 use crate::call_notes::CallNotes;
 use crate::credentials::Credentials;
-use crate::limits::{CONNECT_ATTEMPT_MS, MOUNT_CONNECT_MS, REPORT_EVERY_MS};
+use crate::limits::{CONNECT_ATTEMPT_MS, FENCE_MS, MOUNT_CONNECT_MS, PROBE_EVERY_MS, REPORT_EVERY_MS};
+use crate::segment::Segment;
 use crate::sys::clock::monotonic_ms;
 use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
@@ -27,6 +31,17 @@ pub(crate) enum RetryPolicy {
     Soft(Duration),
     /// While mounting: one refused connection is an answer.
     Mounting,
+}
+
+/// What is known of a server that leaves a call unanswered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    /// It answers others.
+    Answers,
+    /// It answers nobody.
+    Silent,
+    /// Somebody asks at this moment.
+    Unknown,
 }
 
 /// A program: number, version and the name used in messages.
@@ -53,6 +68,12 @@ pub(crate) struct Service {
     pub(crate) program: Program,
     pub(crate) retry_policy: RetryPolicy,
     pub(crate) resend_after: Duration,
+    /// Time after the end of a connection from which WRITEs that came on it are not carried out any more.
+    pub(crate) fence: Duration,
+    /// When it answered anybody.
+    pub(crate) answers: Answers,
+    /// The network namespace in which it was first reached; none where that is not known.
+    pub(crate) network_namespace: Option<u64>,
     pub(crate) privileged_port: bool,
     /// Address of this host to connect from; none leaves the choice to the kernel.
     pub(crate) local_address: Option<IpAddr>,
@@ -65,6 +86,11 @@ pub(crate) struct Service {
     reported_ms: AtomicU64,
     /// Since when the server that was reported does not answer, on the same clock.
     silent_since_ms: AtomicU64,
+    /// When a probe last began, on the same clock, and when one last found the server silent; 0: never.
+    probe_begun_ms: AtomicU64,
+    probe_failed_ms: AtomicU64,
+    /// When a denial was last reported, on the same clock.
+    denied_ms: AtomicU64,
     /// Reconnections when it was last reported to know no handle of the mount.
     handles_unknown_at: AtomicU64,
     pub(crate) resends: AtomicU64,
@@ -85,6 +111,9 @@ impl Service {
             program,
             retry_policy,
             resend_after: Duration::from_secs(60),
+            fence: Duration::from_millis(FENCE_MS.into()),
+            answers: Answers::default(),
+            network_namespace: None,
             privileged_port: false,
             local_address: None,
             tls_config: None,
@@ -93,12 +122,29 @@ impl Service {
             unresponsive: AtomicBool::new(false),
             reported_ms: AtomicU64::new(0),
             silent_since_ms: AtomicU64::new(0),
+            probe_begun_ms: AtomicU64::new(0),
+            probe_failed_ms: AtomicU64::new(0),
+            denied_ms: AtomicU64::new(0),
             handles_unknown_at: AtomicU64::new(0),
             resends: AtomicU64::new(0),
             reconnects: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             channel_support: ChannelSupport::default(),
         }
+    }
+
+    /// From now on what processes that have this segment learn of the server is known to all of them.
+    pub(crate) fn share(&mut self, segment: &Segment) {
+        let namespace = segment.header().network_namespace.load(Ordering::Relaxed);
+        self.answers = Answers::Shared(segment.memory());
+        self.network_namespace = Some(namespace).filter(|namespace| *namespace != 0);
+    }
+
+    /// The same as another service of the same server.
+    pub(crate) fn share_with(&mut self, other: &Self) {
+        self.answers = other.answers.clone();
+        self.network_namespace = other.network_namespace;
+        self.call_notes.clone_from(&other.call_notes);
     }
 
     /// Appends the header of a call, its record mark still open.
@@ -147,9 +193,46 @@ impl Service {
         }
     }
 
+    /// Whether the server answers anybody at this time. Sends a NULL if that is not known, and waits for its answer.
+    #[cold]
+    pub(crate) fn liveness(&self) -> Liveness {
+        if self.answers.are_recent() {
+            return Liveness::Answers;
+        }
+        let (now_ms, begun_ms) = (monotonic_ms(), self.probe_begun_ms.load(Ordering::Relaxed));
+        let is_due = begun_ms == 0 || now_ms.saturating_sub(begun_ms) >= PROBE_EVERY_MS;
+        if is_due && self.probe_begun_ms.compare_exchange(begun_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            if probe::null_is_answered(self) {
+                self.answers.note();
+                return Liveness::Answers;
+            }
+            self.probe_failed_ms.store(monotonic_ms(), Ordering::Relaxed);
+            return Liveness::Silent;
+        }
+        let is_over = self.probe_failed_ms.load(Ordering::Relaxed) >= self.probe_begun_ms.load(Ordering::Relaxed);
+        if is_over { Liveness::Silent } else { Liveness::Unknown }
+    }
+
+    /// Reports that this process is kept from the server: once, and once a minute while it goes on trying.
+    #[cold]
+    pub(crate) fn report_denied(&self, denial: Denial) {
+        let (now_ms, denied_ms) = (monotonic_ms(), self.denied_ms.load(Ordering::Relaxed));
+        let is_due = denied_ms == 0 || now_ms.saturating_sub(denied_ms) >= REPORT_EVERY_MS;
+        if is_due && self.denied_ms.compare_exchange(denied_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            report(Event::Denied { server: self.server, denial });
+        }
+    }
+
+    /// A reply came.
+    #[inline]
+    pub(crate) fn note_answer(&self) {
+        self.answers.note();
+        self.report_responding();
+    }
+
     /// Reports once that it answers again.
     #[inline]
-    pub(crate) fn report_responding(&self) {
+    fn report_responding(&self) {
         if self.unresponsive.load(Ordering::Relaxed) && self.unresponsive.swap(false, Ordering::Relaxed) {
             let away_ms = monotonic_ms().saturating_sub(self.silent_since_ms.load(Ordering::Relaxed));
             report(Event::Responding { server: self.server, away: Duration::from_millis(away_ms) });

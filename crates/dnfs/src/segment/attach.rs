@@ -13,6 +13,7 @@ use crate::address::AddressSet;
 use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::sys::liveness_lock::LivenessFile;
 use crate::sys::local_file::{Errno, allocate, open, rename, stat, truncate, unlink};
+use crate::sys::network;
 use crate::sys::random::random;
 use crate::sys::shm::Mapping;
 use std::sync::Arc;
@@ -138,6 +139,7 @@ impl Header {
         self.root_length.store(parts.root_length as u32, Relaxed);
         store_bytes(&self.root, &parts.root);
         self.namespace_generation.store(1, Relaxed);
+        self.network_namespace.store(network::own_namespace().unwrap_or(0), Relaxed);
         self.ready.store(1, Release);
         self.magic.store(MAGIC, Release);
     }

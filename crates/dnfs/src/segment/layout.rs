@@ -1,4 +1,4 @@
-//! Byte layout of the segment file, version 9 (drawn in docs/design/002-segment.md).
+//! Byte layout of the segment file, version 11 (drawn in docs/design/002-segment.md).
 //!
 //! Everything is an atomic integer of the host's byte order: the file never leaves the host's memory. A change of any
 //! field is a new [`LAYOUT_VERSION`]; what takes bytes that were always zero, and means nothing while they are, is none.
@@ -13,7 +13,7 @@ use crate::slot_limiter::KeptTable;
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 10;
+pub(crate) const LAYOUT_VERSION: u32 = 11;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
 /// never used takes no memory, but for those of the first step.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
@@ -148,6 +148,11 @@ pub(crate) struct Header {
     pub(crate) name_changes: AtomicU64,
     /// Nonzero while the holder of that name lock works.
     pub(crate) name_busy: [AtomicU32; NAME_LOCK_COUNT],
+
+    /// When the server last answered any process, in ms of the monotonic clock, to a quarter of a second (rpc/answers.rs).
+    pub(crate) answered_ms: AtomicU64,
+    /// The network namespace of the process that made the segment, as `sys::network` numbers it; 0: unknown.
+    pub(crate) network_namespace: AtomicU64,
 }
 
 /// A call that its process has waited for (call_notes.rs).

@@ -14,6 +14,12 @@ pub(crate) fn monotonic_ms() -> u64 {
     monotonic_ns() / 1_000_000
 }
 
+/// Milliseconds of the same clock as of its last tick, some 4 ms ago at most: a fifth of the price.
+pub(crate) fn coarse_ms() -> u64 {
+    let now = read(libc::CLOCK_MONOTONIC_COARSE);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
 /// User and system time this process has used so far.
 #[must_use]
 pub fn cpu_time() -> Duration {

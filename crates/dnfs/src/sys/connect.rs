@@ -30,55 +30,102 @@ pub(crate) struct Connect {
     pub(crate) timeout: Duration,
 }
 
+/// Which system call failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// socket(2).
+    Socket,
+    /// bind(2), or an option.
+    SetUp,
+    /// connect(2), or the wait for it.
+    Connect,
+}
+
+impl Step {
+    /// The call, as a message names it.
+    pub(crate) const fn call(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::SetUp => "bind or setsockopt",
+            Self::Connect => "connect",
+        }
+    }
+}
+
+/// Why there is no connection: what the kernel says, to which call; `ETIMEDOUT` when the time is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectError {
+    pub(crate) step: Step,
+    pub(crate) errno: Errno,
+}
+
+impl From<&ConnectError> for io::Error {
+    fn from(failed: &ConnectError) -> Self {
+        failed.errno.into()
+    }
+}
+
+type Result<T> = core::result::Result<T, ConnectError>;
+
+/// Says which call it was that failed.
+fn at<T>(step: Step, done: core::result::Result<T, Errno>) -> Result<T> {
+    done.map_err(|errno| ConnectError { step, errno })
+}
+
 impl Connect {
     /// Connects.
     ///
     /// # Errors
-    /// What the kernel says; `ETIMEDOUT` when the time is over.
-    pub(crate) fn connect(&self) -> io::Result<Socket> {
+    /// [`ConnectError`].
+    pub(crate) fn connect(&self) -> Result<Socket> {
         if let Some(socket) = self.local_port.and_then(|port| self.connect_from(Some(port)).ok()) {
             return Ok(socket);
         }
         if !self.privileged {
-            return Ok(self.connect_from(None)?);
+            return self.connect_from(None);
         }
-        let mut last = Errno::ADDRINUSE;
+        let mut last = ConnectError { step: Step::SetUp, errno: Errno::ADDRINUSE };
         for port in (665..=1023).rev() {
             match self.connect_from(Some(port)) {
-                Err(errno @ (Errno::ADDRINUSE | Errno::ADDRNOTAVAIL)) => last = errno,
-                other => return Ok(other?),
+                Err(failed) if [Errno::ADDRINUSE, Errno::ADDRNOTAVAIL].contains(&failed.errno) => last = failed,
+                other => return other,
             }
         }
-        Err(last.into())
+        Err(last)
     }
 
-    fn connect_from(&self, port: Option<u16>) -> Result<Socket, Errno> {
+    fn connect_from(&self, port: Option<u16>) -> Result<Socket> {
         let family = if self.server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let fd = InternalFd::moved_up(Fd::from(socket_with(family, SocketType::STREAM, flags, None)?));
+        let fd = InternalFd::moved_up(Fd::from(at(Step::Socket, socket_with(family, SocketType::STREAM, flags, None))?));
         if port.is_some() || self.local_address.is_some() {
-            sockopt::set_socket_reuseaddr(&fd, true)?;
+            at(Step::SetUp, sockopt::set_socket_reuseaddr(&fd, true))?;
             let any = if self.server.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
-            bind(&fd, &SocketAddr::new(self.local_address.unwrap_or(any), port.unwrap_or(0)))?;
+            at(Step::SetUp, bind(&fd, &SocketAddr::new(self.local_address.unwrap_or(any), port.unwrap_or(0))))?;
         }
         match connect(&fd, &self.server) {
             Ok(()) => {}
-            Err(Errno::INPROGRESS | Errno::INTR) => finish_connect(&fd, self.timeout)?,
-            Err(errno) => return Err(errno),
+            Err(Errno::INPROGRESS | Errno::INTR) => at(Step::Connect, finish_connect(&fd, self.timeout))?,
+            Err(errno) => return Err(ConnectError { step: Step::Connect, errno }),
         }
-        // A call is one send; waiting for more bytes to fill a segment would only delay it.
-        sockopt::set_tcp_nodelay(&fd, true)?;
-        // A dead host is noticed although nothing is being sent.
-        sockopt::set_socket_keepalive(&fd, true)?;
-        sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(SOCKET_TIMEOUT))?;
-        sockopt::set_socket_timeout(&fd, Timeout::Send, Some(SOCKET_TIMEOUT))?;
-        fcntl_setfl(&fd, OFlags::empty())?; // blocking from here on
+        at(Step::SetUp, set_options(&fd))?;
         Ok(Socket::new(fd))
     }
 }
 
+/// What a connected socket has.
+fn set_options(fd: &InternalFd) -> core::result::Result<(), Errno> {
+    // A call is one send; waiting for more bytes to fill a segment would only delay it.
+    sockopt::set_tcp_nodelay(fd, true)?;
+    // A dead host is noticed although nothing is being sent.
+    sockopt::set_socket_keepalive(fd, true)?;
+    sockopt::set_socket_timeout(fd, Timeout::Recv, Some(SOCKET_TIMEOUT))?;
+    sockopt::set_socket_timeout(fd, Timeout::Send, Some(SOCKET_TIMEOUT))?;
+    fcntl_setfl(fd, OFlags::empty()) // blocking from here on
+}
+
 /// Waits until the connection is made.
-fn finish_connect(fd: &InternalFd, timeout: Duration) -> Result<(), Errno> {
+fn finish_connect(fd: &InternalFd, timeout: Duration) -> core::result::Result<(), Errno> {
     let deadline = Instant::now() + timeout;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -17,6 +17,7 @@ pub(crate) mod internal_fd;
 pub(crate) mod liveness_lock;
 pub(crate) mod local_file;
 pub(crate) mod memory;
+pub(crate) mod network;
 pub(crate) mod poll;
 pub(crate) mod process;
 pub(crate) mod random;

@@ -96,7 +96,7 @@ fn obey(directory: PathBuf) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tells of servers that stop and start answering.
+/// Logs what happens to the server's answers.
 fn report(event: Event) {
     match event {
         Event::NotResponding { server, cause, silent } => {
@@ -107,6 +107,11 @@ fn report(event: Event) {
             let directory = dnfs::mount::runtime_root();
             tracing::warn!(directory = %directory.display(), "no space left: written data is not kept until COMMIT");
         }
+        Event::Unanswered { server, call, renewed } => {
+            let (file, age_s) = (call.file, call.age.as_secs());
+            tracing::warn!(%server, procedure = %call.procedure(), ?file, offset = call.offset, age_s, renewed, "the server leaves a call unanswered");
+        }
+        Event::Denied { server, denial } => tracing::error!(%server, "{denial}"),
         Event::HandlesUnknown { server } => {
             tracing::error!(%server, "the server serves another volume than before, or has lost its state: files of the old one fail");
         }

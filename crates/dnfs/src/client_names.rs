@@ -1,5 +1,5 @@
 //! Attributes and names: every procedure that is one call and one answer. A call that was sent again may have been executed
-//! twice: [`retry_outcome`] says what came of it.
+//! twice: [`retry_outcome`] says what came of those of which it can be known. REMOVE, RMDIR and LINK leave no evidence: a refusal stands.
 
 use crate::client::Client;
 use crate::error::Error;
@@ -102,12 +102,16 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub fn create(&self, dir: &FileHandle, name: &[u8], mode: CreateMode) -> Result<Created, Error> {
+        let mode = match mode {
+            CreateMode::Guarded(set) => CreateMode::Guarded(retry_outcome::marked(&set)),
+            other => other,
+        };
         let arguments = CreateArgs { place: name_in(dir, name)?, how: convert::create_how(mode) };
         let (outcome, resent): (CreateResult, _) = self.call(Procedure::Create, &arguments)?;
         match created(outcome) {
             // UNCHECKED is not refused, EXCLUSIVE is recognised by the server itself.
             Err(error) if resent => match mode {
-                CreateMode::Guarded(set) => retry_outcome::created_file(self, dir, name, set.atime, error),
+                CreateMode::Guarded(set) => retry_outcome::created(self, (dir, name), FileKind::Regular, set.atime, error),
                 _ => Err(error),
             },
             other => other,
@@ -121,10 +125,11 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub fn mkdir(&self, dir: &FileHandle, name: &[u8], attributes: &SetAttributes) -> Result<Created, Error> {
-        let arguments = MkDirArgs { place: name_in(dir, name)?, attributes: convert::set_attr(attributes) };
+        let set = retry_outcome::marked(attributes);
+        let arguments = MkDirArgs { place: name_in(dir, name)?, attributes: convert::set_attr(&set) };
         let (outcome, resent): (CreateResult, _) = self.call(Procedure::MkDir, &arguments)?;
         match created(outcome) {
-            Err(error) if resent => retry_outcome::created_directory(self, dir, name, error),
+            Err(error) if resent => retry_outcome::created(self, (dir, name), FileKind::Directory, set.atime, error),
             other => other,
         }
     }
@@ -139,11 +144,11 @@ impl Client {
         if target.len() > nfs_proto::limits::PATH_BYTES_MAX {
             return Err(Error::Fs(FsError::NameTooLong));
         }
-        let arguments =
-            SymLinkArgs { place: name_in(dir, name)?, attributes: convert::set_attr(attributes), target: Path(target) };
+        let set = retry_outcome::marked(attributes);
+        let arguments = SymLinkArgs { place: name_in(dir, name)?, attributes: convert::set_attr(&set), target: Path(target) };
         let (outcome, resent): (CreateResult, _) = self.call(Procedure::SymLink, &arguments)?;
         match created(outcome) {
-            Err(error) if resent => retry_outcome::created_symlink(self, dir, name, target, error),
+            Err(error) if resent => retry_outcome::created(self, (dir, name), FileKind::Symlink, set.atime, error),
             other => other,
         }
     }
@@ -155,7 +160,8 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub fn mknod(&self, dir: &FileHandle, name: &[u8], what: SpecialFile, attributes: &SetAttributes) -> Result<Created, Error> {
-        let arguments = MkNodArgs { place: name_in(dir, name)?, what: convert::node_data(what, attributes) };
+        let set = retry_outcome::marked(attributes);
+        let arguments = MkNodArgs { place: name_in(dir, name)?, what: convert::node_data(what, &set) };
         let (outcome, resent): (CreateResult, _) = self.call(Procedure::MkNod, &arguments)?;
         let kind = match what {
             SpecialFile::Fifo => FileKind::Fifo,
@@ -164,7 +170,7 @@ impl Client {
             SpecialFile::Block(_) => FileKind::Block,
         };
         match created(outcome) {
-            Err(error) if resent => retry_outcome::created_of_kind(self, dir, name, kind, error),
+            Err(error) if resent => retry_outcome::created(self, (dir, name), kind, set.atime, error),
             other => other,
         }
     }
@@ -176,8 +182,8 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub fn remove(&self, dir: &FileHandle, name: &[u8]) -> Result<(), Error> {
-        let (outcome, resent): (WccResult, _) = self.call(Procedure::Remove, &name_in(dir, name)?)?;
-        retry_outcome::removed(answer(outcome).map(|_| ()), resent)
+        let (outcome, _): (WccResult, _) = self.call(Procedure::Remove, &name_in(dir, name)?)?;
+        answer(outcome).map(|_| ())
     }
 
     /// Removes an empty directory (RFC 1813 3.3.13).
@@ -187,8 +193,8 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub fn rmdir(&self, dir: &FileHandle, name: &[u8]) -> Result<(), Error> {
-        let (outcome, resent): (WccResult, _) = self.call(Procedure::RmDir, &name_in(dir, name)?)?;
-        retry_outcome::removed(answer(outcome).map(|_| ()), resent)
+        let (outcome, _): (WccResult, _) = self.call(Procedure::RmDir, &name_in(dir, name)?)?;
+        answer(outcome).map(|_| ())
     }
 
     /// Renames (RFC 1813 3.3.14); what stood under the new name is replaced.
@@ -214,9 +220,13 @@ impl Client {
         fileid: Option<u64>,
     ) -> Result<(), Error> {
         let arguments = RenameArgs { from: name_in(from_dir, from)?, to: name_in(to_dir, to)? };
+        let run = self.service.channel_support.run();
         let (outcome, resent): (RenameResult, _) = self.call(Procedure::Rename, &arguments)?;
         match answer(outcome) {
-            Err(error) if resent => retry_outcome::renamed(self, (to_dir, to), fileid, error),
+            Err(error) if resent => {
+                let exact = run.is_some() && run == self.service.channel_support.run();
+                retry_outcome::renamed(self, (to_dir, to), fileid, exact, error)
+            }
             other => other.map(|_| ()),
         }
     }
@@ -229,11 +239,8 @@ impl Client {
     /// The server's refusal.
     pub fn link(&self, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Result<Option<Attributes>, Error> {
         let arguments = LinkArgs { file: handle(file)?, link: name_in(dir, name)? };
-        let (outcome, resent): (LinkResult, _) = self.call(Procedure::Link, &arguments)?;
-        match answer(outcome) {
-            Err(error) if resent => retry_outcome::linked(self, file, dir, name, error),
-            other => other.map(|wcc| wcc.attributes.as_ref().map(attributes_of)),
-        }
+        let (outcome, _): (LinkResult, _) = self.call(Procedure::Link, &arguments)?;
+        answer(outcome).map(|wcc| wcc.attributes.as_ref().map(attributes_of))
     }
 
     /// Space and files of the export (RFC 1813 3.3.18).

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 /// Why a call or a mount failed.
 ///
-/// Once a client is mounted hard (the default), only [`Error::Fs`], [`Error::Refused`] and [`Error::Protocol`]
+/// Once a client is mounted hard (the default), only [`Error::Fs`], [`Error::Refused`], [`Error::Protocol`] and [`Error::Denied`]
 /// can come out of it: a server that is away is waited for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

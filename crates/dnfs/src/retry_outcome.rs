@@ -1,99 +1,62 @@
-//! The outcome of a retransmitted non-idempotent call. A server that lost its reply cache (or never had one) executes it
+//! The outcome of a non-idempotent call that was sent again. A server that lost its reply cache (or never had one) executes it
 //! twice, and refuses the second time what it did the first. Looked at only when a call really was sent again.
+//!
+//! The call has succeeded only where there is evidence that its first sending did it: an object that was made has the access time that the
+//! call gave it, whose nanoseconds are random ([`marked`]). Without evidence the refusal stands: somebody else may have made or removed the
+//! name, and two that take a name for a lock must not both have it. Our filer answers the second sending as it did the first, so that its
+//! refusals are those of the first sending.
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::file::{Attributes, Created, FileHandle, FileKind, FsError, SetAttributes, SetTime};
+use crate::file::{Attributes, Created, FileHandle, FileKind, FileTime, FsError, SetAttributes, SetTime};
+use crate::sys::random::random;
 
-/// REMOVE and RMDIR: a name that is gone was removed by the first sending.
-pub(crate) fn removed(outcome: Result<(), Error>, resent: bool) -> Result<(), Error> {
-    match outcome {
-        Err(Error::Fs(FsError::NotFound)) if resent => Ok(()),
-        other => other,
-    }
+/// A time by which an object that this process makes is known: now, with random nanoseconds.
+pub(crate) fn mark() -> FileTime {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    FileTime { seconds: i64::try_from(now.as_secs()).unwrap_or_default(), nanoseconds: (random() % 1_000_000_000) as u32 }
 }
 
-/// RENAME: the old name is gone and the new one is there; with a known number it must be that object.
-pub(crate) fn renamed(client: &Client, to: (&FileHandle, &[u8]), fileid: Option<u64>, error: Error) -> Result<(), Error> {
-    if error.fs_error() != Some(FsError::NotFound) {
+/// The same attributes, with such an access time unless they have one.
+pub(crate) fn marked(set: &SetAttributes) -> SetAttributes {
+    let atime = if matches!(set.atime, SetTime::To(_)) { set.atime } else { SetTime::To(mark()) };
+    SetAttributes { atime, ..*set }
+}
+
+/// RENAME: the old name is gone and the new one is that object. Nobody on this host renames it meanwhile, as the names are locked; our
+/// filer's reply is final (`exact`).
+pub(crate) fn renamed(
+    client: &Client,
+    to: (&FileHandle, &[u8]),
+    fileid: Option<u64>,
+    exact: bool,
+    error: Error,
+) -> Result<(), Error> {
+    if exact || fileid.is_none() || error.fs_error() != Some(FsError::NotFound) {
         return Err(error);
     }
     match found(client, to.0, to.1)? {
-        Some((_, attributes)) if fileid.is_none_or(|fileid| fileid == attributes.fileid) => Ok(()),
+        Some((_, attributes)) if fileid == Some(attributes.fileid) => Ok(()),
         _ => Err(error),
     }
 }
 
-/// GUARDED CREATE: the file of that name with the access time that was given is the one the first sending made; where none was given, an
-/// empty one.
-pub(crate) fn created_file(
+/// CREATE (GUARDED), MKDIR, SYMLINK and MKNOD: the object of that name and kind with the access time that the call gave is the one that
+/// the first sending made.
+pub(crate) fn created(
     client: &Client,
-    dir: &FileHandle,
-    name: &[u8],
-    atime: SetTime,
-    error: Error,
-) -> Result<Created, Error> {
-    let created = created_of_kind(client, dir, name, FileKind::Regular, error)?;
-    let is_ours = |attributes: Attributes| match atime {
-        SetTime::To(given) => attributes.atime == given,
-        // Somebody else's file may have been written to; ours cannot have been yet.
-        _ => attributes.size == 0,
-    };
-    if created.1.is_some_and(is_ours) { Ok(created) } else { Err(Error::Fs(FsError::Exists)) }
-}
-
-/// MKDIR: a directory of that name is the one the first sending made.
-pub(crate) fn created_directory(client: &Client, dir: &FileHandle, name: &[u8], error: Error) -> Result<Created, Error> {
-    created_of_kind(client, dir, name, FileKind::Directory, error)
-}
-
-/// SYMLINK: a link of that name with the same text is the one the first sending made.
-pub(crate) fn created_symlink(
-    client: &Client,
-    dir: &FileHandle,
-    name: &[u8],
-    target: &[u8],
-    error: Error,
-) -> Result<Created, Error> {
-    let created = created_of_kind(client, dir, name, FileKind::Symlink, error)?;
-    let mut text = Vec::new();
-    if let Some(object) = &created.0 {
-        client.readlink(object, &mut text)?;
-    }
-    if text == target { Ok(created) } else { Err(Error::Fs(FsError::Exists)) }
-}
-
-/// Any creation: an object of that name and kind is the one the first sending made.
-pub(crate) fn created_of_kind(
-    client: &Client,
-    dir: &FileHandle,
-    name: &[u8],
+    (dir, name): (&FileHandle, &[u8]),
     kind: FileKind,
+    given: SetTime,
     error: Error,
 ) -> Result<Created, Error> {
     if error.fs_error() != Some(FsError::Exists) {
         return Err(error);
     }
     match found(client, dir, name)? {
-        Some((object, attributes)) if attributes.kind == kind => Ok((Some(object), Some(attributes))),
-        _ => Err(error),
-    }
-}
-
-/// LINK: the name is there and is that file.
-pub(crate) fn linked(
-    client: &Client,
-    file: &FileHandle,
-    dir: &FileHandle,
-    name: &[u8],
-    error: Error,
-) -> Result<Option<Attributes>, Error> {
-    if error.fs_error() != Some(FsError::Exists) {
-        return Err(error);
-    }
-    let wanted = client.getattr(file)?;
-    match found(client, dir, name)? {
-        Some((_, attributes)) if (attributes.fsid, attributes.fileid) == (wanted.fsid, wanted.fileid) => Ok(Some(attributes)),
+        Some((object, attributes)) if attributes.kind == kind && given == SetTime::To(attributes.atime) => {
+            Ok((Some(object), Some(attributes)))
+        }
         _ => Err(error),
     }
 }

@@ -2,8 +2,8 @@
 
 mod script;
 
-use dnfs::file::{CreateMode, FileTime, SetTime};
-use dnfs::{Error, FsError, SetAttributes};
+use dnfs::file::{CreateMode, FileTime, SetTime, SpecialFile};
+use dnfs::{Client, Error, FsError, SetAttributes};
 use nfs_proto::nfs3::Procedure;
 use script::{Fault, Server, handle, once};
 
@@ -15,30 +15,67 @@ fn fs_error<T>(outcome: Result<T, Error>) -> Option<FsError> {
     outcome.err().and_then(|error| error.fs_error())
 }
 
+/// Makes a file, a directory, a link and a pipe by calls whose first replies are lost: what came of each.
+fn made_by_lost_replies(server: &Server, client: &Client) -> Vec<Option<FsError>> {
+    let (root, set) = (handle(1), SetAttributes::default());
+    let lose = |procedure| server.plan(once(procedure, Fault::Lose));
+    lose(Procedure::Create);
+    let mut made = vec![fs_error(client.create(&root, b"new", CreateMode::Guarded(set)))];
+    lose(Procedure::MkDir);
+    made.push(fs_error(client.mkdir(&root, b"dir", &set)));
+    lose(Procedure::SymLink);
+    made.push(fs_error(client.symlink(&root, b"sym", b"old", &set)));
+    lose(Procedure::MkNod);
+    made.push(fs_error(client.mknod(&root, b"pipe", SpecialFile::Fifo, &set)));
+    made
+}
+
 #[test]
-fn names_created_or_removed_by_a_lost_reply_are_reported_as_done() {
+fn an_object_made_by_a_call_whose_reply_was_lost_is_known_by_the_time_that_it_was_given() {
+    let server = server();
+    let client = server.client("");
+    assert_eq!(made_by_lost_replies(&server, &client), [None; 4]);
+    assert_eq!(client.counters().resends, 4);
+}
+
+#[test]
+fn without_evidence_that_the_first_sending_made_it_an_object_is_somebody_elses() {
+    let server = server();
+    server.state.lock().unwrap().keeps_atime = false;
+    assert_eq!(made_by_lost_replies(&server, &server.client("")), [Some(FsError::Exists); 4]);
+}
+
+#[test]
+fn a_name_that_is_gone_when_its_removal_is_sent_again_was_perhaps_removed_by_somebody_else() {
     let server = server();
     let client = server.client("");
     let root = handle(1);
+    for (procedure, done) in
+        [(Procedure::Remove, Client::remove as fn(&Client, &_, &[u8]) -> _), (Procedure::RmDir, Client::rmdir)]
+    {
+        server.file(b"name", b"");
+        server.plan(once(procedure, Fault::Lose));
+        assert_eq!(fs_error(done(&client, &root, b"name")), Some(FsError::NotFound));
+    }
     let file = server.file(b"old", b"1234");
-    let lose = |procedure| server.plan(once(procedure, Fault::Lose));
-    lose(Procedure::Create);
-    client.create(&root, b"new", CreateMode::Guarded(SetAttributes::default())).unwrap().0.unwrap();
-    lose(Procedure::MkDir);
-    client.mkdir(&root, b"dir", &SetAttributes::default()).unwrap().0.unwrap();
-    lose(Procedure::SymLink);
-    client.symlink(&root, b"sym", b"old", &SetAttributes::default()).unwrap().0.unwrap();
-    lose(Procedure::Link);
-    client.link(&file, &root, b"hard").unwrap().unwrap();
-    lose(Procedure::Rename);
+    server.plan(once(Procedure::Link, Fault::Lose));
+    assert_eq!(fs_error(client.link(&file, &root, b"hard")), Some(FsError::Exists));
+}
+
+#[test]
+fn a_renamed_object_is_known_by_its_number() {
+    let server = server();
+    let client = server.client("");
+    let root = handle(1);
+    server.file(b"old", b"1234");
+    server.plan(once(Procedure::Rename, Fault::Lose));
     client.rename_object(&root, b"old", &root, b"young", Some(2)).unwrap();
-    lose(Procedure::Remove);
-    client.remove(&root, b"hard").unwrap();
-    lose(Procedure::RmDir);
-    client.rmdir(&root, b"dir").unwrap();
-    let names: Vec<Vec<u8>> = server.state.lock().unwrap().names.keys().cloned().collect();
-    assert_eq!(names, [b"new".to_vec(), b"sym".to_vec(), b"young".to_vec()]);
-    assert_eq!(client.counters().resends, 7);
+    server.plan(once(Procedure::Rename, Fault::Lose));
+    assert_eq!(
+        fs_error(client.rename(&root, b"young", &root, b"old")),
+        Some(FsError::NotFound),
+        "of an object that is not known"
+    );
 }
 
 #[test]

@@ -75,12 +75,14 @@ struct Object {
 impl Display for Object {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Some(handle) = self.file else { return Ok(()) };
-        let mut mounts =
-            mounts::all().filter_map(mounts::Mounted::attached).filter(|mount| mount.client().server() == self.server);
-        if mounts.clone().any(|mount| mount.client().parts().root == handle) {
+        let of_server = || {
+            let attached = mounts::all().filter_map(mounts::Mounted::attached);
+            attached.filter(|mount| mount.client().server() == self.server)
+        };
+        if of_server().any(|mount| mount.client().parts().root == handle) {
             return f.write_str(" of the root");
         }
-        match mounts.find_map(|mount| mount.known_fileid(&handle)) {
+        match of_server().find_map(|mount| mount.known_fileid(&handle)) {
             Some(fileid) => write!(f, " of inode {fileid}"),
             None => write!(f, " of handle {handle:?}"),
         }

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::{Entry, FileRef, Mount, Object, OpenHow};
 use crate::error::Error;
 use crate::file::{CreateMode, CreateVerifier, Created, FileTime, FsError, SetAttributes, SetTime};
+use crate::retry_outcome;
 use crate::sys::random::random;
 
 /// Whether the server keeps the access time that a new file is given, to the nanosecond. By such a time a client knows the file that it made
@@ -58,7 +59,7 @@ impl Mount {
 
     /// A file that was not there, which is certain even if a call had to be sent again to a server that forgot its answer.
     fn create_exclusively(&self, entry: &Entry, mode: Option<u32>) -> Result<Created, Error> {
-        let mark = access_time_of_our_own();
+        let mark = retry_outcome::mark();
         let set = SetAttributes { mode, atime: SetTime::To(mark), ..SetAttributes::default() };
         let created = if self.keeps_access_times.are_known() {
             self.client.create(&entry.parent, &entry.name, CreateMode::Guarded(set))?
@@ -74,10 +75,4 @@ impl Mount {
         self.keeps_access_times.note(mark, created.1.map(|attr| attr.atime));
         Ok(created)
     }
-}
-
-/// The time it is: no other client makes a file of the same name in the same nanosecond.
-fn access_time_of_our_own() -> FileTime {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    FileTime { seconds: i64::try_from(now.as_secs()).unwrap_or_default(), nanoseconds: now.subsec_nanos() }
 }

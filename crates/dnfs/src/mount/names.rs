@@ -175,7 +175,8 @@ impl Mount {
                 // A second name, then the rename: at no moment, not even after a crash, is the target's name missing.
                 let (name, noted) = self.note_silly(file, &to.parent, target.attr.fileid)?;
                 let linked = match self.client.link(&target.handle, &to.parent, &name) {
-                    Err(Error::Fs(FsError::Exists)) if noted => Ok(()), // by the one that was killed
+                    // By the one that was killed, or by a first sending: nobody else gives such names.
+                    Err(Error::Fs(FsError::Exists)) if noted || self.stands_for(&to.parent, &name, target) => Ok(()),
                     other => other.map(|_| ()),
                 };
                 let done = linked.and_then(|()| {
@@ -186,6 +187,10 @@ impl Mount {
                 self.end_silly(file, pinned, noted, done)
             }
         }
+    }
+
+    fn stands_for(&self, parent: &FileHandle, name: &[u8], object: &Object) -> bool {
+        self.look_up(parent, name).is_ok_and(|found| found.attr.fileid == object.attr.fileid)
     }
 
     /// Finds out how a name may be taken from a file.

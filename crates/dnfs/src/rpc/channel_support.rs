@@ -29,6 +29,12 @@ impl ChannelSupport {
         self.state.load(Relaxed) == PRESENT
     }
 
+    /// The run of our filer that answered last; none of another server. While it stays the same, the filer answers a call that comes again as
+    /// it did the first time.
+    pub(crate) fn run(&self) -> Option<u64> {
+        self.is_present().then(|| self.instance())
+    }
+
     /// The run of the server that answered last.
     pub(crate) fn instance(&self) -> u64 {
         self.instance.load(Acquire)

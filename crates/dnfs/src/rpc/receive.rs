@@ -59,9 +59,9 @@ impl<C: Calls> Receiver<'_, C> {
             } else {
                 receive_around::<C, LONG>(&mut stream, head, self.calls, call, target_bytes, spill)
             };
-            match self.timer.received(received, self.service)? {
-                Some(bytes) => break bytes,
-                None => unanswered::look(self.table, self.calls, self.service)?,
+            let moved = self.timer.received(received, self.service);
+            if let Some(bytes) = unanswered::checked(moved, self.table, self.calls, self.service)? {
+                break bytes;
             }
         };
         if received >= READ_HEAD_BYTES
@@ -87,9 +87,9 @@ impl<C: Calls> Receiver<'_, C> {
         let Some(head) = self.buffer.memory().get_mut(..READ_HEAD_BYTES) else { return Ok(false) };
         let received = loop {
             let received = self.connection.stream()?.receive(head);
-            match self.timer.received(received, self.service)? {
-                Some(bytes) => break bytes,
-                None => unanswered::look(self.table, self.calls, self.service)?,
+            let moved = self.timer.received(received, self.service);
+            if let Some(bytes) = unanswered::checked(moved, self.table, self.calls, self.service)? {
+                break bytes;
             }
         };
         if received == READ_HEAD_BYTES
@@ -136,11 +136,8 @@ impl<C: Calls> Receiver<'_, C> {
     /// The outcome of one receive; when there was nothing for a second, a look at the calls in flight.
     #[inline]
     fn moved(&mut self, received: io::Result<usize>) -> Result<Option<usize>, Fault> {
-        let moved = self.timer.received(received, self.service)?;
-        if moved.is_none() {
-            unanswered::look(self.table, self.calls, self.service)?;
-        }
-        Ok(moved)
+        let moved = self.timer.received(received, self.service);
+        unanswered::checked(moved, self.table, self.calls, self.service)
     }
 
     /// One receive of a socket that does not wait, and all records that are whole then. False when there was nothing to receive.

@@ -2,7 +2,7 @@
 
 use super::events::Cause;
 use super::fault::Fault;
-use super::service::{RetryPolicy, Service};
+use super::service::{Liveness, RetryPolicy, Service};
 use crate::error::{Error, ProtocolError};
 use crate::limits::{BACKOFF_MS_MAX, BACKOFF_MS_MIN, PROTOCOL_ERRORS_MAX, UNRESPONSIVE_MS};
 use crate::sys::clock;
@@ -82,9 +82,9 @@ impl Backoff {
         }
         let silent = since.elapsed();
         if silent >= Duration::from_millis(UNRESPONSIVE_MS) {
-            match (service.answers.are_recent(), cause) {
-                (true, Cause::NoReply) if is_connected => {}
-                (true, Cause::NoReply) => service.report_unresponsive(Cause::NoConnection, silent),
+            match cause {
+                Cause::NoReply if is_connected && service.liveness() != Liveness::Silent => {}
+                Cause::NoReply if service.answers.are_recent() => service.report_unresponsive(Cause::NoConnection, silent),
                 _ => service.report_unresponsive(cause, silent),
             }
         }

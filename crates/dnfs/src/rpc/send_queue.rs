@@ -116,10 +116,7 @@ impl SendQueue {
                 mark_sent(&rest[..count]);
                 connection.stream()?.send(list.as_slice())
             };
-            match timer.sent(sent, service)? {
-                Some(bytes) => skip += bytes,
-                None => unanswered::look(table, calls, service)?,
-            }
+            skip += unanswered::checked(timer.sent(sent, service), table, calls, service)?.unwrap_or(0);
             while let Some(call) = self.calls.get(first).filter(|call| skip >= call.bytes()) {
                 skip -= call.bytes();
                 first += 1;

@@ -89,8 +89,6 @@ pub(crate) struct Service {
     /// When a probe last began, on the same clock, and when one last found the server silent; 0: never.
     probe_begun_ms: AtomicU64,
     probe_failed_ms: AtomicU64,
-    /// When a denial was last reported, on the same clock.
-    denied_ms: AtomicU64,
     /// Reconnections when it was last reported to know no handle of the mount.
     handles_unknown_at: AtomicU64,
     pub(crate) resends: AtomicU64,
@@ -124,7 +122,6 @@ impl Service {
             silent_since_ms: AtomicU64::new(0),
             probe_begun_ms: AtomicU64::new(0),
             probe_failed_ms: AtomicU64::new(0),
-            denied_ms: AtomicU64::new(0),
             handles_unknown_at: AtomicU64::new(0),
             resends: AtomicU64::new(0),
             reconnects: AtomicU64::new(0),
@@ -216,9 +213,11 @@ impl Service {
     /// Reports that this process is kept from the server: once, and once a minute while it goes on trying.
     #[cold]
     pub(crate) fn report_denied(&self, denial: Denial) {
-        let (now_ms, denied_ms) = (monotonic_ms(), self.denied_ms.load(Ordering::Relaxed));
-        let is_due = denied_ms == 0 || now_ms.saturating_sub(denied_ms) >= REPORT_EVERY_MS;
-        if is_due && self.denied_ms.compare_exchange(denied_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        /// When that was last reported, of whichever mount.
+        static REPORTED_MS: AtomicU64 = AtomicU64::new(0);
+        let (now_ms, reported_ms) = (monotonic_ms(), REPORTED_MS.load(Ordering::Relaxed));
+        let is_due = reported_ms == 0 || now_ms.saturating_sub(reported_ms) >= REPORT_EVERY_MS;
+        if is_due && REPORTED_MS.compare_exchange(reported_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             report(Event::Denied { server: self.server, denial });
         }
     }

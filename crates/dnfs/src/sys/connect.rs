@@ -82,7 +82,11 @@ impl Connect {
             return Ok(socket);
         }
         if !self.privileged {
-            return self.connect_from(None);
+            // Bound to any port: one that connecting itself chooses may be others' too, and then it could not be had again.
+            return match self.connect_from(Some(0)) {
+                Err(failed) if [Errno::ADDRINUSE, Errno::ADDRNOTAVAIL].contains(&failed.errno) => self.connect_from(None),
+                other => other,
+            };
         }
         let mut last = ConnectError { step: Step::SetUp, errno: Errno::ADDRINUSE };
         for port in (665..=1023).rev() {

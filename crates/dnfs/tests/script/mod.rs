@@ -13,13 +13,14 @@ use dnfs::{Client, Credentials, MountParts, NfsUrl};
 use nfs_proto::nfs3::*;
 use nfs_proto::record::{self, Framed};
 use nfs_proto::rpc::{CallHeader, Groups, ReplyHeader, ReplyStatus, Xid, encode_reply};
-use nfs_proto::xdr::{Decode, Encode, Reader};
+use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 use sim::Rng;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// What happens to one reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub enum Fault {
     Lose,
     /// The call is not even looked at, the connection ends.
     Ignore,
+    /// The call is not looked at, nor is any other with its xid; the connection stays.
+    Swallow,
     /// As `Ignore`, and the server has another verifier afterwards.
     Reboot,
     /// So many bytes of the reply, then the end.
@@ -52,10 +55,24 @@ pub enum Fault {
 /// Which fault befalls a reply: by procedure and how many replies there were.
 pub type Plan = Box<dyn FnMut(Procedure, u64) -> Fault + Send>;
 
+/// A call that came: how it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sending {
+    pub procedure: Procedure,
+    pub xid: Xid,
+    /// Of the client.
+    pub port: u16,
+    pub at: Instant,
+    /// The connections that had ended by then.
+    pub ended: u64,
+}
+
 /// One object of the server.
 #[derive(Clone, Debug)]
 pub struct Object {
     pub kind: FileType,
+    /// As given to the call that made it.
+    pub atime: NfsTime,
     pub data: Vec<u8>,
     pub target: Vec<u8>,
     pub nlink: u32,
@@ -69,6 +86,14 @@ pub struct State {
     plan: Plan,
     pub replies: u64,
     pub verifier: WriteVerifier,
+    /// All calls of NFS, in the order they came.
+    pub sendings: Vec<Sending>,
+    swallowed: Vec<Xid>,
+    ended: u64,
+    /// Whether objects keep the access time that they are given.
+    pub keeps_atime: bool,
+    /// Directory cookies lead in a circle.
+    pub listing_goes_round: bool,
 }
 
 pub struct Server {
@@ -82,9 +107,21 @@ impl Server {
     pub fn start(seed: u64, plan: Plan) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let root = Object { kind: FileType::Directory, data: vec![], target: vec![], nlink: 2 };
+        let root = Object { kind: FileType::Directory, atime: NfsTime::default(), data: vec![], target: vec![], nlink: 2 };
         let objects = BTreeMap::from([(1, root)]);
-        let state = State { objects, names: BTreeMap::new(), next: 2, plan, replies: 0, verifier: WriteVerifier([1; 8]) };
+        let state = State {
+            objects,
+            names: BTreeMap::new(),
+            next: 2,
+            plan,
+            replies: 0,
+            verifier: WriteVerifier([1; 8]),
+            sendings: vec![],
+            swallowed: vec![],
+            ended: 0,
+            keeps_atime: true,
+            listing_goes_round: false,
+        };
         let state = Arc::new(Mutex::new(state));
         let (stop, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (shared, stopped, counted) = (Arc::clone(&state), Arc::clone(&stop), Arc::clone(&connections));
@@ -104,7 +141,8 @@ impl Server {
 
     pub fn file(&self, name: &[u8], data: &[u8]) -> dnfs::FileHandle {
         let mut state = self.state.lock().unwrap();
-        let id = state.add(name, Object { kind: FileType::Regular, data: data.to_vec(), target: vec![], nlink: 1 });
+        let atime = NfsTime::default();
+        let id = state.add(name, Object { kind: FileType::Regular, atime, data: data.to_vec(), target: vec![], nlink: 1 });
         handle(id)
     }
 
@@ -157,7 +195,10 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, mut rng: Rng) {
     let mut buffer = Vec::new();
     let mut chunk = vec![0; 1 << 20];
     loop {
-        let Ok(bytes @ 1..) = stream.read(&mut chunk) else { return };
+        let Ok(bytes @ 1..) = stream.read(&mut chunk) else {
+            state.lock().unwrap().ended += 1;
+            return;
+        };
         buffer.extend_from_slice(&chunk[..bytes]);
         let mut calls = Vec::new();
         while let Framed::Record { body, consumed } = record::frame(&mut buffer, 2 << 20).unwrap() {
@@ -186,7 +227,18 @@ fn answer(stream: &mut TcpStream, state: &Mutex<State>, call: &[u8]) -> bool {
         let mut state = state.lock().unwrap();
         let count = state.replies;
         state.replies += 1;
+        if procedure != Procedure::Null {
+            let (port, ended) = (stream.peer_addr().map_or(0, |peer| peer.port()), state.ended);
+            state.sendings.push(Sending { procedure, xid: header.xid, port, at: Instant::now(), ended });
+        }
+        if state.swallowed.contains(&header.xid) {
+            return true;
+        }
         let fault = (state.plan)(procedure, count);
+        if fault == Fault::Swallow {
+            state.swallowed.push(header.xid);
+            return true;
+        }
         if fault == Fault::Reboot {
             state.verifier = WriteVerifier([9; 8]);
         }
@@ -243,6 +295,7 @@ impl State {
     fn attributes(&self, id: u64) -> Fattr {
         let object = &self.objects[&id];
         let time = NfsTime::default();
+        let atime = if self.keeps_atime { object.atime } else { time };
         Fattr {
             kind: object.kind,
             mode: 0o644,
@@ -254,7 +307,7 @@ impl State {
             rdev: SpecData::default(),
             fsid: 1,
             fileid: id,
-            atime: time,
+            atime,
             mtime: time,
             ctime: time,
         }
@@ -287,6 +340,16 @@ impl State {
                     None => reply_of::<(), PostOpAttr>(xid, &Err(Failure { status: NfsStatus::NoEnt, body: None })),
                 }
             }
+            Procedure::Null => {
+                let mut out = Vec::new();
+                encode_reply(&ReplyHeader { xid, status: ReplyStatus::Success }, &(), &mut out);
+                out
+            }
+            Procedure::SetAttr => reply_of::<_, WccData>(xid, &Ok(WccData::default())),
+            Procedure::Access => reply_of::<_, PostOpAttr>(xid, &Ok(AccessOk { attributes: None, access: 0x3f })),
+            Procedure::FsStat => reply_of::<_, PostOpAttr>(xid, &Ok(fsstat())),
+            Procedure::ReadDir => self.list(xid, ReadDirArgs::decode(input).unwrap().cookie, false),
+            Procedure::ReadDirPlus => self.list(xid, ReadDirPlusArgs::decode(input).unwrap().cookie, true),
             Procedure::ReadLink => {
                 let id = id_of(&ObjectArgs::decode(input).unwrap().object);
                 let target = Path(&self.objects[&id].target);
@@ -294,15 +357,22 @@ impl State {
             }
             Procedure::Create => {
                 let args = CreateArgs::decode(input).unwrap();
-                self.make(xid, args.place.name.0, FileType::Regular, b"", matches!(args.how, CreateHow::Unchecked(_)))
+                let (CreateHow::Unchecked(set) | CreateHow::Guarded(set)) = &args.how else { panic!("EXCLUSIVE") };
+                let take = matches!(args.how, CreateHow::Unchecked(_));
+                self.make(xid, args.place.name.0, (FileType::Regular, set), b"", take)
             }
             Procedure::MkDir => {
                 let args = MkDirArgs::decode(input).unwrap();
-                self.make(xid, args.place.name.0, FileType::Directory, b"", false)
+                self.make(xid, args.place.name.0, (FileType::Directory, &args.attributes), b"", false)
             }
             Procedure::SymLink => {
                 let args = SymLinkArgs::decode(input).unwrap();
-                self.make(xid, args.place.name.0, FileType::SymLink, args.target.0, false)
+                self.make(xid, args.place.name.0, (FileType::SymLink, &args.attributes), args.target.0, false)
+            }
+            Procedure::MkNod => {
+                let args = MkNodArgs::decode(input).unwrap();
+                let NodeData::Pipe(kind, set) = &args.what else { panic!("{:?}", args.what) };
+                self.make(xid, args.place.name.0, (*kind, set), b"", false)
             }
             Procedure::Remove | Procedure::RmDir => {
                 let args = DirOpArgs::decode(input).unwrap();
@@ -334,13 +404,29 @@ impl State {
         }
     }
 
-    fn make(&mut self, xid: Xid, name: &[u8], kind: FileType, target: &[u8], take: bool) -> Vec<u8> {
+    /// One name, `x`, in each reply: after the second comes the end, or the first again.
+    fn list(&self, xid: Xid, cookie: u64, plus: bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        let eof = cookie == 2 && !self.listing_goes_round;
+        let next = if eof { None } else { Some(cookie % 2 + 1) };
+        let mut words = vec![0, 0, 0, 0]; // NFS3_OK, no attributes, the cookie verifier
+        if let Some(next) = next {
+            words.extend([1, 0, 7, 1, u32::from_be_bytes(*b"x\0\0\0"), 0, next as u32]); // number, name, cookie
+            words.extend(if plus { &[0, 0][..] } else { &[] }); // neither attributes nor handle
+        }
+        words.extend([0, u32::from(eof)]);
+        encode_reply(&ReplyHeader { xid, status: ReplyStatus::Success }, &Words(words), &mut out);
+        out
+    }
+
+    fn make(&mut self, xid: Xid, name: &[u8], (kind, set): (FileType, &SetAttr), target: &[u8], take: bool) -> Vec<u8> {
+        let atime = if let SetTime::Client(given) = set.atime { given } else { NfsTime::default() };
         let id = match self.names.get(name) {
             Some(&id) if take => id,
             Some(_) => {
                 return reply_of::<(), _>(xid, &Err(Failure { status: NfsStatus::Exist, body: WccData::default() }));
             }
-            None => self.add(name, Object { kind, data: vec![], target: target.to_vec(), nlink: 1 }),
+            None => self.add(name, Object { kind, atime, data: vec![], target: target.to_vec(), nlink: 1 }),
         };
         let attributes = Some(self.attributes(id));
         reply_of::<_, WccData>(xid, &Ok(CreateOk { object: Some(wire_handle(id)), attributes, dir_wcc: WccData::default() }))
@@ -369,6 +455,28 @@ impl State {
         }
         let ok = WriteOk { wcc: WccData::default(), count: bytes as u32, committed: args.stable, verifier: self.verifier };
         reply_of::<_, WccData>(xid, &Ok(ok))
+    }
+}
+
+/// Words as they are.
+struct Words(Vec<u32>);
+
+impl Encode for Words {
+    fn encode(&self, out: &mut Writer<'_>) {
+        self.0.iter().for_each(|word| word.encode(out));
+    }
+}
+
+fn fsstat() -> FsStatOk {
+    FsStatOk {
+        attributes: None,
+        total_bytes: 1,
+        free_bytes: 1,
+        available_bytes: 1,
+        total_files: 1,
+        free_files: 1,
+        available_files: 1,
+        invariant_seconds: 0,
     }
 }
 

@@ -1,0 +1,63 @@
+//! A sign of life: whether a server that leaves a call unanswered answers NULL, asked on a connection of its own.
+//!
+//! In the clear and without credentials, so that it needs no handshake and allocates nothing: any reply with its xid is an answer.
+
+use super::service::Service;
+use crate::limits::PROBE_ANSWER_MS;
+use crate::sys::connect::Connect;
+use crate::sys::poll;
+use crate::sys::random::random;
+use crate::sys::socket::Socket;
+use nfs_proto::record::{LAST_FRAGMENT, MARK_BYTES};
+use nfs_proto::rpc::RPC_VERSION;
+use rustix::fd::AsRawFd as _;
+use std::io::IoSlice;
+use std::time::{Duration, Instant};
+
+/// Words of the call behind the record mark: xid, CALL, RPC version, program, version, procedure 0, twice AUTH_NONE of no bytes
+/// (RFC 5531 9).
+const CALL_WORDS: usize = 10;
+const CALL_BYTES: usize = MARK_BYTES + 4 * CALL_WORDS;
+
+/// Whether the server answers NULL within [`PROBE_ANSWER_MS`].
+pub(super) fn null_is_answered(service: &Service) -> bool {
+    let how = Connect {
+        server: service.server,
+        local_address: service.local_address,
+        local_port: None,
+        privileged: service.privileged_port,
+        timeout: Duration::from_millis(PROBE_ANSWER_MS),
+    };
+    how.connect().is_ok_and(|socket| {
+        let answered = exchange(&socket, service).is_some();
+        socket.abort();
+        answered
+    })
+}
+
+fn exchange(socket: &Socket, service: &Service) -> Option<()> {
+    let xid = random() as u32;
+    let words = [xid, 0, RPC_VERSION, service.program.number, service.program.version, 0, 0, 0, 0, 0];
+    let mut call = [0; CALL_BYTES];
+    let mark = LAST_FRAGMENT | (4 * CALL_WORDS) as u32;
+    for (place, word) in call.as_chunks_mut::<4>().0.iter_mut().zip([mark].into_iter().chain(words)) {
+        *place = word.to_be_bytes();
+    }
+    if socket.send(&[IoSlice::new(&call)]).ok()? < CALL_BYTES {
+        return None;
+    }
+    let mut head = [0; MARK_BYTES + 4];
+    let mut end = 0;
+    let until = Instant::now() + Duration::from_millis(PROBE_ANSWER_MS);
+    while let Some(free) = head.get_mut(end..).filter(|free| !free.is_empty()) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        // The wait ends early at a signal; the receive itself waits for a second at most.
+        if poll::is_readable(socket.descriptor().as_raw_fd(), left) {
+            end += socket.receive(free).ok().filter(|bytes| *bytes > 0)?;
+        }
+    }
+    (head.get(MARK_BYTES..)? == xid.to_be_bytes()).then_some(())
+}

@@ -1,0 +1,95 @@
+//! A call that a server leaves unanswered while it answers others (docs/design/027-unanswered-calls.md).
+//!
+//! It is named in the log. If it is idempotent, and the server is not one that drops no call, the connection is given up and the call sent
+//! under another xid: a reply cache may hold the old one for in progress as long as it likes.
+
+use super::call_table::{CallTable, Overdue};
+use super::calls::Calls;
+use super::events::{Event, UnansweredCall, report};
+use super::fault::Fault;
+use super::service::{Liveness, NFS, RetryPolicy, Service};
+use crate::nfs3_types::handle_of;
+use nfs_proto::nfs3::{self, Procedure};
+use nfs_proto::xdr::{Decode, Reader, Writer};
+
+/// The outcome of one send or receive. When it moved nothing for a second, the calls in flight are looked at first.
+///
+/// # Errors
+/// As [`look`].
+#[inline]
+pub(super) fn checked<C: Calls>(
+    moved: Result<Option<usize>, Fault>,
+    table: &mut CallTable,
+    calls: &C,
+    service: &Service,
+) -> Result<Option<usize>, Fault> {
+    if matches!(moved, Ok(None) | Err(Fault::Unresponsive)) {
+        look(table, calls, service)?;
+    }
+    moved
+}
+
+/// Looks at the calls in flight: whether one is overdue at a server that answers.
+///
+/// # Errors
+/// [`Fault::Unanswered`] when the calls are to be sent under other xids.
+#[cold]
+pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, service: &Service) -> Result<(), Fault> {
+    if service.retry_policy == RetryPolicy::Mounting || service.program.number != NFS.number {
+        return Ok(());
+    }
+    let Some(overdue) = table.overdue(service.resend_after) else { return Ok(()) };
+    if service.liveness() != Liveness::Answers {
+        return Ok(());
+    }
+    let renewed = is_idempotent(calls.procedure()) && !service.channel_support.is_present();
+    report(Event::Unanswered { server: service.server, call: named(table, calls, &overdue), renewed });
+    table.wait_longer(overdue.xid);
+    if renewed { Err(Fault::Unanswered) } else { Ok(()) }
+}
+
+/// Whether a call of this procedure may be carried out twice, at any time before its caller goes on.
+pub(super) fn is_idempotent(procedure: u32) -> bool {
+    match Procedure::from_number(procedure) {
+        None => false,
+        Some(
+            Procedure::SetAttr
+            | Procedure::Create
+            | Procedure::MkDir
+            | Procedure::SymLink
+            | Procedure::MkNod
+            | Procedure::Remove
+            | Procedure::RmDir
+            | Procedure::Rename
+            | Procedure::Link,
+        ) => false,
+        Some(
+            Procedure::Null
+            | Procedure::GetAttr
+            | Procedure::Lookup
+            | Procedure::Access
+            | Procedure::ReadLink
+            | Procedure::Read
+            | Procedure::Write
+            | Procedure::ReadDir
+            | Procedure::ReadDirPlus
+            | Procedure::FsStat
+            | Procedure::FsInfo
+            | Procedure::PathConf
+            | Procedure::Commit,
+        ) => true,
+    }
+}
+
+/// What the call is about, by its arguments: those of every procedure but NULL begin with a file handle (RFC 1813 3.3).
+fn named<C: Calls>(table: &mut CallTable, calls: &C, overdue: &Overdue) -> UnansweredCall {
+    let procedure = Procedure::from_number(calls.procedure()).unwrap_or(Procedure::Null);
+    let scratch = table.scratch();
+    scratch.clear();
+    calls.encode(overdue.call, &mut Writer::new(scratch));
+    let mut input = Reader::new(scratch);
+    let file = nfs3::FileHandle::decode(&mut input).ok();
+    let has_offset = matches!(procedure, Procedure::Read | Procedure::Write | Procedure::Commit);
+    let offset = if has_offset { u64::decode(&mut input).ok() } else { None };
+    UnansweredCall { procedure: procedure.number(), file: file.as_ref().map(handle_of), offset, age: overdue.age }
+}

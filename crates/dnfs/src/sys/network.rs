@@ -1,0 +1,57 @@
+//! The network namespace of the calling thread, and whether it leads anywhere.
+
+use super::local_file::{open_array, read};
+
+/// Devices that the kernel makes in every network namespace: the loopback, and those of tunnel modules that are loaded.
+const OF_EVERY_NAMESPACE: [&[u8]; 10] =
+    [b"lo", b"tunl0", b"gre0", b"gretap0", b"erspan0", b"ip_vti0", b"ip6_vti0", b"sit0", b"ip6tnl0", b"ip6gre0"];
+
+/// The network namespace, by the inode of its file; none where that is not known.
+pub(crate) fn own_namespace() -> Option<u64> {
+    rustix::fs::stat(c"/proc/thread-self/ns/net").ok().map(|found| found.st_ino)
+}
+
+/// Whether the namespace has a device to another host, up or down. Where that is not known it has one.
+pub(crate) fn has_device() -> bool {
+    let mut list = [0; 4096];
+    let Ok(file) = open_array(b"/proc/thread-self/net/dev\0", libc::O_RDONLY, 0) else { return true };
+    let mut end = 0;
+    while let Some(free) = list.get_mut(end..).filter(|free| !free.is_empty()) {
+        match read(&file, free) {
+            Ok(0) => break,
+            Ok(bytes) => end += bytes,
+            Err(_) => return true,
+        }
+    }
+    has_device_in(list.get(..end).unwrap_or_default())
+}
+
+/// The same of the text of `/proc/net/dev`: two lines of headings, then `NAME: counters` in each.
+fn has_device_in(list: &[u8]) -> bool {
+    let name = |line: &[u8]| -> Option<bool> {
+        let name = line.get(..line.iter().position(|byte| *byte == b':')?)?.trim_ascii();
+        Some(!OF_EVERY_NAMESPACE.contains(&name))
+    };
+    list.split(|byte| *byte == b'\n').filter_map(name).any(|leads_out| leads_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADINGS: &str = "Inter-|   Receive\n face |bytes    packets\n";
+
+    #[test]
+    fn a_namespace_with_devices_of_every_namespace_alone_leads_nowhere() {
+        let list = |lines: &str| has_device_in(format!("{HEADINGS}{lines}").as_bytes());
+        assert!(!list(""));
+        assert!(!list("    lo:       0       0\n  sit0:       0       0\n"));
+        assert!(list("    lo:       0       0\n  eth0: 1296       9\n"));
+        assert!(list("veth1a2b3c: 1296       9\n"));
+    }
+
+    #[test]
+    fn the_namespace_of_a_process_is_known() {
+        assert!(own_namespace().is_some_and(|inode| inode > 0));
+    }
+}

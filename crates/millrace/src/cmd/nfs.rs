@@ -31,8 +31,8 @@ Examples:
   millrace nfs counters --prometheus            for Prometheus (docs/monitoring.md)
 
 URL: nfs://HOST[:PORT]/EXPORT[/PATH][?option=value&…], options: rsize, wsize, channels (connections
-of one process), stable, uid, gid, nfsport, mountport, timeo (tenths of a second), retrans, soft,
-resvport; limits of older clients: slots (calls outstanding of the whole mount), split (largest
+of one process), stable, uid, gid, nfsport, mountport, timeo (tenths of a second), fence_ms,
+retrans, soft, resvport; limits of older clients: slots (calls outstanding of the whole mount), split (largest
 call), writers=one (one write to a file at a time). The MOUNT protocol is tried on the NFS port
 first.
 

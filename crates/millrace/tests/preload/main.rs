@@ -5,6 +5,7 @@ mod close_commits;
 mod containers;
 mod copies;
 mod counters;
+mod denied;
 mod descriptors;
 mod direct_writes;
 mod exec;
@@ -30,5 +31,6 @@ mod special_files;
 mod stored_programs;
 #[path = "../support/mod.rs"]
 mod support;
+mod unanswered;
 mod user_namespaces;
 mod users;

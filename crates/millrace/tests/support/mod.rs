@@ -26,6 +26,7 @@ pub mod proxy;
 pub mod remote;
 pub mod rules;
 pub mod scsi;
+pub mod swallow;
 pub mod target;
 pub mod tls;
 pub mod wire;

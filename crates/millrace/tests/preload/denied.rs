@@ -1,0 +1,76 @@
+//! Programs that may not use sockets, or whose network namespace has no way to the server: an error that says so, and no wait.
+
+use crate::support::world::World;
+use crate::support::{find_program, may_make_namespaces, skip, skip_unsupported, text};
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+/// The programs take a second on a busy host; a wait for a server would be reported after five, and never end.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
+/// Opens a file, forbids itself system calls with an errno by a seccomp filter, and reads: by the descriptor, and by a path.
+const FORBIDS: &str = r#"
+import ctypes, os, struct, sys
+errno, calls = int(sys.argv[1]), [int(call) for call in sys.argv[2:]]
+fd = os.open('/db/f', os.O_RDONLY)
+if os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+ops = [struct.pack('HBBI', 0x20, 0, 0, 0)]
+for place, call in enumerate(calls):
+    ops.append(struct.pack('HBBI', 0x15, len(calls) - place, 0, call))
+ops += [struct.pack('HBBI', 0x06, 0, 0, 0x7fff0000), struct.pack('HBBI', 0x06, 0, 0, 0x00050000 | errno)]
+code = ctypes.create_string_buffer(b''.join(ops))
+program = ctypes.create_string_buffer(struct.pack('HxxxxxxP', len(ops), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+for read in (lambda: os.read(fd, 5), lambda: open('/db/f').read()):
+    try:
+        print(read())
+    except OSError as error:
+        print(error.errno)
+"#;
+
+fn world(label: &str) -> World {
+    let world = World::new(label);
+    std::fs::write(world.filer.export().join("f"), "hello").unwrap();
+    world
+}
+
+/// It said why, and did not wait.
+fn failed_at_once(output: &Output, begun: Instant, why: &str) {
+    let said = text(output);
+    assert!(begun.elapsed() < AT_ONCE, "{:?}: {said}", begun.elapsed());
+    assert!(said.contains(why) && !said.contains("does not answer"), "{said}");
+}
+
+#[test]
+fn a_process_that_may_not_use_sockets_gets_an_error_with_the_cause() {
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let world = world("no-sockets");
+    let (socket, connect) = (libc::SYS_socket.to_string(), libc::SYS_connect.to_string());
+    let errnos = [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EAFNOSUPPORT];
+    let cases = errnos.map(|errno| (errno, vec![&socket, &connect], "(socket: "));
+    for (errno, calls, call) in cases.into_iter().chain([(libc::EACCES, vec![&connect], "(connect: ")]) {
+        let begun = Instant::now();
+        let mut command = world.exec(python.to_str().unwrap());
+        let output = command.args(["-c", FORBIDS, &errno.to_string()]).args(calls).output().unwrap();
+        failed_at_once(&output, begun, call);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "5\n5\n", "{}", text(&output));
+    }
+}
+
+#[test]
+fn a_network_namespace_without_a_way_to_the_server_is_an_error_with_the_cause() {
+    if !may_make_namespaces() {
+        return skip_unsupported("no right to make a network namespace");
+    }
+    let world = world("no-network");
+    let why = "is in a network namespace that does not lead to the server";
+    for script in ["unshare -n cat /db/f", "unshare -n cat < /db/f", "unshare -n sh -c 'ip link set lo up; cat /db/f'"] {
+        // Somebody has the mount in the namespace that leads there.
+        let begun = Instant::now();
+        let output = world.exec("/bin/sh").args(["-c", &format!("cat /db/f; {script}")]).output().unwrap();
+        failed_at_once(&output, begun, why);
+        assert!(output.stdout == b"hello" && text(&output).contains("Input/output error"), "{script}: {}", text(&output));
+    }
+}

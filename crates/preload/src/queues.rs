@@ -9,6 +9,7 @@ use crate::messages::warn;
 use crate::mounts;
 use crate::outcome::{Errno, Out};
 use crate::paths;
+use crate::reach;
 use crate::table::{self, Found};
 use dnfs::mount::Entry;
 use libc::{c_char, c_int, c_long, c_uint, c_void, size_t};
@@ -24,8 +25,8 @@ pub(crate) fn refused_ring() -> Option<Errno> {
     if !mounts::any() && !medium::any() {
         return None;
     }
-    static WARNED: AtomicBool = AtomicBool::new(false);
-    if !WARNED.swap(true, Ordering::Relaxed) {
+    // Once in a tree of processes: QEMU's tools ask for a ring at each start, and go on without one.
+    if reach::is_first_line(b"io_uring") {
         warn(format_args!(
             "io_uring cannot reach files of a Direct NFS mount or of a modelled medium and is refused (ENOSYS): MariaDB goes on with libaio; \
              for others set io_method=worker (PostgreSQL), ioengine=libaio (fio)"

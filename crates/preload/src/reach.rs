@@ -14,6 +14,7 @@ use program::{Cause, Found};
 use std::ffi::CStr;
 use std::fmt::{Display, Formatter};
 use std::sync::OnceLock;
+pub(crate) use told::is_first_line;
 
 /// `0`: nothing is said. Else what `millrace exec` marks the processes with that it began.
 pub(crate) const VARIABLE: &CStr = c"MILLRACE_UNREACHED";

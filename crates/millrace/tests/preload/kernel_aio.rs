@@ -1,7 +1,7 @@
 //! Kernel AIO on files of a mount: the same answers as on a local file, requests in flight together, and fio's own verification.
 
 use crate::support::filer::Filer;
-use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed};
+use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed, text, world};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -201,4 +201,22 @@ fn execl_and_its_kin_hand_on_every_argument_and_the_environment() {
         let shown = command.args(["run", function, "/bin/cat", "/db/f"]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&shown.stdout), "here\n", "{function}");
     }
+}
+
+#[test]
+fn a_program_that_takes_events_from_the_ring_itself_is_served_as_on_a_local_file() {
+    let world = world::World::new("aio-ring");
+    let Some(program) = world::compile(&world.scratch, "aio_ring", &["-O1"]) else { return };
+    let (local, beside) = (world.scratch.folder("local"), world.scratch.folder("beside"));
+    let expected = succeed(Command::new(&program).args([&local, &beside]));
+    assert!(expected.contains("6400 written, 6400 read"), "{expected}");
+    assert_eq!(succeed(world.exec(program.to_str().unwrap()).arg("/db").arg(&beside)), expected);
+    if find_program("qemu-img").is_none() {
+        return skip("no qemu-img");
+    }
+    let image = "qemu-img create -q -f qcow2 /db/image 16M; qemu-img bench -w -q -t none -i native -c 500 /db/image; qemu-img check -q /db/image";
+    let output = world.exec("/bin/sh").args(["-euc", image]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let lines = String::from_utf8_lossy(&output.stderr);
+    assert!(lines.matches("io_uring").count() <= 1, "each of QEMU's tools asks for a ring, and goes on without: {lines}");
 }

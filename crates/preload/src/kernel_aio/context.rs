@@ -2,6 +2,7 @@
 
 use super::pin::{Pin, Pins};
 use super::request::{Event, Iocb, Work};
+use super::ring::Ring;
 use super::worker;
 use crate::aio::Asked;
 use crate::ffi;
@@ -13,7 +14,7 @@ use libc::c_int;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
 
@@ -40,11 +41,10 @@ pub(crate) struct Submitted {
 }
 
 /// A context. Never freed: one that was destroyed is used for the next.
-#[repr(C)]
 #[derive(Default)]
 pub(crate) struct Context {
-    /// Where a program that reads the kernel's ring by itself looks for its mark, and finds none.
-    ring: [AtomicU64; 4],
+    /// By which the program knows it: the address of its ring. 0 for that of POSIX aio.
+    number: AtomicUsize,
     open: AtomicBool,
     closing: AtomicBool,
     process: AtomicU32,
@@ -59,7 +59,7 @@ pub(crate) struct Context {
     /// Of them, those that wait in a poll of `told`.
     pollers: AtomicU32,
     inbox: Mutex<VecDeque<Submitted>>,
-    events: Mutex<VecDeque<Event>>,
+    events: Mutex<Ring>,
     asleep: AtomicBool,
     /// Eventfds: wakes the thread; tells pollers; the kernel tells us.
     wake: AtomicI32,
@@ -121,7 +121,12 @@ impl Context {
             let _ = unsafe { libc::atexit(drain) };
         });
         let kernel = raw::aio::setup(events)?;
-        Self::open_beside(events, kernel)
+        // The kernel makes room for twice as many, since any processor may hold some back.
+        let capacity = (events as usize).saturating_mul(2);
+        let ring = Ring::new(capacity).inspect_err(|_| {
+            let _ = raw::aio::destroy(kernel);
+        })?;
+        Self::open_beside(capacity, ring, kernel)
     }
 
     /// The context of this process for POSIX aio, made at its first use.
@@ -129,24 +134,26 @@ impl Context {
     /// # Errors
     /// EAGAIN without another thread.
     pub(crate) fn for_posix() -> Result<&'static Self, Errno> {
-        let known = POSIX.load(Acquire);
-        if let Ok(context) = Self::find(known as usize) {
+        if let Some(context) = Self::posix() {
             return Ok(context);
         }
-        let context = Self::open_beside(u32::MAX, 0)?;
+        let known = POSIX.load(Acquire);
+        let context = Self::open_beside(usize::MAX, Ring::default(), 0)?;
         match POSIX.compare_exchange(known, std::ptr::from_ref(context).cast_mut(), SeqCst, SeqCst) {
             Ok(_) => Ok(context),
-            Err(other) => context.close().and_then(|()| Self::find(other as usize)),
+            Err(_) => context.close().and_then(|()| Self::posix().ok_or(libc::EAGAIN)),
         }
     }
 
     /// The same, if this process has used it.
     pub(crate) fn posix() -> Option<&'static Self> {
-        Self::find(POSIX.load(Acquire) as usize).ok()
+        let at = POSIX.load(Acquire);
+        // SAFETY: contexts are never freed.
+        (!at.is_null()).then(|| unsafe { &*at }).filter(|context| context.is_of_this_process())
     }
 
-    fn open_beside(events: u32, kernel: usize) -> Result<&'static Self, Errno> {
-        let made = Self::place().and_then(|context| context.start(events, kernel).map(|()| context));
+    fn open_beside(capacity: usize, ring: Ring, kernel: usize) -> Result<&'static Self, Errno> {
+        let made = Self::place().and_then(|context| context.start(capacity, ring, kernel).map(|()| context));
         made.inspect_err(|_| {
             let _ = raw::aio::destroy(kernel);
         })
@@ -158,10 +165,19 @@ impl Context {
     /// EINVAL: none of this process.
     pub(super) fn find(number: usize) -> Result<&'static Self, Errno> {
         let known = CONTEXTS.iter().map(|place| place.load(Acquire)).take_while(|at| !at.is_null());
-        let at = known.into_iter().find(|at| *at as usize == number).ok_or(libc::EINVAL)?;
         // SAFETY: contexts are never freed.
-        let context = unsafe { &*at };
-        (context.is_open() && context.process.load(Relaxed) == raw::process_id()).then_some(context).ok_or(libc::EINVAL)
+        let mut known = known.map(|at| unsafe { &*at });
+        let found = known.find(|context| context.number.load(Relaxed) == number && context.is_of_this_process());
+        found.filter(|_| number != 0).ok_or(libc::EINVAL)
+    }
+
+    /// The number by which the program knows it.
+    pub(super) fn number(&self) -> usize {
+        self.number.load(Relaxed)
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.is_open() && self.process.load(Relaxed) == raw::process_id()
     }
 
     /// One that nobody uses, marked as used.
@@ -188,7 +204,7 @@ impl Context {
         Err(libc::EAGAIN)
     }
 
-    fn start(&'static self, events: u32, kernel: usize) -> Result<(), Errno> {
+    fn start(&'static self, capacity: usize, ring: Ring, kernel: usize) -> Result<(), Errno> {
         let descriptors = [&self.wake, &self.told, &self.passed_on];
         for place in descriptors {
             let moved = internal_event_descriptor();
@@ -198,8 +214,9 @@ impl Context {
             self.release();
             return Err(libc::EMFILE);
         }
-        // The kernel makes room for twice as many, since any processor may hold some back.
-        self.capacity.store((events as usize).saturating_mul(2), Relaxed);
+        self.number.store(ring.address().unwrap_or(0), Relaxed);
+        *lock(&self.events) = ring;
+        self.capacity.store(capacity, Relaxed);
         self.kernel.store(kernel, Relaxed);
         self.closing.store(false, Relaxed);
         self.sockets.iter().for_each(|socket| socket.store(-1, Relaxed));
@@ -256,7 +273,6 @@ impl Context {
         self.tell();
         // What somebody submitted in the very moment of the end is not the next context's.
         lock(&self.inbox).clear();
-        lock(&self.events).clear();
         lock(&self.at_kernel).clear();
         lock(&self.posix).clear();
         self.in_flight.store(0, SeqCst);
@@ -268,6 +284,8 @@ impl Context {
         for place in [&self.wake, &self.told, &self.passed_on] {
             close_internal(place);
         }
+        self.number.store(0, Relaxed);
+        *lock(&self.events) = Ring::default();
         self.taken.store(0, SeqCst);
         self.process.store(0, SeqCst);
     }
@@ -279,7 +297,16 @@ impl Context {
     pub(super) fn reserve(&self, count: usize) -> Result<(), Errno> {
         let capacity = self.capacity.load(Relaxed);
         let more = |taken| (taken + count <= capacity).then_some(taken + count);
-        self.taken.fetch_update(SeqCst, Relaxed, more).map(drop).map_err(|_| libc::EAGAIN)
+        let reserved = || self.taken.fetch_update(SeqCst, Relaxed, more).map(drop).map_err(|_| libc::EAGAIN);
+        reserved().or_else(|_| {
+            self.count_taken(&mut lock(&self.events)); // those that the program took from the ring by itself
+            reserved()
+        })
+    }
+
+    /// Events that were taken leave room for requests.
+    fn count_taken(&self, events: &mut Ring) {
+        self.give_back(events.taken());
     }
 
     /// Room that was not used, or is free again.
@@ -353,7 +380,7 @@ impl Context {
             drop(work);
             match answer {
                 Answer::Event { data, request, told } => {
-                    events.push_back(Event { data, request, result, result2: 0 });
+                    events.push(Event { data, request, result, result2: 0 });
                     told_after.extend(told);
                 }
                 Answer::Posix(asked) => {
@@ -398,10 +425,8 @@ impl Context {
     /// Gives up to `most` events: how many.
     pub(super) fn take_events(&self, most: usize, give: &mut dyn FnMut(Event)) -> usize {
         let mut events = lock(&self.events);
-        let count = most.min(events.len());
-        events.drain(..count).for_each(give);
-        drop(events);
-        self.give_back(count);
+        let count = events.take(most, give);
+        self.count_taken(&mut events);
         count
     }
 

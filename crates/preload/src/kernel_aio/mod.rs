@@ -2,7 +2,7 @@
 //!
 //! While a mount is there, a context of io_setup is one of ours, with one of the kernel's behind it for descriptors that are not
 //! of a mount. A thread of its own (the only helper thread there is in a program) does what was submitted, many requests in
-//! flight together; io_getevents takes events off a queue in memory. As with the kernel, a context does not survive fork.
+//! flight together; io_getevents, or the program itself, takes events off a ring in memory (`ring`). As with the kernel, a context does not survive fork.
 //!
 //! What the kernel does before io_submit returns, a write that is not O_DIRECT nor stable, is done so here too.
 
@@ -10,6 +10,7 @@ mod context;
 mod hooks;
 mod pin;
 mod request;
+mod ring;
 mod waiting;
 mod worker;
 
@@ -36,7 +37,7 @@ pub(crate) unsafe fn setup(events: u32, into: *mut usize) -> Result<c_long, Errn
     }
     let context = Context::open(events)?;
     // SAFETY: the caller's promise.
-    unsafe { into.write_unaligned(std::ptr::from_ref(context) as usize) };
+    unsafe { into.write_unaligned(context.number()) };
     Ok(0)
 }
 

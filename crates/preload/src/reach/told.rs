@@ -45,7 +45,12 @@ pub(super) fn is_first(found: &Found, cause: Cause) -> bool {
     name[..8].copy_from_slice(&found.device.to_ne_bytes());
     name[8..16].copy_from_slice(&found.inode.to_ne_bytes());
     name[16] = cause as u8;
-    let what = hash(&name).max(1);
+    is_first_line(&name)
+}
+
+/// The same of a line of any other kind, by its name.
+pub(crate) fn is_first_line(name: &[u8]) -> bool {
+    let what = hash(name).max(1);
     is_first_here(what) && PLACE.get().is_none_or(|place| is_first_of_tree(place, what).unwrap_or(true))
 }
 

@@ -1,0 +1,165 @@
+//! The events of a context that nobody took yet, in a ring as the kernel shows it to a program at the address that is the context's number
+//! (`struct aio_ring`, Linux fs/aio.c). QEMU, Seastar and `fio --userspace_reap` take events from there without a call.
+
+use super::request::Event;
+use crate::outcome::Errno;
+use crate::raw;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// By which programs know the ring.
+const MAGIC: u32 = 0xa10a_10a1;
+/// Its layout: the only one there is.
+const COMPATIBLE: u32 = 1;
+
+/// `struct aio_ring`, before its events.
+#[repr(C)]
+struct Head {
+    id: u32,
+    /// Places for events.
+    count: u32,
+    /// The next event to be taken, by us or by the program.
+    head: AtomicU32,
+    /// Where the next event goes.
+    tail: AtomicU32,
+    magic: u32,
+    compatible: u32,
+    incompatible: u32,
+    header_bytes: u32,
+}
+const _: () = assert!(size_of::<Head>() == 32);
+
+/// The ring of one context; none for POSIX aio, whose requests have no events.
+#[derive(Default)]
+pub(super) struct Ring(Option<Memory>);
+
+struct Memory {
+    at: *mut Head,
+    count: u32,
+    /// `head` when the places of taken events were last counted.
+    counted: u32,
+}
+
+// SAFETY: the memory is the ring's own, and what the program changes in it is an atomic.
+unsafe impl Send for Memory {}
+
+impl Ring {
+    /// A ring for so many events.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub(super) fn new(events: usize) -> Result<Self, Errno> {
+        let count = u32::try_from(events + 1).map_err(|_| libc::EINVAL)?; // a full one has a free place, which tells it from an empty one
+        let at = raw::map(bytes(count)).ok_or(libc::ENOMEM)?.cast::<Head>();
+        let (head, tail) = (AtomicU32::new(0), AtomicU32::new(0));
+        let header_bytes = size_of::<Head>() as u32;
+        let fresh = Head { id: 0, count, head, tail, magic: MAGIC, compatible: COMPATIBLE, incompatible: 0, header_bytes };
+        // SAFETY: fresh memory, of pages, with room for it.
+        unsafe { at.write(fresh) };
+        Ok(Self(Some(Memory { at, count, counted: 0 })))
+    }
+
+    /// Its address, which is the number of its context.
+    pub(super) fn address(&self) -> Option<usize> {
+        self.0.as_ref().map(|memory| memory.at as usize)
+    }
+
+    /// Adds an event. There is a place for it: no more requests are taken than there are places.
+    pub(super) fn push(&mut self, event: Event) {
+        let Some(memory) = &self.0 else { return };
+        let tail = memory.head().tail.load(Ordering::Relaxed) % memory.count;
+        // SAFETY: `tail` is below the number of places, and readers look at this place only after the store below.
+        unsafe { memory.place(tail).write(event) };
+        memory.head().tail.store((tail + 1) % memory.count, Ordering::Release);
+    }
+
+    /// Takes up to `most` events: how many.
+    pub(super) fn take(&mut self, most: usize, give: &mut dyn FnMut(Event)) -> usize {
+        let Some(memory) = &self.0 else { return 0 };
+        let (head, tail) =
+            (memory.head().head.load(Ordering::Acquire) % memory.count, memory.head().tail.load(Ordering::Acquire));
+        let count = memory.between(head, tail).min(most);
+        for nth in 0..count as u32 {
+            // SAFETY: a place below the number of places, written before `tail` was moved beyond it.
+            give(unsafe { memory.place((head + nth) % memory.count).read() });
+        }
+        memory.head().head.store((head + count as u32) % memory.count, Ordering::Release);
+        count
+    }
+
+    /// How many events were taken, by the program too, since this was asked last.
+    pub(super) fn taken(&mut self) -> usize {
+        let Some(memory) = &mut self.0 else { return 0 };
+        let head = memory.head().head.load(Ordering::Acquire) % memory.count;
+        let taken = memory.between(memory.counted, head);
+        memory.counted = head;
+        taken
+    }
+}
+
+impl Memory {
+    fn head(&self) -> &Head {
+        // SAFETY: the ring's own memory, whose head was written when it was made; what changes is an atomic.
+        unsafe { &*self.at }
+    }
+
+    fn place(&self, number: u32) -> *mut Event {
+        self.at.wrapping_add(1).cast::<Event>().wrapping_add(number as usize)
+    }
+
+    /// Places from one to another, around the end of the ring.
+    fn between(&self, from: u32, to: u32) -> usize {
+        ((to % self.count + self.count - from) % self.count) as usize
+    }
+}
+
+fn bytes(count: u32) -> usize {
+    size_of::<Head>() + count as usize * size_of::<Event>()
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped. A program that goes on using it after io_destroy loses the kernel's ring in the same way.
+        unsafe { raw::unmap(self.at.cast(), bytes(self.count)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(data: u64) -> Event {
+        Event { data, ..Event::default() }
+    }
+
+    fn taken(ring: &mut Ring, most: usize) -> Vec<u64> {
+        let mut found = Vec::new();
+        let count = ring.take(most, &mut |event| found.push(event.data));
+        assert_eq!(count, found.len());
+        found
+    }
+
+    #[test]
+    fn events_are_taken_in_their_order_around_the_end_of_the_ring() {
+        let mut ring = Ring::new(3).unwrap();
+        assert_eq!(taken(&mut ring, 9), []);
+        for round in 0..5 {
+            (0..3).for_each(|nth| ring.push(event(round * 3 + nth)));
+            assert_eq!(taken(&mut ring, 2), [round * 3, round * 3 + 1]);
+            assert_eq!(taken(&mut ring, 2), [round * 3 + 2]);
+            assert_eq!((ring.taken(), ring.taken()), (3, 0));
+        }
+    }
+
+    #[test]
+    fn a_program_takes_events_by_moving_the_head() {
+        let mut ring = Ring::new(4).unwrap();
+        (0..4).for_each(|nth| ring.push(event(nth)));
+        let words = ring.address().unwrap() as *const AtomicU32;
+        // SAFETY: the ring's head, as a program finds it: id, count, head, tail, magic.
+        let word = |nth: usize| unsafe { &*words.wrapping_add(nth) };
+        assert_eq!([1, 2, 3, 4].map(|nth| word(nth).load(Ordering::Relaxed)), [5, 0, 4, MAGIC]);
+        word(2).store(3, Ordering::Relaxed);
+        assert_eq!(ring.taken(), 3);
+        assert_eq!(taken(&mut ring, 9), [3]);
+    }
+}

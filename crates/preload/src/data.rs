@@ -1,7 +1,8 @@
 //! Bytes: read, write and their many names, and the offset of a descriptor.
 //!
 //! The offset is the placeholder's: the kernel shares it over dup and fork. A read or write reserves its range by
-//! moving the offset first, which the kernel does atomically, and gives back what it did not use.
+//! moving the offset first, which the kernel does atomically, and gives back what it did not use. A read through a description that another
+//! process may share moves the offset afterwards: a process that is killed while it waits for the server leaves it where it was.
 
 use crate::description_flags;
 use crate::ffi;
@@ -99,10 +100,24 @@ pub(crate) fn write_at(file: &Open, offset: u64, bytes: &[u8]) -> Result<usize, 
 /// read(2).
 pub(crate) fn read_here(file: &Open, buffer: &mut [u8]) -> Result<usize, Out> {
     file.readable()?;
-    let wanted = buffer.len();
-    let offset = reserve(file.fd, wanted)?;
-    let outcome = read_at(file, offset, buffer);
-    give_back(file.fd, wanted, *outcome.as_ref().unwrap_or(&0));
+    read_moving(file, buffer.len(), |offset| read_at(file, offset, buffer))
+}
+
+/// Reads `wanted` bytes at the offset of a descriptor and moves it.
+fn read_moving(file: &Open, wanted: usize, mut read: impl FnMut(u64) -> Result<usize, Out>) -> Result<usize, Out> {
+    let (offset, reserved) = if file.is_shared {
+        let offset = raw::lseek(file.fd, 0, libc::SEEK_CUR)? as u64;
+        let got = read(offset)?;
+        let begin = reserve(file.fd, got)?;
+        if begin == offset {
+            return Ok(got);
+        }
+        (begin, got) // another process moved the offset meanwhile: these bytes are this caller's
+    } else {
+        (reserve(file.fd, wanted)?, wanted)
+    };
+    let outcome = read(offset).map(|got| got.min(reserved));
+    give_back(file.fd, reserved, *outcome.as_ref().unwrap_or(&0));
     outcome
 }
 
@@ -235,10 +250,7 @@ fn write_vector_here(file: &Open, vector: &[IoSlice<'_>]) -> Result<usize, Out> 
 fn read_vector_here(file: &Open, vector: &[IoSliceMut<'_>]) -> Result<usize, Out> {
     file.readable()?;
     let wanted = vector.iter().map(|slice| slice.len()).sum();
-    let offset = reserve(file.fd, wanted)?;
-    let outcome = read_vector_at(file, offset, vector);
-    give_back(file.fd, wanted, *outcome.as_ref().unwrap_or(&0));
-    outcome
+    read_moving(file, wanted, |offset| read_vector_at(file, offset, vector))
 }
 
 fn position(offset: off_t) -> Result<u64, Out> {

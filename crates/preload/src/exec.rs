@@ -12,6 +12,7 @@ use crate::outcome::{Errno, Out};
 use crate::raw;
 use crate::reach::{self, Strings, own_environment};
 use crate::shared_maps;
+use crate::table;
 use environment::Environment;
 use libc::{FILE, c_char, c_int};
 use std::convert::Infallible;
@@ -205,11 +206,13 @@ hooks! {
     fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int { by_name(name, arguments, environment) }
     /// system(3): libc's own, which starts a shell past every hook.
     fn system(command: *const c_char) -> c_int {
+        table::note_copies();
         if !command.is_null() { reach::tell_of_shell() }
         Err(Out::Pass)
     }
     /// popen(3): as system.
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
+        table::note_copies();
         reach::tell_of_shell();
         Err(Out::Pass)
     }

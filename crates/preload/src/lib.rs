@@ -124,8 +124,8 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     if !table::reserve() || !streams::reserve() {
         mounts::refuse_all("there is no address space for the table of descriptors: raise RLIMIT_AS (ulimit -v) by 100 MiB");
     }
-    // SAFETY: the handler is async-signal-safe and lives as long as the process.
-    unsafe { libc::pthread_atfork(None, None, Some(mounts::after_fork_child)) };
+    // SAFETY: the handlers are async-signal-safe and live as long as the process.
+    unsafe { libc::pthread_atfork(None, Some(table::note_copies), Some(mounts::after_fork_child)) };
     // SAFETY: a function that lives as long as the process; exit(3) ends with a call of libc's own, which is no hook.
     let _ = unsafe { libc::atexit(close::at_exit) };
     for look_up in [data::read::look_up, data::write::look_up, close::close::look_up] {

@@ -9,6 +9,7 @@ use crate::outages;
 use crate::outcome::Out;
 use crate::raw;
 use crate::shared_maps;
+use crate::table;
 use dnfs::mount::{KeeperProgram, Mount, MountSpec};
 use std::ffi::{CStr, OsStr};
 use std::hash::Hasher;
@@ -246,6 +247,7 @@ impl Mounted {
 
 /// In the child of a fork: nothing of the parent's sockets may be used again.
 pub(crate) extern "C" fn after_fork_child() {
+    table::note_copies();
     kernel_aio::after_fork_child();
     shared_maps::after_fork_child();
     for mounted in all() {

@@ -22,6 +22,8 @@ pub(crate) struct Open {
     pub(crate) flags: c_int,
     /// Which write errors this description has seen.
     pub(crate) cursor: &'static AtomicU32,
+    /// Another process may have the same description, and so the same offset.
+    pub(crate) is_shared: bool,
 }
 
 impl Open {

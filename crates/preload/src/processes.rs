@@ -3,7 +3,7 @@
 
 use crate::hook::hooks;
 use crate::outcome::{Out, kept};
-use crate::{ffi, mounts, raw};
+use crate::{ffi, mounts, raw, table};
 use libc::{c_char, c_int, c_long, c_void, pid_t};
 
 /// Words of `struct clone_args`, and the two that are looked at.
@@ -20,6 +20,7 @@ hooks! {
     fn _Fork() -> pid_t { kept(real()).inspect(|pid| made_copy(*pid == 0, 0)) }
     /// clone(2), libc's way: the child runs `function` on a stack of its own.
     fn clone(function: *const c_void, stack: *mut c_char, flags: c_int, argument: *mut c_void, parent: *mut c_void, tls: *mut c_void, child: *mut c_void) -> c_int {
+        if flags & libc::CLONE_THREAD == 0 { table::note_copies() }
         told(flags as u64);
         Err(Out::Pass)
     }
@@ -27,6 +28,7 @@ hooks! {
 
 /// In a child that has a copy of the memory: what the handler of fork does. Descriptors that are shared are left alone.
 fn made_copy(is_child: bool, flags: u64) {
+    table::note_copies();
     if is_child && flags & libc::CLONE_FILES as u64 == 0 {
         mounts::after_fork_child();
     }

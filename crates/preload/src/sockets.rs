@@ -8,6 +8,7 @@ use crate::paths::{self, Target};
 use crate::raw;
 use crate::socket_addresses::{Address, answered, path_of};
 use crate::stand_ins;
+use crate::table;
 use crate::umask::masked;
 use dnfs::file::{FileKind, SpecialFile};
 use dnfs::mount::{Entry, LastName, Mount, PathEnd};
@@ -143,6 +144,9 @@ unsafe fn send_message(message: *const msghdr, real: impl Fn(*const msghdr) -> s
             return Err(Out::Pass);
         }
         let given = ffi::take(message).ok_or(Out::Pass)?;
+        if given.msg_controllen > 0 {
+            table::note_copies(); // descriptors, perhaps (SCM_RIGHTS)
+        }
         send_at(given.msg_name.cast_const().cast(), given.msg_namelen, |address, length| {
             let own = msghdr { msg_name: address.cast_mut().cast(), msg_namelen: length, ..given };
             real(&raw const own)

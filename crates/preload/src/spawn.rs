@@ -175,6 +175,7 @@ impl Drop for Opened {
 /// # Safety
 /// NULL, or a list in use.
 unsafe fn spawn(list: *const posix_spawn_file_actions_t, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
+    table::note_copies();
     if !crate::mounts::any() || list.is_null() {
         return Err(Out::Pass);
     }

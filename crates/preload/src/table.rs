@@ -32,9 +32,18 @@ struct Slot {
     run: AtomicU32,    // reads so far that began where the one before them ended
     opened: AtomicU32, // moves with each open of this number
     advice: AtomicU32, // of posix_fadvise: how it is read
+    copies: AtomicU32, // value of COPIES when it was opened
 }
 
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+
+/// How often descriptors of this process were given to another one: by fork, to a program it started, over a socket.
+static COPIES: AtomicU32 = AtomicU32::new(0);
+
+/// From now on another process may share the descriptions of what is open.
+pub(crate) extern "C" fn note_copies() {
+    COPIES.fetch_add(1, Ordering::Relaxed);
+}
 
 /// What a descriptor is.
 pub(crate) enum Found {
@@ -144,6 +153,7 @@ fn entry(fd: c_int, slot: &'static Slot) -> Option<Open> {
         file,
         flags,
         cursor: &slot.cursor,
+        is_shared: slot.copies.load(Ordering::Relaxed) != COPIES.load(Ordering::Relaxed),
     })
 }
 
@@ -177,7 +187,9 @@ fn learn(fd: c_int, inode: u64) -> Result<Found, Out> {
     mount.opened_elsewhere(file, unsafe { BorrowedFd::borrow_raw(fd) });
     let mount = mounted.attach_as(credentials::of_inherited(fd, mount))?;
     insert(fd, inode, (mounted, mount), file, flags, mount.error_cursor(file));
-    let Some(open) = slot(fd).and_then(|slot| entry(fd, slot)) else { return Err(Out::Errno(libc::EMFILE)) };
+    let Some(slot) = slot(fd) else { return Err(Out::Errno(libc::EMFILE)) };
+    slot.copies.fetch_sub(1, Ordering::Relaxed); // another process had it first
+    let Some(open) = entry(fd, slot) else { return Err(Out::Errno(libc::EMFILE)) };
     lock_files::inherited(&open);
     Ok(Found::File(open))
 }
@@ -221,6 +233,7 @@ pub(crate) fn insert(fd: c_int, inode: u64, (mounted, mount): (&Mounted, &Mount)
     slot.next.store(0, Ordering::Relaxed);
     slot.run.store(0, Ordering::Relaxed);
     slot.advice.store(libc::POSIX_FADV_NORMAL as u32, Ordering::Relaxed);
+    slot.copies.store(COPIES.load(Ordering::Relaxed), Ordering::Relaxed);
     slot.opened.fetch_add(1, Ordering::Relaxed);
     slot.inode.store(inode, Ordering::Release);
 }
@@ -280,6 +293,9 @@ pub(crate) fn add_flags(fd: c_int, flags: c_int) {
 pub(crate) fn duplicate(from: &Open, to: c_int) {
     let inode = slot(from.fd).map_or(0, |slot| slot.inode.load(Ordering::Relaxed));
     insert(to, inode, (from.mounted, from.mount), from.file, from.flags, from.cursor.load(Ordering::Relaxed));
+    if let (Some(from), Some(to)) = (slot(from.fd), slot(to)) {
+        to.copies.store(from.copies.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
 }
 
 /// Forgets a descriptor.

@@ -21,6 +21,7 @@ mod kernel_aio;
 mod kills;
 mod libc;
 mod mariadb;
+mod offsets;
 mod private_maps;
 mod reach;
 mod read_ahead;

@@ -1,0 +1,102 @@
+//! The offset that processes share through one open description.
+
+use crate::support::world::World;
+use crate::support::{find_program, skip, succeed, text};
+use std::process::Command;
+
+fn python(world: &World, script: &str) -> Option<Command> {
+    let Some(python) = find_program("python3") else {
+        skip("no python3");
+        return None;
+    };
+    let mut command = world.exec(python.to_str().unwrap());
+    command.args(["-c", script]);
+    Some(command)
+}
+
+/// The child reads while the filer stands still (SIGSTOP), is killed when it waits, and the parent reads after SIGCONT. A file says when the child
+/// may read: it looks for that without sleeping, so it sleeps only in the read.
+const KILLED: &str = r#"
+import os, signal, subprocess, sys, time
+filer, how, may_read = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+fd = os.open("/db/f", os.O_RDONLY)
+os.dup2(fd, 0)
+said, says = os.pipe()
+code = """
+import os, sys
+os.write(says, b"ready")
+while not os.path.exists(may_read): pass
+os.readv(0, [bytearray(1000), bytearray(64000)])
+os._exit(1)
+"""
+if how == "fork":
+    child = os.fork()
+    if child == 0: exec(code)
+else:
+    child = subprocess.Popen([sys.executable, "-c", f"says, may_read = {says}, {may_read!r}\n{code}"], pass_fds=[says]).pid
+os.read(said, 5)
+os.kill(filer, signal.SIGSTOP)
+try:
+    open(may_read, "w").close()
+    def waits(): return open(f"/proc/{child}/stat").read().split(") ")[1][0] == "S"
+    end = time.monotonic() + 20
+    while not waits() and time.monotonic() < end: time.sleep(0.005)
+    print(os.lseek(fd, 0, os.SEEK_CUR))
+    os.kill(child, signal.SIGKILL)
+    print(os.waitpid(child, 0)[1])
+    print(os.lseek(fd, 0, os.SEEK_CUR))
+finally: os.kill(filer, signal.SIGCONT)
+print(os.read(fd, 5))
+"#;
+
+#[test]
+fn a_killed_reader_leaves_the_offset_that_it_shares_where_it_was() {
+    let world = World::new("offsets-killed");
+    std::fs::write(world.filer.export().join("f"), "first".repeat(20_000)).unwrap();
+    for how in ["fork", "inherited"] {
+        let Some(mut command) = python(&world, KILLED) else { return };
+        let may_read = world.scratch.path().join(how);
+        let output = command.args([&world.filer.pid().to_string(), how]).arg(may_read).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n9\n0\nb'first'\n", "{how}: {}", text(&output));
+    }
+}
+
+/// Readers that share one description, some by `fork`, some by exec, take each record once.
+const SHARED: &str = r#"
+import os, subprocess, sys
+fd = os.open("/db/records", os.O_RDONLY)
+def take(fd, to):
+    while record := os.read(fd, 1000):
+        os.write(to, record[:8])
+taken, takes = os.pipe()
+os.set_inheritable(takes, True)
+children = []
+for n in range(3):
+    child = os.fork()
+    if child == 0:
+        os.close(taken)
+        take(fd, takes)
+        os._exit(0)
+    children.append(child)
+code = """
+import os, sys
+while record := os.read(0, 1000): os.write(int(sys.argv[1]), record[:8])
+"""
+others = [subprocess.Popen([sys.executable, "-c", code, str(takes)], stdin=fd, pass_fds=[takes]) for n in range(2)]
+os.close(takes)
+found = b""
+while piece := os.read(taken, 65536): found += piece
+for child in children: os.waitpid(child, 0)
+for other in others: other.wait()
+records = sorted(found[at:at + 8] for at in range(0, len(found), 8))
+print(records == [b"%08d" % n for n in range(1500)], len(records), os.lseek(fd, 0, os.SEEK_CUR))
+"#;
+
+#[test]
+fn readers_that_share_an_offset_take_each_byte_once() {
+    let world = World::new("offsets-shared");
+    let records: String = (0..1500).map(|n| format!("{n:08}{}", ".".repeat(992))).collect();
+    std::fs::write(world.filer.export().join("records"), records).unwrap();
+    let Some(mut command) = python(&world, SHARED) else { return };
+    assert_eq!(succeed(&mut command), "True 1500 1500000\n");
+}

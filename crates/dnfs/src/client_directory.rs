@@ -1,19 +1,46 @@
 //! READDIR and READDIRPLUS: one call, its entries visited where they were received.
 
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+
 use crate::client::Client;
 use crate::error::{Error, ProtocolError};
-use crate::file::{DirectoryEntry, DirectoryPosition, FileHandle};
+use crate::file::{DirectoryEntry, DirectoryPosition, FileHandle, FsError};
 use crate::nfs3_types::{attributes_of, handle, handle_of, refusal};
 use crate::rpc::fault::Fault;
 use nfs_proto::nfs3::{
     CookieVerifier, Entry, EntryPlus, NfsStatus, Procedure, ReadDirArgs, ReadDirPlusArgs, ReadDirPlusResult, ReadDirResult,
 };
+use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::Decode;
 
 /// Looks at an entry; false ends the listing there.
 type Visit<'v> = &'v mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
 
 impl Client {
+    /// Names from a position on, by READDIRPLUS, or by READDIR where the server refuses that; otherwise as [`Self::readdirplus`]. `refused`
+    /// remembers it: 0 while the server did not.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn list(
+        &self,
+        dir: &FileHandle,
+        from: DirectoryPosition,
+        refused: &AtomicU32,
+        visit: Visit<'_>,
+    ) -> Result<Option<DirectoryPosition>, Error> {
+        if refused.load(Relaxed) == 0 {
+            match self.readdirplus(dir, from, visit) {
+                Err(Error::Fs(FsError::NotSupported) | Error::Refused { status: ReplyStatus::ProcedureUnavailable, .. }) => {
+                    refused.store(1, Relaxed)
+                }
+                other => return other,
+            }
+        }
+        self.readdir(dir, from, visit)
+    }
+
     /// Names, attributes and handles from a position on (RFC 1813 3.3.17), as many as one reply holds, until `visit` says no.
     /// Where the next call goes on; none at the end of the directory.
     ///

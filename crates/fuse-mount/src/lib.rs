@@ -17,6 +17,7 @@ mod caller;
 mod device;
 mod error;
 mod handles;
+mod inode_numbers;
 mod limits;
 mod locks;
 mod mount_table;

@@ -9,7 +9,7 @@ use crate::permission;
 use crate::raw;
 use crate::stand_ins;
 use crate::table::{self, Found};
-use dnfs::file::{Attributes, FileTime};
+use dnfs::file::{Attributes, FileTime, SpaceUse};
 use dnfs::mount::{Entry, Mount};
 use dnfs::user_namespace::{group_inside, user_inside};
 use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t};
@@ -56,7 +56,7 @@ pub(crate) fn of_entry(mount: &Mount, entry: &Entry) -> Result<Attributes, Out> 
 fn stat_of(mounted: &Mounted, attr: &Attributes) -> libc::stat {
     // SAFETY: struct stat is plain integers; zero is valid.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    stat.st_dev = mounted.device();
+    stat.st_dev = mounted.device(attr.fsid);
     stat.st_ino = attr.fileid;
     stat.st_mode = attr.kind.type_bits() | attr.mode & 0o7777;
     stat.st_nlink = attr.nlink.into();
@@ -90,7 +90,8 @@ fn statx_of(mounted: &Mounted, attr: &Attributes) -> libc::statx {
     time(attr.mtime, &mut answer.stx_mtime);
     time(attr.ctime, &mut answer.stx_ctime);
     (answer.stx_rdev_major, answer.stx_rdev_minor) = (attr.rdev.major, attr.rdev.minor);
-    (answer.stx_dev_major, answer.stx_dev_minor) = (libc::major(mounted.device()), libc::minor(mounted.device()));
+    let device = mounted.device(attr.fsid);
+    (answer.stx_dev_major, answer.stx_dev_minor) = (libc::major(device), libc::minor(device));
     answer
 }
 
@@ -241,12 +242,13 @@ unsafe fn access_at(
             directory,
             path,
             flags & libc::AT_SYMLINK_NOFOLLOW == 0,
-            |_, mount, entry| {
+            |mounted, mount, entry| {
                 let unknown = wanted & !(libc::R_OK | libc::W_OK | libc::X_OK) != 0;
                 if unknown || flags & !(libc::AT_EACCESS | libc::AT_SYMLINK_NOFOLLOW | EMPTY) != 0 {
                     return Err(Out::Errno(libc::EINVAL));
                 }
-                permission::check(&of_entry(mount, entry)?, wanted, flags & libc::AT_EACCESS != 0).map(|()| 0)
+                let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
+                permission::check_access(mounted, mount, object, wanted as u32, flags & libc::AT_EACCESS != 0).map(|()| 0)
             },
             local,
         )
@@ -319,10 +321,27 @@ pub(crate) fn mounted_of_fd(fd: c_int) -> Result<&'static Mounted, Out> {
     }
 }
 
+/// Space of the file system that something is in that is there.
+fn space_of(mount: &Mount, entry: &Entry) -> Result<SpaceUse, Out> {
+    let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
+    Ok(mount.fsstat(&object.handle)?)
+}
+
+/// Space of the file system that an open file or directory is in.
+fn space_of_fd(fd: c_int) -> Result<SpaceUse, Out> {
+    match table::find(fd)? {
+        Found::File(file) => Ok(file.mount.fsstat(&file.mount.handle(file.file)?)?),
+        Found::Directory(mounted, below) => {
+            let (mount, entry) = directory_entry(mounted, &below)?;
+            space_of(mount, &entry)
+        }
+        Found::Elsewhere => Err(Out::Pass),
+    }
+}
+
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn put_statfs(mount: &Mount, into: *mut libc::statfs) -> Result<c_int, Out> {
-    let space = mount.fsstat()?;
+unsafe fn put_statfs(space: SpaceUse, into: *mut libc::statfs) -> Result<c_int, Out> {
     // SAFETY: struct statfs is plain integers; zero is valid.
     let mut answer: libc::statfs = unsafe { std::mem::zeroed() };
     answer.f_type = NFS_MAGIC as _;
@@ -340,8 +359,7 @@ unsafe fn put_statfs(mount: &Mount, into: *mut libc::statfs) -> Result<c_int, Ou
 
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn put_statvfs(mount: &Mount, into: *mut libc::statvfs) -> Result<c_int, Out> {
-    let space = mount.fsstat()?;
+unsafe fn put_statvfs(space: SpaceUse, into: *mut libc::statvfs) -> Result<c_int, Out> {
     // SAFETY: struct statvfs is plain integers; zero is valid.
     let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
     answer.f_bsize = 4096;
@@ -396,28 +414,28 @@ fn no_xattr_fd<R>(fd: c_int) -> Result<R, Out> {
 hooks! {
     /// statfs(2).
     fn statfs(path: *const c_char, into: *mut libc::statfs) -> c_int = SYS_statfs {
-        paths::at(HERE, path, true, |_, mount, entry| put_statfs(mount_of(mount, entry)?, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, entry| put_statfs(space_of(mount, entry)?, into), |_, path| real(path, into))
     }
     /// statfs(2).
     fn statfs64(path: *const c_char, into: *mut libc::statfs) -> c_int {
-        paths::at(HERE, path, true, |_, mount, entry| put_statfs(mount_of(mount, entry)?, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, entry| put_statfs(space_of(mount, entry)?, into), |_, path| real(path, into))
     }
     /// fstatfs(2).
-    fn fstatfs(fd: c_int, into: *mut libc::statfs) -> c_int = SYS_fstatfs { put_statfs(mounted_of_fd(fd)?.attach()?, into) }
+    fn fstatfs(fd: c_int, into: *mut libc::statfs) -> c_int = SYS_fstatfs { put_statfs(space_of_fd(fd)?, into) }
     /// fstatfs(2).
-    fn fstatfs64(fd: c_int, into: *mut libc::statfs) -> c_int { put_statfs(mounted_of_fd(fd)?.attach()?, into) }
+    fn fstatfs64(fd: c_int, into: *mut libc::statfs) -> c_int { put_statfs(space_of_fd(fd)?, into) }
     /// statvfs(3).
     fn statvfs(path: *const c_char, into: *mut libc::statvfs) -> c_int {
-        paths::at(HERE, path, true, |_, mount, entry| put_statvfs(mount_of(mount, entry)?, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, entry| put_statvfs(space_of(mount, entry)?, into), |_, path| real(path, into))
     }
     /// statvfs(3).
     fn statvfs64(path: *const c_char, into: *mut libc::statvfs) -> c_int {
-        paths::at(HERE, path, true, |_, mount, entry| put_statvfs(mount_of(mount, entry)?, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, entry| put_statvfs(space_of(mount, entry)?, into), |_, path| real(path, into))
     }
     /// fstatvfs(3).
-    fn fstatvfs(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(mounted_of_fd(fd)?.attach()?, into) }
+    fn fstatvfs(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(space_of_fd(fd)?, into) }
     /// fstatvfs(3).
-    fn fstatvfs64(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(mounted_of_fd(fd)?.attach()?, into) }
+    fn fstatvfs64(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(space_of_fd(fd)?, into) }
     /// pathconf(3).
     fn pathconf(path: *const c_char, name: c_int) -> libc::c_long {
         // What no file system says, libc says of any path.

@@ -169,12 +169,12 @@ unsafe fn truncate_at(
             true,
             |_, mount, entry| {
                 let bytes = length(bytes)?;
-                let attr = attributes::of_entry(mount, entry)?;
-                if attr.kind == dnfs::file::FileKind::Directory {
+                let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
+                if object.attr.kind == FileKind::Directory {
                     return Err(Out::Errno(libc::EISDIR));
                 }
-                crate::permission::check(&attr, libc::W_OK, true)?;
-                file_size_limit::check_growth(bytes, || Ok(attr.size))?;
+                mount.check_rights(object, libc::W_OK as u32)?;
+                file_size_limit::check_growth(bytes, || Ok(object.attr.size))?;
                 set_entry(mount, entry, &SetAttributes { size: Some(bytes), ..SetAttributes::default() })
             },
             local,

@@ -237,11 +237,18 @@ impl Mounted {
         }
     }
 
-    /// The device number that `stat` shows for everything on this mount: the same in every process.
-    pub(crate) fn device(&self) -> u64 {
+    /// The device number that `stat` shows for a file system of the server: one for what is mounted, and one for each file system nested in
+    /// it, the same in every process.
+    pub(crate) fn device(&self, fsid: u64) -> u64 {
         let mut hash = fnv::FnvHasher::default();
         hash.write(&self.spec.local_path);
-        libc::makedev(0x6d7, (hash.finish() >> 40) as u32 & 0xf_ffff)
+        let nested = self.attached().is_some_and(|mount| mount.fsid() != fsid);
+        if nested {
+            hash.write_u64(fsid);
+        }
+        // Of nested ones there may be thousands: two must not get one number.
+        let minor = if nested { (hash.finish() >> 32) as u32 } else { (hash.finish() >> 40) as u32 & 0xf_ffff };
+        libc::makedev(0x6d7, minor)
     }
 }
 

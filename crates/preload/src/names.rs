@@ -1,6 +1,5 @@
 //! Names: making, removing, renaming and linking them, links' texts, and the working directory.
 
-use crate::attributes::of_entry;
 use crate::cwd;
 use crate::exec::image;
 use crate::ffi;
@@ -201,15 +200,18 @@ unsafe fn named((directory, path): (c_int, *const c_char), last: LastName) -> Re
 }
 
 fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Result<c_int, Out> {
+    let no_replace = flags & libc::RENAME_NOREPLACE != 0;
     if flags & !libc::RENAME_NOREPLACE != 0 {
         return Err(Out::Errno(libc::EINVAL));
     }
-    if from.end != PathEnd::Name || to.end != PathEnd::Name && flags & libc::RENAME_NOREPLACE == 0 {
+    if from.end != PathEnd::Name || to.end != PathEnd::Name && !no_replace {
         return Err(Out::Errno(libc::EBUSY));
     }
     let moved = existing(from)?;
-    if flags & libc::RENAME_NOREPLACE != 0 {
+    if no_replace {
         free(to)?;
+        // RENAME of NFSv3 replaces, so only a kernel's EEXIST can be given. Callers fall back to LINK, which replaces nothing.
+        return Err(Out::Errno(libc::EINVAL));
     }
     if moved != FileKind::Directory && (from.must_be_directory || to.must_be_directory) {
         return Err(Out::Errno(libc::ENOTDIR));
@@ -249,7 +251,7 @@ fn inside(path: &[u8], directory: &[u8]) -> bool {
 fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> {
     let object = from.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
     free_for_file(to)?;
-    permission::check_link(&object.attr)?;
+    permission::check_link(mount, object)?;
     if object.attr.kind == FileKind::Directory {
         return Err(wrong_kind(mount, &[to], libc::EPERM));
     }
@@ -426,11 +428,11 @@ hooks! {
 }
 
 fn change_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
-    let attr = of_entry(mount, entry)?;
-    if attr.kind != FileKind::Directory {
+    let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
+    if object.attr.kind != FileKind::Directory {
         return Err(Out::Errno(libc::ENOTDIR));
     }
-    permission::check(&attr, libc::X_OK, true)?;
+    mount.check_rights(object, libc::X_OK as u32)?;
     raw::chdir(&cwd::make(mount, &entry.path)?)?;
     Ok(0)
 }

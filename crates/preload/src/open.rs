@@ -13,7 +13,7 @@ use crate::table::{self, Found};
 use crate::umask::masked;
 use crate::wal_index;
 use dnfs::file::{FileKind, FsError};
-use dnfs::mount::{Entry, FileRef, LastName, Mount, OpenHow, PathEnd};
+use dnfs::mount::{Entry, FileRef, LastName, Mount, Object, OpenHow, PathEnd};
 use libc::{c_char, c_int, c_uint, mode_t};
 use std::ffi::CStr;
 use std::io::Write;
@@ -210,12 +210,8 @@ fn describe_again(mounted: &'static Mounted, mount: &'static Mount, file: FileRe
     if flags & libc::O_DIRECTORY != 0 {
         return Err(Out::Errno(libc::ENOTDIR));
     }
-    let wanted = match flags & libc::O_ACCMODE {
-        libc::O_RDONLY => libc::R_OK,
-        libc::O_WRONLY => libc::W_OK,
-        _ => libc::R_OK | libc::W_OK,
-    };
-    permission::check(&mount.attr(file)?, wanted, true)?;
+    let object = Object { handle: mount.handle(file)?, attr: mount.attr(file)? };
+    mount.check_rights(&object, permission::of_open(flags))?;
     if flags & libc::O_TRUNC != 0 {
         mount.truncate(file, 0)?;
     }
@@ -292,7 +288,7 @@ fn open_directory(mount: &Mount, entry: &Entry, flags: c_int) -> Result<c_int, O
         return Err(Out::Errno(libc::EISDIR));
     }
     if let Some(object) = entry.object.as_ref().filter(|_| flags & libc::O_PATH == 0) {
-        permission::check(&object.attr, libc::R_OK, true)?;
+        mount.check_rights(object, libc::R_OK as u32)?;
     }
     let mirror = cwd::make(mount, &entry.path)?;
     let kept_flags = flags & (libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_PATH);

@@ -1,54 +1,63 @@
-//! Permission as the mode bits say; the server has the last word on every call.
+//! Permission of calls that look for it before they do anything: by the mode bits, then by the server (`Mount::check_rights`).
 
+use crate::credentials;
+use crate::mounts::Mounted;
 use crate::outcome::Out;
 use crate::raw;
-use dnfs::file::{Attributes, FileKind};
-use dnfs::user_namespace::{group_inside, group_outside, user_outside};
+use dnfs::Credentials;
+use dnfs::file::FileKind;
+use dnfs::mount::{Mount, Object};
+use dnfs::user_namespace::{group_outside, user_outside};
 use libc::c_int;
 
-/// Groups of AUTH_SYS that we look at.
-const GROUPS_MAX: usize = 64;
 /// A program with these bits runs as the file's group.
 const SET_GROUP_ID_RUN: u32 = libc::S_ISGID | libc::S_IXGRP;
 
-/// Whether the process may do `wanted` (R_OK, W_OK, X_OK), as its effective or real user.
-///
-/// # Errors
-/// EACCES.
-pub(crate) fn check(attr: &Attributes, wanted: c_int, effective: bool) -> Result<(), Out> {
-    let (uid, gid) = if effective { (raw::geteuid(), raw::getegid()) } else { (raw::getuid(), raw::getgid()) };
-    let (uid, gid) = (user_outside(uid).unwrap_or(uid), group_outside(gid).unwrap_or(gid));
-    let wanted = wanted as u32 & 7;
-    if uid == 0 {
-        // Root may all, but execute only what somebody may execute.
-        let executable = attr.kind == FileKind::Directory || attr.mode & 0o111 != 0;
-        return if wanted & 1 == 0 || executable { Ok(()) } else { Err(Out::Errno(libc::EACCES)) };
-    }
-    let mut groups = [0u32; GROUPS_MAX];
-    let shift = if uid == attr.uid {
-        6
-    } else if gid == attr.gid || raw::getgroups(&mut groups).contains(&group_inside(attr.gid)) {
-        3
-    } else {
-        0
+/// Rights that open(2) needs with these flags, as bits of access(2).
+pub(crate) const fn of_open(flags: c_int) -> u32 {
+    let rights = match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => libc::R_OK,
+        libc::O_WRONLY => libc::W_OK,
+        _ => libc::R_OK | libc::W_OK,
     };
-    if attr.mode >> shift & wanted == wanted { Ok(()) } else { Err(Out::Errno(libc::EACCES)) }
+    (if flags & libc::O_TRUNC == 0 { rights } else { rights | libc::W_OK }) as u32
 }
 
-/// Whether the process may give a file of this kind another name: a kernel client asks the host's own rule before the server
+/// access(2): whether the process may do `wanted` as its effective, else as its real user.
+///
+/// # Errors
+/// EACCES, and what keeps the server from being asked.
+pub(crate) fn check_access(
+    mounted: &'static Mounted,
+    mount: &Mount,
+    object: &Object,
+    wanted: u32,
+    effective: bool,
+) -> Result<(), Out> {
+    let (uid, gid) = (raw::getuid(), raw::getgid());
+    if effective || (uid, gid) == (raw::geteuid(), raw::getegid()) {
+        return Ok(mount.check_rights(object, wanted)?);
+    }
+    let (uid, gid) = (user_outside(uid).unwrap_or(uid), group_outside(gid).unwrap_or(gid));
+    let real = credentials::number_of(&Credentials { uid, gid, ..Credentials::of_process() }).ok_or(Out::Errno(libc::EACCES))?;
+    Ok(mounted.attach_as(real)?.check_rights(object, wanted)?)
+}
+
+/// Whether the process may give a file another name: a kernel client asks the host's own rule before the server
 /// (`fs.protected_hardlinks`, proc_sys_fs(5)), so that nobody gets hold of another user's file by a link.
 ///
 /// # Errors
 /// EPERM.
-pub(crate) fn check_link(attr: &Attributes) -> Result<(), Out> {
-    let uid = raw::geteuid();
+pub(crate) fn check_link(mount: &Mount, object: &Object) -> Result<(), Out> {
+    let (uid, attr) = (raw::geteuid(), &object.attr);
     let uid = user_outside(uid).unwrap_or(uid);
     if uid == 0 || uid == attr.uid || !hard_links_are_protected() {
         return Ok(());
     }
     let set_group_id = attr.mode & SET_GROUP_ID_RUN == SET_GROUP_ID_RUN;
     let harmless = attr.kind == FileKind::Regular && attr.mode & libc::S_ISUID == 0 && !set_group_id;
-    if harmless && check(attr, libc::R_OK | libc::W_OK, true).is_ok() { Ok(()) } else { Err(Out::Errno(libc::EPERM)) }
+    let both = (libc::R_OK | libc::W_OK) as u32;
+    if harmless && mount.check_rights(object, both).is_ok() { Ok(()) } else { Err(Out::Errno(libc::EPERM)) }
 }
 
 /// What the host is set to; protected where it does not say.

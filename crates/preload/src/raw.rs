@@ -15,7 +15,7 @@ pub(crate) mod poll;
 pub(crate) mod programs;
 mod user;
 pub(crate) use file_reads::{read_ahead, read_cached};
-pub(crate) use user::{getegid, geteuid, getgid, getgroups, getuid};
+pub(crate) use user::{getegid, geteuid, getgid, getuid};
 
 /// Makes a system call. The arguments are those of the call's manual page.
 ///

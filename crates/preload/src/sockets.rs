@@ -61,7 +61,7 @@ fn bind_on_mount(
 /// What stands for the socket that a path of a mount names, for one who wants to send to it.
 fn reach(mount: &Mount, entry: &Entry) -> Result<Address, Out> {
     let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
-    mount.may_use(object, false, true)?;
+    mount.check_rights(object, libc::W_OK as u32)?;
     if object.attr.kind != FileKind::Socket {
         return Err(Out::Errno(libc::ECONNREFUSED));
     }

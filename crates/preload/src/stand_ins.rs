@@ -4,6 +4,7 @@
 
 use crate::mounts::{self, Mounted};
 use crate::outcome::Out;
+use crate::permission;
 use crate::raw;
 use dnfs::file::{Attributes, FileHandle, FileKind};
 use dnfs::mount::{Mount, Object, SOCKET_NAME_SUFFIX, STAND_IN_FIFO, STAND_IN_SOCKET};
@@ -45,8 +46,7 @@ pub(crate) fn bound_path_link(mount: &Mount, name: &str) -> CString {
 /// As open(2) of a FIFO.
 pub(crate) fn open_fifo(mount: &Mount, object: &Object, flags: c_int) -> Result<c_int, Out> {
     if flags & libc::O_PATH == 0 {
-        let access = flags & libc::O_ACCMODE;
-        mount.may_use(object, access != libc::O_WRONLY, access != libc::O_RDONLY)?;
+        mount.check_rights(object, permission::of_open(flags))?;
     }
     if object.handle.as_bytes().len() > HANDLE_BYTES_MAX {
         return Err(Out::Errno(libc::ENXIO));

@@ -1,5 +1,6 @@
 //! Directories as programs list them, and the state of the file system.
 
+use core::sync::atomic::Ordering::Relaxed;
 use std::collections::HashSet;
 
 use super::{Mount, Target, handle_of};
@@ -14,6 +15,8 @@ pub struct DirItem {
     pub name: Vec<u8>,
     /// Number of the object.
     pub fileid: u64,
+    /// Its file system: that of the directory, unless the server says otherwise.
+    pub fsid: u64,
     /// Its kind, if the server sent it.
     pub kind: Option<FileKind>,
 }
@@ -24,18 +27,21 @@ impl Mount {
     /// # Errors
     /// The server's refusal; NOTDIR.
     pub fn read_dir(&self, directory: Target<'_>) -> Result<Vec<DirItem>, Error> {
-        let handle = match directory {
-            Target::File(file) => handle_of(self.live(file)?)?,
+        let (handle, fsid) = match directory {
+            Target::File(file) => {
+                let slot = self.live(file)?;
+                (handle_of(slot)?, slot.fsid.load(Relaxed))
+            }
             Target::Entry(entry) => match entry.object {
                 None => return Err(Error::Fs(FsError::NotFound)),
                 Some(object) if object.attr.kind != FileKind::Directory => return Err(Error::Fs(FsError::NotDirectory)),
-                Some(object) => object.handle,
+                Some(object) => (object.handle, object.attr.fsid),
             },
         };
         let mut items = Vec::new();
         let mut rounds = 0;
         loop {
-            match self.list(&handle, &mut items) {
+            match self.list(&handle, fsid, &mut items) {
                 // The directory changed so that the server can't go on: begin anew.
                 Err(Error::Fs(FsError::BadCookie)) if rounds < LISTING_ROUNDS_MAX => {
                     rounds += 1;
@@ -52,20 +58,30 @@ impl Mount {
         Ok(items)
     }
 
-    /// Space and files of the export (RFC 1813 3.3.18).
+    /// Space and files of the file system that an object is in (RFC 1813 3.3.18): of the export's, or of one nested in it.
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn fsstat(&self) -> Result<SpaceUse, Error> {
-        self.client.fsstat(&self.client.parts().root)
+    pub fn fsstat(&self, object: &FileHandle) -> Result<SpaceUse, Error> {
+        self.client.fsstat(object)
     }
 
-    fn list(&self, directory: &FileHandle, items: &mut Vec<DirItem>) -> Result<(), Error> {
+    /// File system of the root of the mount, as [`crate::Attributes::fsid`].
+    #[must_use]
+    pub const fn fsid(&self) -> u64 {
+        self.client.parts.fsid
+    }
+
+    fn list(&self, directory: &FileHandle, fsid: u64, items: &mut Vec<DirItem>) -> Result<(), Error> {
+        let refused = &self.segment.header().without_readdirplus;
         let mut position = Some(DirectoryPosition::default());
         while let Some(from) = position {
-            position = self.client.readdirplus(directory, from, &mut |entry| {
-                let kind = entry.attributes.map(|attributes| attributes.kind);
-                items.push(DirItem { name: entry.name.to_vec(), fileid: entry.fileid, kind });
+            position = self.client.list(directory, from, refused, &mut |entry| {
+                let (name, fileid) = (entry.name.to_vec(), entry.fileid);
+                // Where another file system begins, the attributes may be those of its root and the number that of the directory above it.
+                let of_entry = entry.attributes.filter(|attributes| attributes.fileid == fileid);
+                let fsid = of_entry.map_or(fsid, |attributes| attributes.fsid);
+                items.push(DirItem { name, fileid, fsid, kind: entry.attributes.map(|attributes| attributes.kind) });
                 true
             })?;
         }

@@ -46,6 +46,7 @@ mod reclaim;
 mod record_locks;
 mod resend;
 mod retained;
+mod rights;
 mod sequences;
 mod set_attr;
 mod silly_rename;

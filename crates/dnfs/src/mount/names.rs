@@ -172,18 +172,19 @@ impl Mount {
             Removal::Unopened(unopened) => self.take_name(file, target, &unopened, rename),
             Removal::Open(pinned) if self.has_silly_name(file) => self.end_silly(file, pinned, true, rename()),
             Removal::Open(pinned) => {
-                // A second name, then the rename: at no moment, not even after a crash, is the target's name missing.
                 let (name, noted) = self.note_silly(file, &to.parent, target.attr.fileid)?;
                 let linked = match self.client.link(&target.handle, &to.parent, &name) {
                     // By the one that was killed, or by a first sending: nobody else gives such names.
                     Err(Error::Fs(FsError::Exists)) if noted || self.stands_for(&to.parent, &name, target) => Ok(()),
                     other => other.map(|_| ()),
                 };
-                let done = linked.and_then(|()| {
-                    rename().inspect_err(|_| {
-                        let _ = self.client.remove(&to.parent, &name);
-                    })
-                });
+                let done = match linked {
+                    // A second name, then the rename: at no moment, not even after a crash, is the target's name missing.
+                    Ok(()) => rename().inspect_err(|_| drop(self.client.remove(&to.parent, &name))),
+                    // A file system without hard links, or a file that may have no more of them.
+                    Err(Error::Fs(refused)) if refused != FsError::Exists => self.replace_without_link(to, target, &name, rename),
+                    Err(error) => Err(error),
+                };
                 self.end_silly(file, pinned, noted, done)
             }
         }
@@ -191,6 +192,26 @@ impl Mount {
 
     fn stands_for(&self, parent: &FileHandle, name: &[u8], object: &Object) -> bool {
         self.look_up(parent, name).is_ok_and(|found| found.attr.fileid == object.attr.fileid)
+    }
+
+    /// Renames over a file that is open, where it can have no second name: it is renamed first, as by a Linux client, and back if the other
+    /// rename fails. Its name is missing for a moment.
+    fn replace_without_link(
+        &self,
+        to: &Entry,
+        target: &Object,
+        name: &[u8],
+        rename: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let fileid = Some(target.attr.fileid);
+        match self.client.rename_object(&to.parent, &to.name, &to.parent, name, fileid) {
+            Err(Error::Fs(FsError::NotFound)) => return rename(), // removed by another host
+            other => other?,
+        }
+        rename().inspect_err(|_| {
+            let _ = self.client.rename_object(&to.parent, name, &to.parent, &to.name, fileid);
+            self.segment.name_changed();
+        })
     }
 
     /// Finds out how a name may be taken from a file.

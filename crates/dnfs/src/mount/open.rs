@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire};
 use super::attributes::new_file;
 use super::{Entry, FileRef, Mount, Object, OpenHow, handle_of};
 use crate::error::Error;
-use crate::file::{AccessRights, Attributes, FileHandle, FileKind, FsError};
+use crate::file::{FileKind, FsError};
 use crate::limits::IN_FLIGHT_MS;
 use crate::segment::layout::{FLAG_REMOVING, FLAG_SILLY, Slot};
 use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
@@ -136,61 +136,9 @@ impl Mount {
             FileKind::Directory | FileKind::Regular if how.directory && object.attr.kind == FileKind::Regular => {
                 FsError::NotDirectory
             }
-            FileKind::Directory | FileKind::Regular => return self.permitted(object, how),
+            FileKind::Directory | FileKind::Regular => return self.check_open(object, how),
             _ => FsError::NoDevice, // devices, sockets and pipes of the server are none of this host
         };
         Err(Error::Fs(refused))
-    }
-
-    /// Whether the caller's rights allow it. The server checks each call by itself, but lets an owner do everything
-    /// (version 3 knows no open), and a cached directory may have spared it a question.
-    fn permitted(&self, object: &Object, how: &OpenHow) -> Result<(), Error> {
-        let write = how.write || how.truncate;
-        let allowed = if self.who.uid == 0 {
-            // What root may do depends on the export.
-            let change = AccessRights::MODIFY | AccessRights::EXTEND;
-            let wanted =
-                if how.read { AccessRights::READ } else { AccessRights::NONE } | if write { change } else { AccessRights::NONE };
-            let granted = self.client.access(&object.handle, wanted)?;
-            (!how.read || granted.has_any(AccessRights::READ)) && (!write || granted.has_any(change))
-        } else {
-            let bits = self.permission_bits(&object.attr);
-            (!how.read || bits & 0o4 != 0) && (!write || bits & 0o2 != 0)
-        };
-        if allowed { Ok(()) } else { Err(Error::Fs(FsError::AccessDenied)) }
-    }
-
-    /// Whether the caller may read or write an object that is not a regular file: the question that comes before what is not NFS.
-    ///
-    /// # Errors
-    /// [`FsError::AccessDenied`], and the server's refusal to answer.
-    pub fn may_use(&self, object: &Object, read: bool, write: bool) -> Result<(), Error> {
-        self.permitted(object, &OpenHow { read, write, ..OpenHow::default() })
-    }
-
-    /// Whether the server lets the caller add and remove names in a directory (RFC 1813 3.3.4).
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn may_change_names(&self, directory: &FileHandle) -> Result<bool, Error> {
-        let change = AccessRights::MODIFY | AccessRights::EXTEND;
-        Ok(self.client.access(directory, change)?.has_any(change))
-    }
-
-    /// Whether the caller may search a directory; the server is asked where the mode denies it.
-    pub(super) fn may_search(&self, directory: &FileHandle, attr: &Attributes) -> Result<bool, Error> {
-        let search = AccessRights::LOOKUP;
-        Ok(self.permission_bits(attr) & 0o1 != 0 || self.client.access(directory, search)?.has_any(search))
-    }
-
-    /// The three bits of the mode that hold for the caller.
-    fn permission_bits(&self, attr: &Attributes) -> u32 {
-        if attr.uid == self.who.uid {
-            attr.mode >> 6 & 0o7
-        } else if attr.gid == self.who.gid || self.who.groups.as_slice().contains(&attr.gid) {
-            attr.mode >> 3 & 0o7
-        } else {
-            attr.mode & 0o7
-        }
     }
 }

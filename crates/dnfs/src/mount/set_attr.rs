@@ -44,7 +44,7 @@ impl Mount {
     }
 
     fn set_known(&self, file: FileRef, slot: &Slot, handle: &FileHandle, set: &SetAttributes) -> Result<(), Error> {
-        self.send_unsent(file, slot)?; // sent later it would change the times set here
+        self.settle_before(file, slot, set)?;
         let entered = match set.size {
             Some(size) => {
                 let entered = self.enter_mapped(file, slot, size)?;
@@ -76,6 +76,24 @@ impl Mount {
         }
         self.last_set.note(file);
         Ok(())
+    }
+}
+
+impl Mount {
+    /// Sends what is gathered of a file before its attributes change, and commits what is retained unless only the size changes: a WRITE, sent
+    /// again after a restart of the server too, would set the times to that moment and clear set-ID bits, and a former owner may be refused
+    /// it. A Linux client does the same (`nfs_setattr`). No call when nothing is retained. What the server refuses or lost, the file's next
+    /// sync reports.
+    fn settle_before(&self, file: FileRef, slot: &Slot, set: &SetAttributes) -> Result<(), Error> {
+        if *set == (SetAttributes { size: set.size, ..SetAttributes::default() }) {
+            return self.send_unsent(file, slot);
+        }
+        let written = self.write_back(file, 0..u64::MAX);
+        let committed = if slot.has_retained() { self.commit_writes(file, slot) } else { Ok(()) };
+        match written.and(committed) {
+            Err(Error::Fs(_)) => Ok(()),
+            other => other,
+        }
     }
 }
 

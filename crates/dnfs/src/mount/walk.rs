@@ -339,12 +339,12 @@ impl<'a> Walker<'a> {
         let (parent, path) = (self.here(), self.path_of(&name));
         let seen = self.mount.segment.name_changes();
         let attr = self.mount.known_better(&handle, self.mount.client.getattr(&handle)?);
-        // A kernel asks for the right to search before it takes a dot, of which no server learns. What the mode denies, a list of the
-        // server's may grant.
-        if self.end == PathEnd::Dot && !self.mount.may_search(&handle, &attr)? {
-            return Err(Error::Fs(FsError::AccessDenied));
+        let object = Object { handle, attr };
+        // A kernel asks for the right to search before it takes a dot, of which no server learns.
+        if self.end == PathEnd::Dot {
+            self.mount.check_rights(&object, libc::X_OK as u32)?;
         }
-        let object = Some(Object { handle, attr });
+        let object = Some(object);
         Ok(Walk::At(Entry { parent, name, path, object, must_be_directory: true, end: self.end, assumed: false, seen }))
     }
 

@@ -148,6 +148,8 @@ pub(crate) struct Header {
     pub(crate) name_changes: AtomicU64,
     /// Nonzero while the holder of that name lock works.
     pub(crate) name_busy: [AtomicU32; NAME_LOCK_COUNT],
+    /// 1 once the server refused READDIRPLUS: READDIR is used (client_directory.rs).
+    pub(crate) without_readdirplus: AtomicU32,
 
     /// When the server last answered any process, in ms of the monotonic clock, to a quarter of a second (rpc/answers.rs).
     pub(crate) answered_ms: AtomicU64,

@@ -4,7 +4,7 @@ use super::{Answer, Operations};
 use crate::open_file::errno;
 use crate::protocol::reply;
 use crate::protocol::request::{Header, SetAttributes, Time};
-use dnfs::file::{AccessRights, Attributes, FileKind, FileTime, SetTime};
+use dnfs::file::{Attributes, FileKind, FileTime, SetTime};
 use dnfs::mount::{Entry, Mount, Target};
 use rustix::io::Errno;
 
@@ -15,7 +15,7 @@ impl Operations {
             Some(Ok(file)) => file.attributes()?,
             _ => self.attributes_of(header, looked_up)?,
         };
-        Ok(reply::attributes(&attributes).into())
+        Ok(reply::attributes(&self.inode_numbers.of(attributes)).into())
     }
 
     fn attributes_of(&self, header: &Header, looked_up: Option<Entry>) -> Result<Attributes, Errno> {
@@ -35,47 +35,37 @@ impl Operations {
         }
         if change != dnfs::SetAttributes::default() {
             let (mount, entry) = self.object_at(header, looked_up)?;
-            if set.size.is_some() && file.is_none() {
+            if let Some(object) = entry.object.as_ref().filter(|_| set.size.is_some() && file.is_none()) {
                 // truncate(2): the server lets an owner do it whatever the mode says, for the sake of ftruncate(2).
-                permit(&mount, &self.nodes.handle(header.node)?, AccessRights::MODIFY | AccessRights::EXTEND)?;
+                mount.check_rights(object, libc::W_OK as u32).map_err(|error| errno(&error))?;
             }
             mount.set_attr(Target::Entry(&entry), &change).map_err(|error| errno(&error))?;
         }
-        Ok(reply::attributes(&self.attributes_of(header, None)?).into())
+        Ok(reply::attributes(&self.inode_numbers.of(self.attributes_of(header, None)?)).into())
     }
 
     /// access(2), and a directory that is to become the working directory: the server says who may (RFC 1813 3.3.4).
     pub(super) fn access(&self, header: &Header, mask: u32, looked_up: Option<Entry>) -> Result<Answer, Errno> {
         let (mount, entry) = self.object_at(header, looked_up)?;
-        let mask = mask.cast_signed();
-        let is_directory = mount.stat(&entry).map_err(|error| errno(&error))?.kind == FileKind::Directory;
-        let execute = if is_directory { AccessRights::LOOKUP } else { AccessRights::EXECUTE };
-        let wanted =
-            [(libc::R_OK, AccessRights::READ), (libc::W_OK, AccessRights::MODIFY | AccessRights::EXTEND), (libc::X_OK, execute)];
-        let wanted = wanted.into_iter().filter(|(bit, _)| mask & bit != 0).map(|(_, rights)| rights);
-        permit_each(&mount, &self.nodes.handle(header.node)?, &wanted.collect::<Vec<_>>())?;
+        let kind = mount.stat(&entry).map_err(|error| errno(&error))?.kind;
+        permit(&mount, &self.nodes.handle(header.node)?, kind, mask.cast_signed())?;
         Ok(Answer::default())
     }
 
     pub(super) fn statistics(&self, header: &Header) -> Result<Answer, Errno> {
-        let space = self.mount_of(header)?.fsstat().map_err(|error| errno(&error))?;
+        let (mount, handle) = self.at(header)?;
+        let space = mount.fsstat(&handle).map_err(|error| errno(&error))?;
         Ok(reply::statistics(&space).into())
     }
 }
 
-/// Whether the server gives the caller one of these rights.
+/// Asks the server whether the caller has these rights, bits of access(2).
 ///
 /// # Errors
 /// EACCES.
-pub(super) fn permit(mount: &Mount, handle: &dnfs::FileHandle, wanted: AccessRights) -> Result<(), Errno> {
-    permit_each(mount, handle, &[wanted])
-}
-
-/// Whether it gives one of each set.
-pub(super) fn permit_each(mount: &Mount, handle: &dnfs::FileHandle, wanted: &[AccessRights]) -> Result<(), Errno> {
-    let all = wanted.iter().fold(AccessRights::NONE, |all, rights| all | *rights);
-    let granted = mount.client().access(handle, all).map_err(|error| errno(&error))?;
-    if wanted.iter().all(|rights| granted.has_any(*rights)) { Ok(()) } else { Err(Errno::ACCESS) }
+pub(super) fn permit(mount: &Mount, handle: &dnfs::FileHandle, kind: FileKind, wanted: i32) -> Result<(), Errno> {
+    let granted = mount.server_grants(handle, kind, wanted.cast_unsigned()).map_err(|error| errno(&error))?;
+    if granted { Ok(()) } else { Err(Errno::ACCESS) }
 }
 
 fn of_kernel(set: &SetAttributes) -> dnfs::SetAttributes {

@@ -7,14 +7,14 @@ use crate::limits::TRANSFER_BYTES_MAX;
 use crate::open_file::errno;
 use crate::protocol::reply;
 use crate::protocol::request::Header;
-use dnfs::file::AccessRights;
+use dnfs::file::FileKind;
 use dnfs::mount::Target;
 use rustix::io::Errno;
 
 impl Operations {
     pub(super) fn open_directory(&self, header: &Header) -> Result<Answer, Errno> {
         let (mount, handle) = self.at(header)?;
-        permit(&mount, &handle, AccessRights::READ)?;
+        permit(&mount, &handle, FileKind::Directory, libc::R_OK)?;
         let handle = self.handles.add_directory(OpenDirectory::new(mount, handle));
         let given = Given { node: None, handle: Some(handle) };
         Ok(Answer { result: reply::opened(handle, 0), data_bytes: 0, given })
@@ -25,7 +25,8 @@ impl Operations {
         let directory = self.handles.directory(handle)?;
         let listing = directory.listing(offset == 0, || {
             let entry = directory.mount.entry_of(&directory.handle).map_err(|error| errno(&error))?;
-            directory.mount.read_dir(Target::Entry(&entry)).map_err(|error| errno(&error))
+            let items = directory.mount.read_dir(Target::Entry(&entry)).map_err(|error| errno(&error))?;
+            Ok(self.inode_numbers.of_items(items))
         })?;
         Ok(reply::entries(&listing, offset, (bytes as usize).min(TRANSFER_BYTES_MAX)).into())
     }

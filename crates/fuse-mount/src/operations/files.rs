@@ -6,7 +6,7 @@ use crate::limits::{OPEN_ROUNDS_MAX, TRANSFER_BYTES_MAX};
 use crate::open_file::{OpenFile, errno};
 use crate::protocol::request::Header;
 use crate::protocol::{OPEN_EXEC, WRITE_CACHE, reply};
-use dnfs::file::{AccessRights, FileKind};
+use dnfs::file::FileKind;
 use dnfs::mount::{Entry, Mount, OpenHow};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Operations {
         let mut how = open_how(flags.cast_signed());
         if flags & OPEN_EXEC != 0 {
             // execve(2) needs the right to execute alone; the server lets who has it read.
-            permit(&mount, &self.nodes.handle(header.node)?, AccessRights::EXECUTE)?;
+            permit(&mount, &self.nodes.handle(header.node)?, FileKind::Regular, libc::X_OK)?;
             how.read = false;
         }
         let claim = match self.nodes.wal_index(header.node) {
@@ -67,7 +67,7 @@ impl Operations {
         let attributes = mount.attr(file.file()).map_err(|error| errno(&error))?;
         let node = self.tell_node(&handle, entry);
         let mut answer = self.opened(file, node);
-        answer.result = [reply::entry(node, &attributes), answer.result].concat();
+        answer.result = [reply::entry(node, &self.inode_numbers.of(attributes)), answer.result].concat();
         answer.given.node = Some(node);
         Ok(answer)
     }

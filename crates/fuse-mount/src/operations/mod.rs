@@ -7,6 +7,7 @@ mod names;
 
 use crate::caller::Callers;
 use crate::handles::Handles;
+use crate::inode_numbers::InodeNumbers;
 use crate::locks::Locks;
 use crate::nodes::Nodes;
 use crate::open_file::errno;
@@ -30,6 +31,7 @@ pub(crate) struct Operations {
     locks: Locks,
     recent: Recent,
     wal_indexes: WalIndexes,
+    inode_numbers: InodeNumbers,
 }
 
 /// An answer, and what it gives the kernel that has to be taken back when nobody waits for it any more.
@@ -65,6 +67,7 @@ impl From<Vec<u8>> for Answer {
 impl Operations {
     pub(crate) fn new(callers: Callers, users: Users) -> Self {
         let nodes = Nodes::new(users.first().client().parts().root);
+        let inode_numbers = InodeNumbers::new(users.first().fsid());
         Self {
             callers,
             users,
@@ -73,6 +76,7 @@ impl Operations {
             locks: Locks::default(),
             recent: Recent::default(),
             wal_indexes: WalIndexes::default(),
+            inode_numbers,
         }
     }
 
@@ -116,7 +120,7 @@ impl Operations {
             Operation::MakeDirectory { name, mode } => self.make_directory(header, name, mode),
             Operation::Unlink { name } => self.unlink(header, name),
             Operation::RemoveDirectory { name } => self.remove_directory(header, name),
-            Operation::Rename { name, to, to_name, flags } => self.rename(header, name, (to, to_name), flags),
+            Operation::Rename { name, to, to_name } => self.rename(header, name, (to, to_name)),
             Operation::Link { of, name } => self.link(header, of, name),
             Operation::Open { flags } => self.open(header, flags, looked_up),
             Operation::Create { name, flags, mode } => self.create(header, name, flags, mode),
@@ -137,7 +141,7 @@ impl Operations {
             // NFSv3 cannot reserve space.
             Operation::Allocate => Err(Errno::OPNOTSUPP),
             // Of ENOSYS the kernel makes what it does for file systems without them: no extended attributes, no ioctl, a copy by
-            // reading and writing.
+            // reading and writing, EINVAL for a rename with flags (RENAME of NFSv3 has none).
             _ => Err(Errno::NOSYS),
         }
     }
@@ -245,6 +249,6 @@ impl Operations {
         let node = self.tell_node(&object.handle, &entry);
         self.recent.keep(header.pid, node, entry);
         let given = Given { node: Some(node), handle: None };
-        Ok(Answer { result: reply::entry(node, &object.attr), data_bytes: 0, given })
+        Ok(Answer { result: reply::entry(node, &self.inode_numbers.of(object.attr)), data_bytes: 0, given })
     }
 }

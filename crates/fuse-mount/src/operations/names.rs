@@ -1,17 +1,14 @@
 //! Names: looking them up, making, removing, renaming and linking them. Each change is stable when it returns.
 
-use super::attributes::permit_each;
+use super::attributes::permit;
 use super::{Answer, Operations};
 use crate::caller::Asks;
 use crate::open_file::errno;
 use crate::protocol::reply::device_numbers;
 use crate::protocol::request::Header;
-use dnfs::file::{AccessRights, DeviceNumbers, FileKind, SpecialFile};
+use dnfs::file::{DeviceNumbers, FileKind, SpecialFile};
 use dnfs::mount::{Entry, Mount, OpenHow};
 use rustix::io::Errno;
-
-/// renameat2(2): not over something.
-const NO_REPLACE: u32 = 1;
 
 impl Operations {
     pub(super) fn look_up(&self, header: &Header, name: &[u8]) -> Result<Answer, Errno> {
@@ -33,9 +30,8 @@ impl Operations {
             Asks::Access { read, write } => (read, write),
             Asks::Unknown => (true, true),
         };
-        let wanted = [(read, AccessRights::READ), (write, AccessRights::MODIFY | AccessRights::EXTEND)];
-        let wanted: Vec<_> = wanted.into_iter().filter_map(|(is_wanted, rights)| is_wanted.then_some(rights)).collect();
-        permit_each(mount, &object.handle, &wanted)
+        let wanted = if read { libc::R_OK } else { 0 } | if write { libc::W_OK } else { 0 };
+        permit(mount, &object.handle, object.attr.kind, wanted)
     }
 
     pub(super) fn read_link(&self, header: &Header, looked_up: Option<Entry>) -> Result<Answer, Errno> {
@@ -94,15 +90,9 @@ impl Operations {
         Ok(Answer::default())
     }
 
-    pub(super) fn rename(&self, header: &Header, name: &[u8], (to, to_name): (u64, &[u8]), flags: u32) -> Result<Answer, Errno> {
-        if flags & !NO_REPLACE != 0 {
-            return Err(Errno::INVAL);
-        }
+    pub(super) fn rename(&self, header: &Header, name: &[u8], (to, to_name): (u64, &[u8])) -> Result<Answer, Errno> {
         let (mount, from) = self.name_at(header, name)?;
         let to = mount.entry_in(&self.nodes.handle(to)?, to_name).map_err(|error| errno(&error))?;
-        if flags & NO_REPLACE != 0 && to.object.is_some() {
-            return Err(Errno::EXIST);
-        }
         mount.rename(&from, &to).map_err(|error| errno(&error))?;
         Ok(Answer::default())
     }

@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn entries_go_on_where_the_last_reply_ended() {
-        let item = |name: &str| DirItem { name: name.into(), fileid: 9, kind: Some(FileKind::Directory) };
+        let item = |name: &str| DirItem { name: name.into(), fileid: 9, fsid: 1, kind: Some(FileKind::Directory) };
         let items = [item("a"), item("longer-name"), item("c")];
         assert_eq!(entries(&items, 0, 4096).len(), 32 + 40 + 32);
         let first = entries(&items, 0, 80);

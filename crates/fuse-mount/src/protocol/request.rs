@@ -68,7 +68,7 @@ pub(crate) enum Operation<'a> {
     MakeDirectory { name: &'a [u8], mode: u32 },
     Unlink { name: &'a [u8] },
     RemoveDirectory { name: &'a [u8] },
-    Rename { name: &'a [u8], to: u64, to_name: &'a [u8], flags: u32 },
+    Rename { name: &'a [u8], to: u64, to_name: &'a [u8] },
     Link { of: u64, name: &'a [u8] },
     Open { flags: u32 },
     Create { name: &'a [u8], flags: u32, mode: u32 },
@@ -139,7 +139,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Header, Operation<'_>)> {
     let opcode = u32_at(bytes, 4)?;
     let arguments = bytes.get(HEADER..)?;
     let operation = match opcode {
-        1 | 5 | 6 | 8..=13 | 35 | 45 => of_names(opcode, arguments)?,
+        1 | 5 | 6 | 8..=13 | 35 => of_names(opcode, arguments)?,
         3 | 4 | 14..=18 | 20 | 25 | 46 => of_files(opcode, arguments)?,
         31..=33 => of_locks(opcode, arguments)?,
         _ => of_the_rest(opcode, arguments)?,
@@ -161,10 +161,9 @@ fn of_names(opcode: u32, arguments: &[u8]) -> Option<Operation<'_>> {
         9 => Operation::MakeDirectory { mode: word(0)?, name: name(arguments, 8)? },
         10 => Operation::Unlink { name: name(arguments, 0)? },
         11 => Operation::RemoveDirectory { name: name(arguments, 0)? },
-        12 | 45 => {
-            let (flags, at) = if opcode == 45 { (word(8)?, 16) } else { (0, 8) };
-            let [name, to_name] = texts(arguments.get(at..)?)?;
-            Operation::Rename { name, to: u64_at(arguments, 0)?, to_name, flags }
+        12 => {
+            let [name, to_name] = texts(arguments.get(8..)?)?;
+            Operation::Rename { name, to: u64_at(arguments, 0)?, to_name }
         }
         13 => Operation::Link { of: u64_at(arguments, 0)?, name: name(arguments, 8)? },
         // flags, mode, umask, open flags
@@ -299,9 +298,9 @@ mod tests {
             |opcode, arguments: &[u8]| decode(&request(opcode, 1, arguments)).map(|(_, operation)| format!("{operation:?}"));
         assert_eq!(decode(&request(1, 1, b"file\0")).unwrap().1, Operation::Lookup { name: b"file" });
         assert_eq!(decoded(1, b"file"), None);
-        let rename = [words(&[9, 0, 1, 0]), b"old\0new\0".to_vec()].concat();
-        let expected = Operation::Rename { name: b"old", to: 9, to_name: b"new", flags: 1 };
-        assert_eq!(decode(&request(45, 1, &rename)).unwrap().1, expected);
+        let rename = [words(&[9, 0]), b"old\0new\0".to_vec()].concat();
+        let expected = Operation::Rename { name: b"old", to: 9, to_name: b"new" };
+        assert_eq!(decode(&request(12, 1, &rename)).unwrap().1, expected);
         assert_eq!(decoded(6, b"name\0"), None, "a link without its text");
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use dnfs::file::{CreateMode, DirectoryPosition};
 use dnfs::{Client, Credentials, FileHandle, FileKind, FsError, NfsUrl, SetAttributes, Stability, WriteVerifier};
@@ -157,9 +157,10 @@ impl NfsTree {
 
     fn list_raw(&self, directory: &FileHandle) -> Result<Vec<Entry>, dnfs::Error> {
         let mut names: Vec<(Vec<u8>, Option<FileHandle>, Option<FileKind>)> = Vec::new();
+        let refused = AtomicU32::new(0);
         let mut position = Some(DirectoryPosition::default());
         while let Some(from) = position {
-            position = self.client.readdirplus(directory, from, &mut |entry| {
+            position = self.client.list(directory, from, &refused, &mut |entry| {
                 if !matches!(entry.name, b"." | b"..") {
                     names.push((entry.name.to_vec(), entry.handle, entry.attributes.map(|facts| facts.kind)));
                 }

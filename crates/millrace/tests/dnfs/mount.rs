@@ -582,7 +582,7 @@ fn processes_killed_at_work_leave_every_file_usable_and_no_name_behind() {
     let mounted = Mounted::new("killed", &[]);
     let mount = &mounted.mount;
     let connections = || mounted.filer.admin(r#"{"op":"stats"}"#)["connections"].as_u64().unwrap();
-    mount.fsstat().unwrap(); // connects
+    mount.fsstat(&mount.client().parts().root).unwrap(); // connects
     let own = connections();
     for round in 0..6 {
         let mut workers: Vec<_> =

@@ -12,6 +12,7 @@ mod mounted;
 mod namespaces;
 mod programs;
 mod server_away;
+mod server_decides;
 mod specials;
 #[path = "../support/mod.rs"]
 mod support;

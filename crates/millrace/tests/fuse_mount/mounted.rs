@@ -32,20 +32,32 @@ impl Mounted {
     }
 
     fn made(label: &str, filer: &[&str], options: &str, arguments: &[&str]) -> Option<Self> {
-        if !is_root() || !Path::new("/dev/fuse").exists() {
-            skip_unsupported("no root or /dev/fuse");
+        if !has_fuse() {
             return None;
         }
-        let world = World::served(label, filer);
-        let directory = world.scratch.folder("mnt");
-        let mut mounted = Self { world, directory, pid: 0 };
+        let mut mounted = Self::unmounted(World::served(label, filer));
         mounted.mount(options, arguments);
         Some(mounted)
     }
 
+    /// Of a world whose filer is mounted by this URL.
+    pub(crate) fn by_url(world: World, url: &str) -> Self {
+        let mut mounted = Self::unmounted(world);
+        mounted.mount_url(url, &[]);
+        mounted
+    }
+
+    fn unmounted(world: World) -> Self {
+        let directory = world.scratch.folder("mnt");
+        Self { world, directory, pid: 0 }
+    }
+
     /// Mounts it, again after its process was killed.
     pub(crate) fn mount(&mut self, options: &str, arguments: &[&str]) {
-        let url = format!("{}{options}", self.world.filer.url);
+        self.mount_url(&format!("{}{options}", self.world.filer.url), arguments);
+    }
+
+    fn mount_url(&mut self, url: &str, arguments: &[&str]) {
         let output = millrace().args(["mount", "--json"]).args(arguments).arg(url).arg(&self.directory).output().unwrap();
         assert!(output.status.success(), "{}", text(&output));
         let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -93,6 +105,15 @@ impl Mounted {
         let gone = || (!is_alive(self.pid)).then_some(());
         await_until("the process that serves the mount to end", Duration::from_secs(10), gone);
     }
+}
+
+/// Whether this host has FUSE for these tests; says so if not.
+pub(crate) fn has_fuse() -> bool {
+    let has = is_root() && Path::new("/dev/fuse").exists();
+    if !has {
+        skip_unsupported("no root or /dev/fuse");
+    }
+    has
 }
 
 /// Whether a process runs; one that nobody has waited for yet does not.

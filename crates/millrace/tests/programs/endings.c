@@ -108,7 +108,7 @@ static void two(void)
 			for (int j = 0; j < COUNT; j++) {
 				errno = 0;
 				int is = call == 0 ? rename(from[i], PATHS[j])
-					: call == 1 ? renameat2(AT_FDCWD, from[i], AT_FDCWD, PATHS[j], RENAME_NOREPLACE)
+					: call == 1 ? renameat2(AT_FDCWD, from[i], AT_FDCWD, PATHS[j], 0)
 					: link(from[i], PATHS[j]);
 				tell("%s \"%s\" \"%s\" = %d %s", calls[call], from[i], PATHS[j], is, is < 0 ? strerrorname_np(errno) : "");
 				if (is == 0)

@@ -10,16 +10,17 @@ use super::{Scratch, find_program};
 /// Waits for its ports by bash's own means, says `ready` and stays until its standard input ends.
 const SCRIPT: &str = r#"
 set -e
-work=$1 export=$2
+work=$1 export=$2 options=$3
 ip link set lo up
 mount -t tmpfs tmpfs /run && mkdir -p /run/rpcbind /run/ganesha
 mount -t tmpfs -o size=6g,mode=755 tmpfs "$work/memory"
+for nested in $4; do mkdir -m 777 "$export/$nested" && mount -t tmpfs -o size=64m,mode=777 tmpfs "$export/$nested"; done
 rpcbind -f -i >"$work/rpcbind.log" 2>&1 &
 answers() { for _ in $(seq 200); do (: </dev/tcp/127.0.0.1/$1) 2>/dev/null && return; sleep 0.05; done; echo "no answer on port $1"; exit 1; }
 answers 111
 cat >"$work/ganesha.conf" <<END
 NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_RQUOTA = false; Enable_NLM = false; mount_path_pseudo = false; }
-EXPORT { Export_Id = 1; Path = $export; Pseudo = /vol; Access_Type = RW; Squash = Root_Squash; Protocols = 3; Transports = TCP;
+EXPORT { Export_Id = 1; Path = $export; Pseudo = /vol; Access_Type = RW; $options Protocols = 3; Transports = TCP;
   SecType = sys; FSAL { Name = VFS; } }
 END
 serve() {
@@ -51,6 +52,11 @@ pub struct Ganesha {
 impl Ganesha {
     /// Starts it on `scratch/export`; none, loudly, where it can't run.
     pub fn start(label: &str) -> Option<Self> {
+        Self::start_with(label, "Squash = Root_Squash;", &[])
+    }
+
+    /// With these options of the export, and file systems in memory at these names in it.
+    pub fn start_with(label: &str, options: &str, nested: &[&str]) -> Option<Self> {
         let missing =
             ["ganesha.nfsd", "rpcbind", "unshare", "nsenter", "ip"].into_iter().find(|name| find_program(name).is_none());
         if let Some(name) = missing {
@@ -66,6 +72,7 @@ impl Ganesha {
         let export = scratch.folder("export");
         let mut holder = Command::new("unshare");
         holder.args(["-n", "-m", "-p", "-f", "--kill-child", "bash", "-c", SCRIPT, "ganesha"]).arg(scratch.path()).arg(&export);
+        holder.arg(options).arg(nested.join(" "));
         let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(holder.stdout.take().unwrap());
         let mut ganesha = Self { holder, said, scratch };

@@ -17,6 +17,7 @@ pub mod configured;
 pub mod filer;
 pub mod ganesha;
 pub mod keepers;
+pub mod lesser_server;
 pub mod lun_load;
 pub mod mariadb;
 pub mod namespaces;

@@ -6,7 +6,6 @@ use super::{SHELL, needed};
 use crate::names::visible;
 use crate::outcome::Out;
 use crate::paths::{self, Target};
-use crate::permission;
 use crate::raw;
 use crate::reach::Strings;
 use crate::table::{self, Found};
@@ -149,12 +148,12 @@ fn locate(directory: c_int, path: &CStr) -> Result<Located, Out> {
     match unsafe { paths::target_linked(directory, path.as_ptr(), true) }? {
         Target::Local(None) => Ok(Located::Here),
         Target::Local(Some(path)) => Ok(Located::Path(path)),
-        Target::At(mounted, _, entry) => {
+        Target::At(mounted, mount, entry) => {
             let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
             if object.attr.kind != FileKind::Regular {
                 return Err(Out::Errno(libc::EACCES));
             }
-            permission::check(&object.attr, libc::X_OK, true)?;
+            mount.check_rights(object, libc::X_OK as u32)?;
             Ok(Located::OnMount(visible(mounted.local_path(), &entry.path)))
         }
     }

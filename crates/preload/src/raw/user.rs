@@ -1,6 +1,6 @@
 //! Who this process is.
 
-use super::{call_with_numbers, call4};
+use super::call_with_numbers;
 
 /// The effective user.
 pub(crate) fn geteuid() -> u32 {
@@ -20,11 +20,4 @@ pub(crate) fn getegid() -> u32 {
 /// The real group.
 pub(crate) fn getgid() -> u32 {
     call_with_numbers(libc::SYS_getgid, 0, 0, 0).unwrap_or(0) as u32
-}
-
-/// The supplementary groups; at most as many as fit.
-pub(crate) fn getgroups(groups: &mut [u32]) -> &[u32] {
-    // SAFETY: room for so many groups.
-    let got = unsafe { call4(libc::SYS_getgroups, groups.len(), groups.as_mut_ptr() as usize, 0, 0) }.unwrap_or(0);
-    &groups[..got.min(groups.len())]
 }

@@ -3,9 +3,10 @@
 use super::target::Target;
 use anyhow::Context;
 use dnfs::file::{DirectoryPosition, FileTime};
-use dnfs::{Attributes, Client, Error, FileHandle, FileKind, FsError};
+use dnfs::{Attributes, Client, Error, FileHandle, FileKind};
 use serde::Serialize;
 use std::io::Write;
+use std::sync::atomic::AtomicU32;
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
@@ -99,28 +100,17 @@ pub(super) fn stat(args: &Stat) -> anyhow::Result<()> {
 
 type Item = (Vec<u8>, Option<Attributes>);
 
-/// READDIRPLUS, or READDIR where the server has only that.
 fn read_directory(client: &Client, dir: &FileHandle, items: &mut Vec<Item>) -> Result<(), Error> {
-    match read_all(client, dir, true, items) {
-        Err(Error::Fs(FsError::NotSupported)) => {
-            items.clear();
-            read_all(client, dir, false, items)
-        }
-        other => other,
-    }
-}
-
-fn read_all(client: &Client, dir: &FileHandle, plus: bool, items: &mut Vec<Item>) -> Result<(), Error> {
-    let mut add = |name: &[u8], attributes: Option<Attributes>| {
-        if name != b"." && name != b".." {
-            items.push((name.to_vec(), attributes));
-        }
-        items.len() < NAMES_MAX
-    };
+    let refused = AtomicU32::new(0);
     let mut position = Some(DirectoryPosition::default());
     while let Some(from) = position {
-        let mut visit = |entry: &dnfs::file::DirectoryEntry<'_>| add(entry.name, entry.attributes);
-        position = if plus { client.readdirplus(dir, from, &mut visit)? } else { client.readdir(dir, from, &mut visit)? };
+        position = client.list(dir, from, &refused, &mut |entry| {
+            if entry.name != b"." && entry.name != b".." {
+                items.push((entry.name.to_vec(), entry.attributes));
+            }
+            items.len() < NAMES_MAX
+        })?;
+        position = position.filter(|_| items.len() < NAMES_MAX);
     }
     Ok(())
 }

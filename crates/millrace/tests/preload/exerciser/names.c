@@ -136,8 +136,11 @@ static void two_names(const char *name, const struct step *step)
 		outcome(linkat(from_directory, from, to_directory, to, AT_SYMLINK_FOLLOW));
 	else if (strcmp(name, "rename") == 0)
 		outcome(plain ? rename(from, to) : renameat(from_directory, from, to_directory, to));
-	else
-		outcome(renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE));
+	else {
+		int done = renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE);
+		/* A mount knows no flags and says so where nothing is in the way: programs fall back. */
+		outcome(done != 0 && errno == EINVAL ? renameat(from_directory, from, to_directory, to) : done);
+	}
 }
 
 /* Programs stay in their directory: what is above it is not compared, and others run there. */

@@ -1,0 +1,64 @@
+//! Who may do what with an object. The server checks each call by itself; open(2), access(2) and the like have to know before. Mode bits that
+//! grant are believed. Where they deny, the server decides by ACCESS (RFC 1813 3.3.4): it may map users, know access lists, or know more than
+//! 16 groups of a user.
+
+use super::{Mount, Object, OpenHow};
+use crate::error::Error;
+use crate::file::{AccessRights, Attributes, FileHandle, FileKind, FsError};
+
+const READ: u32 = libc::R_OK as u32;
+const WRITE: u32 = libc::W_OK as u32;
+const EXECUTE: u32 = libc::X_OK as u32;
+
+impl Mount {
+    /// Refuses what the caller may not do. `wanted` are bits of access(2): R_OK, W_OK, X_OK; the last is the right to search a directory.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`], and the server's refusal to answer.
+    pub fn check_rights(&self, object: &Object, wanted: u32) -> Result<(), Error> {
+        let granted = self.mode_grants(&object.attr, wanted) || self.server_grants(&object.handle, object.attr.kind, wanted)?;
+        if granted { Ok(()) } else { Err(Error::Fs(FsError::AccessDenied)) }
+    }
+
+    /// Whether the server grants the caller all of `wanted`, bits of access(2).
+    ///
+    /// # Errors
+    /// The server's refusal to answer.
+    pub fn server_grants(&self, handle: &FileHandle, kind: FileKind, wanted: u32) -> Result<bool, Error> {
+        let change = AccessRights::MODIFY | AccessRights::EXTEND;
+        let execute = if kind == FileKind::Directory { AccessRights::LOOKUP } else { AccessRights::EXECUTE };
+        let rights = [(READ, AccessRights::READ), (WRITE, change), (EXECUTE, execute)];
+        let rights = || rights.into_iter().filter(|(bit, _)| wanted & bit != 0).map(|(_, rights)| rights);
+        let granted = self.client.access(handle, rights().fold(AccessRights::NONE, |all, rights| all | rights))?;
+        Ok(rights().all(|rights| granted.has_any(rights)))
+    }
+
+    /// Whether the server lets the caller add and remove names in a directory.
+    ///
+    /// # Errors
+    /// The server's refusal to answer.
+    pub fn may_change_names(&self, directory: &FileHandle) -> Result<bool, Error> {
+        self.server_grants(directory, FileKind::Directory, WRITE)
+    }
+
+    /// Refuses an open(2) of a file that is there. The server would let an owner read and write whatever the mode says, since version 3 has
+    /// no open.
+    pub(super) fn check_open(&self, object: &Object, how: &OpenHow) -> Result<(), Error> {
+        let wanted = if how.read { READ } else { 0 } | if how.write || how.truncate { WRITE } else { 0 };
+        self.check_rights(object, wanted)
+    }
+
+    /// Whether the mode grants all of `wanted`. The server may take root for another user: only what everybody may do is granted to it.
+    fn mode_grants(&self, attr: &Attributes, wanted: u32) -> bool {
+        let bits = if self.who.uid == 0 {
+            attr.mode & 0o7
+        } else if attr.uid == self.who.uid {
+            attr.mode >> 6 & 0o7
+        } else if attr.gid == self.who.gid || self.who.groups.as_slice().contains(&attr.gid) {
+            attr.mode >> 3 & 0o7
+        } else {
+            attr.mode & 0o7
+        };
+        bits & wanted == wanted
+    }
+}

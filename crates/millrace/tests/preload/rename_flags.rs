@@ -1,0 +1,89 @@
+//! renameat2(2): RENAME of NFSv3 has no flags, and no flag is taken for done that was not.
+
+use crate::support::ganesha::Ganesha;
+use crate::support::world::World;
+use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Each flag by libc's function and by its number, to a free name and to one that is taken.
+const FLAGS: &str = r#"
+import ctypes, errno, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+number = {"x86_64": 316, "aarch64": 276}[platform.machine()]
+HERE, NOREPLACE, EXCHANGE, WHITEOUT = -100, 1, 2, 4
+def make(name, text):
+    with open("/db/" + name, "w") as file: file.write(text)
+def tried(call, to, flags):
+    ctypes.set_errno(0)
+    done = call(HERE, b"/db/from", HERE, b"/db/" + to, flags)
+    return "done" if done == 0 else errno.errorcode[ctypes.get_errno()]
+make("from", "from"); make("taken", "taken")
+for call in libc.renameat2, lambda *arguments: libc.syscall(number, *arguments):
+    print([tried(call, to, flags) for to in (b"free", b"taken") for flags in (NOREPLACE, EXCHANGE, WHITEOUT)])
+print(open("/db/from").read(), open("/db/taken").read(), sorted(os.listdir("/db")))
+print(tried(libc.renameat2, b"taken", 0), open("/db/taken").read())
+"#;
+const REFUSED: &str = "['EINVAL', 'EINVAL', 'EINVAL', 'EEXIST', 'EINVAL', 'EINVAL']\n";
+
+fn expected() -> String {
+    format!("{REFUSED}{REFUSED}from taken ['from', 'taken']\ndone from\n")
+}
+
+#[test]
+fn a_rename_with_flags_is_refused_and_changes_nothing() {
+    let world = World::new("rename-flags");
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    assert_eq!(succeed(world.exec(python.to_str().unwrap()).args(["-c", FLAGS])), expected());
+}
+
+#[test]
+fn a_rename_with_flags_is_refused_and_changes_nothing_with_ganesha() {
+    let Some(ganesha) = Ganesha::start_with("rename-flags-ganesha", "Squash = No_Root_Squash;", &[]) else { return };
+    let runtime = Scratch::new("rename-flags-runtime");
+    std::fs::set_permissions(runtime.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let mut command = ganesha.inside(&PathBuf::from(millrace().get_program()));
+    command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", runtime.path()).current_dir("/");
+    command.args(["exec", "--mount", &format!("/db={}", ganesha.url()), "--", "python3", "-c", FLAGS]);
+    assert_eq!(succeed(&mut command), expected());
+}
+
+/// What callers do whose flag was refused: LINK, then the removal of the old name.
+#[test]
+fn of_processes_that_give_their_files_one_name_without_replacing_exactly_one_wins() {
+    let world = World::new("rename-claims");
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let script = r#"
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def give(mine, name):
+    if libc.renameat2(-100, mine.encode(), -100, name.encode(), 1) == 0: return True
+    if ctypes.get_errno() == 17: return False
+    try: os.link(mine, name)
+    except FileExistsError: return False
+    os.unlink(mine)
+    return True
+for number in range(40):
+    mine = f"/db/{os.getpid()}-{number}"
+    with open(mine, "w") as file: file.write(mine)
+    if give(mine, f"/db/name-{number}"): print(number, mine)
+"#;
+    let claim = |_| {
+        let mut command: Command = world.exec(python.to_str().unwrap());
+        command.args(["-c", script]).stdout(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let claimers: Vec<_> = (0..3).map(claim).collect();
+    let mut won: Vec<String> = Vec::new();
+    for claimer in claimers {
+        let output = claimer.wait_with_output().unwrap();
+        assert!(output.status.success());
+        won.extend(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned));
+    }
+    won.sort_by_key(|line| line.split_once(' ').unwrap().0.parse::<u32>().unwrap());
+    let numbers: Vec<_> = won.iter().map(|line| line.split_once(' ').unwrap().0.to_owned()).collect();
+    assert_eq!(numbers, (0..40).map(|number: u32| number.to_string()).collect::<Vec<_>>());
+    for line in won {
+        let (number, winner) = line.split_once(' ').unwrap();
+        assert_eq!(world.exported(&format!("name-{number}")), winner.as_bytes());
+    }
+}

@@ -28,20 +28,11 @@ const STAT_FLAGS: c_int =
 pub(crate) fn of_descriptor(fd: c_int) -> Result<(&'static Mounted, Attributes), Out> {
     match table::find(fd)? {
         Found::File(file) => Ok((file.mounted, file.attr()?)),
-        Found::Directory(mounted, below) => {
-            let (mount, entry) = directory_entry(mounted, &below)?;
-            Ok((mounted, of_entry(mount, &entry)?))
+        Found::Directory(opened) => {
+            let (mount, entry) = opened.entry()?;
+            Ok((opened.mounted, of_entry(mount, &entry)?))
         }
         Found::Elsewhere => Err(Out::Pass),
-    }
-}
-
-/// The entry of an open directory.
-pub(crate) fn directory_entry(mounted: &'static Mounted, below: &[u8]) -> Result<(&'static Mount, Entry), Out> {
-    let mount = mounted.attach()?;
-    match mount.walk(below, false)? {
-        dnfs::mount::Walk::At(entry) => Ok((mount, entry)),
-        dnfs::mount::Walk::Leaves(_) => Err(Out::Errno(libc::ESTALE)),
     }
 }
 
@@ -214,7 +205,7 @@ fn may_be_placeholder(device: u64, mode: u32) -> bool {
     mounts::is_runtime_device(device) && mode & libc::S_IFMT == libc::S_IFDIR
 }
 
-/// Attributes of the file that a name of the kernel for a descriptor (/dev/stdin, /proc/self/fd/N) leads to.
+/// Attributes of the file or directory that a name of the kernel for a descriptor (/dev/stdin, /proc/self/fd/N) leads to.
 ///
 /// # Safety
 /// A path, or NULL.
@@ -223,8 +214,7 @@ unsafe fn opened_file(directory: c_int, path: *const c_char, flags: c_int) -> Op
         return None;
     }
     // SAFETY: the caller's promise.
-    let (mounted, mount, file) = unsafe { table::placeholder_at(directory, path) }?;
-    Some((mounted, mount.attr(file).ok()?))
+    unsafe { table::attributes_at(directory, path) }
 }
 
 /// # Safety
@@ -316,7 +306,7 @@ fn mount_of(mount: &'static Mount, entry: &Entry) -> Result<&'static Mount, Out>
 pub(crate) fn mounted_of_fd(fd: c_int) -> Result<&'static Mounted, Out> {
     match table::find(fd)? {
         Found::File(file) => Ok(file.mounted),
-        Found::Directory(mounted, _) => Ok(mounted),
+        Found::Directory(opened) => Ok(opened.mounted),
         Found::Elsewhere => Err(Out::Pass),
     }
 }
@@ -331,8 +321,8 @@ fn space_of(mount: &Mount, entry: &Entry) -> Result<SpaceUse, Out> {
 fn space_of_fd(fd: c_int) -> Result<SpaceUse, Out> {
     match table::find(fd)? {
         Found::File(file) => Ok(file.mount.fsstat(&file.mount.handle(file.file)?)?),
-        Found::Directory(mounted, below) => {
-            let (mount, entry) = directory_entry(mounted, &below)?;
+        Found::Directory(opened) => {
+            let (mount, entry) = opened.entry()?;
             space_of(mount, &entry)
         }
         Found::Elsewhere => Err(Out::Pass),

@@ -1,6 +1,5 @@
 //! Changing attributes: modes, owners, times, lengths.
 
-use crate::attributes;
 use crate::ffi;
 use crate::file_size_limit;
 use crate::hook::hooks;
@@ -63,8 +62,8 @@ fn set_fd(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
             file.mounted.attach()?.set_attr(Target::File(file.file), change)?;
             Ok(0)
         }
-        Found::Directory(mounted, below) => {
-            let (mount, entry) = attributes::directory_entry(mounted, &below)?;
+        Found::Directory(opened) => {
+            let (mount, entry) = opened.entry()?;
             set_entry(mount, &entry, change)
         }
         Found::Elsewhere => set_fifo(fd, change),

@@ -324,8 +324,8 @@ fn flagged_read(file: &Open, vector: &[IoSliceMut<'_>], offset: off_t, flags: c_
     Ok(got as ssize_t)
 }
 
-/// The file of a mount to read from; one of a local medium is libc's to read, and then to wait for. What is to be said of a
-/// directory the kernel says of its mirror.
+/// The file of a mount to read from; one of a local medium is libc's to read, and then to wait for. A call on a
+/// directory gets the kernel's answer for its placeholder.
 fn source(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
     table::file(fd).map_err(|out| match out {
         Out::Errno(libc::EISDIR) => Out::Pass,

@@ -7,6 +7,7 @@ use crate::description_flags;
 use crate::ffi;
 use crate::hook::hooks;
 use crate::lock_files;
+use crate::messages::warn;
 use crate::mounts;
 use crate::open_file::Open;
 use crate::outcome::{Out, kept};
@@ -14,8 +15,9 @@ use crate::queues;
 use crate::raw;
 use crate::record_locks;
 use crate::standard;
-use crate::table;
+use crate::table::{self, Found};
 use libc::{c_int, c_ulong};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// dup2 and dup3: `to` stops being what it was.
 fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
@@ -57,7 +59,7 @@ fn note(source: Option<&Open>, to: c_int) {
     }
 }
 
-/// [`table::file`], but what is asked of a directory the kernel does on its mirror.
+/// [`table::file`], but the kernel answers for a directory.
 fn regular(fd: c_int) -> Result<Open, Out> {
     table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Pass } else { out })
 }
@@ -132,6 +134,16 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl Fn(usiz
     }
 }
 
+fn refuse_directory_lock() -> Result<c_int, Out> {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    if !REPORTED.swap(true, Ordering::Relaxed) {
+        warn(format_args!(
+            "flock on a directory of a mount is refused (ENOLCK): lock a file in it, or use `millrace mount`, where it works"
+        ));
+    }
+    Err(Out::Errno(libc::ENOLCK))
+}
+
 hooks! {
     /// dup(2).
     fn dup(from: c_int) -> c_int = SYS_dup { duplicated(from, || real(from)) }
@@ -151,6 +163,12 @@ hooks! {
     fn lockf(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
     /// lockf(3).
     fn lockf64(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
+    /// flock(2): the kernel locks the placeholder of a file; each open of a directory has one of its own, on which nobody else would see the
+    /// lock.
+    fn flock(fd: c_int, how: c_int) -> c_int = SYS_flock {
+        if !mounts::any() || how & libc::LOCK_UN != 0 || !matches!(table::find(fd), Ok(Found::Directory(_))) { return Err(Out::Pass) }
+        refuse_directory_lock()
+    }
     /// ioctl(2).
     fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int = SYS_ioctl {
         const UNREAD: c_ulong = 0x541b; // FIONREAD

@@ -28,7 +28,7 @@ hooks! {
     fn syncfs(fd: c_int) -> c_int = SYS_syncfs {
         match table::find(fd)? {
             Found::File(file) => file.mount.sync_all()?,
-            Found::Directory(mounted, _) => mounted.attach()?.sync_all()?,
+            Found::Directory(opened) => opened.mounted.attach()?.sync_all()?,
             Found::Elsewhere => return Err(Out::Pass),
         }
         Ok(0)

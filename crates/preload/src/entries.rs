@@ -1,5 +1,5 @@
-//! getdents64 and its relatives on an open directory of a mount. The place in the listing is the offset of the mirror's
-//! directory, so it is shared over dup, fork and exec and moved by lseek, as in the kernel; the listing itself is read when the
+//! getdents64 and its relatives on an open directory of a mount. The place in the listing is the offset of the
+//! placeholder, so it is shared over dup, fork and exec and moved by lseek, as in the kernel; the listing itself is read when the
 //! offset is 0, and kept for a while so that names removed meanwhile shift no others.
 
 use crate::hook::hooks;
@@ -7,6 +7,7 @@ use crate::outcome::Out;
 use crate::raw;
 use crate::streams::{read_items, type_of};
 use crate::table::{self, Found};
+use dnfs::file::FileHandle;
 use dnfs::mount::DirItem;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 use std::sync::Mutex;
@@ -18,7 +19,7 @@ const KEPT_MAX: usize = 16;
 struct Listing {
     fd: c_int,
     mount: usize,
-    below: Vec<u8>,
+    handle: FileHandle,
     items: Vec<DirItem>,
 }
 
@@ -75,13 +76,14 @@ fn fill(items: &[DirItem], from: usize, layout: Layout, buffer: &mut [u8]) -> Re
 
 /// getdents64(2) and getdents(2).
 pub(crate) fn list(fd: c_int, buffer: &mut [u8], layout: Layout) -> Result<usize, Out> {
-    let (mounted, below) = match table::find(fd)? {
-        Found::Directory(mounted, below) => (mounted, below),
+    let opened = match table::find(fd)? {
+        Found::Directory(opened) => opened,
         Found::File(_) => return Err(Out::Errno(libc::ENOTDIR)),
         Found::Elsewhere => return Err(Out::Pass),
     };
     let from = usize::try_from(raw::lseek(fd, 0, libc::SEEK_CUR)?).unwrap_or(0);
-    let is_it = |listing: &Listing| listing.fd == fd && listing.mount == mounted.index && listing.below == below;
+    let (mount, handle) = (opened.mounted.index, opened.directory().handle);
+    let is_it = |listing: &Listing| listing.fd == fd && listing.mount == mount && listing.handle == handle;
     let taken = with_listings(|listings| {
         let at = listings.iter().position(is_it)?;
         Some(listings.remove(at))
@@ -97,7 +99,7 @@ pub(crate) fn list(fd: c_int, buffer: &mut [u8], layout: Layout) -> Result<usize
             if listings.len() >= KEPT_MAX {
                 listings.remove(0);
             }
-            listings.push(Listing { fd, mount: mounted.index, below, items });
+            listings.push(Listing { fd, mount, handle, items });
         });
     }
     Ok(bytes)

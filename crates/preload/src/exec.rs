@@ -4,6 +4,7 @@
 //! libc's own functions make the system call inside, past every hook, so each of them has one.
 
 use crate::close;
+use crate::directories;
 use crate::hook::hooks;
 use crate::kernel_aio;
 use crate::messages::warn_before_exec;
@@ -51,6 +52,7 @@ fn finish() -> Result<(), Out> {
         ));
         return Err(Out::Errno(libc::ENOMEM));
     }
+    directories::enter_inherited();
     kernel_aio::drain();
     shared_maps::write_all();
     close::send_gathered();
@@ -207,12 +209,16 @@ hooks! {
     /// system(3): libc's own, which starts a shell past every hook.
     fn system(command: *const c_char) -> c_int {
         table::note_copies();
-        if !command.is_null() { reach::tell_of_shell() }
+        if !command.is_null() {
+            directories::enter_inherited();
+            reach::tell_of_shell();
+        }
         Err(Out::Pass)
     }
     /// popen(3): as system.
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
         table::note_copies();
+        directories::enter_inherited();
         reach::tell_of_shell();
         Err(Out::Pass)
     }

@@ -1,4 +1,4 @@
-//! fts(3) over trees of a mount: libc's own walker opens directories inside libc, where it would find the mirror's empty ones. What it
+//! fts(3) over trees of a mount: libc's own walker opens directories inside libc, where it would find empty placeholders. What it
 //! gives, in which order, and where the process is meanwhile is as glibc has it. A walk that begins on this host alone stays libc's.
 
 mod entry;

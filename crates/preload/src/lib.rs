@@ -2,7 +2,7 @@
 //!
 //! An unmodified program, started by `millrace exec`, sees the export below the mount's path. Its descriptors are real
 //! ones of the kernel: an open file is an open placeholder in a directory in memory (so dup, fork, exec, close-on-exec
-//! and the shared offset are the kernel's), an open or working directory one of a mirror there (`cwd`). What is not on
+//! and the shared offset are the kernel's), an open or working directory a removed directory there (`directories`). What is not on
 //! a mount goes to libc untouched. docs/design/003-preload.md tells why; docs/compat/preload.md lists every symbol.
 //!
 //! A directory of this host may be said to lie on a modelled medium (`medium`): its files stay libc's, their answers wait.
@@ -22,11 +22,13 @@ mod close;
 mod cookie;
 mod copy;
 mod credentials;
-mod cwd;
 mod data;
 mod description_flags;
 mod description_locks;
+mod descriptor_list;
 mod descriptors;
+mod directories;
+mod directory_placeholders;
 mod durable;
 mod entries;
 mod exec;
@@ -132,6 +134,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
         look_up();
     }
     mounts::parse(value, variable(keeper::VARIABLE));
+    directories::learn_inherited();
     exec::environment::learn();
     reach::learn(variable(reach::VARIABLE), variable(c"LD_PRELOAD"), variable(keeper::VARIABLE));
     stderr::attach_messages();

@@ -50,8 +50,8 @@ fn in_its_place(path: &CStr, depth: usize) -> Result<*const c_char, Out> {
         return Err(Out::Pass);
     }
     // SAFETY: a path.
-    let (mounted, entry) = match unsafe { paths::target_linked(libc::AT_FDCWD, path.as_ptr(), true) }? {
-        Target::At(mounted, _, entry) => (mounted, entry),
+    let (mounted, mount, entry) = match unsafe { paths::target_linked(libc::AT_FDCWD, path.as_ptr(), true) }? {
+        Target::At(mounted, mount, entry) => (mounted, mount, entry),
         Target::Local(Some(path)) => return Ok(path.into_raw()), // a link of the mount: few, and the loader keeps what it is given
         Target::Local(None) => return Err(Out::Pass),
     };
@@ -60,7 +60,7 @@ fn in_its_place(path: &CStr, depth: usize) -> Result<*const c_char, Out> {
     if let Some(name) = known(&identity)? {
         return Ok(name);
     }
-    let full = visible(mounted.local_path(), &entry.path);
+    let full = visible(mounted.local_path(), &mount.path_of(&entry)?);
     // SAFETY: a path.
     let image = unsafe { Image::of(libc::AT_FDCWD, path.as_ptr(), &full) }?;
     if depth < DEPTH_MAX {

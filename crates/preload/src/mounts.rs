@@ -237,6 +237,13 @@ impl Mounted {
         }
     }
 
+    /// Number of the local path, by which a child finds the mount of a directory that it inherits.
+    pub(crate) fn tag(&self) -> u32 {
+        let mut hash = fnv::FnvHasher::default();
+        hash.write(&self.spec.local_path);
+        hash.finish() as u32
+    }
+
     /// The device number that `stat` shows for a file system of the server: one for what is mounted, and one for each file system nested in
     /// it, the same in every process.
     pub(crate) fn device(&self, fsid: u64) -> u64 {

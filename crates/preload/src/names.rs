@@ -1,9 +1,10 @@
 //! Names: making, removing, renaming and linking them, links' texts, and the working directory.
 
-use crate::cwd;
+use crate::directories;
 use crate::exec::image;
 use crate::ffi;
 use crate::hook::hooks;
+use crate::mounts::Mounted;
 use crate::outcome::{Out, kept};
 use crate::paths::{self, Target};
 use crate::permission;
@@ -12,7 +13,7 @@ use crate::stand_ins;
 use crate::table::{self, Found};
 use crate::umask::masked;
 use dnfs::file::{DeviceNumbers, FileKind, SpecialFile};
-use dnfs::mount::{Entry, LastName, Mount, PathEnd};
+use dnfs::mount::{Entry, LastName, Mount, OpenDirectory, PathEnd, mount_of_directory_placeholder};
 use libc::{c_char, c_int, c_uint, dev_t, mode_t, size_t, ssize_t};
 use std::ffi::CStr;
 
@@ -61,7 +62,6 @@ fn remove_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
         return Err(wrong_kind(mount, &[entry], libc::ENOTDIR));
     }
     mount.rmdir(entry)?;
-    cwd::removed(mount, &entry.path);
     Ok(0)
 }
 
@@ -237,9 +237,6 @@ fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Re
     {
         stand_ins::removed(mount, replaced);
     }
-    if moved == FileKind::Directory {
-        cwd::renamed(mount, &from.path, &to.path);
-    }
     Ok(0)
 }
 
@@ -298,13 +295,24 @@ unsafe fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_
     }
 }
 
-/// An answer of libc's readlink.
+/// An answer of libc's readlink, with the path of the program or directory of a mount in the place of what stands for it here.
 ///
 /// # Safety
-/// The buffer is that of a caller of the libc function, who keeps its contract.
-unsafe fn told(into: *mut c_char, room: size_t, count: ssize_t) -> ssize_t {
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn told((directory, link): (c_int, *const c_char), into: *mut c_char, room: size_t, count: ssize_t) -> ssize_t {
     // SAFETY: as the caller promises.
-    image::rename_in(unsafe { ffi::bytes_mut(into.cast(), room) }, count)
+    unsafe {
+        let text = ffi::bytes_mut(into.cast(), room);
+        let shown = usize::try_from(count).ok().and_then(|count| text.get(..count)).unwrap_or_default();
+        if mount_of_directory_placeholder(shown).is_some()
+            && let Some(path) = directories::path_behind(directory, link)
+        {
+            let count = path.len().min(room);
+            text[..count].copy_from_slice(&path[..count]);
+            return count as ssize_t;
+        }
+        image::rename_in(text, count)
+    }
 }
 
 fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Result<c_int, Out> {
@@ -389,23 +397,23 @@ hooks! {
     }
     /// readlink(2).
     fn readlink(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t = old SYS_readlink {
-        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| told(into, room, real(path, into, room)))
+        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| told((HERE, path), into, room, real(path, into, room)))
     }
     /// readlinkat(2).
     fn readlinkat(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t = SYS_readlinkat {
         paths::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
-            |directory, path| told(into, room, real(directory, path, into, room)))
+            |directory, path| told((directory, path), into, room, real(directory, path, into, room)))
     }
     /// readlink(2), fortified.
     fn __readlink_chk(path: *const c_char, into: *mut c_char, room: size_t, size: size_t) -> ssize_t {
         if room > size { return Err(Out::Pass) } // libc ends the process
-        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| told(into, room, real(path, into, room, size)))
+        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| told((HERE, path), into, room, real(path, into, room, size)))
     }
     /// readlinkat(2), fortified.
     fn __readlinkat_chk(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t, size: size_t) -> ssize_t {
         if room > size { return Err(Out::Pass) }
         paths::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
-            |directory, path| told(into, room, real(directory, path, into, room, size)))
+            |directory, path| told((directory, path), into, room, real(directory, path, into, room, size)))
     }
     /// mknod(2).
     fn mknod(path: *const c_char, mode: mode_t, device: dev_t) -> c_int = old SYS_mknod {
@@ -427,21 +435,21 @@ hooks! {
     }
 }
 
-fn change_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
+fn change_directory(mounted: &Mounted, mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
     let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
     if object.attr.kind != FileKind::Directory {
         return Err(Out::Errno(libc::ENOTDIR));
     }
     mount.check_rights(object, libc::X_OK as u32)?;
-    raw::chdir(&cwd::make(mount, &entry.path)?)?;
+    let directory = OpenDirectory::of(entry).ok_or(Out::Errno(libc::ENOENT))?;
+    directories::change_to(mounted, mount, directory)?;
     Ok(0)
 }
 
 /// The working directory's path as the program shall see it.
 fn working_directory() -> Result<Vec<u8>, Out> {
-    let mut buffer = [0u8; libc::PATH_MAX as usize];
-    let (mounted, below) = cwd::current(&mut buffer)?.ok_or(Out::Pass)?;
-    Ok(visible(mounted.local_path(), below))
+    let (mounted, below) = directories::current_path()?.ok_or(Out::Pass)?;
+    Ok(visible(mounted.local_path(), &below))
 }
 
 /// A path below a mount's root as the program shall see it.
@@ -495,9 +503,9 @@ unsafe fn real_path(
             HERE,
             path,
             true,
-            |mounted, _, entry| {
+            |mounted, mount, entry| {
                 existing(entry)?;
-                give_real_path(&visible(mounted.local_path(), &entry.path), into)
+                give_real_path(&visible(mounted.local_path(), &mount.path_of(entry)?), into)
             },
             |_, path| match image::behind_link(CStr::from_ptr(path)) {
                 Some(program) => give_real_path(&program, into).unwrap_or(std::ptr::null_mut()),
@@ -510,7 +518,7 @@ unsafe fn real_path(
 hooks! {
     /// chdir(2).
     fn chdir(path: *const c_char) -> c_int = SYS_chdir {
-        paths::at(HERE, path, true, |_, mount, entry| change_directory(mount, entry), |_, path| real(path))
+        paths::at(HERE, path, true, change_directory, |_, path| real(path))
     }
     /// chroot(2): the runtime directory and the mounts would be out of reach.
     fn chroot(path: *const c_char) -> c_int = SYS_chroot {
@@ -540,7 +548,7 @@ hooks! {
     fn canonicalize_file_name(path: *const c_char) -> *mut c_char {
         real_path(path, std::ptr::null_mut(), |path, _| real(path))
     }
-    /// fchdir(2): a directory of a mount is one of the mirror, so the kernel does it.
+    /// fchdir(2): the kernel enters the placeholder.
     fn fchdir(fd: c_int) -> c_int = SYS_fchdir {
         match table::find(fd)? {
             Found::File(_) => Err(Out::Errno(libc::ENOTDIR)),

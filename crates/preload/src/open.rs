@@ -1,7 +1,7 @@
-//! Opening: every open of a file is a fresh open of its placeholder, every open of a directory one of its mirror.
+//! Opening: every open of a file is a fresh open of its placeholder, every open of a directory a new one.
 
-use crate::cwd;
 use crate::description_flags;
+use crate::directories;
 use crate::hook::hooks;
 use crate::mounts::Mounted;
 use crate::outcome::{Out, kept};
@@ -13,7 +13,7 @@ use crate::table::{self, Found};
 use crate::umask::masked;
 use crate::wal_index;
 use dnfs::file::{FileKind, FsError};
-use dnfs::mount::{Entry, FileRef, LastName, Mount, Object, OpenHow, PathEnd};
+use dnfs::mount::{Entry, FileRef, LastName, Mount, Object, OpenDirectory, OpenHow, PathEnd};
 use libc::{c_char, c_int, c_uint, mode_t};
 use std::ffi::CStr;
 use std::io::Write;
@@ -142,7 +142,7 @@ fn on_mount(
             Some(kind) if kind != FileKind::Regular && flags & CREATES_NEW == CREATES_NEW => {
                 return Err(Out::Errno(libc::EEXIST));
             }
-            Some(FileKind::Directory) => return open_directory(mount, entry, flags),
+            Some(FileKind::Directory) => return open_directory(mounted, mount, entry, flags),
             Some(_) if flags & libc::O_DIRECTORY != 0 => return Err(Out::Errno(libc::ENOTDIR)),
             Some(FileKind::Regular) => {}
             Some(FileKind::Symlink) => return Err(Out::Errno(libc::ELOOP)),
@@ -282,7 +282,7 @@ fn spare_descriptors() -> Result<(), Out> {
     outcome.map_err(Out::Errno)
 }
 
-fn open_directory(mount: &Mount, entry: &Entry, flags: c_int) -> Result<c_int, Out> {
+fn open_directory(mounted: &Mounted, mount: &Mount, entry: &Entry, flags: c_int) -> Result<c_int, Out> {
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
     if writes && flags & libc::O_PATH == 0 || flags & libc::O_CREAT != 0 {
         return Err(Out::Errno(libc::EISDIR));
@@ -290,9 +290,8 @@ fn open_directory(mount: &Mount, entry: &Entry, flags: c_int) -> Result<c_int, O
     if let Some(object) = entry.object.as_ref().filter(|_| flags & libc::O_PATH == 0) {
         mount.check_rights(object, libc::R_OK as u32)?;
     }
-    let mirror = cwd::make(mount, &entry.path)?;
-    let kept_flags = flags & (libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_PATH);
-    raw::open(&mirror, kept_flags | libc::O_DIRECTORY, 0).map_err(Out::Errno)
+    let directory = OpenDirectory::of(entry).ok_or(Out::Errno(libc::ENOENT))?;
+    directories::open(mounted, mount, directory, flags & (libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_PATH))
 }
 
 /// A name from a template that ends in `XXXXXX` and `tail` more bytes; opened or made by `make` until it is a free one.

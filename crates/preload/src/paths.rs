@@ -4,7 +4,8 @@
 //! mount may lead back here. Links of this host that lead into a mount are followed only when the local call has
 //! failed (a mount's path does not exist here), unless something does exist there: then before.
 
-use crate::cwd;
+use crate::directories::{self, Opened};
+use crate::directory_placeholders;
 use crate::ffi;
 use crate::mounts::{self, Mounted};
 use crate::outcome::{Failure, Out, kept};
@@ -20,7 +21,19 @@ const TURNS_MAX: usize = 40;
 /// A path that leads to a mount.
 struct Start {
     mounted: &'static Mounted,
+    /// The open directory where it begins; else it begins at the root of the mount.
+    from: Option<Opened>,
     below: Vec<u8>,
+}
+
+impl Start {
+    fn from_root(mounted: &'static Mounted, below: &[u8]) -> Self {
+        Self { mounted, from: None, below: below.to_vec() }
+    }
+
+    fn from_directory(opened: Opened, below: &[u8]) -> Self {
+        Self { mounted: opened.mounted, from: Some(opened), below: below.to_vec() }
+    }
 }
 
 /// What a path names.
@@ -55,7 +68,7 @@ pub(crate) unsafe fn at<R: Failure + PartialEq>(
             Target::Local(None) => {
                 let answer = kept(local(directory, path));
                 let Err(failed @ Out::Errno(libc::ENOENT | libc::ENOTDIR)) = answer else { return answer };
-                let Some(start) = through_links(directory, ffi::path(path)?, last) else { return Err(failed) };
+                let Some(start) = through_links(directory, ffi::path(path)?, last)? else { return Err(failed) };
                 match walk(start, last)? {
                     Target::At(mounted, mount, entry) => on_mount(mounted, mount, &entry),
                     Target::Local(_) => Err(failed),
@@ -82,7 +95,7 @@ pub(crate) unsafe fn target(directory: c_int, path: *const c_char, last: impl In
         }
         let start = match begin(directory, bytes)? {
             Some(start) => Some(start),
-            None if mounts::careful() => through_links(directory, bytes, last),
+            None if mounts::careful() || passes_descriptor(bytes) => through_links(directory, bytes, last)?,
             None => None,
         };
         start.map_or(Ok(Target::Local(None)), |start| walk(start, last))
@@ -98,7 +111,7 @@ pub(crate) unsafe fn target_linked(directory: c_int, path: *const c_char, last: 
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         match target(directory, path, last)? {
-            Target::Local(None) => match through_links(directory, ffi::path(path)?, last) {
+            Target::Local(None) => match through_links(directory, ffi::path(path)?, last)? {
                 Some(start) => walk(start, last),
                 None => Ok(Target::Local(None)),
             },
@@ -110,7 +123,7 @@ pub(crate) unsafe fn target_linked(directory: c_int, path: *const c_char, last: 
 /// Whether a path of this process leads to a mount, as far as links of this host and its text say.
 pub(crate) fn lead_to_mount(path: &[u8]) -> bool {
     let begins = begin(libc::AT_FDCWD, path).is_ok_and(|start| start.is_some());
-    begins || through_links(libc::AT_FDCWD, path, LastName::Followed).is_some()
+    begins || matches!(through_links(libc::AT_FDCWD, path, LastName::Followed), Ok(Some(_)))
 }
 
 /// The mount that a path starts on, without looking at links.
@@ -118,23 +131,22 @@ fn begin(directory: c_int, path: &[u8]) -> Result<Option<Start>, Out> {
     if path[0] == b'/' {
         return Ok(below_prefix(path));
     }
-    let mut buffer = [0u8; libc::PATH_MAX as usize];
-    let (mounted, base) = if directory == libc::AT_FDCWD {
-        match cwd::current(&mut buffer)? {
-            Some((mounted, below)) => (mounted, below.to_vec()),
-            None => return Ok(None),
-        }
-    } else {
-        match table::find(directory)? {
-            Found::Directory(mounted, below) => (mounted, below),
+    let opened = match directory {
+        libc::AT_FDCWD => directories::current()?,
+        _ => match table::find(directory)? {
+            Found::Directory(opened) => Some(opened),
             Found::File(_) => return Err(Out::Errno(libc::ENOTDIR)),
-            Found::Elsewhere => return Ok(None),
-        }
+            Found::Elsewhere => None,
+        },
     };
-    let mut below = base;
-    below.push(b'/');
-    below.extend_from_slice(path);
-    Ok(Some(Start { mounted, below }))
+    Ok(opened.map(|opened| Start::from_directory(opened, path)))
+}
+
+/// Whether a path goes through one of the names that the kernel has for descriptors and working directories. There the kernel finds the
+/// placeholder, so such a path is not tried locally first.
+fn passes_descriptor(path: &[u8]) -> bool {
+    let has = |part: &[u8]| path.windows(part.len()).any(|found| found == part);
+    path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/") && (has(b"/fd/") || has(b"/cwd/") || path.ends_with(b"/cwd"))
 }
 
 /// The mount whose local path is the beginning of this absolute path, component by component; `.`, `..` and doubled
@@ -170,7 +182,7 @@ fn below_prefix(path: &[u8]) -> Option<Start> {
 fn strip_prefix(path: &[u8]) -> Option<Start> {
     mounts::all().find_map(|mounted| {
         let below = path.strip_prefix(mounted.local_path())?;
-        matches!(below.first(), None | Some(b'/')).then(|| Start { mounted, below: below.to_vec() })
+        matches!(below.first(), None | Some(b'/')).then(|| Start::from_root(mounted, below))
     })
 }
 
@@ -178,7 +190,11 @@ fn strip_prefix(path: &[u8]) -> Option<Start> {
 fn walk(mut start: Start, last: LastName) -> Result<Target, Out> {
     for _ in 0..TURNS_MAX {
         let mount = start.mounted.attach()?;
-        let leaves = match mount.walk(&start.below, last)? {
+        let walked = match &start.from {
+            Some(opened) => mount.walk_from(opened.directory(), &start.below, last)?,
+            None => mount.walk(&start.below, last)?,
+        };
+        let leaves = match walked {
             Walk::At(entry) => {
                 return Ok(match mount.wal_index_of(&entry) {
                     Some(place) => Target::Local(Some(place)),
@@ -189,7 +205,7 @@ fn walk(mut start: Start, last: LastName) -> Result<Target, Out> {
         };
         let onward = match below_prefix(&leaves) {
             Some(onward) => Some(onward),
-            None => through_links(libc::AT_FDCWD, &leaves, last),
+            None => through_links(libc::AT_FDCWD, &leaves, last)?,
         };
         match onward {
             Some(onward) => start = onward,
@@ -200,12 +216,16 @@ fn walk(mut start: Start, last: LastName) -> Result<Target, Out> {
 }
 
 /// Resolves a path of this host link by link, until it reaches a mount; none if it does not.
-fn through_links(directory: c_int, path: &[u8], last: LastName) -> Option<Start> {
+///
+/// # Errors
+/// ENOTDIR for a path through a descriptor of a file; as [`directories::of_placeholder`].
+fn through_links(directory: c_int, path: &[u8], last: LastName) -> Result<Option<Start>, Out> {
     let mut buffer = [0u8; libc::PATH_MAX as usize];
     let mut done: Vec<u8> = Vec::new(); // no slash at its end; empty is the root
     if path.first() != Some(&b'/') {
         let base = if directory == libc::AT_FDCWD { raw::getcwd(&mut buffer) } else { raw::fd_path(directory, &mut buffer) };
-        done.extend_from_slice(base.ok()?);
+        let Ok(base) = base else { return Ok(None) };
+        done.extend_from_slice(base);
         if done == b"/" {
             done.clear();
         }
@@ -213,7 +233,7 @@ fn through_links(directory: c_int, path: &[u8], last: LastName) -> Option<Start>
     let mut rest = path.to_vec();
     let mut turns = 0;
     loop {
-        let from = rest.iter().position(|b| *b != b'/')?;
+        let Some(from) = rest.iter().position(|b| *b != b'/') else { return Ok(None) };
         let end = rest[from..].iter().position(|b| *b == b'/').map_or(rest.len(), |length| from + length);
         let name = rest[from..end].to_vec();
         let is_last = rest[end..].iter().all(|b| *b == b'/');
@@ -230,16 +250,24 @@ fn through_links(directory: c_int, path: &[u8], last: LastName) -> Option<Start>
         done.push(b'/');
         done.extend_from_slice(&name);
         if let Some(start) = strip_prefix(&done) {
-            return Some(Start { mounted: start.mounted, below: [start.below, rest].concat() });
+            return Ok(Some(Start { below: [start.below, rest].concat(), ..start }));
         }
         if is_last && last != LastName::Followed && (rest.is_empty() || last == LastName::Itself) {
-            return None;
+            return Ok(None);
         }
         let mut link = [0u8; libc::PATH_MAX as usize];
         let Ok(link) = with_nul(&done, |path| raw::readlink(path, &mut link).map(<[u8]>::to_vec)) else { continue };
         turns += 1;
         if turns > TURNS_MAX {
-            return None;
+            return Ok(None);
+        }
+        if mounts::is_below_root(&link) {
+            if let Some(opened) = behind_descriptor(&done)? {
+                return Ok(Some(Start::from_directory(opened, &rest)));
+            }
+            if !rest.is_empty() && table::of_placeholder(&link).is_some() {
+                return Err(Out::Errno(libc::ENOTDIR));
+            }
         }
         if link.first() == Some(&b'/') {
             done.clear()
@@ -248,6 +276,17 @@ fn through_links(directory: c_int, path: &[u8], last: LastName) -> Option<Start>
         }
         rest = [link.as_slice(), rest.as_slice()].concat();
     }
+}
+
+/// The directory of a mount that a name of the kernel for a descriptor or a working directory leads to.
+fn behind_descriptor(path: &[u8]) -> Result<Option<Opened>, Out> {
+    let Ok(fd) = with_nul(path, |path| raw::open(path, libc::O_PATH | libc::O_CLOEXEC, 0)) else { return Ok(None) };
+    let found = match raw::fstat(fd) {
+        Ok(stat) if directory_placeholders::may_be(&stat) => directories::of_placeholder(fd, &stat),
+        _ => Ok(None),
+    };
+    let _ = raw::close(fd);
+    found
 }
 
 fn with_nul<T>(path: &[u8], f: impl FnOnce(&CStr) -> Result<T, c_int>) -> Result<T, c_int> {

@@ -106,6 +106,22 @@ pub(crate) fn stat(path: &CStr, follow: bool) -> Result<libc::stat, Errno> {
     Ok(unsafe { stat.assume_init() })
 }
 
+/// fstat(2) of the working directory, which nobody needs a right for.
+pub(crate) fn stat_here() -> Result<libc::stat, Errno> {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    let (name, into) = (c"".as_ptr() as usize, stat.as_mut_ptr() as usize);
+    // SAFETY: a NUL-terminated path, and `stat` is ours to be written.
+    unsafe { call4(libc::SYS_newfstatat, CWD, name, into, libc::AT_EMPTY_PATH as usize) }?;
+    // SAFETY: the kernel filled it, and zeroes are a valid value of it anyhow.
+    Ok(unsafe { stat.assume_init() })
+}
+
+/// getdents64(2), once.
+pub(crate) fn list(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: the buffer outlives the call.
+    unsafe { call4(libc::SYS_getdents64, fd as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0) }
+}
+
 /// openat(2) relative to the working directory.
 pub(crate) fn open(path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
     // SAFETY: a NUL-terminated path.
@@ -280,12 +296,6 @@ pub(crate) fn make_fifo(path: &CStr, mode: mode_t) -> Result<(), Errno> {
 pub(crate) fn symlink(text: &CStr, path: &CStr) -> Result<(), Errno> {
     // SAFETY: two NUL-terminated strings.
     unsafe { call4(libc::SYS_symlinkat, text.as_ptr() as usize, CWD, path.as_ptr() as usize, 0) }.map(drop)
-}
-
-/// rename(2).
-pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
-    // SAFETY: two NUL-terminated paths.
-    checked(unsafe { call(libc::SYS_renameat2, CWD, from.as_ptr() as usize, CWD, to.as_ptr() as usize, 0, 0) }).map(drop)
 }
 
 /// umask(2).

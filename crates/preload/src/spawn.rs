@@ -2,7 +2,7 @@
 //! is opened by the parent when it spawns, onto a number that is kept for it, and the child's action is a dup2 from there.
 
 use crate::attach_lock::AttachLock;
-use crate::cwd;
+use crate::directories;
 use crate::exec::environment::Environment;
 use crate::exec::stored::{self, Program};
 use crate::exec::{self, search};
@@ -15,7 +15,7 @@ use crate::reach;
 use crate::spawn_actions::{Action, Noted, note, of_list, take};
 use crate::table::{self, Found};
 use libc::{c_char, c_int, c_void, mode_t, pid_t, posix_spawn_file_actions_t};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 /// Numbers kept for files to be opened are looked for from here on, above those that programs name.
 const NUMBER_MIN: c_int = 200;
@@ -27,7 +27,7 @@ const NUMBER_MIN: c_int = 200;
 unsafe fn entered(list: *const posix_spawn_file_actions_t) -> Option<bool> {
     // SAFETY: as the caller promises.
     unsafe { of_list(list) }.iter().rev().find_map(|noted| match noted.action {
-        Action::Enter { mounted } => Some(mounted),
+        Action::Enter { mounted, .. } => Some(mounted),
         Action::Open { .. } => None,
     })
 }
@@ -35,7 +35,7 @@ unsafe fn entered(list: *const posix_spawn_file_actions_t) -> Option<bool> {
 /// A list begins or ends.
 fn forget(list: *const posix_spawn_file_actions_t) {
     for action in take(list) {
-        if let Action::Open { number, .. } = action
+        if let Action::Open { number, .. } | Action::Enter { number: Some(number), .. } = action
             && is_kept(number)
         {
             let _ = raw::close(number);
@@ -78,7 +78,7 @@ unsafe fn add_open(
     unsafe {
         if crate::ffi::path(path)?.first() != Some(&b'/') {
             match entered(list) {
-                Some(true) => return Ok(libc::EOPNOTSUPP), // it would be looked for in the mirror
+                Some(true) => return Ok(libc::EOPNOTSUPP), // it would be looked for in the placeholder
                 Some(false) => return Err(Out::Pass),
                 None => {}
             }
@@ -87,16 +87,23 @@ unsafe fn add_open(
         if matches!(paths::target_linked(libc::AT_FDCWD, path, true), Ok(Target::Local(_))) {
             return Err(Out::Pass);
         }
-        let number = match keep_a_number() {
+        let number = match kept_for(|number| libc::posix_spawn_file_actions_adddup2(list, number, fd)) {
             Ok(number) => number,
             Err(errno) => return Ok(errno),
         };
-        let added = libc::posix_spawn_file_actions_adddup2(list, number, fd);
-        if added != 0 {
-            let _ = raw::close(number);
-            return Ok(added);
-        }
         Ok(note(list, Action::Open { number, path: CStr::from_ptr(path).to_owned(), flags, mode }))
+    }
+}
+
+/// A number that is kept, and used by the action that `add` adds; the error is an errno.
+fn kept_for(add: impl FnOnce(c_int) -> c_int) -> Result<c_int, c_int> {
+    let number = keep_a_number()?;
+    match add(number) {
+        0 => Ok(number),
+        errno => {
+            let _ = raw::close(number);
+            Err(errno)
+        }
     }
 }
 
@@ -104,11 +111,7 @@ unsafe fn add_open(
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn add_chdir(
-    list: *mut posix_spawn_file_actions_t,
-    path: *const c_char,
-    real: impl FnOnce(*const c_char) -> c_int,
-) -> Result<c_int, Out> {
+unsafe fn add_chdir(list: *mut posix_spawn_file_actions_t, path: *const c_char) -> Result<c_int, Out> {
     if !crate::mounts::any() {
         return Err(Out::Pass);
     }
@@ -122,12 +125,17 @@ unsafe fn add_chdir(
             }
         }
         match paths::target_linked(libc::AT_FDCWD, path, true)? {
-            Target::At(_, mount, entry) if entry.object.is_some() => match note(list, Action::Enter { mounted: true }) {
-                0 => Ok(real(cwd::make(mount, &entry.path)?.as_ptr())),
-                errno => Ok(errno),
-            },
+            Target::At(_, _, entry) if entry.object.is_some() => {
+                let add_fchdir = |number| posix_spawn_file_actions_addfchdir_np::real(list, number);
+                Ok(match kept_for(add_fchdir) {
+                    Ok(number) => {
+                        note(list, Action::Enter { mounted: true, number: Some(number), path: CStr::from_ptr(path).to_owned() })
+                    }
+                    Err(errno) => errno,
+                })
+            }
             Target::At(..) => Ok(libc::ENOENT),
-            Target::Local(_) => match note(list, Action::Enter { mounted: false }) {
+            Target::Local(_) => match note(list, Action::Enter { mounted: false, number: None, path: CString::default() }) {
                 0 => Err(Out::Pass),
                 errno => Ok(errno),
             },
@@ -135,14 +143,21 @@ unsafe fn add_chdir(
     }
 }
 
-/// Opens the files of a list onto their numbers, and keeps the numbers again when dropped.
+/// How a directory is opened that a child is to enter.
+const ENTERED: c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+
+/// Opens the files and directories of a list onto their numbers, and keeps the numbers again when dropped.
 struct Opened(Vec<c_int>);
 
 impl Opened {
     fn new(actions: &[&Noted]) -> Result<Self, c_int> {
         let mut opened = Self(Vec::new());
         for noted in actions {
-            let Action::Open { number, path, flags, mode } = &noted.action else { continue };
+            let (number, path, flags, mode) = match &noted.action {
+                Action::Open { number, path, flags, mode } => (number, path, flags, mode),
+                Action::Enter { number: Some(number), path, .. } => (number, path, &ENTERED, &0),
+                Action::Enter { .. } => continue,
+            };
             if !is_kept(*number) {
                 return Err(libc::EBADF);
             }
@@ -176,12 +191,13 @@ impl Drop for Opened {
 /// NULL, or a list in use.
 unsafe fn spawn(list: *const posix_spawn_file_actions_t, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     table::note_copies();
-    if !crate::mounts::any() || list.is_null() {
+    if !crate::mounts::any() {
         return Err(Out::Pass);
     }
     // SAFETY: the caller's list.
-    let actions = unsafe { of_list(list) };
-    if !actions.iter().any(|noted| matches!(noted.action, Action::Open { .. })) {
+    let actions = if list.is_null() { Vec::new() } else { unsafe { of_list(list) } };
+    if !actions.iter().any(|noted| matches!(noted.action, Action::Open { .. } | Action::Enter { number: Some(_), .. })) {
+        directories::enter_inherited();
         return Err(Out::Pass);
     }
     // Until the child has its files: another thread may spawn with the same list.
@@ -191,7 +207,10 @@ unsafe fn spawn(list: *const posix_spawn_file_actions_t, real: impl FnOnce() -> 
         Err(errno) => return Ok(errno),
     };
     match Opened::new(&actions) {
-        Ok(_opened) => Ok(real()),
+        Ok(_opened) => {
+            directories::enter_inherited();
+            Ok(real())
+        }
         Err(errno) => Ok(errno),
     }
 }
@@ -289,14 +308,15 @@ hooks! {
     fn posix_spawn_file_actions_addopen(actions: *mut posix_spawn_file_actions_t, fd: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         add_open(actions, fd, path, flags, mode)
     }
-    /// posix_spawn_file_actions_addchdir_np(3): the directory of the mirror.
+    /// posix_spawn_file_actions_addchdir_np(3): a directory of a mount is entered by a descriptor.
     fn posix_spawn_file_actions_addchdir_np(actions: *mut posix_spawn_file_actions_t, path: *const c_char) -> c_int {
-        add_chdir(actions, path, |path| real(actions, path))
+        add_chdir(actions, path)
     }
     /// posix_spawn_file_actions_addfchdir_np(3).
     fn posix_spawn_file_actions_addfchdir_np(list: *mut posix_spawn_file_actions_t, fd: c_int) -> c_int {
         if !crate::mounts::any() { return Err(Out::Pass) }
-        match note(list, Action::Enter { mounted: matches!(table::find(fd), Ok(Found::Directory(..))) }) {
+        let mounted = matches!(table::find(fd), Ok(Found::Directory(..)));
+        match note(list, Action::Enter { mounted, number: None, path: CString::default() }) {
             0 => Err(Out::Pass),
             errno => Ok(errno),
         }

@@ -11,8 +11,9 @@ const ACTIONS_MAX: usize = 256;
 pub(crate) enum Action {
     /// A file to be opened onto the number kept for it.
     Open { number: c_int, path: CString, flags: c_int, mode: mode_t },
-    /// From here on the child is in another directory, of a mount or not, where relative paths begin.
-    Enter { mounted: bool },
+    /// From here on the child is in another directory, of a mount or not, where relative paths begin. One that was named by its path is
+    /// opened onto the number kept for it.
+    Enter { mounted: bool, number: Option<c_int>, path: CString },
 }
 
 /// An action and when it was added.

@@ -1,6 +1,5 @@
 //! Directory streams: `DIR` objects of our own, told from libc's by where they lie.
 
-use crate::attributes::directory_entry;
 use crate::ffi;
 use crate::hook::hooks;
 use crate::open;
@@ -96,8 +95,8 @@ fn adopt(fd: c_int) -> Result<*mut DIR, Out> {
 /// EBADF for a descriptor of anything else.
 pub(crate) fn read_items(fd: c_int) -> Result<Vec<DirItem>, Out> {
     match table::find(fd)? {
-        Found::Directory(mounted, below) => {
-            let (mount, entry) = directory_entry(mounted, &below)?;
+        Found::Directory(opened) => {
+            let (mount, entry) = opened.entry()?;
             Ok(mount.read_dir(dnfs::mount::Target::Entry(&entry))?)
         }
         Found::File(_) | Found::Elsewhere => Err(Out::Errno(libc::EBADF)),
@@ -180,10 +179,33 @@ pub(crate) unsafe fn open_stream(directory: c_int, path: *const c_char) -> Resul
     })
 }
 
+/// A stream of libc's own, or one of ours in its place where a link of this host led libc to a placeholder.
+///
+/// # Safety
+/// A stream that was just opened, or NULL.
+unsafe fn ours_instead(stream: *mut DIR) -> *mut DIR {
+    if stream.is_null() || !crate::mounts::any() {
+        return stream;
+    }
+    // SAFETY: an open stream of libc's, which is closed once.
+    unsafe {
+        let fd = dirfd::real(stream);
+        if !matches!(table::find(fd), Ok(Found::Directory(_))) {
+            return stream;
+        }
+        let adopted = raw::duplicate_from(fd, 0).map_err(Out::Errno).and_then(adopt);
+        closedir::real(stream);
+        adopted.unwrap_or_else(|out| {
+            crate::outcome::set_errno(if let Out::Errno(errno) = out { errno } else { libc::EIO });
+            std::ptr::null_mut()
+        })
+    }
+}
+
 hooks! {
     /// opendir(3).
     fn opendir(path: *const c_char) -> *mut DIR {
-        paths::at(libc::AT_FDCWD, path, true, |_, _, _| open_stream(libc::AT_FDCWD, path), |_, path| real(path))
+        paths::at(libc::AT_FDCWD, path, true, |_, _, _| open_stream(libc::AT_FDCWD, path), |_, path| ours_instead(real(path)))
     }
     /// fdopendir(3).
     fn fdopendir(fd: c_int) -> *mut DIR {

@@ -1,17 +1,20 @@
 //! Descriptors: which of them are files of a mount.
 //!
 //! The kernel owns the truth. A file of a mount is an open placeholder in the runtime directory, a directory of a mount
-//! is an open directory of the mirror there; the table only remembers what the placeholder's name says. An entry is
+//! is a removed one, which `directories` knows; the table only remembers what the placeholder's name says. An entry is
 //! believed as long as fstat shows the inode it was made for, so a close we did not see makes no wrong entry. Lookups
 //! take no lock and allocate nothing.
 
 use crate::credentials;
 use crate::description_flags;
+use crate::directories::{self, Opened};
+use crate::directory_placeholders;
 use crate::lock_files;
 use crate::mounts::{self, Mounted};
 use crate::open_file::Open;
 use crate::outcome::Out;
 use crate::raw;
+use dnfs::file::Attributes;
 use dnfs::mount::{FileRef, Mount};
 use libc::{c_char, c_int};
 use std::os::fd::BorrowedFd;
@@ -51,8 +54,8 @@ pub(crate) enum Found {
     Elsewhere,
     /// A regular file.
     File(Open),
-    /// A directory: its path below the root of the mount.
-    Directory(&'static Mounted, Vec<u8>),
+    /// A directory.
+    Directory(Opened),
 }
 
 /// Reserves the table. Called once, by the constructor.
@@ -85,12 +88,16 @@ pub(crate) fn find(fd: c_int) -> Result<Found, Out> {
         return Ok(Found::Elsewhere);
     }
     let Ok(stat) = raw::fstat(fd) else { return Ok(Found::Elsewhere) };
-    // Placeholders of files and the mirror's directories are both directories.
+    // Placeholders of files and of directories are both directories.
     if !mounts::is_runtime_device(stat.st_dev) || stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
         return Ok(Found::Elsewhere);
     }
     match slot(fd).filter(|slot| slot.inode.load(Ordering::Acquire) == stat.st_ino).and_then(|slot| entry(fd, slot)) {
         Some(open) => Ok(Found::File(open)),
+        None if directory_placeholders::may_be(&stat) => match directories::of_placeholder(fd, &stat)? {
+            Some(opened) => Ok(Found::Directory(opened)),
+            None => learn(fd, stat.st_ino),
+        },
         None => learn(fd, stat.st_ino),
     }
 }
@@ -157,8 +164,7 @@ fn entry(fd: c_int, slot: &'static Slot) -> Option<Open> {
     })
 }
 
-/// Learns a descriptor by its path: a directory of the mirror, or a file whose descriptor came from elsewhere: inherited
-/// over exec, received from another process, opened by name (/dev/stdin, /proc/self/fd/N).
+/// Learns the descriptor of a file by its path. It came from elsewhere: inherited over exec, received from another process, opened by name (/dev/stdin, /proc/self/fd/N).
 ///
 /// # Errors
 /// EIO for a placeholder that no mount of this process knows: its file can't be reached.
@@ -168,10 +174,6 @@ fn learn(fd: c_int, inode: u64) -> Result<Found, Out> {
     if !mounts::is_below_root(path) {
         return Ok(Found::Elsewhere);
     }
-    if let Some((mounted, below)) = crate::cwd::of_mirror(path) {
-        return Ok(Found::Directory(mounted, below.to_vec()));
-    }
-    crate::cwd::refuse_stranger(fd, path)?;
     let Some((mounted, mount, file)) = of_placeholder(path) else {
         if !path.windows(PLACEHOLDERS.len()).any(|part| part == PLACEHOLDERS) {
             return Ok(Found::Elsewhere);
@@ -202,6 +204,24 @@ pub(crate) fn of_placeholder(path: &[u8]) -> Option<(&'static Mounted, &'static 
     let (mounted, _) = mounts::below_runtime(path)?;
     let mount = mounted.attach().ok()?;
     Some((mounted, mount, mount.file_of_placeholder(path)?))
+}
+
+/// What a path of this host leads to by a name that the kernel has for a descriptor: attributes of a file or directory of a mount.
+///
+/// # Safety
+/// A path, or NULL.
+pub(crate) unsafe fn attributes_at(directory: c_int, path: *const c_char) -> Option<(&'static Mounted, Attributes)> {
+    // SAFETY: the caller's promise.
+    let fd = unsafe { raw::open_from(directory, path, libc::O_PATH | libc::O_CLOEXEC) }.ok()?;
+    let opened = raw::fstat(fd).ok().filter(directory_placeholders::may_be);
+    let opened = opened.and_then(|stat| directories::of_placeholder(fd, &stat).ok()?);
+    let _ = raw::close(fd);
+    if let Some(opened) = opened {
+        return Some((opened.mounted, opened.entry().ok()?.1.object?.attr));
+    }
+    // SAFETY: the caller's promise.
+    let (mounted, mount, file) = unsafe { placeholder_at(directory, path) }?;
+    Some((mounted, mount.attr(file).ok()?))
 }
 
 /// The file whose placeholder a path of this host leads to: by the names the kernel has for descriptors.

@@ -1,5 +1,5 @@
 //! ftw and nftw over a tree of a mount, as glibc walks one: its own walkers open directories inside libc, where they would find
-//! the mirror's empty ones.
+//! empty placeholders.
 
 use crate::attributes::{lstat, stat};
 use crate::ffi;

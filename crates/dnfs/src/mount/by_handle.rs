@@ -33,6 +33,7 @@ impl Mount {
             end: PathEnd::Name,
             assumed: false,
             seen,
+            path_as_of: 0,
         })
     }
 
@@ -55,6 +56,7 @@ impl Mount {
             end: PathEnd::Name,
             assumed: false,
             seen,
+            path_as_of: 0,
         })
     }
 

@@ -1,11 +1,13 @@
-//! Directory handles and symbolic links this process met on its way, good while the namespace stands still.
+//! Directory handles and symbolic links this process met on its way, good while the namespace stands still. What is known is the name in
+//! a directory, by the directory's handle: so a path that begins in an open directory uses the cache as one from the root does, and
+//! nothing is believed of a directory that another has taken the path of.
 
 use crate::file::FileHandle;
 use crate::limits::DIRECTORIES_MAX;
 use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
 use std::collections::HashMap;
 
-/// What a path below the root is.
+/// What a name in a directory is.
 #[derive(Clone, Debug)]
 pub(crate) enum Known {
     /// A directory.
@@ -28,26 +30,26 @@ impl Default for Directories {
 #[derive(Debug, Default)]
 struct Inner {
     generation: u64,
-    /// With the time each was found, in ms.
-    known: HashMap<Vec<u8>, (u64, Known)>,
+    /// By the directory's handle and the name, with the time each was found, in ms.
+    known: HashMap<(FileHandle, Vec<u8>), (u64, Known)>,
 }
 
 impl Directories {
-    /// What is known of `path` at this generation of the namespace, and was found at `oldest_ms` or later.
-    pub(crate) fn find(&self, generation: u64, path: &[u8], oldest_ms: u64) -> Option<Known> {
+    /// What is known of a name at this generation of the namespace, and was found at `oldest_ms` or later.
+    pub(crate) fn find(&self, generation: u64, name: &(FileHandle, Vec<u8>), oldest_ms: u64) -> Option<Known> {
         let inner = self.lock()?;
-        let (found_ms, known) = inner.known.get(path)?;
+        let (found_ms, known) = inner.known.get(name)?;
         (inner.generation == generation && *found_ms >= oldest_ms).then(|| known.clone())
     }
 
     /// Keeps what a call sent at this generation, at this time, found.
-    pub(crate) fn keep(&self, generation: u64, path: &[u8], now_ms: u64, known: Known) {
+    pub(crate) fn keep(&self, generation: u64, name: (FileHandle, Vec<u8>), now_ms: u64, known: Known) {
         let Some(mut inner) = self.lock() else { return };
         if inner.generation != generation || inner.known.len() >= DIRECTORIES_MAX {
             inner.known.clear();
             inner.generation = generation;
         }
-        inner.known.insert(path.to_vec(), (now_ms, known));
+        inner.known.insert(name, (now_ms, known));
     }
 
     fn lock(&self) -> Option<ForkGuard<'_, Inner>> {
@@ -69,9 +71,11 @@ mod tests {
     #[test]
     fn what_was_found_before_a_change_or_too_long_ago_is_not_believed() {
         let directories = Directories::default();
-        directories.keep(3, b"a", 1000, Known::Link(b"b".to_vec()));
-        assert!(directories.find(3, b"a", 1000).is_some());
-        assert!(directories.find(3, b"a", 1001).is_none());
-        assert!(directories.find(4, b"a", 0).is_none());
+        let name = (FileHandle::new(b"directory").unwrap(), b"a".to_vec());
+        directories.keep(3, name.clone(), 1000, Known::Link(b"b".to_vec()));
+        assert!(directories.find(3, &name, 1000).is_some());
+        assert!(directories.find(3, &name, 1001).is_none());
+        assert!(directories.find(4, &name, 0).is_none());
+        assert!(directories.find(3, &(FileHandle::new(b"another").unwrap(), name.1), 0).is_none());
     }
 }

@@ -15,6 +15,7 @@ use super::apart::Announcement;
 use super::keeper_namespaces::forget_ended_namespaces;
 use super::keeper_process::{KeeperProgram, Place};
 use super::keeper_runs::Ending;
+use super::strays::Strays;
 use super::{FileRef, Mount, MountSpec};
 use crate::credentials::Credentials;
 use crate::error::Error;
@@ -46,6 +47,7 @@ pub struct Keeper {
     wants_standby: bool,
     /// Tells others of this mount; none while the keeper before this one still does.
     announcement: Option<Announcement>,
+    strays: Strays,
     /// Taken at the end, so that nobody attaches to a mount whose keeper is gone and does not notice.
     last: Option<Place>,
 }
@@ -90,6 +92,7 @@ impl Keeper {
             unused_looks: 0,
             wants_standby: replaced,
             announcement: None,
+            strays: Strays::default(),
             last: None,
         }))
     }
@@ -139,6 +142,7 @@ impl Keeper {
             let root = Path::new(OsStr::from_bytes(self.mount.segment.directory().root()));
             self.announcement = Announcement::make(&self.mount.url, root, self.mount.who.uid);
         }
+        self.strays.look(self.mount.segment.directory());
         let due = self.due();
         let hidden = self.hidden_and_closed();
         let mapped = self.mapped_and_due();

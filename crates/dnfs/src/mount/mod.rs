@@ -28,6 +28,7 @@ mod keeper;
 mod keeper_namespaces;
 mod keeper_process;
 mod keeper_runs;
+mod known_directories;
 mod latest;
 mod left_writes;
 mod listing;
@@ -39,6 +40,7 @@ mod mount_spec;
 mod names;
 mod observer;
 mod open;
+mod open_directories;
 mod owner_locks;
 mod processes;
 mod read_ahead;
@@ -51,6 +53,7 @@ mod sequences;
 mod set_attr;
 mod silly_rename;
 mod stand_ins;
+mod strays;
 mod sync_range;
 mod truncation;
 mod unused;
@@ -62,17 +65,19 @@ pub use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 pub use crate::segment::runtime_root::{
     VARIABLE as RUNTIME_DIR_VARIABLE, group_runtime_root, has_runtime_root, make_runtime_root, runtime_root,
 };
-pub use crate::segment::{Distrust, FileRef, SegmentError, Untrusted};
+pub use crate::segment::{DirectoryKept, DirectoryPlaceholder, Distrust, FileRef, SegmentError, Untrusted};
 pub use apart::mounted_apart;
 pub use async_io::{AsyncIo, Finished, IoRequest, IoWork, Offered};
 pub use io::Changes;
 pub use keeper::Keeper;
 pub use keeper_process::KeeperProgram;
+pub use known_directories::KnownDirectories;
 pub use listing::DirItem;
 pub use mapped::{MapRefusal, Mapped};
 pub use mount_paths::MountPath;
 pub use mount_spec::{MountSpec, SpecError};
 pub use observer::{Observer, Retained};
+pub use open_directories::{OpenDirectory, mount_of_directory_placeholder};
 pub use owner_locks::{
     DESCRIPTION_LOCKS_EXCLUSIVE, DESCRIPTION_LOCKS_LIMIT, LockConflict, LockKind, LockRange, OwnerLocks, holder_of_lock,
 };
@@ -205,7 +210,8 @@ impl Mount {
         &self.local_path
     }
 
-    /// Directory in memory with placeholders `p/<slot>.<generation>` and the mirror of working directories `cwd/`.
+    /// Directory in memory with the placeholders of files, `p/<slot>.<generation>`, and those of directories while they are made,
+    /// `d/<random>/d`.
     #[must_use]
     pub fn runtime_dir(&self) -> &Path {
         self.segment.directory().path()

@@ -124,12 +124,13 @@ impl Mount {
             return Err(Error::Fs(FsError::NotDirectory));
         }
         let remove = || self.client.rmdir(&entry.parent, &entry.name);
-        match self.segment.change_namespace(remove)? {
+        let removed = match self.segment.change_namespace(remove)? {
             Err(Error::Fs(FsError::NotEmpty | FsError::Exists)) if self.clear_silly(&object.handle, &entry.parent) => {
                 self.segment.change_namespace(remove)?
             }
             other => other,
-        }
+        };
+        removed.inspect(|()| self.segment.directory_removed(object.handle.as_bytes()))
     }
 
     /// Renames (RFC 1813 3.3.14). A file replaced while open stays readable until its last close.
@@ -161,6 +162,12 @@ impl Mount {
         } else {
             change()
         };
+        if let (Ok(()), Some(target)) = (&done, target)
+            && target.attr.kind == FileKind::Directory
+            && target.handle != object.handle
+        {
+            self.segment.directory_removed(target.handle.as_bytes());
+        }
         self.doubt(&object.handle);
         done
     }

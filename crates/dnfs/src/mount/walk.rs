@@ -1,7 +1,7 @@
 //! From a path to an object, component by component.
 
-use super::Mount;
 use super::directories::Known;
+use super::{Mount, OpenDirectory};
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FileKind, FsError};
 use crate::limits::{ATTRIBUTE_AGE_MS_MAX, COMPONENT_BYTES_MAX, LOOKUP_ROUNDS_MAX, PATH_BYTES_MAX, SYMLINKS_MAX};
@@ -70,6 +70,8 @@ pub struct Entry {
     pub assumed: bool,
     /// Count of name changes before the lookup.
     pub(super) seen: u64,
+    /// Generation of the namespace in which the path was right; 0: it has to be looked for.
+    pub(super) path_as_of: u64,
 }
 
 /// An object of the server.
@@ -84,7 +86,12 @@ pub struct Object {
 /// A walk under way.
 struct Walker<'a> {
     mount: &'a Mount,
-    /// Directories entered, outermost first.
+    /// Where the path begins; above is where `..` leads from a directory that is gone.
+    base: FileHandle,
+    base_path: Vec<u8>,
+    above: Option<FileHandle>,
+    path_as_of: u64,
+    /// Directories entered from there, outermost first.
     entered: Vec<(Vec<u8>, FileHandle)>,
     /// Components to go, next one last.
     pending: Vec<Vec<u8>>,
@@ -115,12 +122,40 @@ impl Mount {
         if path.len() > PATH_BYTES_MAX {
             return Err(Error::Fs(FsError::NameTooLong));
         }
-        let mut walker = Walker::new(self, path);
-        match walker.run(last) {
-            // A handle from the cache whose directory was removed behind our back.
-            Err(Error::Fs(FsError::Stale)) if walker.used_cache => {
+        let path_as_of = self.namespace_generation().unwrap_or(0);
+        self.walk_again(|| Walker::new(self, path, path_as_of), last)
+    }
+
+    /// Follows `path` from an open directory, wherever that is by now: by its handle, whatever has its path. `..` at its beginning is the
+    /// parent that the server names.
+    ///
+    /// # Errors
+    /// As [`Self::walk`]. STALE when the directory is gone, NOENT when it was removed through this mount. NAMETOOLONG when the path
+    /// from the root would be too long.
+    pub fn walk_from(&self, directory: &OpenDirectory, path: &[u8], last: impl Into<LastName>) -> Result<Walk, Error> {
+        if self.segment.is_retired() {
+            return Err(SegmentError::VolumeReplaced.into());
+        }
+        if directory.path.len() + 1 + path.len() > PATH_BYTES_MAX {
+            return Err(Error::Fs(FsError::NameTooLong));
+        }
+        let walker = || Walker {
+            base: directory.handle,
+            base_path: directory.path.clone(),
+            above: Some(directory.parent).filter(|above| *above != directory.handle),
+            ..Walker::new(self, path, directory.path_as_of)
+        };
+        let walked = self.walk_again(walker, last.into());
+        walked.map_err(|error| self.gone(&directory.handle, error))
+    }
+
+    /// Follows a path, once more when a handle from the cache was that of a directory which was removed meanwhile.
+    fn walk_again<'a>(&self, walker: impl Fn() -> Walker<'a>, last: LastName) -> Result<Walk, Error> {
+        let mut first = walker();
+        match first.run(last) {
+            Err(Error::Fs(FsError::Stale)) if first.used_cache => {
                 self.directories.clear();
-                Walker::new(self, path).run(last)
+                walker().run(last)
             }
             other => other,
         }
@@ -155,7 +190,7 @@ impl Mount {
         }
     }
 
-    fn namespace_generation(&self) -> Option<u64> {
+    pub(super) fn namespace_generation(&self) -> Option<u64> {
         self.segment.namespace_generation().or_else(|| {
             self.segment.repair_namespace();
             self.segment.namespace_generation()
@@ -164,9 +199,14 @@ impl Mount {
 }
 
 impl<'a> Walker<'a> {
-    fn new(mount: &'a Mount, path: &[u8]) -> Self {
+    /// From the root of the mount.
+    fn new(mount: &'a Mount, path: &[u8], path_as_of: u64) -> Self {
         let mut walker = Self {
             mount,
+            base: mount.client.parts().root,
+            base_path: Vec::new(),
+            above: None,
+            path_as_of,
             entered: Vec::new(),
             pending: Vec::new(),
             must_be_directory: false,
@@ -193,7 +233,7 @@ impl<'a> Walker<'a> {
                 b"." => self.ends_in(PathEnd::Dot),
                 b".." => {
                     self.ends_in(PathEnd::DotDot);
-                    if self.entered.pop().is_none() {
+                    if self.entered.pop().is_none() && !self.ascend()? {
                         let parent = self.mount.local_path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
                         return Ok(Walk::Leaves(self.leave(&self.mount.local_path[..parent])));
                     }
@@ -214,6 +254,23 @@ impl<'a> Walker<'a> {
         self.at_entered()
     }
 
+    /// Goes up from where the path began. False at the root of the mount.
+    fn ascend(&mut self) -> Result<bool, Error> {
+        if self.base == self.mount.client.parts().root {
+            return Ok(false);
+        }
+        let parent = match (self.mount.look_up(&self.base, b".."), self.above.take()) {
+            (Err(Error::Fs(FsError::Stale | FsError::BadHandle)), Some(above)) => above,
+            (found, _) => found?.handle,
+        };
+        if parent == self.base {
+            return Ok(false); // the root of the export, by another handle
+        }
+        self.base = parent;
+        self.base_path.truncate(self.base_path.iter().rposition(|byte| *byte == b'/').unwrap_or(0));
+        Ok(true)
+    }
+
     /// Notes that the component taken last is one of dots.
     fn ends_in(&mut self, dots: PathEnd) {
         if self.pending.is_empty() {
@@ -223,28 +280,28 @@ impl<'a> Walker<'a> {
 
     /// Steps into a directory, or follows a link, on the way.
     fn enter(&mut self, name: Vec<u8>) -> Result<Step, Error> {
-        let path = self.path_of(&name);
+        let key = (self.here(), name);
         // Where other hosts may rename directories at any time, none is remembered.
         let generation = if self.mount.shared_use { None } else { self.mount.namespace_generation() };
         let now_ms = monotonic_ms();
         let oldest_ms = if self.mount.single_owner { 0 } else { now_ms.saturating_sub(ATTRIBUTE_AGE_MS_MAX) };
-        let known = generation.and_then(|generation| self.mount.directories.find(generation, &path, oldest_ms));
+        let known = generation.and_then(|generation| self.mount.directories.find(generation, &key, oldest_ms));
         let known = match known {
             Some(known) => {
                 self.used_cache = true;
                 known
             }
             None => {
-                let known = self.ask(&name)?;
+                let known = self.ask(&key.1)?;
                 if let Some(generation) = generation {
-                    self.mount.directories.keep(generation, &path, now_ms, known.clone());
+                    self.mount.directories.keep(generation, key.clone(), now_ms, known.clone());
                 }
                 known
             }
         };
         match known {
             Known::Directory(handle) => {
-                self.entered.push((name, handle));
+                self.entered.push((key.1, handle));
                 Ok(Step::On)
             }
             Known::Link(target) => self.follow(&target),
@@ -270,7 +327,8 @@ impl<'a> Walker<'a> {
         if last == LastName::New && !self.must_be_directory {
             let path = self.path_of(&name);
             let (must_be_directory, end) = (false, PathEnd::Name);
-            let entry = Entry { parent, name, path, object: None, must_be_directory, end, assumed: true, seen };
+            let path_as_of = self.path_as_of;
+            let entry = Entry { parent, name, path, object: None, must_be_directory, end, assumed: true, seen, path_as_of };
             return Ok(Step::Done(Walk::At(entry)));
         }
         let object = match self.mount.look_up(&parent, &name) {
@@ -300,6 +358,7 @@ impl<'a> Walker<'a> {
             end: PathEnd::Name,
             assumed: false,
             seen,
+            path_as_of: self.path_as_of,
         })))
     }
 
@@ -334,9 +393,14 @@ impl<'a> Walker<'a> {
 
     /// The path ended in a directory already entered: `.`, `..`, or the root.
     fn at_entered(&mut self) -> Result<Walk, Error> {
-        let root = self.mount.client.parts().root;
-        let (name, handle) = self.entered.pop().unwrap_or_else(|| (Vec::new(), root));
-        let (parent, path) = (self.here(), self.path_of(&name));
+        let (name, handle, path) = match self.entered.pop() {
+            Some((name, handle)) => {
+                let path = self.path_of(&name);
+                (name, handle, path)
+            }
+            None => (Vec::new(), self.base, self.base_path.clone()),
+        };
+        let parent = self.here();
         let seen = self.mount.segment.name_changes();
         let attr = self.mount.known_better(&handle, self.mount.client.getattr(&handle)?);
         let object = Object { handle, attr };
@@ -345,15 +409,16 @@ impl<'a> Walker<'a> {
             self.mount.check_rights(&object, libc::X_OK as u32)?;
         }
         let object = Some(object);
-        Ok(Walk::At(Entry { parent, name, path, object, must_be_directory: true, end: self.end, assumed: false, seen }))
+        let (end, path_as_of) = (self.end, self.path_as_of);
+        Ok(Walk::At(Entry { parent, name, path, object, must_be_directory: true, end, assumed: false, seen, path_as_of }))
     }
 
     fn here(&self) -> FileHandle {
-        self.entered.last().map_or_else(|| self.mount.client.parts().root, |(_, handle)| *handle)
+        self.entered.last().map_or(self.base, |(_, handle)| *handle)
     }
 
     fn path_of(&self, name: &[u8]) -> Vec<u8> {
-        let mut path: Vec<u8> = Vec::new();
+        let mut path = self.base_path.clone();
         for component in self.entered.iter().map(|(name, _)| name.as_slice()).chain([name]) {
             if !path.is_empty() {
                 path.push(b'/');

@@ -30,6 +30,15 @@ pub(crate) const GROWTH_SLOTS: u32 = 256;
 pub(crate) const CREDENTIAL_COUNT: usize = 256;
 /// Locks that names are spread over while they are taken from files.
 pub(crate) const NAME_LOCK_COUNT: usize = 64;
+/// Open and working directories that are kept for processes that do not know them, and how many of them are kept apart for those
+/// that a child inherits: opens do not push them out.
+pub(crate) const DIRECTORY_COUNT: usize = 4096;
+/// See [`DIRECTORY_COUNT`].
+pub(crate) const INHERITED_DIRECTORY_COUNT: usize = DIRECTORY_COUNT / 2;
+/// Bytes of handle and path in one record of a directory; a longer path takes several.
+pub(crate) const DIRECTORY_RECORD_BYTES: usize = 224;
+/// Directories that were removed through this mount last.
+pub(crate) const REMOVED_DIRECTORY_COUNT: usize = 256;
 /// Longest silly name in bytes.
 pub(crate) const SILLY_NAME_BYTES_MAX: usize = 32;
 
@@ -42,8 +51,9 @@ pub(crate) const INDEX_OFFSET: usize = VERIFIERS_OFFSET + VERIFIER_COUNT as usiz
 pub(crate) const CALLS_OFFSET: usize = INDEX_OFFSET + INDEX_COUNT as usize * 4;
 pub(crate) const CELLS_OFFSET: usize = CALLS_OFFSET + size_of::<SlotTable>();
 pub(crate) const CREDENTIALS_OFFSET: usize = CELLS_OFFSET + CELL_COUNT * size_of::<ActivityCell>();
-pub(crate) const SLOTS_OFFSET: usize =
+pub(crate) const DIRECTORIES_OFFSET: usize =
     (CREDENTIALS_OFFSET + CREDENTIAL_COUNT * size_of::<StoredCredentials>()).next_multiple_of(4096);
+pub(crate) const SLOTS_OFFSET: usize = (DIRECTORIES_OFFSET + size_of::<DirectoryTable>()).next_multiple_of(4096);
 pub(crate) const SEGMENT_BYTES: usize = SLOTS_OFFSET + SLOT_COUNT as usize * size_of::<Slot>();
 
 /// Where the first `count` slots end.
@@ -220,6 +230,32 @@ pub(crate) struct ActivityCell {
     pub(crate) unused_read_bytes: AtomicU64,
 }
 
+/// Which directory each open or working directory of a program is (open_directories.rs).
+#[repr(C, align(64))]
+pub(crate) struct DirectoryTable {
+    /// Records written so far: by opens, and for children.
+    pub(crate) written: [AtomicU64; 2],
+    /// Directories removed so far, and hashes of the last handles.
+    pub(crate) removed_count: AtomicU64,
+    pub(crate) removed: [AtomicU64; REMOVED_DIRECTORY_COUNT],
+    /// Hash of what each record is found by; 0: the record is empty or being written.
+    pub(crate) keys: [AtomicU64; DIRECTORY_COUNT],
+    pub(crate) records: [DirectoryRecord; DIRECTORY_COUNT],
+}
+
+/// A part of what is known of one directory.
+#[repr(C)]
+pub(crate) struct DirectoryRecord {
+    /// Inode number and time of the placeholder.
+    pub(crate) inode: AtomicU64,
+    pub(crate) made: AtomicU64,
+    /// Which part this is (high half), and the bytes of all parts (low half).
+    pub(crate) shape: AtomicU64,
+    /// Checksum of the record: one that two processes wrote at once does not pass.
+    pub(crate) sum: AtomicU64,
+    pub(crate) bytes: [AtomicU64; DIRECTORY_RECORD_BYTES / 8],
+}
+
 /// Who wrote something, and may send it again.
 #[repr(C)]
 pub(crate) struct StoredCredentials {
@@ -317,6 +353,7 @@ pub(crate) struct Slot {
 
 const _: () = assert!(size_of::<Header>() <= CALL_NOTES_OFFSET);
 const _: () = assert!(CALL_NOTES_OFFSET + CALL_NOTE_COUNT * size_of::<CallNote>() <= VERIFIERS_OFFSET);
+const _: () = assert!(size_of::<DirectoryRecord>() == 256);
 const _: () = assert!(size_of::<Slot>() == 576 && SLOTS_OFFSET.is_multiple_of(4096));
 const _: () = assert!(INDEX_COUNT.is_power_of_two() && SLOT_COUNT.is_multiple_of(GROWTH_SLOTS));
 

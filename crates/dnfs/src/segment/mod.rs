@@ -13,6 +13,7 @@ mod error;
 mod file_ref;
 pub(crate) mod layout;
 mod names;
+mod open_directories;
 mod placeholder;
 pub(crate) mod runtime_dir;
 pub(crate) mod runtime_root;
@@ -29,6 +30,7 @@ pub(crate) use durability::{CommitTicket, Committed, Verifiers, VerifiersFull};
 pub use error::SegmentError;
 pub(crate) use error::local;
 pub use file_ref::FileRef;
+pub use open_directories::{DirectoryKept, DirectoryPlaceholder};
 pub(crate) use placeholder::{Pinned, Unopened};
 pub(crate) use runtime_dir::RuntimeDir;
 pub(crate) use size::{Appending, SizeMoment};
@@ -42,8 +44,9 @@ use crate::sys::file_lock::FileLock;
 use crate::sys::liveness_lock::LivenessFile;
 use crate::sys::shm::Mapping;
 use layout::{
-    ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, CREDENTIAL_COUNT, CREDENTIALS_OFFSET, GROWTH_SLOTS, Header,
-    INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot, SlotTable, StoredCredentials, VERIFIER_COUNT, VERIFIERS_OFFSET,
+    ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, CREDENTIAL_COUNT, CREDENTIALS_OFFSET, DIRECTORIES_OFFSET,
+    DirectoryTable, GROWTH_SLOTS, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot, SlotTable,
+    StoredCredentials, VERIFIER_COUNT, VERIFIERS_OFFSET,
 };
 use std::sync::Arc;
 
@@ -80,6 +83,10 @@ impl Segment {
     /// Slots for calls, and who lives.
     pub(crate) fn call_table(&self) -> &SlotTable {
         &self.mapping.values::<SlotTable>(CALLS_OFFSET, 1)[0] // as above
+    }
+
+    fn directory_table(&self) -> &DirectoryTable {
+        &self.mapping.values::<DirectoryTable>(DIRECTORIES_OFFSET, 1)[0] // as above
     }
 
     fn stored_credentials(&self) -> &[StoredCredentials] {

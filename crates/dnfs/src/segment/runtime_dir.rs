@@ -24,8 +24,8 @@ const DIRECTORY_BYTES_MAX: usize = PLACEHOLDER_PATH_BYTES_MAX - 32;
 /// Bytes of the name of an export's directory, with the slash before it.
 const NAME_BYTES: usize = 17;
 
-/// Placeholders, record locks, the mirror of working directories, what stands for mapped files.
-const PARTS: [&str; 4] = ["p", "l", "cwd", "m"];
+/// Placeholders of files, record locks, placeholders of directories while they are made, what stands for mapped files.
+const PARTS: [&str; 4] = ["p", "l", RuntimeDir::DIRECTORIES, "m"];
 
 /// The directory of one export.
 #[derive(Clone, Debug)]
@@ -35,6 +35,9 @@ pub(crate) struct RuntimeDir {
 }
 
 impl RuntimeDir {
+    /// Where the placeholders of directories are made.
+    pub(crate) const DIRECTORIES: &str = "d";
+
     /// The directory of this process for an export, made if missing. `identity` is asked with the uid of whom the runtime
     /// directory belongs to.
     pub(crate) fn of_process(identity: impl FnOnce(u32) -> u64) -> Result<Self, SegmentError> {

@@ -8,7 +8,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use super::fd::Fd;
 use super::local_file::Errno;
 use crate::retention::layout::{AreaHeader, Record, Run};
-use crate::segment::layout::{ActivityCell, CallNote, Header, Slot, SlotTable, StoredCredentials};
+use crate::segment::layout::{ActivityCell, CallNote, DirectoryTable, Header, Slot, SlotTable, StoredCredentials};
 
 /// Types that may lie in memory other processes write at any time: only atomics, so that every bit pattern is a value
 /// and every access is one.
@@ -40,6 +40,9 @@ unsafe impl Shared for Record {}
 unsafe impl Shared for Run {}
 // SAFETY: consists of atomic integers (segment/layout.rs).
 unsafe impl Shared for StoredCredentials {}
+
+// SAFETY: consists of atomic integers (segment/layout.rs).
+unsafe impl Shared for DirectoryTable {}
 
 /// A mapping that other processes may have too, readable and writable, unmapped when dropped.
 #[derive(Debug)]

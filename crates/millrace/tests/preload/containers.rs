@@ -239,7 +239,7 @@ held = [open(f'/db/d/{n}') for n in range(600)]
 print(len(held))
 "
     .replace("FOLDER", folder.to_str().unwrap());
-    let small = "mount -t tmpfs -o size=2m,mode=700 none \"$1\"; shift; exec \"$@\"";
+    let small = "mount -t tmpfs -o size=3m,mode=700 none \"$1\"; shift; exec \"$@\"";
     let output = apart(&command, small, &[folder.to_str().unwrap()]).args(["-c", &script]).output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     let expected = "No space left on device\n600 599\nNo space left on device True\n7\n33554432\n600\n";

@@ -8,6 +8,7 @@ mod counters;
 mod denied;
 mod descriptors;
 mod direct_writes;
+mod directories;
 mod exec;
 mod exec_print;
 mod exerciser;

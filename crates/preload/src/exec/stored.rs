@@ -154,7 +154,7 @@ fn locate(directory: c_int, path: &CStr) -> Result<Located, Out> {
                 return Err(Out::Errno(libc::EACCES));
             }
             mount.check_rights(object, libc::X_OK as u32)?;
-            Ok(Located::OnMount(visible(mounted.local_path(), &entry.path)))
+            Ok(Located::OnMount(visible(mounted.local_path(), &mount.path_of(&entry)?)))
         }
     }
 }

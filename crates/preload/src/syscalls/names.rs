@@ -2,7 +2,7 @@
 
 use super::{Answer, Arguments, given};
 use crate::outcome::Out;
-use crate::{attributes, change, ffi, names, open, queues};
+use crate::{attributes, change, descriptors, ffi, names, open, queues};
 use libc::{c_char, c_int, c_long, c_uint};
 use std::ffi::CStr;
 
@@ -38,6 +38,7 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
             libc::SYS_symlinkat => given(names::symlinkat::by_number(a as _, b as c_int, c as _)),
             libc::SYS_readlinkat => given(names::readlinkat::by_number(directory, b as _, c as _, d)),
             libc::SYS_chdir => given(names::chdir::by_number(a as _)),
+            libc::SYS_flock => given(descriptors::flock::by_number(directory, b as c_int)),
             libc::SYS_fchdir => given(names::fchdir::by_number(directory)),
             libc::SYS_chroot => given(names::chroot::by_number(a as _)),
             libc::SYS_getcwd => Some(working_directory(a as _, b)),

@@ -42,6 +42,8 @@ pub(crate) struct MountReport {
     pub(crate) keeper: Option<u32>,
     /// Calls that have waited for an answer for a second or longer, the longest first.
     pub(crate) calls_in_progress: Vec<CallReport>,
+    /// Files that programs of root made without the library: they are on no server.
+    pub(crate) strays: Vec<PathBuf>,
     /// Length of the interval; none when everything so far is counted.
     pub(crate) seconds: Option<f64>,
     pub(crate) reads: OperationReport,
@@ -192,6 +194,7 @@ impl Found {
             paths: self.paths(),
             state: self.state(),
             calls_in_progress: self.calls(&processes),
+            strays: self.observer.strays(),
             keeper: processes.keeper,
             processes: processes
                 .programs

@@ -23,6 +23,9 @@ impl fmt::Display for MountReport {
         for call in &self.calls_in_progress {
             writeln!(f, "  {call}")?;
         }
+        for stray in &self.strays {
+            writeln!(f, "  on no server: {} (made by a program of root that the library does not reach)", stray.display())?;
+        }
         self.write_counts(f)
     }
 }

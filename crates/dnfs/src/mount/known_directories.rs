@@ -1,0 +1,117 @@
+//! What this process knows of the directories it has open, and of its working directory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::DirectoryPlaceholder;
+use crate::sys::clock::give_way;
+use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
+
+/// Turns given to a thread that has the table. It needs a microsecond, unless it is stopped.
+const TURNS_MAX: u32 = 10_000;
+
+/// A table from placeholders to what they stand for, which a fork copies. A caller that does not get it (the frame below a signal
+/// handler has it) finds nothing there, and asks the segment.
+#[derive(Debug)]
+pub struct KnownDirectories<V>(ForkLock<Inner<V>>);
+
+#[derive(Debug)]
+struct Inner<V> {
+    known: BTreeMap<DirectoryPlaceholder, (u64, Arc<V>)>,
+    /// Moves with each change, so that an entry knows when it was made.
+    changes: u64,
+    /// Entries from which on those that are closed are looked for.
+    limit: usize,
+}
+
+/// Entries that are kept without a question.
+const UNASKED: usize = 64;
+
+impl<V> Inner<V> {
+    const fn new() -> Self {
+        Self { known: BTreeMap::new(), changes: 0, limit: UNASKED }
+    }
+}
+
+impl<V> Default for KnownDirectories<V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<V> KnownDirectories<V> {
+    /// An empty one.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(ForkLock::new(Inner::new()))
+    }
+
+    /// What a placeholder stands for.
+    pub fn find(&self, placeholder: DirectoryPlaceholder) -> Option<Arc<V>> {
+        self.lock()?.known.get(&placeholder).map(|(_, value)| Arc::clone(value))
+    }
+
+    /// Remembers what a placeholder stands for. Some of the number of changes when there are so many that [`Self::retain`] is due.
+    pub fn insert(&self, placeholder: DirectoryPlaceholder, value: Arc<V>) -> Option<u64> {
+        let mut inner = self.lock()?;
+        inner.changes += 1;
+        let number = inner.changes;
+        let replaced = inner.known.insert(placeholder, (number, value));
+        let due = (inner.known.len() > inner.limit).then_some(number);
+        drop(inner);
+        drop(replaced); // frees memory without the lock
+        due
+    }
+
+    /// Forgets all but those that are open, as a look that began at this number of changes found.
+    pub fn retain(&self, since: u64, is_open: impl Fn(DirectoryPlaceholder) -> bool) {
+        let Some(mut inner) = self.lock() else { return };
+        inner.known.retain(|placeholder, (number, _)| *number >= since || is_open(*placeholder));
+        inner.limit = inner.known.len() * 2 + UNASKED;
+    }
+
+    fn lock(&self) -> Option<ForkGuard<'_, Inner<V>>> {
+        let me = Holder::current();
+        for _ in 0..TURNS_MAX {
+            let taken = self.0.try_lock(me, |torn| std::mem::forget(std::mem::replace(torn, Inner::new())));
+            if taken.is_some() || self.0.is_held_by(me) {
+                return taken;
+            }
+            give_way();
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placeholder(number: u64) -> DirectoryPlaceholder {
+        DirectoryPlaceholder::new(number, 5, 5)
+    }
+
+    #[test]
+    fn what_is_closed_is_forgotten_and_what_was_opened_meanwhile_is_not() {
+        let known = KnownDirectories::new();
+        for number in 0..UNASKED as u64 {
+            assert_eq!(known.insert(placeholder(number), Arc::new(number)), None);
+        }
+        let due = known.insert(placeholder(100), Arc::new(100)).unwrap();
+        known.insert(placeholder(101), Arc::new(101));
+        known.retain(due, |open| open == placeholder(7));
+        let left: Vec<_> = (0..200).filter_map(|number| known.find(placeholder(number))).map(|value| *value).collect();
+        assert_eq!(left, [7, 100, 101]);
+    }
+
+    #[test]
+    fn a_signal_handler_that_came_in_between_finds_nothing_and_does_not_wait() {
+        let known = KnownDirectories::new();
+        known.insert(placeholder(1), Arc::new(()));
+        known.0.set_holder(Holder::current());
+        assert!(known.find(placeholder(1)).is_none());
+        known.0.set_holder(Holder::current().other_thread().before_fork());
+        assert!(known.find(placeholder(1)).is_none(), "what a fork left torn is given up");
+        assert!(known.insert(placeholder(1), Arc::new(())).is_none() && known.find(placeholder(1)).is_some());
+    }
+}

@@ -1,0 +1,96 @@
+//! Files that a program of root, which the preload library does not reach, made in the folder where the placeholders of directories
+//! are made: `../..` of a placeholder leads there. They are on no server.
+
+use std::collections::HashSet;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Observer;
+use crate::segment::runtime_dir::RuntimeDir;
+
+/// Looks of the keeper, a second each, from one look into the folder to the next.
+const EVERY: u32 = 10;
+/// Age from which on a placeholder is one that its maker, killed in between, did not remove.
+const LEFT_AFTER: Duration = Duration::from_secs(60);
+/// The system log, and facility and severity of a line there: daemon, warning (RFC 5424 6.2.1).
+const SYSTEM_LOG: &str = "/dev/log";
+const PRIORITY: &str = "<28>";
+
+/// What the keeper has reported.
+#[derive(Debug, Default)]
+pub(super) struct Strays {
+    looks: u32,
+    reported: HashSet<PathBuf>,
+}
+
+impl Strays {
+    /// Now and then: removes placeholders that were left, and sends a line to the system log for each new stray.
+    pub(super) fn look(&mut self, directory: &RuntimeDir) {
+        self.looks += 1;
+        if self.looks % EVERY != 1 {
+            return;
+        }
+        let folder = directory.path().join(RuntimeDir::DIRECTORIES);
+        remove_left(&folder);
+        for path in strays_in(&folder) {
+            if self.reported.insert(path.clone()) {
+                let line = format!(
+                    "{PRIORITY}millrace[{}]: {} is on no server: a program of root that the library does not reach made it by a relative path",
+                    std::process::id(),
+                    path.display()
+                );
+                let _ = UnixDatagram::unbound().and_then(|socket| socket.send_to(line.as_bytes(), SYSTEM_LOG));
+            }
+        }
+    }
+}
+
+impl Observer {
+    /// Files that a program of root made by a relative path which leads out of the mount, without the library: they are on no server.
+    #[must_use]
+    pub fn strays(&self) -> Vec<PathBuf> {
+        strays_in(&self.segment.directory().path().join(RuntimeDir::DIRECTORIES))
+    }
+}
+
+/// All in the folder but placeholders, which are empty directories with an empty one in them.
+fn strays_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_placeholder = |path: &PathBuf| path.is_dir() && path.file_name().is_some_and(|name| name.len() == 16);
+    let (placeholders, mut strays): (Vec<_>, Vec<_>) = entries(folder).partition(is_placeholder);
+    let inside = placeholders.iter().flat_map(|placeholder| entries(placeholder));
+    strays.extend(inside.filter(|path| !path.ends_with("d") || entries(path).next().is_some()));
+    strays.sort();
+    strays
+}
+
+/// Removes placeholders that their makers left. What has something in it stays.
+fn remove_left(folder: &Path) {
+    for placeholder in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let age = placeholder.metadata().and_then(|found| found.modified()).ok().and_then(|made| made.elapsed().ok());
+        if age.is_some_and(|age| age > LEFT_AFTER) {
+            let _ = std::fs::remove_dir(placeholder.path().join("d"));
+            let _ = std::fs::remove_dir(placeholder.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::tests::tempdir::TempDir;
+
+    #[test]
+    fn what_is_no_placeholder_is_a_stray() {
+        let place = TempDir::new();
+        let folder = Path::new(place.path());
+        std::fs::create_dir_all(folder.join("0123456789abcdef/d")).unwrap();
+        std::fs::create_dir_all(folder.join("1123456789abcdef/d/core")).unwrap();
+        std::fs::write(folder.join("f"), "lost").unwrap();
+        std::fs::create_dir(folder.join("made")).unwrap();
+        let names = ["1123456789abcdef/d", "f", "made"].map(|name| folder.join(name));
+        assert_eq!(strays_in(folder), names);
+        assert!(strays_in(&folder.join("nothing")).is_empty());
+    }
+}

@@ -1,0 +1,281 @@
+//! Directories of a mount that the program has open, and its working directory.
+//!
+//! Each is a placeholder (`directory_placeholders`), so it lives over fork, exec, dup and fchdir as the kernel's descriptors do. What it
+//! stands for is the server's handle, and a path as a hint: this process remembers it by the placeholder's inode number and time; a process
+//! that got it over exec or a socket finds it in the segment of the mount. A child finds what it inherits there, because it is entered
+//! again before exec.
+
+use crate::descriptor_list::each_descriptor;
+use crate::directory_placeholders as placeholders;
+use crate::messages::warn;
+use crate::mounts::{self, Mounted};
+use crate::names::visible;
+use crate::outcome::{Errno, Out};
+use crate::raw;
+use dnfs::mount::{
+    DirectoryKept, DirectoryPlaceholder, Entry, KnownDirectories, Mount, Observer, OpenDirectory, mount_of_directory_placeholder,
+};
+use libc::{c_char, c_int};
+use std::collections::BTreeSet;
+use std::ffi::CStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Descriptors that a new process looks at for directories which it inherited. Higher ones are found when they are used.
+const INHERITED_MAX: c_int = 16;
+
+/// What this process knows of a placeholder.
+#[derive(Debug)]
+struct Known {
+    /// Runtime directory of the mount.
+    runtime: PathBuf,
+    /// Number of the mount in the process that opened it.
+    tag: u32,
+    directory: OpenDirectory,
+}
+
+static KNOWN: KnownDirectories<Known> = KnownDirectories::new();
+/// Whether there ever was one.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// A directory of a mount that the program has open, or works in.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    /// The mount.
+    pub(crate) mounted: &'static Mounted,
+    known: Arc<Known>,
+}
+
+impl Opened {
+    /// What it is.
+    pub(crate) fn directory(&self) -> &OpenDirectory {
+        &self.known.directory
+    }
+
+    /// The mount with the credentials of now, and the directory as an entry without a name.
+    ///
+    /// # Errors
+    /// ENOENT when it was removed on this host, ESTALE when on another.
+    pub(crate) fn entry(&self) -> Result<(&'static Mount, Entry), Out> {
+        let mount = self.mounted.attach()?;
+        Ok((mount, mount.entry_of_directory(self.directory())?))
+    }
+}
+
+/// Where a placeholder is: a descriptor, or AT_FDCWD for the working directory.
+type Place = c_int;
+
+/// The working directory, if it is on a mount.
+///
+/// # Errors
+/// As [`of_placeholder`].
+pub(crate) fn current() -> Result<Option<Opened>, Out> {
+    match raw::stat_here() {
+        Ok(stat) if placeholders::may_be(&stat) => of_placeholder(libc::AT_FDCWD, &stat),
+        _ => Ok(None),
+    }
+}
+
+/// What a removed directory of the runtime directory's file system stands for; nothing when it is no placeholder.
+///
+/// # Errors
+/// ESTALE for the placeholder of a directory that this process cannot find: one of a mount that it has not, or has as another user, or
+/// one so old that the segment forgot it. EACCES for a user who may not use the mount.
+pub(crate) fn of_placeholder(place: Place, stat: &libc::stat) -> Result<Option<Opened>, Out> {
+    let placeholder = placeholders::of_stat(stat);
+    let known = KNOWN.find(placeholder).or_else(|| of_attached(placeholder));
+    let Some(known) = known.or_else(|| of_segment(place, placeholder)) else {
+        return refuse_stranger(place).map(|()| None);
+    };
+    let is_named = |mounted: &&'static Mounted| mounted.tag() == known.tag;
+    let others = mounts::all().filter(|mounted| !is_named(mounted));
+    let mut refused = None;
+    let mut has_it = |mounted: &&'static Mounted| match mounted.attach() {
+        Ok(mount) => mount.runtime_dir() == known.runtime,
+        Err(error) => {
+            refused.get_or_insert(error);
+            false
+        }
+    };
+    let found = mounts::all().filter(is_named).chain(others).find(|mounted| has_it(mounted));
+    match (found, refused) {
+        (Some(mounted), _) if mounted.tag() == known.tag => Ok(Some(Opened { mounted, known })),
+        // By another path, perhaps from another directory of the export on.
+        (Some(mounted), _) => {
+            let directory = known.directory.with_doubtful_path();
+            let known = Known { runtime: known.runtime.clone(), tag: mounted.tag(), directory };
+            Ok(Some(Opened { mounted, known: remember(placeholder, known) }))
+        }
+        (None, Some(Out::Errno(libc::ENOTSUP))) => Err(Out::Errno(libc::EACCES)), // a user who may not use the runtime directory
+        (None, Some(refused)) => Err(refused),
+        (None, None) => refuse_stranger(place).map(|()| None),
+    }
+}
+
+/// The same in the mounts that this process has attached.
+fn of_attached(placeholder: DirectoryPlaceholder) -> Option<Arc<Known>> {
+    mounts::all().filter_map(Mounted::attached).find_map(|mount| {
+        let (directory, tag) = mount.kept_directory(placeholder)?;
+        Some(remember(placeholder, Known { runtime: mount.runtime_dir().to_path_buf(), tag, directory }))
+    })
+}
+
+/// The same in the mount that the placeholder's own path names.
+fn of_segment(place: Place, placeholder: DirectoryPlaceholder) -> Option<Arc<Known>> {
+    let mut buffer = [0; libc::PATH_MAX as usize];
+    let runtime = mount_of_directory_placeholder(path_of(place, &mut buffer).ok()?)?;
+    if !mounts::is_below_root(runtime.as_os_str().as_bytes()) {
+        return None;
+    }
+    let (directory, tag) = Observer::at(runtime).ok()??.kept_directory(placeholder)?;
+    Some(remember(placeholder, Known { runtime: runtime.to_path_buf(), tag, directory }))
+}
+
+fn path_of(place: Place, buffer: &mut [u8]) -> Result<&[u8], Errno> {
+    match place {
+        libc::AT_FDCWD => raw::readlink(c"/proc/self/cwd", buffer),
+        fd => raw::fd_path(fd, buffer),
+    }
+}
+
+/// Of a placeholder that leads to no directory of this process' mounts.
+///
+/// # Errors
+/// ESTALE, with one line on stderr. Without /proc the kernel's own ENOENT is the answer.
+fn refuse_stranger(place: Place) -> Result<(), Out> {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    let mut buffer = [0; libc::PATH_MAX as usize];
+    let Ok(path) = path_of(place, &mut buffer) else { return Ok(()) };
+    if !mounts::is_below_root(path) || mount_of_directory_placeholder(path).is_none() {
+        return Ok(());
+    }
+    if !REPORTED.swap(true, Ordering::Relaxed) {
+        warn(format_args!(
+            "{} stands for a directory of a mount that this process does not reach: paths relative to it fail (ESTALE)",
+            String::from_utf8_lossy(path)
+        ));
+    }
+    Err(Out::Errno(libc::ESTALE))
+}
+
+/// Remembers what a placeholder stands for, and forgets those that are closed when there are many.
+fn remember(placeholder: DirectoryPlaceholder, known: Known) -> Arc<Known> {
+    let known = Arc::new(known);
+    ANY.store(true, Ordering::Release);
+    if let Some(since) = KNOWN.insert(placeholder, Arc::clone(&known)) {
+        let mut open = BTreeSet::new();
+        let mut note = |placeholder| {
+            open.insert(placeholder);
+        };
+        if each_placeholder(&mut note).is_ok() {
+            KNOWN.retain(since, |placeholder| open.contains(&placeholder));
+        }
+    }
+    known
+}
+
+/// The placeholders behind this process' descriptors, and its working directory.
+fn each_placeholder(mut look: impl FnMut(DirectoryPlaceholder)) -> Result<(), Errno> {
+    let mut look_at = |stat: Result<libc::stat, Errno>| {
+        if let Some(stat) = stat.ok().filter(placeholders::may_be) {
+            look(placeholders::of_stat(&stat));
+        }
+    };
+    look_at(raw::stat_here());
+    each_descriptor(|fd| look_at(raw::fstat(fd)))
+}
+
+/// Opens a directory.
+///
+/// # Errors
+/// EMFILE, ENFILE; what keeps a placeholder from being made.
+pub(crate) fn open(mounted: &Mounted, mount: &Mount, directory: OpenDirectory, flags: c_int) -> Result<c_int, Out> {
+    let open = |path: &CStr| raw::open(path, flags | libc::O_DIRECTORY, 0);
+    let (fd, placeholder) = placeholders::with(mount, open)?;
+    enter(mounted, mount, directory, placeholder);
+    Ok(fd)
+}
+
+/// Makes a directory the working one.
+///
+/// # Errors
+/// What keeps a placeholder from being made.
+pub(crate) fn change_to(mounted: &Mounted, mount: &Mount, directory: OpenDirectory) -> Result<(), Out> {
+    let ((), placeholder) = placeholders::with(mount, raw::chdir)?;
+    enter(mounted, mount, directory, placeholder);
+    Ok(())
+}
+
+fn enter(mounted: &Mounted, mount: &Mount, directory: OpenDirectory, placeholder: DirectoryPlaceholder) {
+    let tag = mounted.tag();
+    mount.keep_directory(&directory, placeholder, DirectoryKept::Opened, tag);
+    remember(placeholder, Known { runtime: mount.runtime_dir().to_path_buf(), tag, directory });
+}
+
+/// The path of the working directory below the root of its mount, as of now.
+///
+/// # Errors
+/// ENOENT when it has none any more.
+pub(crate) fn current_path() -> Result<Option<(&'static Mounted, Vec<u8>)>, Out> {
+    let Some(opened) = current()? else { return Ok(None) };
+    let found = opened.mounted.attach()?.locate(opened.directory())?;
+    let path = found.path.clone();
+    if found != *opened.directory()
+        && let Ok(stat) = raw::stat_here()
+    {
+        remember(
+            placeholders::of_stat(&stat),
+            Known { runtime: opened.known.runtime.clone(), tag: opened.known.tag, directory: found },
+        );
+    }
+    Ok(Some((opened.mounted, path)))
+}
+
+/// The path of a directory of a mount that a name of the kernel for a descriptor or a working directory leads to, as the program
+/// shall see it.
+///
+/// # Safety
+/// A path, or NULL.
+pub(crate) unsafe fn path_behind(directory: c_int, link: *const c_char) -> Option<Vec<u8>> {
+    // SAFETY: the caller's promise.
+    let fd = unsafe { raw::open_from(directory, link, libc::O_PATH | libc::O_CLOEXEC) }.ok()?;
+    let stat = raw::fstat(fd).ok().filter(placeholders::may_be);
+    let opened = stat.and_then(|stat| of_placeholder(fd, &stat).ok()?);
+    let _ = raw::close(fd);
+    let opened = opened?;
+    let found = opened.mounted.attach().ok()?.locate(opened.directory()).ok()?;
+    Some(visible(opened.mounted.local_path(), &found.path))
+}
+
+/// Before a child is made or this process becomes another program: enters what it inherits in the segments, from which opens of
+/// others cannot push it out. Allocates nothing but where a mount is not attached.
+pub(crate) fn enter_inherited() {
+    if !ANY.load(Ordering::Acquire) {
+        return;
+    }
+    let _ = each_placeholder(|placeholder| {
+        let Some(known) = KNOWN.find(placeholder) else { return };
+        let (tag, kept) = (known.tag, DirectoryKept::Inherited);
+        match mounts::all().filter_map(Mounted::attached).find(|mount| mount.runtime_dir() == known.runtime) {
+            Some(mount) => mount.keep_directory(&known.directory, placeholder, kept, tag),
+            None => {
+                if let Ok(Some(mount)) = Observer::at(&known.runtime) {
+                    mount.keep_directory(&known.directory, placeholder, kept, tag);
+                }
+            }
+        }
+    });
+}
+
+/// Learns what the process inherited, before the segment may forget it. Called once, by the constructor; attaches nothing.
+pub(crate) fn learn_inherited() {
+    let learn = |place: Place, stat: Result<libc::stat, Errno>| {
+        if let Some(stat) = stat.ok().filter(placeholders::may_be) {
+            of_segment(place, placeholders::of_stat(&stat));
+        }
+    };
+    learn(libc::AT_FDCWD, raw::stat_here());
+    (0..INHERITED_MAX).for_each(|fd| learn(fd, raw::fstat(fd)));
+}

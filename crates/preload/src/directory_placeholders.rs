@@ -1,0 +1,52 @@
+//! Placeholders of directories: what a program's descriptor of a directory, or its working directory, is to the kernel.
+//!
+//! A placeholder is a directory in memory that is removed as soon as it is open, and so is the directory it was made in. The kernel makes
+//! nothing in a removed directory, for root neither: whatever gets there without this library (a statically linked program, a core dump,
+//! `/proc/self/cwd/x`) is refused with ENOENT. Nobody may search the upper one, so `../..` is EACCES; root alone comes to the runtime
+//! directory there. Each open has a placeholder of its own.
+
+use crate::mounts;
+use crate::outcome::{Errno, Out};
+use crate::raw;
+use crate::umask::masked;
+use dnfs::mount::{DirectoryPlaceholder, Mount};
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+
+/// Everybody may enter a placeholder: there is nothing in it, and the server decides on what it stands for.
+const MODE: u32 = 0o555;
+
+/// Whether something may be a placeholder of a directory.
+#[inline]
+pub(crate) fn may_be(stat: &libc::stat) -> bool {
+    stat.st_nlink == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFDIR && mounts::is_runtime_device(stat.st_dev)
+}
+
+/// What tells it from all others.
+pub(crate) fn of_stat(stat: &libc::stat) -> DirectoryPlaceholder {
+    DirectoryPlaceholder::new(stat.st_ino, stat.st_mtime, stat.st_mtime_nsec)
+}
+
+/// Makes a placeholder, does something with its path, and removes it.
+///
+/// # Errors
+/// What keeps it from being made, or the error of what is done with it.
+pub(crate) fn with<R>(mount: &Mount, use_it: impl FnOnce(&CStr) -> Result<R, Errno>) -> Result<(R, DirectoryPlaceholder), Out> {
+    let above = [mount.runtime_dir().as_os_str().as_bytes(), format!("/d/{:016x}", raw::random()).as_bytes()].concat();
+    let path = |bytes: &[u8]| CString::new(bytes).map_err(|_| Out::Errno(libc::EINVAL));
+    let (above, placeholder) = (path(&above)?, path(&[&above[..], b"/d"].concat())?);
+    raw::mkdir(&above, 0o700)?;
+    let used = make(&placeholder).and_then(|made| Ok((use_it(&placeholder)?, made)));
+    let _ = raw::rmdir(&placeholder);
+    let _ = raw::chmod(&above, 0);
+    let _ = raw::rmdir(&above);
+    Ok(used?)
+}
+
+fn make(path: &CStr) -> Result<DirectoryPlaceholder, Errno> {
+    raw::mkdir(path, MODE)?;
+    if masked(MODE) != MODE {
+        raw::chmod(path, MODE)?;
+    }
+    raw::stat(path, false).map(|stat| of_stat(&stat))
+}

@@ -23,6 +23,7 @@ use stored::{Program, What};
 
 pub(crate) mod environment;
 pub(crate) mod image;
+mod launchers;
 mod lists;
 pub(crate) mod needed;
 pub(crate) mod search;
@@ -123,11 +124,30 @@ unsafe fn by_path<T>(path: *const c_char, arguments: Strings, environment: Strin
     unsafe {
         match become_program(libc::AT_FDCWD, path, arguments, environment) {
             Ok(never) => match never {},
-            Err(Out::Pass) => reach::tell(libc::AT_FDCWD, path, environment, false),
+            Err(Out::Pass) => on_host(path, arguments, environment, false)?,
             Err(failed) => return Err(failed),
         }
     }
     Err(Out::Pass)
+}
+
+/// Before the process becomes a program of this host: has it reached where it must be, else says that it is not.
+///
+/// # Errors
+/// The errno of execve(2), when this has tried to become the program.
+///
+/// # Safety
+/// As [`become_program`].
+unsafe fn on_host(path: *const c_char, arguments: Strings, environment: Strings, by_name: bool) -> Result<(), Out> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let is_path = !path.is_null() && (!by_name || CStr::from_ptr(path).to_bytes().contains(&b'/'));
+        if is_path && let Some(completed) = launchers::environment(environment) {
+            return Err(Out::Errno(raw::programs::execute(CStr::from_ptr(path), arguments, completed.strings())));
+        }
+        reach::tell(libc::AT_FDCWD, path, environment, by_name);
+    }
+    Ok(())
 }
 
 /// Before the process becomes the program of a name, which is looked for in PATH unless there is a slash in it.
@@ -145,7 +165,7 @@ unsafe fn by_name<T>(name: *const c_char, arguments: Strings, environment: Strin
         };
         match found {
             Ok(never) => match never {},
-            Err(Out::Pass) => reach::tell(libc::AT_FDCWD, name, environment, true),
+            Err(Out::Pass) => on_host(name, arguments, environment, true)?,
             Err(Out::Errno(libc::ENOEXEC)) => return Err(Out::Errno(by_shell(CStr::from_ptr(name), arguments, environment))),
             Err(failed) => return Err(failed),
         }

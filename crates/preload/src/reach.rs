@@ -35,6 +35,8 @@ struct Known {
     /// The first mount.
     path: &'static [u8],
     url: String,
+    /// The user wants no line.
+    is_silent: bool,
 }
 
 static KNOWN: OnceLock<Known> = OnceLock::new();
@@ -42,13 +44,11 @@ static KNOWN: OnceLock<Known> = OnceLock::new();
 /// Remembers what children are told. Called by the constructor, when there are mounts.
 pub(crate) fn learn(setting: Option<&'static [u8]>, list: Option<&'static [u8]>, keeper: Option<&'static [u8]>) {
     let Some(first) = mounts::all().next() else { return };
-    if setting == Some(b"0") {
-        return;
-    }
+    let is_silent = setting == Some(b"0");
     let entry = list.and_then(|list| entries(list).find(|entry| is_library(entry))).map(|entry| &*entry.to_vec().leak());
     told::learn(setting, mounts::root());
     program::learn(keeper);
-    let _ = KNOWN.set(Known { entry, path: first.local_path(), url: first.url() });
+    let _ = KNOWN.set(Known { entry, path: first.local_path(), url: first.url(), is_silent });
 }
 
 fn entries(list: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -75,7 +75,7 @@ pub(crate) unsafe fn tell(directory: c_int, path: *const c_char, environment: St
 /// # Safety
 /// As [`tell`]; `path` is not NULL.
 pub(crate) unsafe fn tell_as(name: &[u8], directory: c_int, path: *const c_char, environment: Strings, by_name: bool) {
-    let Some(known) = KNOWN.get() else { return };
+    let Some(known) = KNOWN.get().filter(|known| !known.is_silent) else { return };
     // SAFETY: a path of the caller.
     let path = unsafe { CStr::from_ptr(path) };
     let found = match by_name && !path.to_bytes().contains(&b'/') {
@@ -99,7 +99,7 @@ pub(crate) unsafe fn tell_as(name: &[u8], directory: c_int, path: *const c_char,
 /// As [`tell`].
 pub(crate) unsafe fn tell_of_descriptor(fd: c_int, environment: Strings) {
     use std::io::Write;
-    if KNOWN.get().is_none() {
+    if KNOWN.get().is_none_or(|known| known.is_silent) {
         return;
     }
     let mut name = [0; 32];

@@ -19,6 +19,7 @@ const MODE: libc::mode_t = 0o660;
 
 struct Place {
     tree: u64,
+    directory: CString,
     file: CString,
 }
 
@@ -28,9 +29,10 @@ static SAID: [AtomicU64; LINES_MAX] = [const { AtomicU64::new(0) }; LINES_MAX];
 
 /// Remembers where the file is, and what the tree is known by: the variable's value, else the session.
 pub(super) fn learn(setting: Option<&[u8]>, root: Option<&[u8]>) {
-    let Some(file) = root.and_then(|root| CString::new([root, b"/unreached"].concat()).ok()) else { return };
+    let text = |end: &[u8]| root.and_then(|root| CString::new([root, end].concat()).ok());
+    let (Some(directory), Some(file)) = (text(b""), text(b"/unreached")) else { return };
     let session = session().to_ne_bytes();
-    let _ = PLACE.set(Place { tree: hash(setting.unwrap_or(&session)), file });
+    let _ = PLACE.set(Place { tree: hash(setting.unwrap_or(&session)), directory, file });
 }
 
 fn hash(bytes: &[u8]) -> u64 {
@@ -65,8 +67,12 @@ fn is_first_here(what: u64) -> bool {
     false
 }
 
-/// None when the file cannot be used.
+/// None when the file cannot be used: another user's directory may have anything under its name.
 fn is_first_of_tree(place: &Place, what: u64) -> Option<bool> {
+    let found = raw::stat(&place.directory, false).ok()?;
+    if found.st_mode & libc::S_IFMT != libc::S_IFDIR || ![0, raw::geteuid()].contains(&found.st_uid) {
+        return None;
+    }
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW;
     let fd = raw::open(&place.file, flags, MODE).ok()?;
     let answer = look_up(fd, place, what);
@@ -113,7 +119,7 @@ mod tests {
     fn the_latest_are_remembered_when_the_file_is_full() {
         let path = std::env::temp_dir().join(format!("millrace-unreached-{}", std::process::id()));
         let file = CString::new(path.to_str().unwrap()).unwrap();
-        let place = |tree| Place { tree, file: file.clone() };
+        let place = |tree| Place { tree, directory: c"/tmp".into(), file: file.clone() };
         for number in 0..ENTRIES_MAX as u64 {
             assert_eq!(is_first_of_tree(&place(number), 7), Some(true));
             assert_eq!(is_first_of_tree(&place(number), 7), Some(false));
@@ -131,7 +137,7 @@ mod tests {
     #[test]
     fn a_tree_hears_of_eight_programs() {
         let path = std::env::temp_dir().join(format!("millrace-unreached-tree-{}", std::process::id()));
-        let place = Place { tree: 1, file: CString::new(path.to_str().unwrap()).unwrap() };
+        let place = Place { tree: 1, directory: c"/tmp".into(), file: CString::new(path.to_str().unwrap()).unwrap() };
         let told = (0..20).filter(|what| is_first_of_tree(&place, *what) == Some(true)).count();
         assert_eq!(told, LINES_MAX);
         std::fs::remove_file(path).unwrap();

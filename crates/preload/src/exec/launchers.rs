@@ -1,0 +1,40 @@
+//! Programs that start a database with an environment of their own making. What they start has to find its files on a mount, so it is
+//! given the library and the mounts all the same. Every other program decides itself what its children are given (`reach`).
+
+use super::environment::Environment;
+use crate::raw;
+use crate::reach::Strings;
+use std::ffi::CStr;
+
+/// `pg_ctlcluster` of Debian and Ubuntu: it empties its environment before it starts `pg_ctl`.
+const LAUNCHERS: [&[u8]; 1] = [b"pg_ctlcluster"];
+/// Arguments among which the script's path is: the interpreter, its options, the script.
+const ARGUMENTS_MAX: usize = 4;
+
+/// The environment for a child of such a launcher, in the place of `given`; none for every other program, and if nothing is missing.
+///
+/// # Safety
+/// A NULL-terminated array of strings that outlives the answer, or NULL.
+pub(super) unsafe fn environment(given: Strings) -> Option<Environment> {
+    // SAFETY: the caller's array.
+    let completed = unsafe { Environment::complete(given, &[]) }?;
+    is_launcher().then_some(completed)
+}
+
+/// Whether this process runs one, by the arguments it was started with.
+fn is_launcher() -> bool {
+    let mut line = [0; 512];
+    let Some(length) = read(c"/proc/self/cmdline", &mut line) else { return false };
+    let mut arguments = line[..length].split(|byte| *byte == 0).take(ARGUMENTS_MAX);
+    arguments.any(|argument| {
+        let name = argument.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        LAUNCHERS.contains(&name)
+    })
+}
+
+fn read(path: &CStr, into: &mut [u8]) -> Option<usize> {
+    let fd = raw::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0).ok()?;
+    let length = raw::programs::read_at(fd, 0, into).ok();
+    let _ = raw::close(fd);
+    length
+}

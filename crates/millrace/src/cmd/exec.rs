@@ -47,7 +47,7 @@ const LISTEN_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 #[command(after_help = AFTER_HELP, override_usage = "millrace exec --mount /PATH=URL [OPTIONS] -- CMD [ARGUMENT]...")]
 pub(crate) struct Args {
     /// An export and the path under which the program sees it; may be given several times
-    #[arg(long = "mount", value_name = "/PATH=nfs://HOST[:PORT]/EXPORT[/SUB][?OPTIONS]", required_unless_present_any = ["prove", "prove_medium", "local_media"])]
+    #[arg(long = "mount", value_name = "/PATH=nfs://HOST[:PORT]/EXPORT[/SUB][?OPTIONS]", required_unless_present_any = ["prove", "prove_medium", "local_media", "becomes"])]
     mounts: Vec<OsString>,
     /// Slow a directory of this host down to this storage medium, as `serve --medium` does
     #[arg(long = "local-medium", value_name = "/DIR=PROFILE,KEY=VALUE,…")]
@@ -75,6 +75,9 @@ pub(crate) struct Args {
     /// States of local media that the child looks for
     #[arg(long, hide = true, value_name = "PATH")]
     prove_medium: Vec<PathBuf>,
+    /// The library is loaded: become the program, which lies on a mount
+    #[arg(long = "become", hide = true)]
+    becomes: bool,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, value_name = "CMD", required_unless_present_any = ["print", "prove", "prove_medium"])]
     command: Vec<OsString>,
@@ -132,6 +135,9 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     if !args.prove.is_empty() || !args.prove_medium.is_empty() {
         return prove(&args);
     }
+    if args.becomes {
+        return become_program(Command::new(args.command.first().context("run a program: none is given")?), &args.command);
+    }
     if let Some(format) = args.print.filter(|format| *format != Format::Env) {
         return print::unit(format, &args);
     }
@@ -188,10 +194,37 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     handshake(prover(&built, c_library)?, &expected, &media, &environment)?;
     environment.extend(mark_of_tree());
     environment.extend(user_namespace());
-    let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("run a program: none is given")) };
-    reachable(program)?;
-    let error = Command::new(program).args(arguments).envs(environment).exec();
+    let Some(program) = args.command.first() else { return Err(anyhow!("run a program: none is given")) };
+    let mut command = if is_on_mount(program, &environment[1].1) {
+        // Only the library can execute it (docs/design/018-stored-programs.md).
+        let mut command = prover(&built, c_library)?;
+        command.args(["--become", "--"]).arg(program);
+        command
+    } else {
+        reachable(program)?;
+        Command::new(program)
+    };
+    command.envs(environment);
+    become_program(command, &args.command)
+}
+
+/// Becomes the program of `words`, by a command that has all but its arguments.
+fn become_program(mut command: Command, words: &[OsString]) -> anyhow::Result<ExitCode> {
+    let (program, arguments) = words.split_first().context("run a program: none is given")?;
+    let error = command.args(arguments).exec();
     Ok(not_run(program, error))
+}
+
+/// Whether a program is looked for on a mount of these lines: by its path, or in PATH where this host has none of that name.
+fn is_on_mount(program: &OsStr, mounts: &OsStr) -> bool {
+    let is_below = |path: &Path| {
+        let lines = mounts.as_bytes().split(|byte| *byte == b'\n');
+        lines.filter_map(|line| MountSpec::parse(line).ok()).any(|spec| path.starts_with(OsStr::from_bytes(&spec.local_path)))
+    };
+    match locate(program) {
+        Some(path) => is_below(&path) || !path.exists(),
+        None => std::env::var_os("PATH").is_some_and(|list| std::env::split_paths(&list).any(|folder| is_below(&folder))),
+    }
 }
 
 /// The mark of the processes that begin here, unless an exec around this one, or the user, has set one.
@@ -476,6 +509,14 @@ mod tests {
         let mounts = OsStr::new("/db=nfs://a/x\n/other=nfs://b/y");
         assert!(has_mount(mounts, b"/other"));
         assert!(!has_mount(mounts, b"/oth"));
+    }
+
+    #[test]
+    fn a_program_is_on_a_mount_by_its_path_there() {
+        let mounts = OsStr::new("/db=nfs://a/x\n/other=nfs://b/y");
+        for (program, expected) in [("/db/bin/tool", true), ("/other/tool", true), ("/nowhere/sh", true), ("/bin/sh", false), ("sh", false)] {
+            assert_eq!(is_on_mount(OsStr::new(program), mounts), expected, "{program}");
+        }
     }
 
     #[test]

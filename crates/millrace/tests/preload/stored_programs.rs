@@ -2,6 +2,7 @@
 
 use crate::support::world::{World, compile};
 use crate::support::{find_program, skip, succeed, text};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -49,6 +50,38 @@ fn stored_programs_and_libraries_run_as_from_a_local_disk() {
     assert_eq!(got.lines().count(), expected.lines().count());
     assert!(got.lines().count() > 70, "{got}");
     assert!(!Path::new("/db").exists(), "a program went past the mount");
+}
+
+#[test]
+fn exec_runs_a_program_that_is_stored_on_its_mount() {
+    let world = World::new("stored-first");
+    let print =
+        "#include <stdio.h>\nint main(int n, char **a) { for (int i = 0; i < n; i++) printf(\"<%s>\", a[i]); return 7; }\n";
+    let Some(program) = built(&world, "first", &[], print) else { return };
+    let stored = |name: &str| world.filer.export().join(name);
+    std::fs::copy(program, stored("first")).unwrap();
+    std::fs::write(stored("script"), "#!/bin/sh\necho \"$0 $1\"; exec /db/first again\n").unwrap();
+    std::fs::write(stored("plain"), "no program").unwrap();
+    for (name, mode) in [("script", 0o755), ("plain", 0o644)] {
+        std::fs::set_permissions(stored(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let ran = |program: &str| {
+        let output = world.exec(program).arg("a b").env("PATH", "/usr/bin:/bin:/db").output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    assert_eq!(ran("/db/first"), (Some(7), "</db/first><a b>".into(), String::new()));
+    assert_eq!(ran("/db/script"), (Some(7), "/db/script a b\n</db/first><again>".into(), String::new()));
+    assert_eq!(ran("first"), (Some(7), "<first><a b>".into(), String::new()), "found in PATH");
+    for (program, code, said) in
+        [("/db/plain", 126, "cannot run /db/plain"), ("/db/none", 127, "cannot run /db/none: no such file")]
+    {
+        let output = ran(program);
+        assert!(output.0 == Some(code) && output.2.contains(said), "{output:?}");
+    }
 }
 
 #[test]

@@ -2,16 +2,26 @@
 //! runs a program: by printing what it sees through the library.
 //!
 //! `millrace` proves it by itself where it can load the library. It cannot when it is statically linked, nor when the program
-//! is of another C library; then it starts this.
+//! is of another C library; then it starts this, also to become a program that lies on a mount, which only the library can execute.
 #![forbid(unsafe_code)]
 
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 
 #[path = "../../../millrace/src/cmd/exec/proof.rs"]
 mod proof;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    if let [option, end, program, rest @ ..] = words.as_slice()
+        && option == "--become"
+        && end == "--"
+    {
+        let error = Command::new(program).args(rest).exec();
+        eprintln!("millrace: cannot run {}: {error}", program.display());
+        return ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 });
+    }
     let (mut paths, mut states) = (Vec::new(), Vec::new());
     while let (Some(option), Some(path)) = (arguments.next(), arguments.next()) {
         match option.to_str() {

@@ -42,7 +42,7 @@ pub(super) fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
     let in_path = !program.as_bytes().contains(&b'/');
     let versions: Vec<String> = versions_of(program).iter().map(|path: &PathBuf| Path::display(path).to_string()).collect();
     let (why, hint) = if !in_path {
-        ("no such file", "check the path; a program that lies on a mount cannot be run from there (docs/compat/preload.md)".to_owned())
+        ("no such file", "check the path".to_owned())
     } else if versions.is_empty() {
         ("not found in PATH", "check the spelling, or name the program by its whole path".to_owned())
     } else {

@@ -17,6 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use self::first_answer::{Wait, mount_once};
 use self::installed::{find_in_versions, not_run};
 use self::local_medium::LocalMedium;
 use self::print::Format;
@@ -25,6 +26,7 @@ use super::runtime;
 use crate::error_printing::{hinted, refusal};
 
 pub(super) mod group;
+mod first_answer;
 mod installed;
 mod local_medium;
 mod print;
@@ -39,9 +41,6 @@ const MOUNTS: &str = "MILLRACE_MOUNTS";
 const KEEPER: &str = "MILLRACE_KEEPER";
 /// What the library knows a tree of processes by, in which it names each program once that it does not reach; `0` for none.
 const UNREACHED: &str = "MILLRACE_UNREACHED";
-/// How long a mount is tried again while nothing listens: a filer that the line before started is not ready at once.
-const LISTEN_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
-const LISTEN_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, override_usage = "millrace exec --mount /PATH=URL [OPTIONS] -- CMD [ARGUMENT]...")]
@@ -59,6 +58,10 @@ pub(crate) struct Args {
     /// Run although the mount's path exists on this host and is not an empty directory; the export hides it
     #[arg(long)]
     force: bool,
+    /// Wait this long for the servers, if they do not serve the exports yet: 30s, 5m, 2h, forever [default: 2 s for a server that
+    /// refuses connections]
+    #[arg(long, value_name = "TIME")]
+    wait: Option<Wait>,
     /// Print what runs the program so elsewhere, instead of running it: the environment, a drop-in of systemd, a compose file, a pod
     #[arg(long, value_enum, value_name = "FORMAT")]
     print: Option<Format>,
@@ -90,6 +93,7 @@ Examples (PostgreSQL refuses root; as root, put `runuser -u postgres --` before 
   millrace exec --mount /db=nfs://filer/vol -- sh -c 'ls -l /db/pg'    sees the same files
   millrace exec --mount /db=nfs://filer/vol -- pg_ctl -D /db/pg stop
   millrace exec --mount /db=nfs://filer/vol -- mariadbd --datadir=/db/my
+  millrace exec --wait 5m --mount /db=nfs://filer/vol -- postgres -D /db/pg
   millrace exec --mount '/db=nfs://127.0.0.1:2049/vol?mountport=2049' --print env
   millrace exec --mount /db=nfs://filer/vol --print systemd -- postgres -D /db/pg
   millrace exec --mount /db=nfs://filer/vol --print k8s --user 999:999 -- postgres -D /db/pg
@@ -114,10 +118,18 @@ by MILLRACE_PRELOAD, else that beside this binary or in ../lib/millrace; for a p
 Never open one data directory from two hosts, or from two containers that cannot see each other's
 processes: only postmaster.pid guards against it, and it works within one host only.
 
+The mounts' shared memory is in /dev/shm/millrace-UID (root: /run/millrace where /run is in memory),
+or in the directory that MILLRACE_RUNTIME_DIR names. A directory that another user made or can
+replace is refused. The directory of a --group belongs to root: root runs exec with it first.
+
 --print writes to stdout: `env` variables for a shell; `systemd` a drop-in, for Debian's
-postgresql@.service, say; `compose` a compose file; `k8s` a pod that the restricted profile admits:
-any uid, no capabilities, the default seccomp filter, a read-only root. The server is asked for
-`env` only.
+postgresql@.service, say (also of `pg_ctlcluster 17-main start`); `compose` a compose file; `k8s` a
+pod that the restricted profile admits: any uid, no capabilities, the default seccomp filter, a
+read-only root. They name a runtime directory, and start again, or wait, while the server is away.
+The server is asked for `env` only.
+
+With --wait a server that is away, or does not serve the export yet, is asked until it does; a line
+on stderr names it after 2 s.
 
 When a server has not answered for 5 s, and when it answers again, a line goes to stderr, or to
 syslog where stderr is a file on a mount; the program waits, as with a hard mount. Another line
@@ -168,7 +180,7 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         if !args.force && !has_mount(&outer, &spec.local_path) {
             local_path_is_free(&path)?;
         }
-        expected.push((path, check(&spec)?));
+        expected.push((path, check(&spec, args.wait)?));
         lines.push(text.clone());
     }
     // Mounts of an exec around this one stay, so that descriptors and the working directory keep their meaning.
@@ -274,31 +286,14 @@ fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Mounts once: the server's refusals become one clear message before anything starts. The root's number.
-fn check(spec: &MountSpec) -> anyhow::Result<u64> {
+fn check(spec: &MountSpec, wait: Option<Wait>) -> anyhow::Result<u64> {
     let who = Credentials::of_process().for_url(&spec.url);
-    let client = mount_once(&spec.url, &who).with_context(|| format!("mount {}", spec.url))?;
+    let client = mount_once(&spec.url, &who, wait).with_context(|| format!("mount {}", spec.url))?;
     let root = client.getattr(&client.parts().root).with_context(|| format!("mount {}", spec.url))?;
     if rustix::process::geteuid().is_root() && spec.url.options.uid.is_none() {
         warn_of_root_squash(&spec.url, &client, &root);
     }
     Ok(root.fileid)
-}
-
-fn mount_once(url: &NfsUrl, who: &Credentials) -> Result<Client, dnfs::Error> {
-    let end = std::time::Instant::now() + LISTEN_WAIT;
-    loop {
-        let mounted = Client::mount(url, who);
-        let is_silent = match &mounted {
-            Err(dnfs::Error::Connect { source, .. }) => source.kind() == ErrorKind::ConnectionRefused,
-            // It began to listen between two questions.
-            Err(dnfs::Error::NoMountService { .. }) => true,
-            _ => false,
-        };
-        if !is_silent || std::time::Instant::now() >= end {
-            return mounted;
-        }
-        std::thread::sleep(LISTEN_PAUSE);
-    }
 }
 
 /// Says that root is refused what root may do where it is not squashed: a program's own message would not tell why.

@@ -1,5 +1,6 @@
 //! `millrace exec --print`: what it writes is valid where it goes, and runs PostgreSQL under what it asks for.
 
+mod cluster;
 mod confined;
 
 use std::net::TcpListener;
@@ -134,7 +135,10 @@ fn a_printed_pod_is_valid_and_restricted_and_its_server_runs_so() {
         shm_bytes: spec["volumes"][0]["emptyDir"]["sizeLimit"].as_str().unwrap().parse().unwrap(),
         memory,
         command: words(&container["command"]),
+        shm_mode: "0777", // as Kubernetes mounts a volume of memory
+        variable: format!("MILLRACE_RUNTIME_DIR={}", container["env"][0]["value"].as_str().unwrap()),
     });
+    assert_eq!((&container["env"][0]["name"], &spec["restartPolicy"]), (&"MILLRACE_RUNTIME_DIR".into(), &"Always".into()));
 }
 
 #[test]
@@ -153,7 +157,10 @@ fn a_printed_compose_file_is_valid_and_its_server_runs_so() {
     assert_eq!((&service["read_only"], &service["user"]), (&true.into(), &"999:999".into()));
     let memory = words(&service["tmpfs"]).iter().map(|place| place.split(':').next().unwrap().to_owned()).collect();
     let command = [words(&service["entrypoint"]), words(&service["command"])].concat();
-    database.runs_confined(&Wanted { uid: 999, gid: 999, shm_bytes: service["shm_size"].as_u64().unwrap(), memory, command });
+    let variable = words(&service["environment"])[0].clone();
+    assert!(variable.starts_with("MILLRACE_RUNTIME_DIR=/dev/shm/") && service["restart"] == "unless-stopped", "{service}");
+    let shm_bytes = service["shm_size"].as_u64().unwrap();
+    database.runs_confined(&Wanted { uid: 999, gid: 999, shm_bytes, memory, command, shm_mode: "1777", variable });
 }
 
 #[test]
@@ -217,6 +224,12 @@ fn a_printed_drop_in_is_valid_and_its_server_tells_when_it_is_ready() {
 
     let value = |key: &str| drop_in.lines().filter_map(|line| line.strip_prefix(key)).next_back().unwrap().to_owned();
     assert_eq!((value("User="), value("Group=")), (uid.to_string(), gid.to_string()));
+    assert_eq!(
+        (value("Restart="), value("StartLimitIntervalSec=")),
+        ("on-failure".into(), "0".into()),
+        "it waits for its server"
+    );
+    assert_eq!(value("Environment="), format!("MILLRACE_RUNTIME_DIR=/run/{}", value("RuntimeDirectory=")));
     let socket = database.scratch.path().join("notify");
     let notified = UnixDatagram::bind(&socket).unwrap();
     std::os::unix::fs::chown(&socket, Some(uid), Some(gid)).unwrap();

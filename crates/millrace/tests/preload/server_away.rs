@@ -150,3 +150,44 @@ fn a_server_that_comes_back_with_another_volume_is_told_of() {
         format!("millrace: server 127.0.0.1:{} (mount /db) does not know the handles of this mount any more", filer.port);
     assert!(text.contains(&server) && text.contains("it serves another volume than before"), "{text}");
 }
+
+/// `millrace exec --wait TIME`, with its standard error in a file.
+fn waits(filer: &Filer, time: &str, export: &str, stderr: &Path) -> Child {
+    let mut command = millrace();
+    let mount = format!("/db={}", filer.url.replace("/vol", export));
+    command.args(["exec", "--wait", time, "--mount", &mount, "--", "/bin/sh", "-c", "echo written > /db/f"]);
+    command.env("MILLRACE_PRELOAD", preload_library()).current_dir("/");
+    command.stderr(std::fs::File::create(stderr).unwrap()).spawn().unwrap()
+}
+
+#[test]
+fn a_server_that_is_away_at_start_is_waited_for_and_named() {
+    let scratch = Scratch::new("server-later");
+    let mut filer = Filer::start(&scratch, &[]);
+    filer.kill();
+    let log = scratch.path().join("log");
+    let mut program = waits(&filer, "90s", "/vol", &log);
+    let said = || std::fs::read_to_string(&log).unwrap();
+    await_until("a line", SOON, || said().contains("waiting for nfs://127.0.0.1").then_some(()));
+    assert!(said().contains("Connection refused"), "{}", said());
+    filer.restart();
+    let status = await_until("the program", SOON, || program.try_wait().unwrap());
+    assert!(status.success(), "{}", said());
+    assert_eq!(std::fs::read_to_string(filer.export().join("f")).unwrap(), "written\n");
+}
+
+#[test]
+fn the_wait_for_a_server_ends_with_2_when_its_time_is_over() {
+    let scratch = Scratch::new("server-never");
+    let mut filer = Filer::start(&scratch, &[]);
+    let log = scratch.path().join("log");
+    let ends = |mut program: Child, cause: &str| {
+        let status = await_until("the program", SOON, || program.try_wait().unwrap());
+        let said = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(status.code(), Some(2), "{said}");
+        assert!(said.contains("did not serve it within 1s") && said.contains(cause), "{said}");
+    };
+    ends(waits(&filer, "1s", "/none", &log), "the server exports: /vol");
+    filer.kill();
+    ends(waits(&filer, "1s", "/vol", &log), "Connection refused");
+}

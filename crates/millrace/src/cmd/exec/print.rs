@@ -39,6 +39,8 @@ pub(super) struct User {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Postgres,
+    /// `pg_ctlcluster … start` of Debian and Ubuntu.
+    Cluster,
     MariaDb,
     Other,
 }
@@ -91,12 +93,13 @@ impl Unit {
             return Err(refusal("print how to run a program: none is given", "name it behind --, as in: -- postgres -D /db/pg"));
         };
         let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
-        if ["pg_ctl", "pg_ctlcluster"].contains(&name.as_str()) {
+        if name == "pg_ctl" || name == "pg_ctlcluster" && format != Format::Systemd {
             let what = format!("print how to run {name}: it starts the server in the background and ends");
             return Err(refusal(what, "name the server itself: -- postgres -D /db/pg"));
         }
         let kind = match name.as_str() {
             "postgres" => Kind::Postgres,
+            "pg_ctlcluster" => Kind::Cluster,
             "mariadbd" | "mysqld" => Kind::MariaDb,
             _ => Kind::Other,
         };
@@ -114,6 +117,9 @@ impl Unit {
             arguments.extend(["--group".to_owned(), text_of(group)?]);
         }
         arguments.extend(args.force.then(|| "--force".to_owned()));
+        // The unit of a cluster takes a start that failed for one that is still at work.
+        let wait = args.wait.map(|wait| wait.to_string()).or_else(|| (kind == Kind::Cluster).then(|| "forever".to_owned()));
+        arguments.extend(wait.into_iter().flat_map(|wait| ["--wait".to_owned(), wait]));
         arguments.push("--".to_owned());
         for word in &args.command {
             arguments.push(text_of(word)?);
@@ -133,6 +139,15 @@ impl Unit {
         let label: String = self.name.chars().map(plain).take(63).collect();
         let label = label.trim_matches('-');
         if label.is_empty() { "program".to_owned() } else { label.to_owned() }
+    }
+
+    /// What the runtime directory is called: all services of one kind have one user, and share it.
+    fn runtime_name(&self) -> String {
+        match self.kind {
+            Kind::Postgres | Kind::Cluster => "millrace-postgres".to_owned(),
+            Kind::MariaDb => "millrace-mariadb".to_owned(),
+            Kind::Other => format!("millrace-{}", self.label()),
+        }
     }
 
     fn paths(&self) -> String {
@@ -164,7 +179,7 @@ fn user_of(kind: Kind) -> anyhow::Result<User> {
         return Ok(User { uid: uid.as_raw(), gid: gid.as_raw() });
     }
     let name = match kind {
-        Kind::Postgres => Some("postgres"),
+        Kind::Postgres | Kind::Cluster => Some("postgres"),
         Kind::MariaDb => Some("mysql"),
         Kind::Other => None,
     };

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::support::{self, await_until, succeed};
 
-/// $1: a directory of the test, $2: millrace, $3: its library, $4: bytes of /dev/shm, $5: uid, $6: gid, $7: places of memory, then
-/// `--` and the program. Millrace is where images have it.
+/// $1: a directory of the test, $2: millrace, $3: its library, $4: bytes of /dev/shm, $5: uid, $6: gid, $7: places of memory, $8: mode
+/// of /dev/shm, $9: a variable, then `--` and the program. Millrace is where images have it.
 const CONTAINER: &str = r#"
 set -eu
 mount --make-rprivate /
@@ -19,14 +19,14 @@ touch /usr/bin/millrace /usr/lib/millrace/libmillrace_preload.so
 mount --bind "$2" /usr/bin/millrace
 mount --bind "$3" /usr/lib/millrace/libmillrace_preload.so
 mount -o remount,ro /usr
-mount -t tmpfs -o "mode=1777,size=$4" tmpfs /dev/shm
-uid=$5 gid=$6 places=$7
-shift 8
+mount -t tmpfs -o "mode=$8,size=$4" tmpfs /dev/shm
+uid=$5 gid=$6 places=$7 variable=$9
+shift 10
 for place in $places; do mount -t tmpfs -o mode=1777 tmpfs "$place"; done
 mount -t proc proc /proc
 mount -o remount,bind,ro /
 cd /
-exec env -i PATH="$PROGRAMS:/usr/bin:/bin" HOME=/ setpriv --reuid "$uid" --regid "$gid" --clear-groups --bounding-set=-all --inh-caps=-all \
+exec env -i PATH="$PROGRAMS:/usr/bin:/bin" HOME=/ "$variable" setpriv --reuid "$uid" --regid "$gid" --clear-groups --bounding-set=-all --inh-caps=-all \
   --no-new-privs "$@"
 "#;
 
@@ -38,6 +38,10 @@ pub(crate) struct Wanted {
     /// Paths where it has memory, beside /dev/shm.
     pub(crate) memory: Vec<String>,
     pub(crate) command: Vec<String>,
+    /// Mode of /dev/shm as the platform makes it.
+    pub(crate) shm_mode: &'static str,
+    /// `NAME=VALUE`.
+    pub(crate) variable: String,
 }
 
 /// The program, ended when dropped.
@@ -53,6 +57,7 @@ impl Confined {
             .arg(support::millrace().get_program())
             .arg(support::preload_library())
             .args([wanted.shm_bytes.to_string(), wanted.uid.to_string(), wanted.gid.to_string(), wanted.memory.join(" ")])
+            .args([wanted.shm_mode, &wanted.variable])
             .arg("--")
             .args(&wanted.command)
             .env("PROGRAMS", programs)

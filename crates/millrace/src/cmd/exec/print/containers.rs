@@ -25,13 +25,14 @@ pub(super) fn compose(unit: &Unit) -> anyhow::Result<String> {
     let mut text = format!(
         "{head}services:\n  {label}:\n    image: {image}\n    user: {user}\n    entrypoint: {entry}\n    command: {command}\n    \
          read_only: true\n    cap_drop: [\"ALL\"]\n    security_opt: [\"no-new-privileges:true\"]\n    tmpfs: {memory}\n    \
-         shm_size: {shared}\n    stop_grace_period: {STOP_SECONDS}s\n",
+         shm_size: {shared}\n    environment: {environment}\n    restart: unless-stopped\n    stop_grace_period: {STOP_SECONDS}s\n",
         image = yaml(&image(unit))?,
         user = yaml(&format!("{}:{}", unit.user.uid, unit.user.gid))?,
         entry = words(&entry)?,
         command = words(&command)?,
         memory = yaml(&memory)?,
         shared = shared_bytes(unit),
+        environment = yaml(&[format!("{}={}", super::super::group::VARIABLE, runtime_directory(unit))])?,
     );
     if unit.kind == Kind::Postgres {
         text += "    stop_signal: SIGINT\n";
@@ -49,9 +50,11 @@ pub(super) fn pod(unit: &Unit) -> anyhow::Result<String> {
         "{head}# A pod by itself: a Deployment starts the next pod before the last has ended, and both would have the data open.\n\
          # On OpenShift, which assigns the uid, leave runAsUser and runAsGroup out and give that uid the files.\n\
          apiVersion: v1\nkind: Pod\nmetadata:\n  name: {label}\n  labels:\n    app: {label}\nspec:\n  \
-         automountServiceAccountToken: false\n  terminationGracePeriodSeconds: {STOP_SECONDS}\n  securityContext:\n    \
+         automountServiceAccountToken: false\n  restartPolicy: Always\n  terminationGracePeriodSeconds: {STOP_SECONDS}\n  securityContext:\n    \
          runAsNonRoot: true\n    runAsUser: {uid}\n    runAsGroup: {gid}\n    seccompProfile:\n      type: RuntimeDefault\n  \
-         containers:\n    - name: {label}\n      image: {image}\n      command: {command}\n",
+         containers:\n    - name: {label}\n      image: {image}\n      command: {command}\n      env:\n        - name: {variable}\n          value: {runtime}\n",
+        variable = super::super::group::VARIABLE,
+        runtime = yaml(&runtime_directory(unit))?,
         uid = unit.user.uid,
         gid = unit.user.gid,
         image = yaml(&image(unit))?,
@@ -86,12 +89,12 @@ fn notes(unit: &Unit, start: &str) -> String {
          # No second container may have the same data open: nothing but postmaster.pid stands against it.\n",
         unit.name,
         match unit.kind {
-            Kind::Postgres => ", of the version of the data directory (PG_VERSION in it)",
+            Kind::Postgres | Kind::Cluster => ", of the version of the data directory (PG_VERSION in it)",
             Kind::MariaDb => ", not older than what wrote the data directory",
             Kind::Other => "",
         },
         match unit.kind {
-            Kind::Postgres => "postgres:17",
+            Kind::Postgres | Kind::Cluster => "postgres:17",
             Kind::MariaDb => "mariadb:11",
             Kind::Other => "IMAGE",
         },
@@ -123,10 +126,15 @@ fn image(unit: &Unit) -> String {
 /// What a program writes beside its data: sockets, lock files, sorts of its tools.
 fn scratch(kind: Kind) -> &'static [&'static str] {
     match kind {
-        Kind::Postgres => &["/tmp", "/var/run/postgresql"],
+        Kind::Postgres | Kind::Cluster => &["/tmp", "/var/run/postgresql"],
         Kind::MariaDb => &["/tmp", "/var/run/mysqld"],
         Kind::Other => &["/tmp"],
     }
+}
+
+/// The runtime directory: a name of its own in the container's memory, whatever uid the container is given.
+fn runtime_directory(unit: &Unit) -> String {
+    format!("/dev/shm/{}", unit.runtime_name())
 }
 
 fn shared_bytes(unit: &Unit) -> u64 {

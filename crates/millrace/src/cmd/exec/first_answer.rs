@@ -1,0 +1,138 @@
+//! The first mount of an export: once, or again until a server that is away at start answers (`--wait`).
+
+use std::fmt::{Display, Formatter};
+use std::io::ErrorKind;
+use std::str::FromStr;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use dnfs::{Client, Credentials, Error, FsError, NfsUrl};
+
+use crate::error_printing::text;
+
+/// How long a mount is tried again while nothing listens: a filer that the line before started is not ready at once.
+const LISTEN_WAIT: Duration = Duration::from_secs(2);
+const LISTEN_PAUSE: Duration = Duration::from_millis(50);
+/// The pause between two attempts under `--wait`.
+const PAUSE: Duration = Duration::from_millis(250);
+/// A line says what is waited for after this long, and again after each [`REPEAT`].
+const QUIET: Duration = Duration::from_secs(2);
+const REPEAT: Duration = Duration::from_secs(60);
+
+/// The time of `--wait`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    For(Duration),
+    Forever,
+}
+
+impl FromStr for Wait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "forever" => Ok(Self::Forever),
+            _ => lab::plan::parse_duration(text).map(Self::For).map_err(|_| "give a number with s, m or h, as 30s or 5m; or forever".to_owned()),
+        }
+    }
+}
+
+impl Display for Wait {
+    fn fmt(&self, to: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::For(time) => write!(to, "{}s", time.as_secs()),
+            Self::Forever => write!(to, "forever"),
+        }
+    }
+}
+
+/// Mounts the export for one look. Without `wait` only a server that refuses connections is asked again, for two seconds.
+pub(super) fn mount_once(url: &NfsUrl, who: &Credentials, wait: Option<Wait>) -> anyhow::Result<Client> {
+    match wait {
+        Some(wait) => mount_within(url, who, wait),
+        None => mount_soon(url, who).map_err(anyhow::Error::new),
+    }
+}
+
+fn mount_soon(url: &NfsUrl, who: &Credentials) -> Result<Client, Error> {
+    let end = Instant::now() + LISTEN_WAIT;
+    loop {
+        let mounted = Client::mount(url, who);
+        let is_silent = match &mounted {
+            Err(Error::Connect { source, .. }) => source.kind() == ErrorKind::ConnectionRefused,
+            // It began to listen between two questions.
+            Err(Error::NoMountService { .. }) => true,
+            _ => false,
+        };
+        if !is_silent || Instant::now() >= end {
+            return mounted;
+        }
+        std::thread::sleep(LISTEN_PAUSE);
+    }
+}
+
+/// A thread asks, since one attempt may last longer than the user wants to wait.
+fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<Client> {
+    let (sender, attempts) = channel();
+    let (asked, asker) = (url.clone(), who.clone());
+    std::thread::spawn(move || {
+        loop {
+            let mounted = Client::mount(&asked, &asker);
+            let is_last = !matches!(&mounted, Err(error) if may_end(error));
+            if sender.send(mounted).is_err() || is_last {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    });
+    let begin = Instant::now();
+    let (mut last, mut told): (Option<anyhow::Error>, Option<Instant>) = (None, None);
+    loop {
+        let until_line = told.map_or(begin + QUIET, |told| told + REPEAT);
+        let end = match wait {
+            Wait::For(time) => begin.checked_add(time).unwrap_or(until_line),
+            Wait::Forever => until_line,
+        };
+        match attempts.recv_timeout(until_line.min(end).saturating_duration_since(Instant::now())) {
+            Ok(Err(error)) if may_end(&error) => last = Some(anyhow::Error::new(error)),
+            Ok(mounted) => return Ok(mounted?),
+            Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("the thread that asks the server has ended")),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let now = Instant::now();
+        if matches!(wait, Wait::For(_)) && now >= end {
+            let late = format!("the server did not serve it within {wait}");
+            return Err(last.unwrap_or_else(|| anyhow!("no answer from the server")).context(late));
+        }
+        if now >= until_line {
+            let cause = last.as_ref().map_or_else(|| "no answer yet".to_owned(), text);
+            eprintln!("millrace: waiting for {url}: {cause}");
+            told = Some(now);
+        }
+    }
+}
+
+/// Whether a server that is away, or does not serve its exports yet, answers so.
+fn may_end(error: &Error) -> bool {
+    match error {
+        // What this process may not do, and families that this host lacks, stay so.
+        Error::Connect { source, .. } => !matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported),
+        Error::UnknownHost { .. } | Error::TimedOut { .. } | Error::NoMountService { .. } | Error::Mount { .. } => true,
+        Error::Fs(error) => matches!(error, FsError::Stale | FsError::BadHandle | FsError::Delayed | FsError::Io | FsError::ServerFault),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit() {
+        assert_eq!("30s".parse(), Ok(Wait::For(Duration::from_secs(30))));
+        assert_eq!("5m".parse::<Wait>().unwrap().to_string(), "300s");
+        assert_eq!("forever".parse::<Wait>().unwrap().to_string(), "forever");
+        assert!("soon".parse::<Wait>().unwrap_err().contains("30s"));
+    }
+}

@@ -119,8 +119,7 @@ fn listed<'a>(
     }
     match last {
         None => Err(ProtocolError::NoProgress.into()),
-        Some(cookie) if cookie == from.cookie => Ok(Err(NfsStatus::ServerFault)),
-        Some(cookie) => Ok(Ok(Some(DirectoryPosition { cookie, verifier: verifier.0 }))),
+        Some(cookie) => Ok(from.next(cookie, verifier.0).map(Some).ok_or(NfsStatus::ServerFault)),
     }
 }
 

@@ -7,6 +7,25 @@ use super::{Attributes, FileHandle};
 pub struct DirectoryPosition {
     pub(crate) cookie: u64,
     pub(crate) verifier: [u8; 8],
+    /// A cookie of before, and how many replies came since: all of them told of other cookies.
+    anchor: u64,
+    since_anchor: u64,
+    anchor_lasts: u64,
+}
+
+impl DirectoryPosition {
+    /// Behind a reply that ended with this cookie. None when cookies go round: a server that leads back to where the listing was would be
+    /// asked without end (Brent's algorithm: found within three times the length of the circle and of the way there).
+    pub(crate) fn next(self, cookie: u64, verifier: [u8; 8]) -> Option<Self> {
+        if cookie == self.cookie || self.anchor_lasts > 0 && cookie == self.anchor {
+            return None;
+        }
+        let position = Self { cookie, verifier, since_anchor: self.since_anchor + 1, ..self };
+        if position.since_anchor < self.anchor_lasts {
+            return Some(position);
+        }
+        Some(Self { anchor: cookie, since_anchor: 0, anchor_lasts: (2 * self.anchor_lasts).max(1), ..position })
+    }
 }
 
 /// A name in a directory.
@@ -20,4 +39,30 @@ pub struct DirectoryEntry<'a> {
     pub attributes: Option<Attributes>,
     /// Its handle, if the server sent it.
     pub handle: Option<FileHandle>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Replies until the listing ends.
+    fn replies(cookies: impl Iterator<Item = u64>) -> usize {
+        let mut position = Some(DirectoryPosition::default());
+        cookies
+            .take_while(|cookie| {
+                position = position.and_then(|position| position.next(*cookie, [0; 8]));
+                position.is_some()
+            })
+            .count()
+    }
+
+    #[test]
+    fn cookies_that_go_round_end_a_listing_and_others_do_not() {
+        assert_eq!(replies(1..=10_000), 10_000);
+        for (before, circle) in [(0, 1), (0, 2), (5, 2), (100, 7), (3, 1000)] {
+            let round = (1..=before).chain((before + 1..=before + circle).cycle());
+            let count = replies(round);
+            assert!(count <= 3 * (before + circle) as usize + 1, "{before} {circle}: {count}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use nfs_proto::xdr::{Encode, Reader, Writer};
 use super::FileRef;
 use super::io::Changes;
 use crate::client_io::check_count;
-use crate::limits::{EARLY_AGE_MS, EARLY_LARGE_BYTES, EARLY_LARGE_COUNT, EARLY_SMALL_BYTES, EARLY_SMALL_COUNT};
+use crate::limits::{EARLY_AGE_MS, EARLY_LARGE_BYTES, EARLY_LARGE_COUNT, EARLY_SMALL_BYTES, EARLY_SMALL_COUNT, UNRESPONSIVE_MS};
 use crate::rpc::calls::Calls;
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::ReceiveList;
@@ -113,6 +113,12 @@ impl EarlyReads {
     /// Whether one in flight is of no use any more, so that its reply is only to be taken out of the way.
     pub(super) fn has_unwanted(&self, now_ns: u64) -> bool {
         self.reads.iter().any(|read| read.state == State::Unwanted || read.state == State::Flying && read.is_old(now_ns))
+    }
+
+    /// Whether one in flight is so old that the server will hardly answer it.
+    pub(super) fn has_unanswered(&self, now_ns: u64) -> bool {
+        let is_unanswered = |read: &Early| now_ns >= read.sent_ns + UNRESPONSIVE_MS * 1_000_000;
+        self.reads.iter().any(|read| matches!(read.state, State::Flying | State::Unwanted) && is_unanswered(read))
     }
 
     /// Where the bytes from an offset on that are there or asked for end; the offset itself when there are none.
@@ -413,5 +419,16 @@ mod tests {
         assert_eq!(add(&mut reads, key(1, 0), 1 << 30, 100), Some(places[0]));
         reads.broken();
         assert_eq!(reads.in_use(), 0);
+    }
+
+    #[test]
+    fn a_read_in_flight_for_5_s_is_unanswered() {
+        let mut reads = table();
+        let place = add(&mut reads, key(1, 0), 0, 100).unwrap();
+        assert!(!reads.has_unanswered(5 * SECOND_NS - 1) && reads.has_unanswered(5 * SECOND_NS));
+        reads.forget(key(1, 0).file, None, &(0..1));
+        assert!(reads.has_unanswered(5 * SECOND_NS), "though nobody wants it");
+        arrive(&mut reads, place, 100, 1, false);
+        assert!(!reads.has_unanswered(5 * SECOND_NS));
     }
 }

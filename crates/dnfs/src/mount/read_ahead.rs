@@ -153,6 +153,11 @@ impl Mount {
                 return offset;
             }
             engine.reads.free_old(now_ns);
+            if engine.reads.has_unanswered(now_ns) {
+                // It would keep its place for as long as the server likes.
+                engine.lane.close();
+                engine.reads.broken();
+            }
             let mut at = offset;
             while at < end {
                 let known = engine.reads.end_of(&key, at, now_ns);

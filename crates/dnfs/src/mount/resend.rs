@@ -195,9 +195,12 @@ impl Mount {
                     }
                 }
                 Ok(None) => {}
-                Err(Error::Fs(_)) => {
-                    // Told by the file's next fsync, and first: nothing is freed that nobody hears of.
-                    slot.note_loss();
+                Err(Error::Fs(refused)) => {
+                    // First: the file's next fsync reports it, and nothing is freed that is not reported.
+                    match refused {
+                        FsError::NoSpace | FsError::QuotaExceeded => slot.note_refused(refused),
+                        _ => slot.note_loss(),
+                    }
                     sent.iter().filter_map(|entry| retention.records().get(chunk_of(entry))).for_each(Record::free);
                 }
                 Err(error) => return Err(error),
@@ -217,9 +220,13 @@ impl Mount {
         let client = self.acting_as(extent.credentials)?;
         let how = if stable { Stability::FileSync } else { Stability::Unstable };
         let bytes = bytes.get(..extent.length as usize).unwrap_or_default();
-        let done = client.write(handle, extent.offset, &[IoSlice::new(bytes)], how)?;
-        if done.bytes < bytes.len() {
-            return Err(FsError::Io.into()); // the rest was refused
+        let mut done = client.write(handle, extent.offset, &[IoSlice::new(bytes)], how)?;
+        if let Some(rest) = bytes.get(done.bytes..).filter(|rest| !rest.is_empty()) {
+            // The rest was refused: sent alone, it is refused with the reason.
+            done = client.write(handle, extent.offset + done.bytes as u64, &[IoSlice::new(rest)], how)?;
+            if done.bytes < rest.len() {
+                return Err(FsError::Io.into());
+            }
         }
         Ok((!stable).then_some(done.verifier))
     }

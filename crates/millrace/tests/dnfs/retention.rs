@@ -2,7 +2,7 @@
 
 use crate::mounted::{Description, MAKE, Mounted, READ_WRITE, attach, open, report_ready, worker_arguments};
 use dnfs::mount::{Mount, Observer};
-use dnfs::{LazyBuffer, Stability};
+use dnfs::{FsError, LazyBuffer, Stability};
 use std::io::IoSlice;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -236,6 +236,24 @@ fn data_that_cannot_be_sent_again_is_the_error_of_fsync_and_nothing_is_made_anew
     other.sync().unwrap();
     assert_eq!(whole(&other), [2; 1000]);
     assert!(!mounted.host_names().contains(&"gone".into()));
+}
+
+#[test]
+fn a_full_volume_at_a_resend_is_enospc_of_fsync() {
+    let mounted = Mounted::new("full-at-resend", LOSS);
+    // The first refuses all of one resend, the other the end of it.
+    for (name, offset) in [("all", 0), ("end", 900_000)] {
+        let file = open(&mounted.mount, name, &MAKE);
+        file.write(0, &pattern(4, 1 << 20));
+        let full = format!(
+            r#"{{"op":"fault-add","fault":{{"kind":"enospc","on":["write"],"path":"{name}","offset":{offset},"length":1000000}}}}"#
+        );
+        assert_eq!(mounted.filer.admin(&full)["ok"], true);
+        mounted.power_cut();
+        assert_eq!(file.sync().unwrap_err().fs_error(), Some(FsError::NoSpace), "{name}");
+        assert_eq!(mounted.filer.admin(r#"{"op":"fault-clear"}"#)["ok"], true);
+        file.sync().unwrap();
+    }
 }
 
 #[test]

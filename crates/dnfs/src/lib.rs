@@ -59,6 +59,6 @@ pub use rpc::denial::Denial;
 pub use rpc::events::{Cause, Event, ProcedureName, UnansweredCall, report_to};
 pub use sys::clock::cpu_time;
 pub use sys::fork::{expect_sharing, shares_memory};
-pub use sys::internal_fd::{is_internal_fd, lowest_internal_fd, set_internal_fd};
+pub use sys::internal_fd::{is_internal_fd, lowest_internal_fd, move_internal_fd, set_internal_fd};
 pub use sys::memory::available_bytes as available_memory;
 pub use url::{NfsUrl, UrlError};

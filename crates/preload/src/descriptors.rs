@@ -25,7 +25,9 @@ fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, O
         return Err(Out::Pass);
     }
     protect(from)?;
-    protect(to)?;
+    if dnfs::is_internal_fd(to) && !dnfs::move_internal_fd(to) {
+        return Err(Out::Errno(libc::EBADF));
+    }
     let source = file_if_any(from);
     let replaced = file_if_any(to);
     if let Some(replaced) = &replaced {

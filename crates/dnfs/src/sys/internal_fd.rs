@@ -1,7 +1,11 @@
-//! Descriptors of this crate that stay open: out of the way of the program, and known as ours.
+//! Descriptors of this crate that stay open: out of the way of the program, and known as ours. A program that makes a number its own by
+//! dup2(2) gets it: what has it moves.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
 
+use super::clock::sleep;
 use super::fd::Fd;
 use super::fork;
 use crate::limits::DESCRIPTOR_MIN;
@@ -11,30 +15,92 @@ use rustix::process::{Resource, getrlimit};
 /// Descriptors that can be marked as ours; the lowest free one from 900 is taken, so higher ones do not occur in practice.
 const MARKED_DESCRIPTORS: usize = 1 << 16;
 
+/// Time in which a thread that has read a number makes its system call with it.
+const NUMBER_IN_USE: Duration = Duration::from_millis(10);
+
 static INTERNAL: [AtomicU64; MARKED_DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; MARKED_DESCRIPTORS / 64];
+/// By the number that an [`InternalFd`] got first: the one that it has now, +1; 0 where that is the same.
+static MOVED: [AtomicI32; MARKED_DESCRIPTORS] = [const { AtomicI32::new(0) }; MARKED_DESCRIPTORS];
+/// The first numbers of those that may move.
+static MOVABLE: [AtomicU64; MARKED_DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; MARKED_DESCRIPTORS / 64];
 
 /// True when `fd` is a descriptor of this crate: a program that closes every descriptor must not close it.
 #[must_use]
 pub fn is_internal_fd(fd: i32) -> bool {
-    let Ok(fd) = usize::try_from(fd) else { return false };
-    INTERNAL.get(fd / 64).is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (fd % 64) != 0)
+    usize::try_from(fd).is_ok_and(|fd| is_set(&INTERNAL, fd))
+}
+
+/// Has the descriptor of this number moved to another one, so that a program can have this one. False when its number cannot change: it
+/// is none of this crate's, its record locks would end with it, or it was handed on as a number.
+///
+/// A thread that was about to use it goes on with what it has: the number stands for the same thing for 10 ms.
+#[must_use]
+pub fn move_internal_fd(fd: i32) -> bool {
+    if fork::shares_memory() {
+        return false; // the numbers are the parent's
+    }
+    let has_it = |first: &usize| is_set(&MOVABLE, *first) && number_of(*first as i32) == fd;
+    let Some(first) = (0..MARKED_DESCRIPTORS).find(has_it) else { return false };
+    // SAFETY: a descriptor of this crate, which is open; only copied.
+    let old = unsafe { BorrowedFd::borrow_raw(fd) };
+    let Ok(new) = rustix::io::fcntl_dupfd_cloexec(old, fd + 1).map(Fd::from) else { return false };
+    let new = new.into_raw();
+    set_internal_fd(new, true);
+    let moved = MOVED.get(first).is_some_and(|moved| {
+        new < MARKED_DESCRIPTORS as i32 && {
+            moved.store(new + 1, Ordering::Release);
+            true
+        }
+    });
+    if !moved {
+        // SAFETY: made here, and nobody else has its number.
+        drop(unsafe { Fd::from_raw(new) });
+        return false;
+    }
+    sleep(NUMBER_IN_USE);
+    set_internal_fd(fd, false);
+    true
+}
+
+/// The number that the descriptor has now which got this one first.
+#[inline]
+fn number_of(first: i32) -> i32 {
+    match usize::try_from(first).ok().and_then(|first| MOVED.get(first)).map(|moved| moved.load(Ordering::Acquire)) {
+        None | Some(0) => first,
+        Some(moved) => moved - 1,
+    }
 }
 
 /// A descriptor that programs which count on low numbers, or close them all, do not meet.
 #[derive(Debug)]
-pub(crate) struct InternalFd(Fd);
+pub(crate) struct InternalFd(ManuallyDrop<Fd>); // by its first number
 
 impl InternalFd {
     /// Moves a descriptor up; it stays where it is if there is no free number.
     pub(crate) fn moved_up(fd: Fd) -> Self {
-        let fd = rustix::io::fcntl_dupfd_cloexec(&fd, lowest_internal_fd()).map_or(fd, Fd::from);
+        let mut lowest = lowest_internal_fd();
+        let fd = loop {
+            let Ok(up) = rustix::io::fcntl_dupfd_cloexec(&fd, lowest).map(Fd::from) else { break fd };
+            // Not the first number of one that has moved.
+            if number_of(up.number()) == up.number() {
+                break up;
+            }
+            lowest = up.number() + 1;
+        };
         set_internal_fd(fd.number(), true);
-        Self(fd)
+        if !fork::shares_memory() {
+            set(&MOVABLE, fd.number(), true);
+        }
+        Self(ManuallyDrop::new(fd))
     }
 
-    /// The descriptor, now the caller's; it stays marked as ours.
-    pub(crate) const fn into_raw(self) -> i32 {
-        let fd = self.0.number();
+    /// The descriptor, now the caller's; it stays marked as ours, and does not move.
+    pub(crate) fn into_raw(self) -> i32 {
+        set(&MOVABLE, self.0.number(), false);
+        let fd = self.number();
+        if let Some(moved) = usize::try_from(self.0.number()).ok().and_then(|first| MOVED.get(first)) {
+            moved.store(0, Ordering::Release);
+        }
         core::mem::forget(self);
         fd
     }
@@ -45,26 +111,35 @@ impl InternalFd {
     /// It is open, and nothing else closes it.
     pub(crate) const unsafe fn from_raw(fd: i32) -> Self {
         // SAFETY: the caller's promise.
-        Self(unsafe { Fd::from_raw(fd) })
+        Self(ManuallyDrop::new(unsafe { Fd::from_raw(fd) }))
     }
 
-    /// Its number.
-    pub(crate) const fn number(&self) -> i32 {
-        self.0.number()
+    /// Its number, for a system call that is made at once.
+    #[inline]
+    pub(crate) fn number(&self) -> i32 {
+        number_of(self.0.number())
     }
 }
 
 impl AsFd for InternalFd {
     #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        // SAFETY: open as long as self, which owns it.
+        unsafe { BorrowedFd::borrow_raw(self.number()) }
     }
 }
 
 impl Drop for InternalFd {
     fn drop(&mut self) {
+        let (first, fd) = (self.0.number(), self.number());
         // Before it is closed: its number may be another's at once.
-        set_internal_fd(self.0.number(), false);
+        set(&MOVABLE, first, false);
+        set_internal_fd(fd, false);
+        // SAFETY: open and owned by self, which ends here.
+        drop(unsafe { Fd::from_raw(fd) });
+        if let Some(moved) = usize::try_from(first).ok().and_then(|first| MOVED.get(first)) {
+            moved.store(0, Ordering::Release);
+        }
     }
 }
 
@@ -80,11 +155,49 @@ pub fn set_internal_fd(fd: i32, internal: bool) {
     if fork::shares_memory() {
         return; // the marks are the parent's, and so are the numbers
     }
-    let Some(word) = usize::try_from(fd).ok().and_then(|fd| INTERNAL.get(fd / 64)) else { return };
+    set(&INTERNAL, fd, internal);
+}
+
+fn set(words: &[AtomicU64], fd: i32, to: bool) {
+    let Some(word) = usize::try_from(fd).ok().and_then(|fd| words.get(fd / 64)) else { return };
     let bit = 1 << (fd % 64);
-    if internal {
+    if to {
         word.fetch_or(bit, Ordering::Relaxed)
     } else {
         word.fetch_and(!bit, Ordering::Relaxed)
     };
+}
+
+fn is_set(words: &[AtomicU64], fd: usize) -> bool {
+    words.get(fd / 64).is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (fd % 64) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::local_file::{CPath, open};
+    use super::*;
+
+    #[test]
+    fn a_descriptor_that_moves_is_the_same_file_by_another_number_and_leaves_the_old_one_to_others() {
+        let null = || open(&CPath::new(b"/dev/null"), libc::O_RDONLY, 0).unwrap();
+        let device = |fd: &InternalFd| rustix::fs::fstat(fd).unwrap().st_rdev;
+        let moving = InternalFd::moved_up(null());
+        let (first, rdev) = (moving.number(), device(&moving));
+        assert!(move_internal_fd(first) && moving.number() != first);
+        assert!(is_internal_fd(moving.number()) && !is_internal_fd(first));
+        // SAFETY: the number is the program's now; it is open still.
+        drop(unsafe { Fd::from_raw(first) });
+        assert_eq!(device(&moving), rdev);
+        // One that could have the number does not take it while the moved one is known by it.
+        let next = InternalFd::moved_up(null());
+        assert_ne!(next.number(), first);
+        let second = moving.number();
+        assert!(move_internal_fd(second) && moving.number() != second, "again");
+        drop(moving);
+        assert_eq!(device(&next), rdev);
+        let raw = next.into_raw();
+        assert!(!move_internal_fd(raw), "handed on as a number");
+        // SAFETY: given by `into_raw` above.
+        drop(unsafe { InternalFd::from_raw(raw) });
+    }
 }

@@ -98,6 +98,7 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl Fn(usiz
         if !mounts::any() {
             return Err(Out::Pass);
         }
+        protect(fd)?;
         match command {
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicated(fd, || real(argument)),
             libc::F_GETFL => {

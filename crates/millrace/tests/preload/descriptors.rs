@@ -91,3 +91,12 @@ fn flock_of_a_descriptor_of_the_shell_outlives_the_program_that_took_it() {
         flock -u 9; (exec 8< /db/lock; flock -n 8; echo $?)";
     assert_eq!(shell(&world, script), "1\n1\n0\n0\n");
 }
+
+#[test]
+fn a_program_gets_a_number_that_the_client_has_for_itself_by_dup2_and_the_mount_goes_on() {
+    let world = World::new("own-numbers");
+    let script = "exec 7>/db/f; for n in 900 901; do eval \"exec $n>/db/f$n\"; echo $n >&$n; done; echo on >&7; cat /db/f /db/f900 /db/f901";
+    let Some(bash) = find_program("bash") else { return skip("no bash") };
+    let output = succeed(world.exec(bash.to_str().unwrap()).args(["-euc", script]));
+    assert_eq!(output, "on\n900\n901\n");
+}

@@ -19,8 +19,15 @@ pub const SLOTS_MAX: usize = 16;
 /// Calls outstanding of a whole mount that `slots=` can ask for: 8 times what servers take per connection. A free slot is
 /// found by a scan of the table.
 pub const CALL_SLOTS_MAX: usize = 1024;
-/// Processes that can hold a slot or a writer's lock at once: databases have some hundreds.
+/// Processes that can hold a slot or a lock of the shared memory at once: databases have some hundreds. What others write is sent stable
+/// (mount/outsiders.rs).
 pub const MEMBERS_MAX: usize = 1024;
+/// Places of these that only keepers take: a keeper, the one that waits to replace it, and those that replace them.
+pub const KEEPER_MEMBERS: usize = 4;
+/// How long a process that found all places taken does not look for one, in ms: a look is a system call for each place.
+pub const MEMBER_RETRY_MS: u64 = 1_000;
+/// How long such a process waits for a keeper that nobody hears of, in ms; then it gives up what it waits for.
+pub const OUTSIDER_WAIT_MS: u64 = 10_000;
 /// Written data kept until COMMIT, in bytes, unless `retain=` says otherwise or the runtime directory has less than four times as much.
 pub const RETAIN_BYTES_MAX: u64 = 64 << 20;
 /// Most that `retain=` can ask for, in bytes.

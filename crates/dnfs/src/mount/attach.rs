@@ -42,7 +42,9 @@ impl Mount {
         let Some(segment) = Segment::attach(directory, identity)? else { return Ok(None) };
         let Some(parts) = segment.parts().and_then(|stored| parts_of(&stored)) else { return Ok(None) };
         let client = Client::from_parts(parts, &spec.url, who)?;
-        Self::new(spec, who, client, segment).map(Some)
+        let mount = Self::new(spec, who, client, segment)?;
+        mount.retention.members().join_as_keeper();
+        Ok(Some(mount))
     }
 
     /// Where the segment is, if somebody made it.
@@ -57,7 +59,7 @@ impl Mount {
         client.service.share(&segment);
         if options.slot_count.is_some() || options.one_writer {
             // A limit that cannot be kept is an error here, not a mount without it.
-            members.join().map_err(local("lock the members' file"))?;
+            members.join().map_err(local("take one of the 1,020 places for processes, which slots= and writers=one need,"))?;
         }
         // From here on all processes' calls count; those that mounted were this process' alone.
         client.pool.keep_by(KeptConnections::new(Arc::clone(&members)));

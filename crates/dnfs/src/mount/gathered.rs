@@ -153,7 +153,7 @@ impl Mount {
     #[cold]
     fn send_run(&self, file: FileRef, slot: &Slot) -> Result<Option<FsError>, Error> {
         let Some(retention) = self.retention_if_there()? else { return Ok(None) };
-        let owner = retention.owner().ok_or(SegmentError::Retained)?;
+        let Some(owner) = retention.owner() else { return self.await_run_sent(retention, slot).map(|()| None) };
         // Who is waited for may wait for the write that this handler interrupted; the keeper waits for no program.
         let bounded = self.is_keeper() || retention.locks().is_inside(owner);
         let longest = bounded.then_some(Duration::from_millis(RUN_WAIT_MS));

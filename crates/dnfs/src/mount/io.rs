@@ -160,7 +160,10 @@ impl Mount {
         let writing = self.lock_for_writing(slot);
         let size_moment = slot.size_moment();
         let written = match self.retention()? {
-            Some(retention) => self.write_retained(retention, (file, slot, &handle), offset, payload, wanted),
+            Some(retention) if retention.owner().is_some() => {
+                self.write_retained(retention, (file, slot, &handle), offset, payload, wanted)
+            }
+            Some(_) => self.write_as_outsider((file, slot, &handle), offset, payload, wanted),
             None => self.write_until_acknowledged(file, slot, &handle, offset, payload, wanted).map(|done| done.bytes),
         };
         let bytes = match written {
@@ -224,7 +227,7 @@ impl Mount {
     }
 
     /// Writes until all parts were answered under one verifier, and the server holds what was asked.
-    fn write_until_acknowledged(
+    pub(super) fn write_until_acknowledged(
         &self,
         file: FileRef,
         slot: &Slot,

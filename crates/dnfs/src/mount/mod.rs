@@ -41,6 +41,7 @@ mod names;
 mod observer;
 mod open;
 mod open_directories;
+mod outsiders;
 mod owner_locks;
 mod processes;
 mod read_ahead;

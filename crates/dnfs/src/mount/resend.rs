@@ -122,7 +122,7 @@ impl Mount {
     /// [`FsError::WritesLost`] in a signal handler inside a write, which would wait for itself; a soft mount's time is over.
     pub(super) fn settle(&self, force: bool) -> Result<(), Error> {
         let Some(retention) = self.retention_if_there()? else { return Ok(()) };
-        let owner = retention.owner().ok_or(SegmentError::Retained)?;
+        let Some(owner) = retention.owner() else { return self.await_settled(retention) };
         if retention.locks().is_inside(owner) {
             return Err(FsError::WritesLost.into());
         }

@@ -89,10 +89,10 @@ impl Mount {
             return self.send_unsent(file, slot);
         }
         let written = self.write_back(file, 0..u64::MAX);
-        let committed = if slot.has_retained() { self.commit_writes(file, slot) } else { Ok(()) };
-        match written.and(committed) {
-            Err(Error::Fs(_)) => Ok(()),
-            other => other,
+        let committed = self.commit_retained(file, slot);
+        match written {
+            Err(Error::Fs(_)) => committed,
+            other => other.and(committed),
         }
     }
 }

@@ -18,6 +18,9 @@ impl Mount {
         set: &SetAttributes,
     ) -> Result<Option<Attributes>, Error> {
         let Some(retention) = self.retention()? else { return self.client.setattr(handle, set, None) };
+        if retention.owner().is_none() {
+            return self.set_size_as_outsider(file, slot, handle, set);
+        }
         if !slot.has_retained() {
             let done = self.client.setattr(handle, set, None);
             if slot.has_retained() {

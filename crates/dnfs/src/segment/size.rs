@@ -109,7 +109,8 @@ impl Slot {
             return None;
         }
         let (end, size) = (self.append_end.load(Acquire), self.size.load(Acquire));
-        if others == 0 && end > size {
+        // In this order: an append that began meanwhile may have been given a range before its end was read here.
+        if others == 0 && end > size && self.appends.load(SeqCst) == 1 {
             // Whatever made the file shorter: no range is given out, so the next one begins at its end.
             let _ = self.append_end.compare_exchange(end, size, AcqRel, Acquire);
         }

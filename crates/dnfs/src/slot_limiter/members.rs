@@ -1,11 +1,12 @@
 //! Who holds something, and whether that process is alive.
 
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 
-use crate::limits::MEMBERS_MAX;
+use crate::limits::{KEEPER_MEMBERS, MEMBER_RETRY_MS, MEMBERS_MAX};
 use crate::segment::layout::{CALLS_OFFSET, SlotTable};
+use crate::sys::clock::monotonic_ms;
 use crate::sys::fork;
 use crate::sys::liveness_lock::LivenessFile;
 use crate::sys::local_file::{CPath, Errno};
@@ -31,6 +32,10 @@ pub(crate) struct Members {
     /// Fork generation in the high half; member and incarnation in the low one.
     mine: AtomicU64,
     file: LivenessFile,
+    /// Whether this is a keeper, for which places are reserved.
+    is_keeper: AtomicBool,
+    /// When all places were found taken, in ms of the monotonic clock; 0: never.
+    refused_ms: AtomicU64,
 }
 
 /// Whom a slot or a lock belongs to: never 0.
@@ -40,13 +45,22 @@ impl Members {
     /// The members of a segment, whose liveness locks are bytes of this file.
     pub(crate) const fn shared(memory: Arc<Mapping>, path: CPath) -> Self {
         // No process has this generation, so that the first request takes a lock.
-        Self { memory, table_offset: CALLS_OFFSET, path: Some(path), mine: AtomicU64::new(u64::MAX), file: LivenessFile::new() }
+        Self::new(memory, CALLS_OFFSET, Some(path), u64::MAX)
     }
 
     /// The only member of a table that no other process sees.
     pub(crate) fn alone(memory: Arc<Mapping>) -> Self {
-        let mine = AtomicU64::new(u64::from(fork::fork_generation()) << 32);
-        Self { memory, table_offset: 0, path: None, mine, file: LivenessFile::new() }
+        Self::new(memory, 0, None, u64::from(fork::fork_generation()) << 32)
+    }
+
+    const fn new(memory: Arc<Mapping>, table_offset: usize, path: Option<CPath>, mine: u64) -> Self {
+        let (is_keeper, refused_ms) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self { memory, table_offset, path, mine: AtomicU64::new(mine), file: LivenessFile::new(), is_keeper, refused_ms }
+    }
+
+    /// Lets this process take a place that is reserved for keepers.
+    pub(crate) fn join_as_keeper(&self) {
+        self.is_keeper.store(true, Relaxed);
     }
 
     /// The table the members share.
@@ -58,7 +72,7 @@ impl Members {
     /// Becomes a member now, so that a lock that cannot be had is an error of mounting.
     ///
     /// # Errors
-    /// The kernel's; `ENOLCK` when there are [`MEMBERS_MAX`] members.
+    /// The kernel's; `ENOLCK` when all places are taken.
     pub(crate) fn join(&self) -> Result<(), Errno> {
         self.try_owner().map(|_| ())
     }
@@ -114,15 +128,30 @@ impl Members {
             let made = generation << 32;
             return Ok(self.mine.compare_exchange(before, made, AcqRel, Acquire).map_or_else(|now| now, |_| made));
         };
+        let refused_ms = self.refused_ms.load(Relaxed);
+        if refused_ms != 0 && monotonic_ms() < refused_ms + MEMBER_RETRY_MS {
+            return Err(Errno(libc::ENOLCK));
+        }
         let bits = self.file.join(path, |take| {
-            let start = process_id();
-            let mut members = (0..MEMBERS_MAX as u32).map(|step| start.wrapping_add(step) % MEMBERS_MAX as u32);
-            let member = members.find(|member| take(*member)).ok_or(Errno(libc::ENOLCK))?;
+            let member = self.free_place(take).ok_or_else(|| {
+                self.refused_ms.store(monotonic_ms().max(1), Relaxed);
+                Errno(libc::ENOLCK)
+            })?;
             let taken = self.table().incarnations.get(member as usize).ok_or(Errno(libc::ENOLCK))?;
             let incarnation = taken.fetch_add(1, AcqRel).wrapping_add(1);
             Ok(member << INCARNATION_BITS | incarnation & ((1 << INCARNATION_BITS) - 1))
         })?;
         let made = generation << 32 | u64::from(bits);
         Ok(self.mine.compare_exchange(before, made, AcqRel, Acquire).map_or_else(|now| now, |_| made))
+    }
+
+    /// The last places are those of keepers; a keeper begins with them.
+    fn free_place(&self, take: &dyn Fn(u32) -> bool) -> Option<u32> {
+        const OPEN: u32 = (MEMBERS_MAX - KEEPER_MEMBERS) as u32;
+        if self.is_keeper.load(Relaxed) {
+            return (0..MEMBERS_MAX as u32).rev().find(|place| take(*place));
+        }
+        let start = process_id();
+        (0..OPEN).map(|step| start.wrapping_add(step) % OPEN).find(|place| take(*place))
     }
 }

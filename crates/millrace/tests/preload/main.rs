@@ -5,6 +5,7 @@ mod close_commits;
 mod containers;
 mod copies;
 mod counters;
+mod crowded;
 mod denied;
 mod descriptors;
 mod direct_writes;

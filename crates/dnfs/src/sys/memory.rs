@@ -1,7 +1,8 @@
 //! Memory that a process may have: of the host, and of its control group.
 
-use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
+
+use super::whole_file;
 
 /// Where control groups are mounted: version 2 alone, both, version 1.
 const GROUPS: [(&str, &Version); 3] =
@@ -35,14 +36,20 @@ pub fn available_bytes() -> Option<u64> {
     [of_host(), of_group()].into_iter().flatten().min()
 }
 
+/// A file of the kernel's, read whole.
+fn text_of(file: &Path) -> Option<String> {
+    const BYTES_MAX: usize = 64 << 10;
+    String::from_utf8(whole_file::read(file.to_str()?, BYTES_MAX).ok()?.0).ok()
+}
+
 fn of_host() -> Option<u64> {
-    let text = read_to_string("/proc/meminfo").ok()?;
+    let text = text_of(Path::new("/proc/meminfo"))?;
     let value = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 fn of_group() -> Option<u64> {
-    let groups = read_to_string("/proc/self/cgroup").ok()?;
+    let groups = text_of(Path::new("/proc/self/cgroup"))?;
     GROUPS.into_iter().filter_map(|(root, version)| of_version(&groups, Path::new(root), version)).min()
 }
 
@@ -54,10 +61,10 @@ fn of_version(groups: &str, root: &Path, version: &Version) -> Option<u64> {
 }
 
 fn left_of(group: &Path, version: &Version) -> Option<u64> {
-    let number = |name: &str| read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
+    let number = |name: &str| text_of(&group.join(name))?.trim().parse::<u64>().ok();
     let limit = number(version.limit)?;
     let used = number(version.used)?;
-    let stat = read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let stat = text_of(&group.join("memory.stat")).unwrap_or_default();
     let value = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok()).unwrap_or(0);
     let reclaimable: u64 = version.reclaimable.into_iter().map(value).sum();
     Some(limit.saturating_sub(used.saturating_sub(reclaimable)))

@@ -62,6 +62,7 @@ mod tests {
                     "mount/apart.rs",
                     "mount/keeper_namespaces.rs",
                     "mount/stand_ins.rs",
+                    "mount/strays.rs",
                     "sys/fd.rs",
                 ]
                 .iter()

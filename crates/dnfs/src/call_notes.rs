@@ -116,7 +116,7 @@ mod tests {
     use crate::sys::shm::tests::Child;
 
     fn notes(segment: &Segment) -> CallNotes {
-        let members = Members::shared(segment.memory(), segment.directory().lock_path("members"));
+        let members = Members::shared(segment.memory(), segment.members_path());
         members.watch().unwrap();
         CallNotes::new(segment.memory(), Arc::new(members))
     }

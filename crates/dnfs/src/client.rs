@@ -1,13 +1,15 @@
 //! The client of one export: mounting it, and the way every typed call takes.
 
 use crate::activity::SlotUse;
-use crate::address::{AddressSet, local_for};
+use crate::address::AddressSet;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::export;
-use crate::file::{FileHandle, FileKind, FsError};
+use crate::file::{Attributes, FileHandle, FileKind, FsError};
+use crate::gone::Refusals;
 use crate::limits::{DIRECTORY_BYTES, GATHERED_CALL_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MIN};
 use crate::nfs3_types::{self as convert, refusal};
+use crate::options::GonePolicy;
 use crate::rpc::fault::Fault;
 use crate::rpc::pool::Pool;
 use crate::rpc::service::{NFS, RetryPolicy, Service};
@@ -101,6 +103,7 @@ pub struct Client {
     /// Most calls outstanding, where old clients' limit is asked for.
     pub(crate) slot_limiter: Option<SlotLimiter>,
     pub(crate) always_stable: bool,
+    pub(crate) gone_policy: GonePolicy,
     /// Bytes of one WRITE of those that lie ready: more than the server prefers, unless the URL says how many.
     pub(crate) gathered_bytes: u32,
     pub(crate) counts: CallCounts,
@@ -111,8 +114,8 @@ pub struct Client {
 impl Client {
     /// The address of the server that is in use.
     #[must_use]
-    pub const fn server(&self) -> SocketAddr {
-        self.service.server
+    pub fn server(&self) -> SocketAddr {
+        self.service.server()
     }
 
     /// Mounts what `url` names: MNT, then FSINFO.
@@ -232,7 +235,8 @@ impl Client {
         service.fence = url.options.fence;
         service.privileged_port = url.options.privileged_port;
         service.tls_config = tls_config;
-        service.local_address = local_for(parts.server, &url.options.local);
+        service.gone.export.clone_from(&url.export_path);
+        service.local.clone_from(&url.options.local);
         if retry_policy == RetryPolicy::Mounting {
             service.resend_after = service.resend_after.min(export::MOUNT_ANSWER);
         }
@@ -251,6 +255,7 @@ impl Client {
             offered,
             slot_limiter: url.options.slot_count.map(SlotLimiter::alone).transpose().map_err(no_slot_table)?,
             always_stable,
+            gone_policy: url.options.gone,
             gathered_bytes,
             counts: CallCounts::default(),
             proven: AtomicU64::new(0),
@@ -292,13 +297,30 @@ impl Client {
         }
     }
 
-    /// A call whose results are looked at where they were received; `look` tells their status.
+    /// A call whose results are looked at where they were received; `look` tells their status. The flag tells whether it had to be
+    /// sent again.
     pub(crate) fn call_with<A: Encode>(
         &self,
         procedure: Procedure,
         arguments: &A,
-        look: impl FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>,
+        mut look: impl FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>,
     ) -> Result<bool, Error> {
+        let mut refusals = Refusals::default();
+        loop {
+            let (status, resent) = self.call_once(procedure, arguments, &mut look)?;
+            if !self.is_to_repeat(status, &mut refusals)? {
+                return Ok(resent);
+            }
+        }
+    }
+
+    /// The same, also while the server does not export the volume: its status.
+    pub(crate) fn call_once<A: Encode>(
+        &self,
+        procedure: Procedure,
+        arguments: &A,
+        look: &mut impl FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>,
+    ) -> Result<(NfsStatus, bool), Error> {
         self.counts.count(procedure);
         let mut single = SingleCall::new(procedure.number(), arguments, look);
         let mut resent = false;
@@ -308,14 +330,25 @@ impl Client {
             single.again();
             resent |= self.pool.with(|channel| channel.run(&self.service, &mut single))?;
             drop(slots); // not held while waiting
-            if single.status == NfsStatus::BadHandle {
-                self.service.report_handle_unknown();
-            }
             if single.status != NfsStatus::JukeBox {
-                return Ok(resent);
+                return Ok((single.status, resent));
             }
             pause.wait();
         }
+    }
+
+    /// GETATTR of a handle, with a limit on the time that the server has to answer; does not wait for an export that is gone. For a client
+    /// that nobody else uses yet.
+    ///
+    /// # Errors
+    /// The server's refusal; [`Error::TimedOut`].
+    pub(crate) fn getattr_within(&mut self, object: &FileHandle, time: Duration) -> Result<Attributes, Error> {
+        let before = (self.service.retry_policy, self.service.resend_after, self.gone_policy);
+        (self.service.retry_policy, self.service.resend_after) = (RetryPolicy::Soft(time), before.1.min(time));
+        self.gone_policy = GonePolicy::Error;
+        let answer = self.getattr(object);
+        (self.service.retry_policy, self.service.resend_after, self.gone_policy) = before;
+        answer
     }
 
     /// Leave to send calls: up to `wanted` together. Where no limit is asked for, none is kept.
@@ -329,16 +362,8 @@ impl Client {
         self.slot_limiter.as_ref().map(|slot_limiter| SlotUse::of(slot_limiter.table()))
     }
 
-    /// A refusal; of a handle that the server does not know, told of as well.
-    pub(crate) fn refused(&self, status: NfsStatus) -> Error {
-        if status == NfsStatus::BadHandle {
-            self.service.report_handle_unknown();
-        }
-        refusal(status)
-    }
-
     pub(crate) fn incomplete(&self, what: &'static str) -> Error {
-        Error::Protocol { server: self.service.server, source: crate::error::ProtocolError::Missing(what) }
+        Error::Protocol { server: self.service.server(), source: crate::error::ProtocolError::Missing(what) }
     }
 
     /// Limits and preferences of the server, RFC 1813 3.3.19.

@@ -30,7 +30,7 @@ impl Client {
     }
 
     /// The same for several files, in flight together; places without a handle are left out. `answered` gets the place of each file
-    /// that the server answered about and what it said, but for NFS3ERR_JUKEBOX.
+    /// that the server answered about and what it said, but for NFS3ERR_JUKEBOX and for unknown handles.
     ///
     /// # Errors
     /// The server is away, on a soft mount, or a handle is none of this protocol version.
@@ -54,9 +54,10 @@ impl Client {
         }
         for (place, answer) in calls.answers.into_iter().enumerate() {
             match answer {
-                None | Some(Err(NfsStatus::JukeBox)) => {}
+                // A COMMIT of the file alone waits for the export, or finds that the file is gone.
+                None | Some(Err(NfsStatus::JukeBox | NfsStatus::Stale | NfsStatus::BadHandle)) => {}
                 Some(Ok(said)) => answered(place, Ok(said)),
-                Some(Err(status)) => answered(place, Err(self.refused(status))),
+                Some(Err(status)) => answered(place, Err(refusal(status))),
             }
         }
         Ok(())

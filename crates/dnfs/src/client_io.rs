@@ -3,8 +3,9 @@
 use crate::client::{Client, Jukebox};
 use crate::error::{Error, ProtocolError};
 use crate::file::{Attributes, FileHandle, Stability, WriteVerifier};
+use crate::gone::Refusals;
 use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
-use crate::nfs3_types::{attributes_of, handle, stability_of, stable_how, verifier_of};
+use crate::nfs3_types::{attributes_of, handle, refusal, stability_of, stable_how, verifier_of};
 use crate::payload::Payload;
 use crate::rpc::calls::Calls;
 use crate::rpc::fault::Fault;
@@ -88,7 +89,7 @@ impl Client {
     ) -> Result<ReadDone, Error> {
         let file = handle(file)?;
         let mut done = ReadDone { bytes: 0, eof: false, attr: None };
-        let mut pause = Jukebox::new();
+        let (mut pause, mut refusals) = (Jukebox::new(), Refusals::default());
         let mut idle_rounds = 0;
         loop {
             let permit = self.admit(call_count(done.bytes..wanted, self.parts.rtmax));
@@ -121,7 +122,8 @@ impl Client {
             self.counts.read_bytes.fetch_add((done.bytes - before) as u64, Ordering::Relaxed);
             match refused {
                 Some(NfsStatus::JukeBox) => pause.wait(),
-                Some(status) if done.bytes == 0 => return Err(self.refused(status)),
+                Some(status) if self.is_to_repeat(status, &mut refusals)? => {}
+                Some(status) if done.bytes == 0 => return Err(refusal(status)),
                 Some(_) => return Ok(done),
                 None if done.eof || done.bytes == wanted => return Ok(done),
                 None if done.bytes == before => self.idle(&mut idle_rounds)?,
@@ -183,7 +185,7 @@ impl Client {
     ) -> Result<WriteDone, Error> {
         let (file, stable) = (handle(file)?, stable_how(if self.always_stable { Stability::FileSync } else { how }));
         let mut all: Option<WriteDone> = None;
-        let mut pause = Jukebox::new();
+        let (mut pause, mut refusals) = (Jukebox::new(), Refusals::default());
         let mut idle_rounds = 0;
         loop {
             let left = all.map_or(0, |done| done.bytes)..payload.len();
@@ -216,7 +218,8 @@ impl Client {
             self.counts.write_bytes.fetch_add((after - before) as u64, Ordering::Relaxed);
             match (refused, all) {
                 (Some(NfsStatus::JukeBox), _) => pause.wait(),
-                (Some(status), None) => return Err(self.refused(status)),
+                (Some(status), _) if self.is_to_repeat(status, &mut refusals)? => {}
+                (Some(status), None) => return Err(refusal(status)),
                 (Some(_), Some(done)) => return Ok(done),
                 (None, Some(done)) if done.bytes == payload.len() => return Ok(done),
                 (None, _) if after == before => self.idle(&mut idle_rounds)?,

@@ -12,6 +12,7 @@ impl Error {
             Self::Fs(error) => errno_of(*error),
             Self::BadAddress => libc::EFAULT,
             Self::Segment(error) => errno_of_segment(error),
+            Self::ExportGone { .. } => libc::ESTALE,
             _ => libc::EIO,
         }
     }
@@ -37,13 +38,12 @@ const fn errno_of(error: FsError) -> i32 {
         FsError::NameTooLong => libc::ENAMETOOLONG,
         FsError::NotEmpty => libc::ENOTEMPTY,
         FsError::QuotaExceeded => libc::EDQUOT,
-        FsError::Stale => libc::ESTALE,
+        FsError::Stale | FsError::BadHandle => libc::ESTALE,
         FsError::Remote => libc::EREMOTE,
         FsError::NotSupported => libc::EOPNOTSUPP,
         FsError::Delayed => libc::EAGAIN,
         FsError::SymlinkLoop => libc::ELOOP,
         FsError::Io
-        | FsError::BadHandle
         | FsError::NotSync
         | FsError::BadCookie
         | FsError::TooSmall
@@ -59,7 +59,6 @@ const fn errno_of_segment(error: &SegmentError) -> i32 {
         SegmentError::Retained => libc::ENOLCK,
         SegmentError::Full => libc::ENFILE,
         SegmentError::Local { errno, .. } | SegmentError::NoSlots { errno } => *errno,
-        SegmentError::VolumeReplaced => libc::ESTALE,
         SegmentError::Version { .. } | SegmentError::Foreign(_) | SegmentError::Directory(_) => libc::ENOTSUP,
         SegmentError::VerifiersFull => libc::EIO,
     }

@@ -44,6 +44,12 @@ pub enum Error {
         /// How long was waited.
         seconds: u64,
     },
+    /// The server no longer exports the volume, and the time of a soft mount is over.
+    #[error("server {server} no longer exports the volume")]
+    ExportGone {
+        /// The server.
+        server: SocketAddr,
+    },
     /// The caller's memory is not there, or not for this: EFAULT.
     #[error("the caller's buffer is not in its memory")]
     BadAddress,
@@ -223,6 +229,9 @@ impl Error {
             Self::Connect { source, server, service } => vec![connect_hint(source.kind(), *server, service)],
             Self::TimedOut { .. } => vec![REACH_HINT.to_owned()],
             Self::Denied { .. } => vec![DENIED_HINT.to_owned()],
+            Self::ExportGone { server, .. } => {
+                vec![format!("export it again; `showmount -e {}` lists what the server exports", server.ip())]
+            }
             Self::UnknownHost { host, .. } => vec![format!("check the spelling and `getent hosts {host}`")],
             Self::Version { .. } => vec![
                 "switch NFS version 3 on: knfsd `vers3=y` in /etc/nfs.conf [nfsd]; Ganesha `Protocols = 3,4;`; ONTAP `vserver nfs modify -v3 enabled`"
@@ -247,7 +256,6 @@ impl Error {
             }
             Self::Url(error) => error.hint().into_iter().collect(),
             Self::Segment(SegmentError::Directory(refused)) => vec![refused.hint().into()],
-            Self::Segment(SegmentError::VolumeReplaced) => vec![VOLUME_HINT.into()],
             Self::Segment(SegmentError::Version { .. }) => vec![
                 "end the programs that another version of Millrace runs on this export; if there are none, remove what they left in \
                  /dev/shm/millrace-UID (root: /run/millrace), or in the directory that MILLRACE_RUNTIME_DIR names"
@@ -265,8 +273,6 @@ impl Error {
     }
 }
 
-const VOLUME_HINT: &str = "start the filer with the directory and the state that it had; if its state is gone, end the programs that have \
-     files open there (`millrace nfs counters` names their pids): what they did not commit is lost";
 const REACH_HINT: &str = "check the address, the route and the firewall";
 
 /// What to do about a process that may not connect.

@@ -1,6 +1,6 @@
 //! From a URL to the handle of a directory: name lookup, MOUNT (on the NFS port, a given one, or the one portmap names).
 
-use crate::address::{AddressSet, local_for};
+use crate::address::AddressSet;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FileHandle;
@@ -132,7 +132,7 @@ impl Places {
             let mut service = Service::new(SocketAddr::new(server.ip(), port), program, who, RetryPolicy::Mounting);
             service.resend_after = options.resend_after.min(MOUNT_ANSWER);
             service.privileged_port = options.privileged_port;
-            service.local_address = local_for(server, &options.local);
+            service.local.clone_from(&options.local);
             // Portmap speaks in the clear: a port it lies about is one where the handshake fails.
             service.tls_config = tls_config.filter(|_| program.number != PORTMAP.number).cloned();
             service
@@ -243,8 +243,8 @@ fn mnt(mount: &Service, path: &str) -> Result<FileHandle, Error> {
                 Err(Error::Flavors { path: path.to_owned(), flavors: flavors.to_vec() })
             }
         }
-        Some(Err(status)) => Err(Error::Mount { server: mount.server, path: path.to_owned(), status, exports: Vec::new() }),
-        None => Err(Error::Protocol { server: mount.server, source: crate::error::ProtocolError::Missing("results") }),
+        Some(Err(status)) => Err(Error::Mount { server: mount.server(), path: path.to_owned(), status, exports: Vec::new() }),
+        None => Err(Error::Protocol { server: mount.server(), source: crate::error::ProtocolError::Missing("results") }),
     }
 }
 

@@ -117,6 +117,12 @@ pub const BACKOFF_MS_MAX: u64 = 500;
 pub const JUKEBOX_MS_MIN: u64 = 20;
 /// Longest pause after NFS3ERR_JUKEBOX, in ms.
 pub const JUKEBOX_MS_MAX: u64 = 2000;
+/// First pause before the server is asked again for an export that it does not export, in ms; doubled up to [`GONE_PAUSE_MS_MAX`].
+pub const GONE_PAUSE_MS_MIN: u64 = 20;
+/// Longest pause of it, in ms: each process that waits asks, hundreds of a database.
+pub const GONE_PAUSE_MS_MAX: u64 = 1000;
+/// Pause between two questions of the keeper for an export that is gone, or for a server that does not answer, in ms.
+pub const GONE_ASK_MS: u64 = 2000;
 /// Time without a reply after which the server is reported as not responding, in ms.
 pub const UNRESPONSIVE_MS: u64 = 5000;
 /// Time after which an idempotent call that a server leaves unanswered while it answers others is sent under another xid, in ms; doubled

@@ -32,6 +32,18 @@ pub enum ClosePolicy {
     Nothing,
 }
 
+/// What a call does that the server refuses because it no longer exports the volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GonePolicy {
+    /// Waits for the export, as for a server that does not answer; with `soft` for as long as for that.
+    #[default]
+    Wait,
+    /// Fails with ESTALE, as on a Linux NFS client.
+    Error,
+    /// Fails with [`crate::Error::ExportGone`], which says nothing about the file: for the keeper. No URL asks for it.
+    Report,
+}
+
 /// Whether the connections are encrypted (RFC 9289).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportSecurity {
@@ -78,6 +90,8 @@ pub struct Options {
     /// Written data kept until COMMIT, in bytes, all processes of the mount together; 0: a changed write verifier is a loss. Whoever
     /// mounts first decides.
     pub retain_bytes: u64,
+    /// What calls do while the server does not export the volume.
+    pub gone: GonePolicy,
     /// Silence on a live connection after which it is closed and every unanswered call sent again.
     pub resend_after: Duration,
     /// Time after the end of a connection from which a server without FENCE is trusted to carry out nothing that came on it.
@@ -120,6 +134,7 @@ impl Default for Options {
             close: ClosePolicy::Commit,
             gather: true,
             retain_bytes: RETAIN_BYTES_MAX,
+            gone: GonePolicy::Wait,
             resend_after: Duration::from_secs(60),
             fence: Duration::from_millis(FENCE_MS as u64),
             soft: false,
@@ -156,6 +171,7 @@ const KEYS: &[&str] = &[
     "timeo",
     "fence_ms",
     "retrans",
+    "gone",
     "hard",
     "soft",
     "resvport",
@@ -221,19 +237,6 @@ impl Options {
             "local" => self.local = value.and_then(addresses).ok_or_else(|| bad("1 to 8 IP addresses with commas between"))?,
             "uid" => self.uid = Some(number(u32::MAX).ok_or_else(|| bad("a user id"))?),
             "gid" => self.gid = Some(number(u32::MAX).ok_or_else(|| bad("a group id"))?),
-            // Tenths of a second as in nfs(5).
-            "timeo" => {
-                let tenths =
-                    number(36_000).filter(|&tenths| tenths >= 10).ok_or_else(|| bad("tenths of a second, 10 to 36000"))?;
-                self.resend_after = Duration::from_millis(u64::from(tenths) * 100);
-            }
-            "fence_ms" => {
-                let ms = number(FENCE_MS_MAX).ok_or_else(|| bad("milliseconds, 0 to 60000"))?;
-                self.fence = Duration::from_millis(u64::from(ms));
-            }
-            "retrans" => self.retries = number(1000).ok_or_else(|| bad("a count"))?,
-            "hard" => self.soft = false,
-            "soft" => self.soft = true,
             "resvport" => self.privileged_port = value != Some("0"),
             "noresvport" => self.privileged_port = false,
             "owner" => {
@@ -259,10 +262,40 @@ impl Options {
             | "readdir-buffer"
             | "tcp-syncnt"
             | "nolock" => {}
-            _ if self.set_writing(key, value)? || self.set_security(key, value)? => {}
+            _ if self.set_waiting(key, value)? || self.set_writing(key, value)? || self.set_security(key, value)? => {}
             _ => return Err(UrlError::Key { key: key.into(), nearest: nearest(key) }),
         }
         Ok(())
+    }
+
+    /// The same for the keys that say how a server is waited for; false when it is none of them.
+    fn set_waiting(&mut self, key: &str, value: Option<&str>) -> Result<bool, UrlError> {
+        let bad = |expected| UrlError::Value { key: key.into(), value: value.unwrap_or_default().into(), expected };
+        let number =
+            |range: std::ops::RangeInclusive<u32>| value.and_then(|text| text.parse().ok()).filter(|n| range.contains(n));
+        match key {
+            // Tenths of a second as in nfs(5).
+            "timeo" => {
+                let tenths = number(10..=36_000).ok_or_else(|| bad("tenths of a second, 10 to 36000"))?;
+                self.resend_after = Duration::from_millis(u64::from(tenths) * 100);
+            }
+            "fence_ms" => {
+                let ms = number(0..=FENCE_MS_MAX).ok_or_else(|| bad("milliseconds, 0 to 60000"))?;
+                self.fence = Duration::from_millis(u64::from(ms));
+            }
+            "retrans" => self.retries = number(0..=1000).ok_or_else(|| bad("a count"))?,
+            "hard" => self.soft = false,
+            "soft" => self.soft = true,
+            "gone" => {
+                self.gone = match value {
+                    Some("wait") => GonePolicy::Wait,
+                    Some("error") => GonePolicy::Error,
+                    _ => return Err(bad("wait or error")),
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// The same for the keys that say how files are written; false when it is none of them.

@@ -42,6 +42,16 @@ impl Nodes {
         self.inner().by_number.get(&node).map(|node| node.handle).ok_or(Errno::STALE)
     }
 
+    /// The root is the directory of this handle from now on.
+    pub(crate) fn replace_root(&self, root: FileHandle) {
+        let mut inner = self.inner();
+        let Some(node) = inner.by_number.get_mut(&ROOT) else { return };
+        node.open.clear();
+        let old = std::mem::replace(&mut node.handle, root);
+        inner.by_handle.remove(&old);
+        inner.by_handle.insert(root, ROOT);
+    }
+
     /// The node of an object that the kernel is about to be told of.
     pub(crate) fn tell(&self, handle: &FileHandle) -> u64 {
         let mut inner = self.inner();

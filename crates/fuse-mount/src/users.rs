@@ -1,28 +1,49 @@
 //! The mount as each user has it: connections and credentials of its own, the state of all files in common.
 
 use crate::limits::USERS_MAX;
-use dnfs::Credentials;
-use dnfs::NfsUrl;
-use dnfs::mount::Mount;
+use dnfs::mount::{Mount, MountSpec};
+use dnfs::{Credentials, FileHandle, NfsUrl};
 use rustix::io::Errno;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Users by their credentials, the last used last.
 #[derive(Debug)]
 pub(crate) struct Users {
-    first: Arc<Mount>,
+    /// The mount for what no user asks for.
+    first: Mutex<Arc<Mount>>,
     url: NfsUrl,
     known: Mutex<Vec<(Credentials, Arc<Mount>)>>,
 }
 
 impl Users {
     pub(crate) fn new(first: Mount, url: NfsUrl) -> Self {
-        Self { first: Arc::new(first), url, known: Mutex::default() }
+        Self { first: Mutex::new(Arc::new(first)), url, known: Mutex::default() }
     }
 
-    /// The mount for what no user asks for.
-    pub(crate) fn first(&self) -> &Mount {
-        &self.first
+    /// The handle of the root.
+    pub(crate) fn root(&self) -> FileHandle {
+        self.first().client().parts().root
+    }
+
+    /// The file system of the root.
+    pub(crate) fn fsid(&self) -> u64 {
+        self.first().fsid()
+    }
+
+    /// Attaches again when the server exports another volume since: the handle of its root. `None` when it does not.
+    ///
+    /// # Errors
+    /// What attaching ends with.
+    pub(crate) fn root_if_replaced(&self) -> Result<Option<FileHandle>, Errno> {
+        let mut first = self.first();
+        if !first.is_retired() {
+            return Ok(None);
+        }
+        let spec = MountSpec { local_path: first.local_path().to_vec(), url: self.url.clone() };
+        let mount = Mount::attach(&spec, &Credentials::of_process()).map_err(|error| Errno::from_raw_os_error(error.errno()))?;
+        let root = mount.client().parts().root;
+        *first = Arc::new(mount);
+        Ok(Some(root))
     }
 
     /// Whether the URL names one user for all callers.
@@ -37,7 +58,7 @@ impl Users {
     pub(crate) fn of(&self, who: &Credentials) -> Result<Arc<Mount>, Errno> {
         let who = who.for_url(&self.url);
         let mut known = self.known();
-        if let Some(at) = known.iter().position(|(other, _)| *other == who) {
+        if let Some(at) = known.iter().position(|(other, mount)| *other == who && !mount.is_retired()) {
             let found = Arc::clone(&known.get(at).ok_or(Errno::IO)?.1);
             let end = known.len();
             if let Some(used) = known.get_mut(at..end) {
@@ -45,15 +66,20 @@ impl Users {
             }
             return Ok(found);
         }
+        known.retain(|(_, mount)| !mount.is_retired()); // open files keep theirs
         if known.len() >= USERS_MAX {
             // Nobody else has this one: no file is open by it and no request under way.
             let unused = known.iter().position(|(_, mount)| Arc::strong_count(mount) == 1).ok_or(Errno::NFILE)?;
             known.remove(unused);
         }
-        let mount = self.first.with_credentials(&who).map_err(|error| Errno::from_raw_os_error(error.errno()))?;
+        let mount = self.first().with_credentials(&who).map_err(|error| Errno::from_raw_os_error(error.errno()))?;
         let mount = Arc::new(mount);
         known.push((who, Arc::clone(&mount)));
         Ok(mount)
+    }
+
+    fn first(&self) -> MutexGuard<'_, Arc<Mount>> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<(Credentials, Arc<Mount>)>> {

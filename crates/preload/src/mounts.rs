@@ -15,7 +15,7 @@ use std::ffi::{CStr, OsStr};
 use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// Mounts of one process at most: each is a line of an environment variable, and a path is compared with each.
 pub(crate) const MOUNTS_MAX: usize = 8;
@@ -28,9 +28,9 @@ pub(crate) struct Mounted {
     pub(crate) index: usize,
     spec: MountSpec,
     keeper: Option<KeeperProgram>,
-    /// The mount for each of the process' credentials that used it, by their number. Boxed: most are never used, and each program
-    /// under the library has the places of all of them.
-    views: [OnceLock<Box<Mount>>; KNOWN_MAX],
+    /// The mount for each of the process' credentials that used it, by their number; null until then. What it points to is never
+    /// freed: threads and open descriptors may use a mount whose volume was replaced.
+    views: [AtomicPtr<Mount>; KNOWN_MAX],
     attaching: AttachLock,
     refused: AtomicBool, // and the user was told why
 }
@@ -93,7 +93,7 @@ pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>) {
             index,
             spec,
             keeper,
-            views: [const { OnceLock::new() }; KNOWN_MAX],
+            views: [const { AtomicPtr::new(std::ptr::null_mut()) }; KNOWN_MAX],
             attaching: AttachLock::new(),
             refused: AtomicBool::new(false),
         };
@@ -174,20 +174,21 @@ impl Mounted {
 
     /// The mount with the credentials of this number, if they used it.
     pub(crate) fn attached_as(&self, number: usize) -> Option<&Mount> {
-        self.views.get(number)?.get().map(|mount| &**mount)
+        self.views.get(number).and_then(of_view)
     }
 
     /// Number of the credentials with which it is this one.
     pub(crate) fn number_of(&self, mount: &Mount) -> usize {
-        let is_it = |view: &OnceLock<Box<Mount>>| view.get().is_some_and(|view| std::ptr::eq(&raw const **view, mount));
+        let is_it = |view: &AtomicPtr<Mount>| std::ptr::eq(view.load(Ordering::Acquire), mount);
         self.views.iter().position(is_it).unwrap_or(credentials::FIRST)
     }
 
-    fn views(&self) -> impl Iterator<Item = &Mount> {
-        self.views.iter().filter_map(OnceLock::get).map(|mount| &**mount)
+    fn views(&self) -> impl Iterator<Item = &'static Mount> {
+        self.views.iter().filter_map(of_view)
     }
 
-    /// The mount for the credentials the process has now, attached now if it was not.
+    /// The mount for the credentials the process has now, attached now if it was not, or if the server exports another volume since.
+    /// Descriptors that were opened on the old volume are files of no slot of the new mount, and answer ESTALE.
     ///
     /// # Errors
     /// The refusal of the server (the reason is printed on stderr); EDEADLK for a signal handler that came in while its own
@@ -204,7 +205,7 @@ impl Mounted {
         let (Some(view), Some(who)) = (self.views.get(number), credentials::known(number)) else {
             return Err(Out::Errno(libc::EACCES));
         };
-        if let Some(mount) = view.get() {
+        if let Some(mount) = of_view(view).filter(|mount| !mount.is_retired()) {
             return Ok(mount);
         }
         if let Some(cause) = REFUSED.get() {
@@ -212,15 +213,19 @@ impl Mounted {
             return Err(Out::Errno(libc::ENOMEM));
         }
         let _guard = self.attaching.lock()?;
-        if let Some(mount) = view.get() {
+        if let Some(mount) = of_view(view).filter(|mount| !mount.is_retired()) {
             return Ok(mount);
         }
-        let attached = match self.attached() {
+        let attached = match self.views().find(|mount| !mount.is_retired()) {
             Some(other) => other.with_credentials(who),
             None => Mount::attach(&self.spec, who).inspect(|mount| keeper::ensure(self.keeper.as_ref(), mount)),
         };
         match attached {
-            Ok(mount) => Ok(view.get_or_init(|| Box::new(mount))),
+            Ok(mount) => {
+                let mount = Box::leak(Box::new(mount));
+                view.store(mount, Ordering::Release);
+                Ok(mount)
+            }
             Err(error) => {
                 let hint = error.hints().into_iter().next().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
                 self.warn_refused(&format_args!("{error}{hint}"));
@@ -257,6 +262,13 @@ impl Mounted {
         let minor = if nested { (hash.finish() >> 32) as u32 } else { (hash.finish() >> 40) as u32 & 0xf_ffff };
         libc::makedev(0x6d7, minor)
     }
+}
+
+/// The mount of a view, once it is attached.
+#[inline]
+fn of_view(view: &AtomicPtr<Mount>) -> Option<&'static Mount> {
+    // SAFETY: null, or a mount that was leaked by `attach_as`.
+    unsafe { view.load(Ordering::Acquire).as_ref() }
 }
 
 /// In the child of a fork: nothing of the parent's sockets may be used again.

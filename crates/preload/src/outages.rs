@@ -1,4 +1,4 @@
-//! Messages about servers: when they stop and start answering and which mounts wait, which calls they leave unanswered, what keeps this
+//! Messages about servers: when they stop and start answering or exporting a volume and which mounts wait, which calls they leave unanswered, what keeps this
 //! process from them.
 
 use crate::messages::tell_of_server;
@@ -9,7 +9,7 @@ use std::fmt::{Display, Formatter};
 use std::net::SocketAddr;
 
 /// Tells of one event. For who is in the middle of a call to the server, and may hold locks: allocates nothing and never waits.
-pub(crate) fn tell(event: Event) {
+pub(crate) fn tell(event: Event<'_>) {
     let now_s = raw::realtime_s();
     match event {
         Event::NotResponding { server, cause, silent } => {
@@ -34,9 +34,23 @@ pub(crate) fn tell(event: Event) {
             "no connection to server {server}{}: {denial}; calls fail with EIO; `millrace mount` needs no sockets in the program",
             MountsOf { server }
         )),
-        Event::HandlesUnknown { server } => tell_of_server(format_args!(
-            "server {server}{} does not know the handles of this mount any more (NFSERR_BADHANDLE): it serves another volume than before, \
-             or has lost its state; calls on files of the old one fail until that is served there again",
+        Event::ExportGone { server, export, waited } => {
+            let since = Utc { seconds: now_s.saturating_sub(waited.as_secs()) };
+            tell_of_server(format_args!(
+                "server {server}{}: the server no longer exports {export}; waiting since {since}",
+                MountsOf { server }
+            ));
+        }
+        Event::ExportBack { server, export, away } => {
+            let (now, away_s) = (Utc { seconds: now_s }, away.as_secs());
+            tell_of_server(format_args!(
+                "server {server}{}: the server exports {export} again at {now}, after {away_s} s",
+                MountsOf { server }
+            ));
+        }
+        Event::VolumeReplaced { server, export } => tell_of_server(format_args!(
+            "server {server}{}: the server exports another volume as {export}; files that were open on the old one fail with ESTALE, \
+             and what was not committed there is lost",
             MountsOf { server }
         )),
         Event::NothingKept => tell_of_server(format_args!(

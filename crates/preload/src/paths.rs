@@ -186,15 +186,25 @@ fn strip_prefix(path: &[u8]) -> Option<Start> {
     })
 }
 
+/// Follows a path on one mount.
+fn walk_on(mount: &Mount, start: &Start, last: LastName) -> Result<Walk, dnfs::Error> {
+    match &start.from {
+        Some(opened) => mount.walk_from(opened.directory(), &start.below, last),
+        None => mount.walk(&start.below, last),
+    }
+}
+
 /// Follows a path over mounts until it names something.
 fn walk(mut start: Start, last: LastName) -> Result<Target, Out> {
     for _ in 0..TURNS_MAX {
-        let mount = start.mounted.attach()?;
-        let walked = match &start.from {
-            Some(opened) => mount.walk_from(opened.directory(), &start.below, last)?,
-            None => mount.walk(&start.below, last)?,
-        };
-        let leaves = match walked {
+        let mut mount = start.mounted.attach()?;
+        let mut walked = walk_on(mount, &start, last);
+        if walked.is_err() && mount.is_retired() {
+            // The server exports another volume since: the path leads there.
+            mount = start.mounted.attach()?;
+            walked = walk_on(mount, &start, last);
+        }
+        let leaves = match walked? {
             Walk::At(entry) => {
                 return Ok(match mount.wal_index_of(&entry) {
                     Some(place) => Target::Local(Some(place)),

@@ -174,7 +174,9 @@ fn learn(fd: c_int, inode: u64) -> Result<Found, Out> {
     if !mounts::is_below_root(path) {
         return Ok(Found::Elsewhere);
     }
-    let Some((mounted, mount, file)) = of_placeholder(path) else {
+    // The placeholder of a file whose volume was replaced has no name any more.
+    let placeholder = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    let Some((mounted, mount, file)) = of_placeholder(placeholder) else {
         if !path.windows(PLACEHOLDERS.len()).any(|part| part == PLACEHOLDERS) {
             return Ok(Found::Elsewhere);
         }

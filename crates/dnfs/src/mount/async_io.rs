@@ -20,7 +20,7 @@ use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
 use crate::file::{FsError, Stability};
 use crate::limits::{ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES};
-use crate::nfs3_types::{handle, stable_how};
+use crate::nfs3_types::{handle, refusal, stable_how};
 use crate::rpc::io_slices::total;
 use crate::rpc::lane::Lane;
 use crate::segment::layout::Slot;
@@ -272,8 +272,9 @@ impl Mount {
         let Entry { request, slot, bytes, begun, moment, permit, held, found, .. } = entry;
         drop(permit);
         let found = match found {
-            None | Some(Err(NfsStatus::JukeBox)) => return Finished::Alone(request),
-            Some(Err(status)) => return Finished::Done(request.token, Err(self.client.refused(status))),
+            // A call of its own waits for the server, or finds that the file is gone.
+            None | Some(Err(NfsStatus::JukeBox | NfsStatus::Stale | NfsStatus::BadHandle)) => return Finished::Alone(request),
+            Some(Err(status)) => return Finished::Done(request.token, Err(refusal(status))),
             Some(Ok(found)) => found,
         };
         match (held, found) {

@@ -5,18 +5,18 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use super::keeper_process::be_user;
+use super::served::{Served, Waiting, ask, replace};
 use super::{Mount, MountSpec, mount_paths};
 use crate::call_notes::CallNotes;
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
-use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
+use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle};
 use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::slot_limiter::{KeptConnections, Members, SlotLimiter};
 use crate::sys::file_lock::FileLock;
-use crate::sys::local_file::{Errno, unlink};
 use crate::url::{NfsUrl, host_key};
 
 impl Mount {
@@ -40,8 +40,7 @@ impl Mount {
     pub(super) fn attach_as_keeper(spec: &MountSpec, who: &Credentials, directory: &RuntimeDir) -> Result<Option<Self>, Error> {
         let identity = identity_of(&spec.url, directory.sharing().owner);
         let Some(segment) = Segment::attach(directory, identity)? else { return Ok(None) };
-        let Some(parts) = segment.parts().and_then(|stored| parts_of(&stored)) else { return Ok(None) };
-        let client = Client::from_parts(parts, &spec.url, who)?;
+        let client = client_of(&segment, spec, who)?;
         let mount = Self::new(spec, who, client, segment)?;
         mount.retention.members().join_as_keeper();
         Ok(Some(mount))
@@ -96,69 +95,73 @@ impl Mount {
 
 /// The processes of a segment.
 pub(super) fn members_of(segment: &Segment) -> Arc<Members> {
-    Arc::new(Members::shared(segment.memory(), segment.directory().lock_path("members")))
+    Arc::new(Members::shared(segment.memory(), segment.members_path()))
 }
 
+/// Attaches to the segment, or mounts the export and makes one. Waits while the server of a segment does not answer or does not export
+/// the volume: the programs of the mount wait too.
 fn attach_or_create(
     directory: &RuntimeDir,
     identity: u64,
     spec: &MountSpec,
     who: &Credentials,
 ) -> Result<(Segment, Client), Error> {
-    if let Some(found) = attach_existing(directory, identity, spec, who)? {
-        return Ok(found);
-    }
-    let _lock = FileLock::wait_with_signals(&directory.lock_path("create")).map_err(local("take the lock"))?;
-    match attach_existing(directory, identity, spec, who)? {
-        Some(made_meanwhile) => Ok(made_meanwhile),
-        None => create(directory, identity, spec, who),
+    let (mut waiting, mut rounds): (Option<Waiting>, u32) = (None, 1);
+    loop {
+        let Some(segment) = Segment::attach(directory, identity)? else {
+            let _lock = lock(directory)?;
+            if Segment::attach(directory, identity)?.is_some() {
+                continue; // made meanwhile
+            }
+            return create(directory, identity, spec, Client::mount(&spec.url, who)?);
+        };
+        let (error, is_refused) = match ask(&segment, spec, who, rounds)? {
+            Served::Same(client) => {
+                segment.export_state().note_served();
+                waiting.iter().for_each(Waiting::end);
+                return Ok((segment, *client));
+            }
+            Served::Another => match replace(directory, identity, spec, who)? {
+                Some(made) => return Ok(made),
+                None => continue,
+            },
+            Served::Refused(error) => (error, true),
+            Served::Silent(error) => (error, false),
+        };
+        let waiting = match &mut waiting {
+            Some(waiting) => waiting,
+            None => waiting.insert(Waiting::begin(client_of(&segment, spec, who)?)),
+        };
+        rounds = waiting.go_on(&segment, error, is_refused)?;
     }
 }
 
-/// The segment that is there, and a client; none when there is none, or its volume is no longer what the server serves.
-fn attach_existing(
-    directory: &RuntimeDir,
-    identity: u64,
-    spec: &MountSpec,
-    who: &Credentials,
-) -> Result<Option<(Segment, Client)>, Error> {
-    let Some(segment) = Segment::attach(directory, identity)? else { return Ok(None) };
+/// A client of the server that a segment names. Nothing is asked.
+pub(super) fn client_of(segment: &Segment, spec: &MountSpec, who: &Credentials) -> Result<Client, Error> {
     let Some(parts) = segment.parts().and_then(|stored| parts_of(&stored)) else {
         return Err(SegmentError::Foreign("a segment without a server").into());
     };
     let mut client = Client::from_parts(parts, &spec.url, who)?;
-    client.service.call_notes = Some(CallNotes::new(segment.memory(), members_of(&segment)));
-    client.service.share(&segment);
-    match client.getattr(&parts.root) {
-        Ok(_) => Ok(Some((segment, client))),
-        Err(Error::Fs(FsError::Stale | FsError::BadHandle)) => Ok(None),
-        Err(error) => Err(error),
-    }
+    client.service.call_notes = Some(CallNotes::new(segment.memory(), members_of(segment)));
+    client.service.share(segment);
+    Ok(client)
 }
 
-fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, who: &Credentials) -> Result<(Segment, Client), Error> {
-    if let Some(old) = Segment::attach(directory, identity)? {
-        // The server now serves another volume there. Programs that have files of the old one open must not be told
-        // that they are files of the new one.
-        for (file, _) in old.live_files() {
-            if old.if_unopened(file)?.is_none() {
-                return Err(SegmentError::VolumeReplaced.into());
-            }
-        }
-        old.retire();
-        match unlink(&directory.retained_path(old.header().instance.load(Relaxed))) {
-            Ok(()) | Err(Errno(libc::ENOENT)) => {}
-            Err(errno) => return Err(local("remove the retained data")(errno).into()),
-        }
-        // The new segment gives the same names to other files, which must find no placeholder of the old ones.
-        for (file, _) in old.live_files() {
-            directory.remove_mapped(file);
-            directory.remove_placeholder(file)?;
-        }
-    }
-    let client = Client::mount(&spec.url, who)?;
-    let segment = Segment::create(directory, identity, &stored_of(&client.offered()), spec.url.options.retain_bytes)?;
-    Ok((segment, client))
+/// Makes the segment of an export that was mounted. Call under the `create` lock.
+pub(super) fn create(
+    directory: &RuntimeDir,
+    identity: u64,
+    spec: &MountSpec,
+    mounted: Client,
+) -> Result<(Segment, Client), Error> {
+    let first_generation = Segment::attach_any(directory, identity)?.map_or(0, |old| old.next_generation());
+    let stored = stored_of(&mounted.offered());
+    let segment = Segment::create(directory, identity, &stored, spec.url.options.retain_bytes, first_generation)?;
+    Ok((segment, mounted))
+}
+
+pub(super) fn lock(directory: &RuntimeDir) -> Result<FileLock, SegmentError> {
+    FileLock::wait_with_signals(&directory.lock_path("create")).map_err(local("take the lock"))
 }
 
 /// What tells segments apart: owner of the runtime directory, set of server addresses and export as the URL spells them, plain variants of spelling
@@ -187,7 +190,7 @@ fn stored_of(parts: &MountParts) -> StoredParts {
     }
 }
 
-fn parts_of(stored: &StoredParts) -> Option<MountParts> {
+pub(super) fn parts_of(stored: &StoredParts) -> Option<MountParts> {
     let root = FileHandle::new(stored.root.get(..stored.root_length)?)?;
     let [rtmax, wtmax, dtpref, host, wtpref, ..] = stored.limits;
     let [fsid, ..] = stored.limits_wide;

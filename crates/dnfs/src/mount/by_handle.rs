@@ -5,14 +5,13 @@ use super::{Entry, FileRef, Mount, Object, PathEnd, handle_of};
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
 use crate::limits::COMPONENT_BYTES_MAX;
-use crate::segment::SegmentError;
 
 impl Mount {
     /// A name in a directory and what it stands for, by one LOOKUP (RFC 1813 3.3.3); symbolic links are not followed. The entry's
     /// path is empty.
     ///
     /// # Errors
-    /// The server's refusal but for NOENT, which is an entry without an object; NAMETOOLONG; [`SegmentError::VolumeReplaced`].
+    /// The server's refusal but for NOENT, which is an entry without an object; NAMETOOLONG; STALE when the server exports another volume by now.
     pub fn entry_in(&self, directory: &FileHandle, name: &[u8]) -> Result<Entry, Error> {
         if name.len() > COMPONENT_BYTES_MAX {
             return Err(Error::Fs(FsError::NameTooLong));
@@ -41,7 +40,7 @@ impl Mount {
     /// change or read the object and not its name.
     ///
     /// # Errors
-    /// The server's refusal, STALE when the object is gone; [`SegmentError::VolumeReplaced`].
+    /// The server's refusal, STALE when the object is gone, or the server exports another volume by now.
     pub fn entry_of(&self, handle: &FileHandle) -> Result<Entry, Error> {
         self.check_volume()?;
         let seen = self.segment.name_changes();
@@ -68,7 +67,9 @@ impl Mount {
         handle_of(self.live(file)?)
     }
 
-    fn check_volume(&self) -> Result<(), Error> {
-        if self.segment.is_retired() { Err(SegmentError::VolumeReplaced.into()) } else { Ok(()) }
+    /// # Errors
+    /// STALE when the server exports another volume by now.
+    pub(super) fn check_volume(&self) -> Result<(), Error> {
+        if self.segment.is_retired() { Err(Error::Fs(FsError::Stale)) } else { Ok(()) }
     }
 }

@@ -12,6 +12,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::Arc;
 
 use super::apart::Announcement;
+use super::export_watch::ExportWatch;
 use super::keeper_namespaces::forget_ended_namespaces;
 use super::keeper_process::{KeeperProgram, Place};
 use super::keeper_runs::Ending;
@@ -21,7 +22,7 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FsError;
 use crate::limits::{KEEPER_CALL_MS, KEEPER_LOOK_MS, KEEPER_UNUSED_LOOKS};
-use crate::options::ClosePolicy;
+use crate::options::{ClosePolicy, GonePolicy};
 use crate::segment::layout::Slot;
 use crate::segment::local;
 use crate::sys::clock::{monotonic_ms, monotonic_ns};
@@ -33,6 +34,7 @@ use crate::sys::local_file::{open, stat};
 pub struct Keeper {
     place: Option<Place>,
     mount: Arc<Mount>,
+    export: ExportWatch,
     /// For its link count: 0 once the segment was removed or replaced.
     segment_file: Arc<Fd>,
     expire: Duration,
@@ -74,16 +76,17 @@ impl Keeper {
     pub fn enter(spec: &MountSpec, who: &Credentials, expire: Duration) -> Result<Option<Self>, Error> {
         let mut spec = spec.clone();
         let options = &mut spec.url.options;
-        (options.soft, options.retries) = (true, 0);
+        (options.soft, options.retries, options.gone) = (true, 0, GonePolicy::Report);
         options.resend_after = options.resend_after.min(Duration::from_millis(KEEPER_CALL_MS));
         let Some(directory) = Mount::directory_of(&spec)? else { return Ok(None) };
         let Some((place, replaced)) = Place::take(&directory).map_err(local("take the keeper's lock"))? else { return Ok(None) };
         let Some(mount) = Mount::attach_as_keeper(&spec, who, &directory)? else { return Ok(None) };
         forget_ended_namespaces(&directory);
-        let segment_file = open(&directory.segment_path(), libc::O_RDONLY, 0).map_err(local("open the file"))?;
+        let segment_file = segment_file(&mount)?;
         Ok(Some(Self {
             place: Some(place),
             mount: Arc::new(mount),
+            export: ExportWatch::new(spec, who.clone()),
             segment_file: Arc::new(segment_file),
             expire,
             dirty: HashMap::new(),
@@ -99,6 +102,13 @@ impl Keeper {
 
     /// Works until the mount is unused and stable, or its segment gone. `another` starts the process that waits to replace this one.
     pub fn run(mut self, another: &KeeperProgram) {
+        while self.tend(another) {}
+        // In this order: who waits for the other lock finds this one free.
+        drop(self.place.take());
+    }
+
+    /// Tends one segment until it is unused and stable, or gone. True when another one took its place, which is to be tended then.
+    fn tend(&mut self, another: &KeeperProgram) -> bool {
         let (mount, segment_file, ended) = (Arc::clone(&self.mount), Arc::clone(&self.segment_file), AtomicBool::new(false));
         let since_ms = self.since_ms;
         std::thread::scope(|scope| {
@@ -109,8 +119,7 @@ impl Keeper {
                 self.serve_writers(Duration::from_millis(KEEPER_LOOK_MS));
             }
         });
-        // In this order: who waits for the other lock finds this one free.
-        drop(self.place.take());
+        self.follow()
     }
 
     /// Until the next look: COMMITs that writers ask for who would otherwise wait for them.
@@ -120,9 +129,10 @@ impl Keeper {
             let left = Duration::from_nanos(end.saturating_sub(monotonic_ns()));
             let Some(retention) = self.mount.retention_within(left, self.since_ms, &AtomicBool::new(false)) else { return };
             let Some(file) = retention.asked_commit(left) else { return };
-            if !self.is_orphan() {
+            if self.may_call() {
                 let root = self.mount.client.getattr(&self.mount.client.parts().root);
-                let _ = root.and_then(|_| self.commit(file)); // else the writer does it
+                let done = root.and_then(|_| self.commit(file)); // else the writer does it
+                self.export.note(&done);
             }
             if let Ok(Some(retention)) = self.mount.retention_if_there() {
                 retention.commit_is_done();
@@ -135,6 +145,7 @@ impl Keeper {
 
     /// Does what is due. False when there is nothing left to be kept.
     fn look(&mut self, another: &KeeperProgram) -> bool {
+        self.export.look(&self.mount);
         if self.is_orphan() {
             return false;
         }
@@ -148,9 +159,10 @@ impl Keeper {
         let mapped = self.mapped_and_due();
         let unsent = self.is_unsent();
         let dead = !self.dirty.is_empty() && self.has_unfinished_records();
-        if !due.is_empty() || !hidden.is_empty() || !mapped.is_empty() || unsent || dead {
-            // A server that is away is asked again next time.
-            let _ = self.work((&due, &hidden, &mapped), unsent || dead, dead);
+        let is_due = !due.is_empty() || !hidden.is_empty() || !mapped.is_empty() || unsent || dead;
+        if is_due && self.may_call() {
+            let done = self.work((&due, &hidden, &mapped), unsent || dead, dead);
+            self.export.note(&done); // away: at the next look
         }
         if unsent || !self.is_idle() {
             self.unused_looks = 0;
@@ -165,6 +177,24 @@ impl Keeper {
 
     fn is_orphan(&self) -> bool {
         is_orphan(&self.mount, &self.segment_file)
+    }
+
+    /// The server exports another volume by now: goes on with the segment of that one. False when there is none.
+    fn follow(&mut self) -> bool {
+        if !self.mount.segment.is_retired() {
+            return false;
+        }
+        let Some(mount) = self.export.successor(&self.mount) else { return false };
+        let Ok(segment_file) = segment_file(&mount) else { return false };
+        (self.mount, self.segment_file) = (Arc::new(mount), Arc::new(segment_file));
+        self.dirty.clear();
+        self.mapped.clear();
+        true
+    }
+
+    /// Whether a call may be of use.
+    fn may_call(&self) -> bool {
+        !self.is_orphan() && !self.export.is_away()
     }
 
     /// Nothing is kept here for anybody.
@@ -313,6 +343,11 @@ impl Keeper {
 /// Whether the segment was removed, replaced or retired.
 fn is_orphan(mount: &Mount, segment_file: &Fd) -> bool {
     mount.segment.is_retired() || !stat(segment_file).is_ok_and(|found| found.is_named)
+}
+
+fn segment_file(mount: &Mount) -> Result<Fd, Error> {
+    let file = open(&mount.segment.directory().segment_path(), libc::O_RDONLY, 0);
+    Ok(file.map_err(local("open the file"))?)
 }
 
 impl Mount {

@@ -22,6 +22,7 @@ mod commit;
 mod create;
 mod directories;
 mod early_reads;
+mod export_watch;
 mod gathered;
 mod io;
 mod keeper;
@@ -51,6 +52,7 @@ mod resend;
 mod retained;
 mod rights;
 mod sequences;
+mod served;
 mod set_attr;
 mod silly_rename;
 mod stand_ins;
@@ -271,9 +273,16 @@ impl Mount {
         self.writers.as_ref().and_then(|members| members.lock_for_writing(slot))
     }
 
-    /// The slot of an open file. Its placeholder is locked by the caller's descriptor, so it stays.
+    /// Whether the server exports another volume by now: every call here fails with ESTALE, and the path has to be attached again.
+    #[inline]
+    #[must_use]
+    pub fn is_retired(&self) -> bool {
+        self.segment.is_retired()
+    }
+
+    /// The slot of an open file. Its placeholder is locked by the caller's descriptor, so it stays; unless the volume was replaced.
     fn live(&self, file: FileRef) -> Result<&Slot, Error> {
-        self.segment.slot(file).ok_or(Error::Fs(FsError::Stale))
+        self.segment.slot(file).filter(|_| !self.is_retired()).ok_or(Error::Fs(FsError::Stale))
     }
 }
 

@@ -5,7 +5,6 @@ use super::{Mount, OpenDirectory};
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FileKind, FsError};
 use crate::limits::{ATTRIBUTE_AGE_MS_MAX, COMPONENT_BYTES_MAX, LOOKUP_ROUNDS_MAX, PATH_BYTES_MAX, SYMLINKS_MAX};
-use crate::segment::SegmentError;
 use crate::sys::clock::monotonic_ms;
 
 /// Where a path ends.
@@ -116,9 +115,7 @@ impl Mount {
     /// NOENT, NOTDIR, NAMETOOLONG, ACCES of the server; [`FsError::SymlinkLoop`] after 40 symbolic links.
     pub fn walk(&self, path: &[u8], last: impl Into<LastName>) -> Result<Walk, Error> {
         let last = last.into();
-        if self.segment.is_retired() {
-            return Err(SegmentError::VolumeReplaced.into());
-        }
+        self.check_volume()?;
         if path.len() > PATH_BYTES_MAX {
             return Err(Error::Fs(FsError::NameTooLong));
         }
@@ -133,9 +130,7 @@ impl Mount {
     /// As [`Self::walk`]. STALE when the directory is gone, NOENT when it was removed through this mount. NAMETOOLONG when the path
     /// from the root would be too long.
     pub fn walk_from(&self, directory: &OpenDirectory, path: &[u8], last: impl Into<LastName>) -> Result<Walk, Error> {
-        if self.segment.is_retired() {
-            return Err(SegmentError::VolumeReplaced.into());
-        }
+        self.check_volume()?;
         if directory.path.len() + 1 + path.len() > PATH_BYTES_MAX {
             return Err(Error::Fs(FsError::NameTooLong));
         }

@@ -92,6 +92,7 @@ fn exchange(
     let body_bytes = call.len() - record::MARK_BYTES;
     record::write_mark(call, 0, body_bytes);
     let mut timer = ResponseTimer::new(CONNECTING);
+    timer.on_connection(service.move_count());
     let answer = send_and_receive(stream, service, xid, call, &mut timer);
     timer.finish(service);
     answer

@@ -187,6 +187,7 @@ impl Channel {
     ) -> Result<(), Fault> {
         self.connect(service)?;
         timer.begin_attempt();
+        timer.on_connection(self.connection.move_count());
         loop {
             self.send_calls(service, calls, timer)?;
             let Self { connection, table, buffer, .. } = self;

@@ -8,6 +8,7 @@ use super::service::Service;
 use super::stream::Stream;
 use super::tls::TlsStream;
 use super::tls_handshake;
+use crate::address::local_for;
 use crate::error::Error;
 use crate::slot_limiter::{KeptConnections, KeptPlace};
 use crate::sys::connect::Connect;
@@ -25,6 +26,7 @@ pub(crate) struct Connection {
     fork_generation: u32,
     local_port: Option<u16>, // of the last socket: servers tell resent calls by it
     connected_before: bool,
+    move_count: u32, // of the server's address, when it was made
     identity: ChannelIdentity,
     aside: bool,              // in use by a child that shares this memory
     place: Option<KeptPlace>, // it stays open between calls
@@ -48,6 +50,7 @@ impl Connection {
             fork_generation: 0,
             local_port: None,
             connected_before: false,
+            move_count: 0,
             identity: ChannelIdentity::new(),
             aside: false,
             place: None,
@@ -83,17 +86,19 @@ impl Connection {
     /// Connects unless connected; true when the connection is new.
     pub(crate) fn connect(&mut self, service: &Service) -> Result<bool, Fault> {
         self.leave_after_fork();
+        let move_count = service.move_count();
         if self.socket.is_some() {
-            return Ok(false);
+            return if self.move_count == move_count { Ok(false) } else { Err(Fault::Moved) };
         }
         if !self.aside && fork::is_unexpected() {
             // In the memory of the parent, whose descriptors are others. The next call knows, and goes another way.
             let source = io::Error::from_raw_os_error(libc::EBADF);
             return Err(Fault::Fatal(Error::Local { action: "connect in a process that shares another's memory", source }));
         }
+        let server = service.server();
         let how = Connect {
-            server: service.server,
-            local_address: service.local_address,
+            server,
+            local_address: local_for(server, &service.local),
             local_port: self.local_port,
             privileged: service.privileged_port,
             timeout: service.connect_timeout(),
@@ -111,6 +116,7 @@ impl Connection {
             }
         }
         self.socket = Some(socket);
+        self.move_count = move_count;
         self.answered = false;
         service.connections.fetch_add(1, Ordering::Release);
         if self.connected_before {
@@ -206,6 +212,11 @@ impl Connection {
             self.place = kept.take();
         }
         self.socket.is_none() || self.place.is_some()
+    }
+
+    /// How often the server's address had changed when it was made.
+    pub(super) const fn move_count(&self) -> u32 {
+        self.move_count
     }
 
     /// There was a reply.

@@ -67,7 +67,7 @@ fn denial_of(failed: &ConnectError, how: &Connect, service: &Service) -> Option<
         return Some(Denial::Call { call: failed.step.call(), errno });
     }
     let elsewhere = service.network_namespace.zip(network::own_namespace()).is_some_and(|(mounts, own)| mounts != own);
-    let leads_there = !service.server.ip().is_loopback() && network::has_device();
+    let leads_there = !service.server().ip().is_loopback() && network::has_device();
     (elsewhere && !leads_there).then_some(Denial::Namespace)
 }
 

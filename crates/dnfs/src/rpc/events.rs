@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A change in the state of a server, or of what this host can promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum Event<'e> {
     /// The server answers nobody; callers wait.
     NotResponding {
         /// The server.
@@ -44,10 +44,30 @@ pub enum Event {
         /// What forbids it.
         denial: Denial,
     },
-    /// After a reconnection it knows the handles of this mount no more.
-    HandlesUnknown {
+    /// The server no longer exports the volume: it refuses the handle of the root. Callers wait.
+    ExportGone {
         /// The server.
         server: SocketAddr,
+        /// The path of the export.
+        export: &'e str,
+        /// For how long callers have waited by now.
+        waited: Duration,
+    },
+    /// The server exports the volume again.
+    ExportBack {
+        /// The server.
+        server: SocketAddr,
+        /// The path of the export.
+        export: &'e str,
+        /// How long it did not.
+        away: Duration,
+    },
+    /// The server exports another volume under the same path. Files that were open on the old one answer ESTALE.
+    VolumeReplaced {
+        /// The server.
+        server: SocketAddr,
+        /// The path of the export.
+        export: &'e str,
     },
     /// There is no memory to keep written data in until COMMIT: what a server loses in a power cut is lost, and reported by fsync.
     NothingKept,
@@ -120,17 +140,17 @@ impl std::fmt::Display for ProcedureName {
     }
 }
 
-static REPORTER: OnceLock<fn(Event)> = OnceLock::new();
+static REPORTER: OnceLock<fn(Event<'_>)> = OnceLock::new();
 
-/// Has `reporter` called for each [`Event`]: once when a server stops answering and once when it answers again, for each call that it leaves
+/// Has `reporter` called for each [`Event`]: once when a server stops answering or no longer exports a volume and once when that is over, for each call that it leaves
 /// unanswered while it answers others, and for what weakens a guarantee.
 ///
 /// The function may be called inside any call of this crate and must not block. Only the first one set counts.
-pub fn report_to(reporter: fn(Event)) {
+pub fn report_to(reporter: fn(Event<'_>)) {
     let _ = REPORTER.set(reporter);
 }
 
-pub(crate) fn report(event: Event) {
+pub(crate) fn report(event: Event<'_>) {
     if let Some(reporter) = REPORTER.get() {
         reporter(event);
     }

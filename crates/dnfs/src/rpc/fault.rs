@@ -19,6 +19,8 @@ pub(crate) enum Fault {
     Broken(io::Error),
     /// Nothing came for the reply timeout (`timeo`).
     Unresponsive,
+    /// The server has another address since the connection was made.
+    Moved,
     /// The server has no TLS.
     NoTls,
     /// The TLS handshake failed, or a record could not be decrypted.

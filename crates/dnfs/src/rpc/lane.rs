@@ -117,7 +117,9 @@ fn connect_and_send<C: Calls>(
     calls: &mut C,
     timer: &mut ResponseTimer,
 ) -> Result<(), Fault> {
-    if let Some(socket) = channel.connected(service)?.socket_mut() {
+    let connection = channel.connected(service)?;
+    timer.on_connection(connection.move_count());
+    if let Some(socket) = connection.socket_mut() {
         socket.receive_without_waiting();
     }
     channel.send_calls(service, calls, timer)

@@ -12,6 +12,7 @@ pub(crate) mod denial;
 pub(crate) mod early_lane;
 pub(crate) mod events;
 pub(crate) mod fault;
+pub(crate) mod gone_report;
 pub(crate) mod io_slices;
 pub(crate) mod lane;
 pub(crate) mod pool;

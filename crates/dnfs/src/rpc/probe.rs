@@ -3,6 +3,7 @@
 //! In the clear and without credentials, so that it needs no handshake and allocates nothing: any reply with its xid is an answer.
 
 use super::service::Service;
+use crate::address::local_for;
 use crate::limits::PROBE_ANSWER_MS;
 use crate::sys::connect::Connect;
 use crate::sys::poll;
@@ -22,8 +23,8 @@ const CALL_BYTES: usize = MARK_BYTES + 4 * CALL_WORDS;
 /// Whether the server answers NULL within [`PROBE_ANSWER_MS`].
 pub(super) fn null_is_answered(service: &Service) -> bool {
     let how = Connect {
-        server: service.server,
-        local_address: service.local_address,
+        server: service.server(),
+        local_address: local_for(service.server(), &service.local),
         local_port: None,
         privileged: service.privileged_port,
         timeout: Duration::from_millis(PROBE_ANSWER_MS),

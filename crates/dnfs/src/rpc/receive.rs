@@ -167,7 +167,7 @@ impl<C: Calls> Receiver<'_, C> {
         let header = ReplyHeader::decode(&mut input)?;
         let Some(call) = self.table.find(header.xid.0) else { return Ok(self.table.skip_unexpected()?) };
         if header.status != ReplyStatus::Success {
-            return Err(Fault::Fatal(Error::Refused { server: self.service.server, status: header.status }));
+            return Err(Fault::Fatal(Error::Refused { server: self.service.server(), status: header.status }));
         }
         self.calls.reply(call, &mut input)?;
         self.table.remove(header.xid.0);

@@ -14,7 +14,8 @@ const SOCKET_TIMEOUT: Duration = Duration::from_secs(1);
 /// The wait for one server, attempt after attempt. Reads no clock as long as every send and receive moves bytes.
 #[derive(Debug)]
 pub(crate) struct ResponseTimer {
-    since: Option<Instant>, // of this attempt
+    since: Option<Instant>,  // of this attempt
+    move_count: Option<u32>, // of the server's address, when the connection was made
     procedure: u32,
     noted: Option<NotedCall>,
 }
@@ -22,12 +23,17 @@ pub(crate) struct ResponseTimer {
 impl ResponseTimer {
     /// For calls of one procedure.
     pub(crate) const fn new(procedure: u32) -> Self {
-        Self { since: None, procedure, noted: None }
+        Self { since: None, move_count: None, procedure, noted: None }
     }
 
     /// A new attempt begins.
     pub(crate) const fn begin_attempt(&mut self) {
-        self.since = None;
+        (self.since, self.move_count) = (None, None);
+    }
+
+    /// The attempt goes over a connection that was made after so many changes of the server's address.
+    pub(crate) const fn on_connection(&mut self, move_count: u32) {
+        self.move_count = Some(move_count);
     }
 
     /// Says to whoever looks that there has been no answer for so long.
@@ -84,6 +90,9 @@ impl ResponseTimer {
         let silent = now.saturating_duration_since(since);
         if silent >= SOCKET_TIMEOUT {
             self.note(silent, service);
+            if self.move_count.is_some_and(|at| at != service.move_count()) {
+                return Err(Fault::Moved);
+            }
         }
         if silent >= Duration::from_millis(UNRESPONSIVE_MS)
             && service.retry_policy != RetryPolicy::Mounting

@@ -41,12 +41,12 @@ impl Backoff {
         let (cause, is_connected) = (fault.cause(), matches!(fault, Fault::Unanswered | Fault::Unresponsive));
         match (fault, service.retry_policy) {
             (Fault::Fatal(error), _) => return Err(error),
-            (Fault::Forked, _) => return Ok(()),
+            (Fault::Forked | Fault::Moved, _) => return Ok(()),
             (Fault::Denied(denial), policy) => {
                 if policy != RetryPolicy::Mounting {
                     service.report_denied(denial);
                 }
-                return Err(Error::Denied { server: service.server, denial });
+                return Err(Error::Denied { server: service.server(), denial });
             }
             (Fault::Unanswered, _) => {}
             // No fault of the connection, but it ended in the middle of a call, or of its data.
@@ -57,15 +57,15 @@ impl Backoff {
                 self.broken(source, service)?;
             }
             (Fault::Connect(source), RetryPolicy::Mounting) => {
-                return Err(Error::Connect { service: service.program.name, server: service.server, source });
+                return Err(Error::Connect { service: service.program.name, server: service.server(), source });
             }
             (Fault::Unresponsive, RetryPolicy::Mounting) => {
                 return Err(timed_out(service, since.elapsed().max(service.resend_after)));
             }
             (Fault::NoTls, RetryPolicy::Mounting) => {
-                return Err(Error::NoTls { service: service.program.name, server: service.server });
+                return Err(Error::NoTls { service: service.program.name, server: service.server() });
             }
-            (Fault::Tls(source), RetryPolicy::Mounting) => return Err(Error::Tls { server: service.server, source }),
+            (Fault::Tls(source), RetryPolicy::Mounting) => return Err(Error::Tls { server: service.server(), source }),
             (Fault::Broken(source), _) => self.broken(source, service)?,
             // Never in the clear instead: it is waited for, as a server that does not answer.
             (Fault::Connect(_) | Fault::Unresponsive | Fault::NoTls | Fault::Tls(_), _) => self.broken_count = 2,
@@ -93,18 +93,22 @@ impl Backoff {
 
     fn malformed(&mut self, source: ProtocolError, service: &Service) -> Result<(), Error> {
         self.malformed_count += 1;
-        if self.malformed_count >= PROTOCOL_ERRORS_MAX { Err(Error::Protocol { server: service.server, source }) } else { Ok(()) }
+        if self.malformed_count >= PROTOCOL_ERRORS_MAX {
+            Err(Error::Protocol { server: service.server(), source })
+        } else {
+            Ok(())
+        }
     }
 
     fn broken(&mut self, source: io::Error, service: &Service) -> Result<(), Error> {
         self.broken_count += 1;
         if service.retry_policy == RetryPolicy::Mounting && self.broken_count > 2 {
-            return Err(Error::Connect { service: service.program.name, server: service.server, source });
+            return Err(Error::Connect { service: service.program.name, server: service.server(), source });
         }
         Ok(())
     }
 }
 
 fn timed_out(service: &Service, waited: Duration) -> Error {
-    Error::TimedOut { server: service.server, seconds: waited.as_secs() }
+    Error::TimedOut { server: service.server(), seconds: waited.as_secs() }
 }

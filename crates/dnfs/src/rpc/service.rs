@@ -4,12 +4,13 @@ use super::answers::Answers;
 use super::channel_support::ChannelSupport;
 use super::denial::Denial;
 use super::events::{Cause, Event, report};
+use super::gone_report::GoneReport;
 use super::probe;
 use super::tls_config::TlsConfig;
 use crate::call_notes::CallNotes;
 use crate::credentials::Credentials;
 use crate::limits::{CONNECT_ATTEMPT_MS, FENCE_MS, MOUNT_CONNECT_MS, PROBE_EVERY_MS, REPORT_EVERY_MS};
-use crate::segment::Segment;
+use crate::segment::{ExportState, Segment};
 use crate::sys::clock::monotonic_ms;
 use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
@@ -64,7 +65,8 @@ pub(crate) const PORTMAP: Program =
 /// One service of one server.
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(crate) server: SocketAddr,
+    /// The server's address when this was made; [`Self::server`] is the one now.
+    first_server: SocketAddr,
     pub(crate) program: Program,
     pub(crate) retry_policy: RetryPolicy,
     pub(crate) resend_after: Duration,
@@ -75,11 +77,15 @@ pub(crate) struct Service {
     /// The network namespace in which it was first reached; none where that is not known.
     pub(crate) network_namespace: Option<u64>,
     pub(crate) privileged_port: bool,
-    /// Address of this host to connect from; none leaves the choice to the kernel.
-    pub(crate) local_address: Option<IpAddr>,
+    /// Addresses of this host to connect from; empty leaves the choice to the kernel.
+    pub(crate) local: Vec<IpAddr>,
     pub(crate) tls_config: Option<TlsConfig>,
     /// Where calls that wait are noted; nowhere for a client without a segment.
     pub(crate) call_notes: Option<CallNotes>,
+    /// How the processes of the mount reach the export. `None` for a client without a segment.
+    pub(crate) export_state: Option<ExportState>,
+    /// What is reported of an export that the server no longer exports.
+    pub(crate) gone: GoneReport,
     header: Vec<u8>, // record mark, call header, credential, verifier; xid and procedure to be filled in
     unresponsive: AtomicBool,
     /// When that was last reported, on the monotonic clock; 0: never.
@@ -89,8 +95,6 @@ pub(crate) struct Service {
     /// When a probe last began, on the same clock, and when one last found the server silent; 0: never.
     probe_begun_ms: AtomicU64,
     probe_failed_ms: AtomicU64,
-    /// Reconnections when it was last reported to know no handle of the mount.
-    handles_unknown_at: AtomicU64,
     pub(crate) resends: AtomicU64,
     pub(crate) reconnects: AtomicU64,
     pub(crate) connections: AtomicU64, // all that were made, the first ones too
@@ -105,7 +109,7 @@ impl Service {
         [0, 0, 0, RPC_VERSION, program.number, program.version, 0].iter().for_each(|word: &u32| word.encode(&mut out));
         who.encode(&mut out);
         Self {
-            server,
+            first_server: server,
             program,
             retry_policy,
             resend_after: Duration::from_secs(60),
@@ -113,16 +117,17 @@ impl Service {
             answers: Answers::default(),
             network_namespace: None,
             privileged_port: false,
-            local_address: None,
+            local: Vec::new(),
             tls_config: None,
             call_notes: None,
+            export_state: None,
+            gone: GoneReport::default(),
             header,
             unresponsive: AtomicBool::new(false),
             reported_ms: AtomicU64::new(0),
             silent_since_ms: AtomicU64::new(0),
             probe_begun_ms: AtomicU64::new(0),
             probe_failed_ms: AtomicU64::new(0),
-            handles_unknown_at: AtomicU64::new(0),
             resends: AtomicU64::new(0),
             reconnects: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -134,14 +139,27 @@ impl Service {
     pub(crate) fn share(&mut self, segment: &Segment) {
         let namespace = segment.header().network_namespace.load(Ordering::Relaxed);
         self.answers = Answers::Shared(segment.memory());
+        self.export_state = Some(segment.export_state());
         self.network_namespace = Some(namespace).filter(|namespace| *namespace != 0);
     }
 
     /// The same as another service of the same server.
     pub(crate) fn share_with(&mut self, other: &Self) {
         self.answers = other.answers.clone();
+        self.export_state.clone_from(&other.export_state);
         self.network_namespace = other.network_namespace;
         self.call_notes.clone_from(&other.call_notes);
+    }
+
+    /// The server's address.
+    pub(crate) fn server(&self) -> SocketAddr {
+        self.export_state.as_ref().and_then(ExportState::server).unwrap_or(self.first_server)
+    }
+
+    /// Moves when the server's address changes: a connection made before leads to the old one.
+    #[inline]
+    pub(crate) fn move_count(&self) -> u32 {
+        self.export_state.as_ref().map_or(0, ExportState::move_count)
     }
 
     /// Appends the header of a call, its record mark still open.
@@ -186,7 +204,7 @@ impl Service {
         {
             self.reported_ms.store(now_ms, Ordering::Relaxed);
             self.silent_since_ms.store(now_ms.saturating_sub(silent.as_millis() as u64), Ordering::Relaxed);
-            report(Event::NotResponding { server: self.server, cause, silent });
+            report(Event::NotResponding { server: self.server(), cause, silent });
         }
     }
 
@@ -218,7 +236,7 @@ impl Service {
         let (now_ms, reported_ms) = (monotonic_ms(), REPORTED_MS.load(Ordering::Relaxed));
         let is_due = reported_ms == 0 || now_ms.saturating_sub(reported_ms) >= REPORT_EVERY_MS;
         if is_due && REPORTED_MS.compare_exchange(reported_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            report(Event::Denied { server: self.server, denial });
+            report(Event::Denied { server: self.server(), denial });
         }
     }
 
@@ -234,17 +252,7 @@ impl Service {
     fn report_responding(&self) {
         if self.unresponsive.load(Ordering::Relaxed) && self.unresponsive.swap(false, Ordering::Relaxed) {
             let away_ms = monotonic_ms().saturating_sub(self.silent_since_ms.load(Ordering::Relaxed));
-            report(Event::Responding { server: self.server, away: Duration::from_millis(away_ms) });
-        }
-    }
-
-    /// Reports once, and again after further reconnections, that the server knows a handle of the mount no more (NFS3ERR_BADHANDLE): no removed file, but
-    /// another volume. Before the first reconnection nobody was told that it is the same.
-    pub(crate) fn report_handle_unknown(&self) {
-        let reconnects = self.reconnects.load(Ordering::Relaxed);
-        if self.retry_policy != RetryPolicy::Mounting && self.handles_unknown_at.swap(reconnects, Ordering::Relaxed) != reconnects
-        {
-            report(Event::HandlesUnknown { server: self.server });
+            report(Event::Responding { server: self.server(), away: Duration::from_millis(away_ms) });
         }
     }
 }

@@ -50,7 +50,7 @@ fn probe(wire: &mut HandshakeSocket<'_>, service: &Service) -> Result<(), Fault>
         status @ (ReplyStatus::ProgramUnavailable | ReplyStatus::ProgramMismatch { .. })
             if service.retry_policy == RetryPolicy::Mounting =>
         {
-            Err(Fault::Fatal(Error::Refused { server: service.server, status }))
+            Err(Fault::Fatal(Error::Refused { server: service.server(), status }))
         }
         _ => Err(Fault::NoTls),
     }

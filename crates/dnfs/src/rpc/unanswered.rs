@@ -43,7 +43,7 @@ pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, service: &Service
         return Ok(());
     }
     let renewed = is_idempotent(calls.procedure()) && !service.channel_support.is_present();
-    report(Event::Unanswered { server: service.server, call: named(table, calls, &overdue), renewed });
+    report(Event::Unanswered { server: service.server(), call: named(table, calls, &overdue), renewed });
     table.wait_longer(overdue.xid);
     if renewed { Err(Fault::Unanswered) } else { Ok(()) }
 }

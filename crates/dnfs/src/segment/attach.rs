@@ -18,6 +18,9 @@ use crate::sys::random::random;
 use crate::sys::shm::Mapping;
 use std::sync::Arc;
 
+/// Generations left free between those of a segment and those of its successor, an even number.
+const GENERATIONS_BETWEEN: u32 = 1 << 16;
+
 /// What a mount learned from the server, so that the next process needs not ask: plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredParts {
@@ -34,12 +37,14 @@ pub(crate) struct StoredParts {
 impl Segment {
     /// Makes the segment of this directory; one that was there is replaced. Call under the directory's `create` lock.
     ///
-    /// It appears under its name complete or not at all. `retain_bytes` holds for all who attach to it.
+    /// It appears under its name complete or not at all. `retain_bytes` holds for all who attach to it. Files get generations above
+    /// `first_generation`: [`Self::next_generation`] of the segment that it replaces, else 0.
     pub(crate) fn create(
         directory: &RuntimeDir,
         identity: u64,
         parts: &StoredParts,
         retain_bytes: u64,
+        first_generation: u32,
     ) -> Result<Self, SegmentError> {
         let fresh = directory.new_segment_path();
         match unlink(&fresh) {
@@ -54,13 +59,19 @@ impl Segment {
         let segment = Self { mapping: Arc::new(mapping), directory: directory.clone(), probes: Arc::new(LivenessFile::new()) };
         segment.header().retain_bytes.store(retain_bytes, Relaxed);
         segment.header().instance.store(random(), Relaxed);
+        segment.header().first_generation.store(first_generation, Relaxed);
         segment.header().fill(identity, directory.sharing().owner, parts);
         rename(&fresh, &directory.segment_path()).map_err(local("name the file"))?;
         Ok(segment)
     }
 
-    /// Attaches to the segment of this directory; none when there is none.
+    /// Attaches to the segment of this directory. `None` when there is no segment, or only a retired one.
     pub(crate) fn attach(directory: &RuntimeDir, identity: u64) -> Result<Option<Self>, SegmentError> {
+        Ok(Self::attach_any(directory, identity)?.filter(|segment| !segment.is_retired()))
+    }
+
+    /// The same, also when the segment is retired: for whoever replaces it.
+    pub(crate) fn attach_any(directory: &RuntimeDir, identity: u64) -> Result<Option<Self>, SegmentError> {
         let Sharing { owner, is_shared, .. } = directory.sharing();
         let file = match open(&directory.segment_path(), libc::O_RDWR, 0) {
             Ok(file) => file,
@@ -89,14 +100,24 @@ impl Segment {
         self.header().parts()
     }
 
-    /// Says that the volume behind this segment was replaced.
+    /// Says that the server exports another volume, or that this segment is removed. From now on nobody attaches to it.
     pub(crate) fn retire(&self) {
         self.header().retired.store(1, Release);
     }
 
-    /// Whether the volume behind this segment was replaced.
+    /// Whether somebody called [`Self::retire`].
+    #[inline]
     pub(crate) fn is_retired(&self) -> bool {
         self.header().retired.load(Acquire) != 0
+    }
+
+    /// A generation that no file of this segment has or gets: programs may still have placeholders of such a file open.
+    pub(crate) fn next_generation(&self) -> u32 {
+        let used = self.header().high_water.load(Acquire).min(SLOT_COUNT) as usize;
+        let generations = self.slots().iter().take(used).map(|slot| slot.generation.load(Acquire));
+        let last = generations.max().unwrap_or(0).max(self.header().first_generation.load(Acquire));
+        // Even: no file has it. Far above, for files that are opened at this moment.
+        (last | 1).wrapping_add(1 + GENERATIONS_BETWEEN).max(2)
     }
 }
 
@@ -145,7 +166,7 @@ impl Header {
     }
 
     fn parts(&self) -> Option<StoredParts> {
-        let server = self.server.value()?;
+        let server = self.current_server()?;
         let servers = self.servers.iter().map_while(StoredAddress::value);
         let local = self.local.iter().map_while(StoredAddress::value);
         let addresses = AddressSet::new(servers, local.map(|address| address.ip()));
@@ -159,7 +180,7 @@ impl Header {
 }
 
 impl StoredAddress {
-    fn fill(&self, address: Option<SocketAddr>) {
+    pub(super) fn fill(&self, address: Option<SocketAddr>) {
         let (family, octets, scope) = match address {
             None => (0, [0; 16], 0),
             Some(SocketAddr::V4(address)) => (4, address.ip().to_ipv6_mapped().octets(), 0),
@@ -171,7 +192,7 @@ impl StoredAddress {
         store_bytes(&self.octets, &octets);
     }
 
-    fn value(&self) -> Option<SocketAddr> {
+    pub(super) fn value(&self) -> Option<SocketAddr> {
         let octets: [u8; 16] = load_bytes(&self.octets);
         let address = Ipv6Addr::from(octets);
         let port = u16::try_from(self.port.load(Relaxed)).ok()?;
@@ -190,6 +211,7 @@ fn padded<T>(addresses: impl Iterator<Item = T>) -> impl Iterator<Item = Option<
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::table::tests::file;
     use super::super::tests::fresh_segment;
     use super::*;
 
@@ -211,8 +233,21 @@ pub(crate) mod tests {
         let (_place, segment) = fresh_segment();
         let attached = Segment::attach(segment.directory(), 1).unwrap().unwrap();
         assert_eq!(attached.parts(), Some(parts()));
-        segment.retire();
-        assert!(attached.is_retired());
+    }
+
+    #[test]
+    fn a_retired_segment_is_never_attached_and_its_successor_gives_no_generation_twice() {
+        let (_place, old) = fresh_segment();
+        let handle = file(b"one");
+        let (of_old, _) = old.find_or_insert(&handle).unwrap();
+        old.retire();
+        assert!(Segment::attach(old.directory(), 1).unwrap().is_none());
+        let found = Segment::attach_any(old.directory(), 1).unwrap().unwrap();
+        let new = Segment::create(old.directory(), 1, &parts(), 0, found.next_generation()).unwrap();
+        let (of_new, _) = new.find_or_insert(&handle).unwrap();
+        assert_eq!(of_new.slot, of_old.slot);
+        assert!(of_new.generation > of_old.generation && new.slot(of_old).is_none() && old.slot(of_new).is_none());
+        assert_ne!(new.members_path().as_bytes(), old.members_path().as_bytes());
     }
 
     #[test]

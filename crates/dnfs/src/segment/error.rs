@@ -36,9 +36,6 @@ pub enum SegmentError {
     /// The runtime directory can't be trusted.
     #[error("{0}")]
     Directory(Box<Untrusted>),
-    /// The export was replaced by another volume while programs have files of the old one open.
-    #[error("the export now holds another volume, and files of the old one are still open")]
-    VolumeReplaced,
     /// The server changed its verifier 2^32 times.
     #[error("the server changed its write verifier too often for this segment")]
     VerifiersFull,

@@ -116,11 +116,11 @@ pub(crate) struct Header {
     pub(crate) slot_count: AtomicU32,
     /// Hash of that uid, servers and export: what this segment is for.
     pub(crate) identity: AtomicU64,
-    /// Set when the volume behind it was replaced: attached processes answer STALE, new ones make a new segment.
+    /// Set when the server exports another volume: attached processes answer ESTALE, new ones make a new segment.
     pub(crate) retired: AtomicU32,
     pub(crate) root_length: AtomicU32,
     pub(crate) reserved: AtomicU32,
-    /// The address of the server that is in use.
+    /// The address that the server had when the segment was made; `moved` has those after it.
     pub(crate) server: StoredAddress,
     /// Addresses of the server.
     pub(crate) servers: [StoredAddress; ADDRESSES_MAX],
@@ -165,6 +165,15 @@ pub(crate) struct Header {
     pub(crate) answered_ms: AtomicU64,
     /// The network namespace of the process that made the segment, as `sys::network` numbers it; 0: unknown.
     pub(crate) network_namespace: AtomicU64,
+
+    // How the export is reached (segment/export_state.rs).
+    /// Since when the server refuses the handle of the root, in ms of the monotonic clock; 0 while it does not.
+    pub(crate) gone_since_ms: AtomicU64,
+    /// How often the server's address changed. The address of change n is `moved[n % 2]`.
+    pub(crate) move_count: AtomicU32,
+    /// Slots begin with a generation above this one: an even number above all generations of the segment that this one replaced.
+    pub(crate) first_generation: AtomicU32,
+    pub(crate) moved: [StoredAddress; 2],
 }
 
 /// A call that its process has waited for (call_notes.rs).

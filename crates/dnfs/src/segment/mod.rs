@@ -10,6 +10,7 @@ mod attributes;
 mod credentials;
 mod durability;
 mod error;
+mod export_state;
 mod file_ref;
 pub(crate) mod layout;
 mod names;
@@ -29,6 +30,7 @@ pub(crate) use attributes::{AttrMoment, AttrRecord, packed_time, unpacked_time};
 pub(crate) use durability::{CommitTicket, Committed, Verifiers, VerifiersFull};
 pub use error::SegmentError;
 pub(crate) use error::local;
+pub(crate) use export_state::ExportState;
 pub use file_ref::FileRef;
 pub use open_directories::{DirectoryKept, DirectoryPlaceholder};
 pub(crate) use placeholder::{Pinned, Unopened};
@@ -42,6 +44,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 
 use crate::sys::file_lock::FileLock;
 use crate::sys::liveness_lock::LivenessFile;
+use crate::sys::local_file::CPath;
 use crate::sys::shm::Mapping;
 use layout::{
     ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, CREDENTIAL_COUNT, CREDENTIALS_OFFSET, DIRECTORIES_OFFSET,
@@ -73,6 +76,19 @@ impl Segment {
     /// The memory, for parts of it that live longer than a borrow.
     pub(crate) fn memory(&self) -> Arc<Mapping> {
         Arc::clone(&self.mapping)
+    }
+
+    /// How the processes of the mount reach the export.
+    pub(crate) fn export_state(&self) -> ExportState {
+        ExportState::new(self.memory())
+    }
+
+    /// The file of the liveness locks. The processes of a replaced segment keep the file of that one.
+    pub(crate) fn members_path(&self) -> CPath {
+        match self.header().first_generation.load(Acquire) {
+            0 => self.directory.lock_path("members"),
+            _ => self.directory.lock_path(&format!("members-{:016x}", self.header().instance.load(Acquire))),
+        }
     }
 
     /// The counters of all processes.
@@ -169,7 +185,7 @@ pub(crate) mod tests {
     pub(crate) fn fresh_segment() -> (tempdir::TempDir, Segment) {
         let place = tempdir::TempDir::new();
         let directory = RuntimeDir::make(place.path().as_bytes(), |_| 1).unwrap();
-        let segment = Segment::create(&directory, 1, &attach::tests::parts(), 0).unwrap();
+        let segment = Segment::create(&directory, 1, &attach::tests::parts(), 0, 0).unwrap();
         (place, segment)
     }
 

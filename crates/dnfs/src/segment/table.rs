@@ -72,7 +72,8 @@ impl Segment {
             let number = self.take_free()?;
             let slot = &self.slots()[number as usize];
             slot.begin(file);
-            let file_ref = FileRef { slot: number, generation: slot.generation.load(Relaxed).wrapping_add(1) };
+            let before = slot.generation.load(Relaxed).max(self.header().first_generation.load(Relaxed));
+            let file_ref = FileRef { slot: number, generation: before.wrapping_add(1) };
             // Before the slot counts: whoever finds it finds its placeholder.
             self.make_placeholder(file_ref).inspect_err(|_| self.push_free(number))?;
             slot.generation.store(file_ref.generation, Release);

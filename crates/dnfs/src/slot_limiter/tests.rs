@@ -22,7 +22,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 fn limiter(limit: usize) -> (TempDir, Segment, SlotLimiter) {
     let (place, segment) = fresh_segment();
-    let members = Members::shared(segment.memory(), segment.directory().lock_path("members"));
+    let members = Members::shared(segment.memory(), segment.members_path());
     (place, segment, SlotLimiter::new(Arc::new(members), limit))
 }
 
@@ -296,7 +296,7 @@ fn slots_of_a_killed_process_are_taken_back_though_a_child_that_knows_of_nothing
 #[test]
 fn two_mounts_of_one_segment_in_a_process_are_one_member_as_long_as_one_of_them_lasts() {
     let (_place, segment, limiter) = limiter(1);
-    let path = || segment.directory().lock_path("members");
+    let path = || segment.members_path();
     let second = Members::shared(segment.memory(), path());
     let owner = limiter.members.owner().unwrap();
     assert_eq!(second.owner(), Some(owner));

@@ -66,8 +66,8 @@ impl From<Vec<u8>> for Answer {
 
 impl Operations {
     pub(crate) fn new(callers: Callers, users: Users) -> Self {
-        let nodes = Nodes::new(users.first().client().parts().root);
-        let inode_numbers = InodeNumbers::new(users.first().fsid());
+        let nodes = Nodes::new(users.root());
+        let inode_numbers = InodeNumbers::new(users.fsid());
         Self {
             callers,
             users,
@@ -194,6 +194,9 @@ impl Operations {
     /// # Errors
     /// EACCES for a caller whose groups cannot be known; those of [`Users::of`].
     fn mount_of(&self, header: &Header) -> Result<Arc<Mount>, Errno> {
+        if let Some(root) = self.users.root_if_replaced()? {
+            self.nodes.replace_root(root); // nodes of the old volume answer ESTALE, and the kernel looks their names up again
+        }
         let groups = match self.callers.groups(header.pid, header.uid, header.gid) {
             Some(groups) => groups,
             None if header.uid == 0 || self.users.are_one() => Vec::new(),

@@ -1,9 +1,10 @@
 //! The mount of the Direct NFS client against a running filer: what several processes of one host see of each other.
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, at, at_link, attach, open, report_ready, status, try_open, worker_arguments};
-use dnfs::mount::{LastName, Mount, Observer, OpenHow, SegmentError, Target, Walk};
+use dnfs::mount::{LastName, Mount, Observer, OpenHow, Target, Walk};
 use dnfs::{Error, FileKind, FsError, SetAttributes, Stability};
 use std::io::IoSlice;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 fn walk_status(mounted: &Mounted, path: &str) -> Option<FsError> {
@@ -502,16 +503,23 @@ fn other_volume_under_the_same_address_is_never_taken_for_the_old_one() {
     let mut mounted = Mounted::new("replaced", &[]);
     let url = mounted.filer.url.clone();
     let held = open(&mounted.mount, "data", &MAKE);
+    held.write(0, b"of the old volume");
     let scratch = crate::support::Scratch::new("replacement");
     mounted.filer.kill();
     let mut second = crate::support::filer::Filer::start_on(&scratch, mounted.filer.port, &[]);
-    assert!(matches!(crate::mounted::try_attach(&url), Err(Error::Segment(SegmentError::VolumeReplaced))));
-    drop(held);
     let fresh = attach(&url);
     let placeholders = std::fs::read_dir(fresh.runtime_dir().join("p")).unwrap().count();
     assert_eq!(placeholders, 0, "no file of the new volume may meet a placeholder of the old one");
     assert!(at(&fresh, "data").object.is_none());
-    assert!(mounted.mount.walk(b"data", true).is_err());
+    let stale = |error: Error| assert_eq!(error.fs_error(), Some(FsError::Stale));
+    stale(mounted.mount.walk(b"data", true).unwrap_err());
+    stale(mounted.mount.write(held.file, 0, &[IoSlice::new(b"x")], Stability::Unstable).unwrap_err());
+    stale(mounted.mount.sync(held.file, &AtomicU32::new(0)).unwrap_err());
+    let made = open(&fresh, "data", &MAKE);
+    made.write(0, b"of the new");
+    // By the number that the old file had, nothing of the new volume is found.
+    stale(fresh.write(held.file, 0, &[IoSlice::new(b"x")], Stability::Unstable).unwrap_err());
+    assert_eq!(std::fs::read(second.export().join("data")).unwrap(), b"of the new");
     second.kill();
 }
 

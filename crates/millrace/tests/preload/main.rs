@@ -1,6 +1,7 @@
 //! Programs on a mount of Direct NFS: files, processes, users, kills, random programs beside local disk.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
 
+mod away;
 mod close_commits;
 mod containers;
 mod copies;

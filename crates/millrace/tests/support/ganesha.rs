@@ -18,11 +18,22 @@ for nested in $4; do mkdir -m 777 "$export/$nested" && mount -t tmpfs -o size=64
 rpcbind -f -i >"$work/rpcbind.log" 2>&1 &
 answers() { for _ in $(seq 200); do (: </dev/tcp/127.0.0.1/$1) 2>/dev/null && return; sleep 0.05; done; echo "no answer on port $1"; exit 1; }
 answers 111
-cat >"$work/ganesha.conf" <<END
+withdrawn() { cat >"$work/ganesha.conf" <<END
 NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_RQUOTA = false; Enable_NLM = false; mount_path_pseudo = false; }
+END
+}
+offered() { withdrawn; cat >>"$work/ganesha.conf" <<END
 EXPORT { Export_Id = 1; Path = $export; Pseudo = /vol; Access_Type = RW; $options Protocols = 3; Transports = TCP;
   SecType = sys; FSAL { Name = VFS; } }
 END
+}
+reload() {
+  before=$(grep -c 'Reread exports complete' "$work/ganesha.log") || true
+  kill -HUP "$server"
+  until [ "$(grep -c 'Reread exports complete' "$work/ganesha.log")" -gt "$before" ]; do sleep 0.02; done
+  echo ready
+}
+offered
 serve() {
   ganesha.nfsd -F -f "$work/ganesha.conf" -L "$work/ganesha.log" -p "$work/ganesha.pid" -N NIV_EVENT >>"$work/ganesha.out" 2>&1 &
   server=$!
@@ -32,7 +43,12 @@ serve() {
 }
 serve
 while read -r line; do
-  [ "$line" = restart ] || break
+  case "$line" in
+    withdraw) withdrawn; reload; continue ;;
+    offer) offered; reload; continue ;;
+    restart) ;;
+    *) break ;;
+  esac
   kill -KILL "$server"
   wait "$server" 2>/dev/null || true
   rm -f "$work/ganesha.pid"
@@ -82,7 +98,21 @@ impl Ganesha {
 
     /// Kills the server and starts it again: its write verifier is another one then.
     pub fn restart(&mut self) {
-        self.holder.stdin.as_mut().unwrap().write_all(b"restart\n").unwrap();
+        self.order("restart");
+    }
+
+    /// MNT is refused from now on, and so is every handle of the export.
+    pub fn withdraw(&mut self) {
+        self.order("withdraw");
+    }
+
+    /// The export is there again.
+    pub fn offer(&mut self) {
+        self.order("offer");
+    }
+
+    fn order(&mut self, order: &str) {
+        writeln!(self.holder.stdin.as_mut().unwrap(), "{order}").unwrap();
         self.await_ready();
     }
 

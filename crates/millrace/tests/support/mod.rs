@@ -31,6 +31,7 @@ pub mod swallow;
 pub mod target;
 pub mod tls;
 pub mod wire;
+pub mod withdrawn;
 pub mod world;
 
 use std::os::unix::fs::PermissionsExt;

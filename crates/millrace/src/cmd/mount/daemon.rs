@@ -97,7 +97,7 @@ fn obey(directory: PathBuf) -> anyhow::Result<()> {
 }
 
 /// Logs what happens to the server's answers.
-fn report(event: Event) {
+fn report(event: Event<'_>) {
     match event {
         Event::NotResponding { server, cause, silent } => {
             tracing::warn!(%server, waiting_s = silent.as_secs(), "the server {cause}");
@@ -112,8 +112,14 @@ fn report(event: Event) {
             tracing::warn!(%server, procedure = %call.procedure(), ?file, offset = call.offset, age_s, renewed, "the server leaves a call unanswered");
         }
         Event::Denied { server, denial } => tracing::error!(%server, "{denial}"),
-        Event::HandlesUnknown { server } => {
-            tracing::error!(%server, "the server serves another volume than before, or has lost its state: files of the old one fail");
+        Event::ExportGone { server, export, waited } => {
+            tracing::warn!(%server, export, waiting_s = waited.as_secs(), "the server no longer exports {export}");
+        }
+        Event::ExportBack { server, export, away } => {
+            tracing::info!(%server, export, away_s = away.as_secs(), "the server exports {export} again");
+        }
+        Event::VolumeReplaced { server, export } => {
+            tracing::error!(%server, export, "the server exports another volume as {export}: files that were open on the old one fail with ESTALE");
         }
     }
 }

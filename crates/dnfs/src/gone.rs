@@ -1,0 +1,99 @@
+//! An export that the server withdrew: calls wait until the server exports it again (docs/design/026-away.md).
+//!
+//! A handle may be unknown to the server because its file was removed, or because the whole export is gone. GETATTR of the root tells
+//! which. It is sent after NFS3ERR_STALE and NFS3ERR_BADHANDLE only.
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::file::FsError;
+use crate::limits::{GONE_PAUSE_MS_MAX, GONE_PAUSE_MS_MIN};
+use crate::nfs3_types as convert;
+use crate::options::GonePolicy;
+use crate::rpc::service::RetryPolicy;
+use crate::segment::ExportState;
+use crate::sys::clock;
+use nfs_proto::nfs3::{GetAttrResult, NfsStatus, ObjectArgs, Procedure};
+use nfs_proto::xdr::Decode;
+use std::time::{Duration, Instant};
+
+/// What is known, in the course of one call, of why the server refuses its handle.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    /// The call was sent again after the server knew the root.
+    is_repeated: bool,
+}
+
+impl Client {
+    /// Whether a call is to be sent again that the server answered with `status`. Waits while the server does not export the volume.
+    ///
+    /// # Errors
+    /// [`FsError::Stale`] when the server exports another volume by now; [`Error::ExportGone`] when the time of a soft mount is over.
+    pub(crate) fn is_to_repeat(&self, status: NfsStatus, refusals: &mut Refusals) -> Result<bool, Error> {
+        if !matches!(status, NfsStatus::Stale | NfsStatus::BadHandle) || self.gone_policy == GonePolicy::Error {
+            return Ok(false);
+        }
+        let Some(export) = &self.service.export_state else { return Ok(false) };
+        if export.is_retired() {
+            return Err(self.volume_replaced());
+        }
+        if self.serves_root()? {
+            // The export may have come back between the two answers: the second refusal is about the file.
+            return Ok(!std::mem::replace(&mut refusals.is_repeated, true));
+        }
+        self.await_export(export).map(|()| true)
+    }
+
+    /// Waits until the server knows the root.
+    fn await_export(&self, export: &ExportState) -> Result<(), Error> {
+        let limit = match (self.gone_policy, self.service.retry_policy) {
+            (GonePolicy::Report, _) => Some(Duration::ZERO),
+            (_, RetryPolicy::Soft(limit)) => Some(limit),
+            _ => None,
+        };
+        let noted = self.service.call_notes.as_ref().and_then(|notes| notes.note(Procedure::GetAttr.number(), Duration::ZERO));
+        let outcome = self.await_root(export, limit);
+        if let (Some(noted), Some(notes)) = (noted, &self.service.call_notes) {
+            notes.forget(noted);
+        }
+        outcome
+    }
+
+    fn await_root(&self, export: &ExportState, limit: Option<Duration>) -> Result<(), Error> {
+        let since = Instant::now();
+        let mut pause = Duration::from_millis(GONE_PAUSE_MS_MIN);
+        loop {
+            export.note_gone();
+            if limit.is_some_and(|limit| since.elapsed() >= limit) {
+                return Err(Error::ExportGone { server: self.server() });
+            }
+            self.service.gone.gone(self.server(), since.elapsed());
+            clock::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(GONE_PAUSE_MS_MAX));
+            if export.is_retired() {
+                return Err(self.volume_replaced());
+            }
+            if self.serves_root()? {
+                export.note_served();
+                self.service.gone.served(self.server());
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether the server knows the handle of the root.
+    fn serves_root(&self) -> Result<bool, Error> {
+        let arguments = ObjectArgs { object: convert::handle(&self.parts.root)? };
+        let mut status = NfsStatus::Ok;
+        self.call_once(Procedure::GetAttr, &arguments, &mut |results| {
+            let result: GetAttrResult = Decode::decode(results)?;
+            status = result.map_or_else(|failure| failure.status, |_| NfsStatus::Ok);
+            Ok(status)
+        })?;
+        Ok(!matches!(status, NfsStatus::Stale | NfsStatus::BadHandle))
+    }
+
+    fn volume_replaced(&self) -> Error {
+        self.service.gone.replaced(self.server());
+        Error::Fs(FsError::Stale)
+    }
+}

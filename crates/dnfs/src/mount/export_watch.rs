@@ -1,0 +1,73 @@
+//! What the keeper does for programs that wait for the server: it finds the server's new address, and another volume under the path
+//! (docs/design/026-away.md). That the same volume is back each program finds by itself.
+
+use super::attach::{identity_of, lock};
+use super::served::{Served, ask, replace};
+use super::{Mount, MountSpec};
+use crate::credentials::Credentials;
+use crate::error::Error;
+use crate::limits::GONE_ASK_MS;
+use crate::sys::clock::monotonic_ms;
+use std::time::Duration;
+
+/// The keeper's question for the export.
+#[derive(Debug)]
+pub(super) struct ExportWatch {
+    spec: MountSpec,
+    who: Credentials,
+    /// The server gave no answer, or no longer exported the volume, when it was last asked for anything.
+    is_away: bool,
+    /// When it was last asked for the export, on the monotonic clock.
+    asked_ms: u64,
+}
+
+impl ExportWatch {
+    pub(super) const fn new(spec: MountSpec, who: Credentials) -> Self {
+        Self { spec, who, is_away: false, asked_ms: 0 }
+    }
+
+    /// Whether calls of the keeper would only run into their time limit.
+    pub(super) const fn is_away(&self) -> bool {
+        self.is_away
+    }
+
+    /// What came of the keeper's own calls.
+    pub(super) fn note(&mut self, outcome: &Result<(), Error>) {
+        self.is_away |= matches!(outcome, Err(Error::TimedOut { .. } | Error::ExportGone { .. }));
+    }
+
+    /// Asks for the export if anybody waits for it, and it was not asked for within the last seconds.
+    pub(super) fn look(&mut self, mount: &Mount) {
+        let state = mount.segment.export_state();
+        let now_ms = monotonic_ms();
+        if !self.is_away && !state.is_gone() && !somebody_waits(mount) || now_ms.saturating_sub(self.asked_ms) < GONE_ASK_MS {
+            return;
+        }
+        self.asked_ms = now_ms;
+        let served = ask(&mount.segment, &self.spec, &self.who, 1);
+        self.is_away = !matches!(served, Ok(Served::Same(_)));
+        match served {
+            Ok(Served::Same(_)) => state.note_served(),
+            Ok(Served::Another) => {
+                let directory = mount.segment.directory();
+                let identity = identity_of(&self.spec.url, directory.sharing().owner);
+                let _ = replace(directory, identity, &self.spec, &self.who); // else at the next look
+            }
+            Ok(Served::Refused(_) | Served::Silent(_)) | Err(_) => {}
+        }
+    }
+
+    /// The mount that replaced this one. `None` when nobody made a segment for it.
+    pub(super) fn successor(&mut self, mount: &Mount) -> Option<Mount> {
+        let directory = mount.segment.directory();
+        let _lock = lock(directory).ok()?; // whoever retired the old segment is about to make the new one
+        self.is_away = false;
+        Mount::attach_as_keeper(&self.spec, &self.who, directory).ok().flatten()
+    }
+}
+
+/// Whether a call of any process has had no answer for so long that the server may be gone.
+fn somebody_waits(mount: &Mount) -> bool {
+    let notes = mount.client.service.call_notes.as_ref();
+    notes.is_some_and(|notes| notes.list().iter().any(|call| call.waited >= Duration::from_millis(GONE_ASK_MS)))
+}

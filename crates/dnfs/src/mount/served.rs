@@ -1,0 +1,175 @@
+//! What the server exports under the path of a mount: the volume of the segment, another one, or nothing for now
+//! (docs/design/026-away.md).
+//!
+//! Asked by whoever attaches, and by the keeper while programs wait. The server's name is resolved here and nowhere else.
+
+use std::time::{Duration, Instant};
+
+use super::MountSpec;
+use super::attach::{client_of, create, lock, parts_of};
+use crate::client::{Client, MountParts};
+use crate::credentials::Credentials;
+use crate::error::Error;
+use crate::file::FsError;
+use crate::limits::{GONE_ASK_MS, UNRESPONSIVE_MS};
+use crate::options::GonePolicy;
+use crate::rpc::events::Cause;
+use crate::rpc::service::RetryPolicy;
+use crate::segment::{RuntimeDir, Segment, SegmentError, local};
+use crate::sys::clock::sleep;
+use crate::sys::local_file::{Errno, unlink};
+use crate::url::NfsUrl;
+
+/// How long one question may take: a server that takes longer counts as silent until the next question.
+const ASK_TIME: Duration = Duration::from_millis(UNRESPONSIVE_MS);
+
+/// What a server said.
+#[derive(Debug)]
+pub(super) enum Served {
+    /// The volume of the segment. The client is connected, or leads to the server's new address.
+    Same(Box<Client>),
+    /// Another volume under the same path.
+    Another,
+    /// Nothing under this path.
+    Refused(Error),
+    /// No answer.
+    Silent(Error),
+}
+
+/// Asks the server of a segment: first at its address for the root, then at every address of its name by MNT. A new address goes to the
+/// segment. Each question may take [`ASK_TIME`] times `rounds`.
+///
+/// # Errors
+/// Anything that another question does not change.
+pub(super) fn ask(segment: &Segment, spec: &MountSpec, who: &Credentials, rounds: u32) -> Result<Served, Error> {
+    let Some(parts) = segment.parts().and_then(|stored| parts_of(&stored)) else {
+        return Err(SegmentError::Foreign("a segment without a server").into());
+    };
+    let time = ASK_TIME.saturating_mul(rounds.max(1));
+    let mut client = client_of(segment, spec, who)?;
+    let is_refused = match knows_root(&mut client, &parts, time) {
+        Ok(true) => return Ok(Served::Same(Box::new(client))),
+        Ok(false) => true,
+        Err(Error::TimedOut { .. }) => false,
+        Err(error) => return Err(error),
+    };
+    match Client::mount(&at_host(&spec.url, parts.host), who) {
+        Ok(mut mounted) => match knows_root(&mut mounted, &parts, time) {
+            Ok(true) => {
+                let _lock = lock(segment.directory())?;
+                if segment.export_state().server() != Some(mounted.server()) {
+                    segment.export_state().move_to(mounted.server());
+                }
+                Ok(Served::Same(Box::new(client)))
+            }
+            Ok(false) if mounted.parts.root != parts.root => Ok(Served::Another),
+            Ok(false) => Ok(Served::Refused(FsError::Stale.into())),
+            Err(error) => Ok(Served::Silent(error)),
+        },
+        Err(error @ Error::Mount { .. }) => Ok(Served::Refused(error)),
+        Err(error) if is_refused => Ok(Served::Refused(error)),
+        Err(error) => Ok(Served::Silent(error)),
+    }
+}
+
+/// Whether the server that a client leads to knows the root of the mount; one that does not answer in time is an error.
+fn knows_root(client: &mut Client, parts: &MountParts, time: Duration) -> Result<bool, Error> {
+    match client.getattr_within(&parts.root, time) {
+        Ok(_) => Ok(true),
+        Err(Error::Fs(FsError::Stale | FsError::BadHandle)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The URL with the host alone that is in use: under TLS its certificate has that name.
+fn at_host(url: &NfsUrl, host: u32) -> NfsUrl {
+    let name = url.server_set().get(host as usize).map_or_else(|| url.server(), |name| *name).to_owned();
+    NfsUrl { servers: vec![name], ..url.clone() }
+}
+
+/// Makes the segment of the volume that the server exports now, and retires that of the old one; `None` when the server exports the old
+/// volume after all, or another process was faster.
+///
+/// # Errors
+/// What keeps the export from being mounted: the old segment stays as it is then.
+pub(super) fn replace(
+    directory: &RuntimeDir,
+    identity: u64,
+    spec: &MountSpec,
+    who: &Credentials,
+) -> Result<Option<(Segment, Client)>, Error> {
+    let _lock = lock(directory)?;
+    let Some(old) = Segment::attach(directory, identity)? else { return Ok(None) };
+    let Some(parts) = old.parts().and_then(|stored| parts_of(&stored)) else { return Ok(None) };
+    let mut mounted = Client::mount(&spec.url, who)?;
+    if mounted.parts.root == parts.root || knows_root(&mut mounted, &parts, ASK_TIME)? {
+        return Ok(None);
+    }
+    retire(&old)?;
+    create(directory, identity, spec, mounted).map(Some)
+}
+
+/// Nobody attaches to a segment from now on, and what was kept for its volume is given up.
+fn retire(old: &Segment) -> Result<(), SegmentError> {
+    old.retire();
+    let directory = old.directory();
+    match unlink(&directory.retained_path(old.header().instance.load(core::sync::atomic::Ordering::Relaxed))) {
+        Ok(()) | Err(Errno(libc::ENOENT)) => {}
+        Err(errno) => return Err(local("remove the retained data")(errno)),
+    }
+    // Programs that have files of the old volume open keep their descriptors; no file of the new one gets these names.
+    for (file, _) in old.live_files() {
+        directory.remove_mapped(file);
+        directory.remove_placeholder(file)?;
+    }
+    Ok(())
+}
+
+/// A process that attaches while the server does not answer, or does not export the volume.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    client: Client,
+    since: Instant,
+    limit: Option<Duration>,
+    rounds: u32,
+}
+
+impl Waiting {
+    /// Begins with this client, which is used to report alone.
+    pub(super) fn begin(client: Client) -> Self {
+        let limit = match client.service.retry_policy {
+            RetryPolicy::Soft(limit) => Some(limit),
+            RetryPolicy::Hard | RetryPolicy::Mounting => None,
+        };
+        Self { client, since: Instant::now(), limit, rounds: 1 }
+    }
+
+    /// Waits until the next question, which may take so many times [`ASK_TIME`].
+    ///
+    /// # Errors
+    /// `error`, the server's last answer, when the time of a soft mount is over; [`Error::ExportGone`] with `gone=error`.
+    pub(super) fn go_on(&mut self, segment: &Segment, error: Error, is_refused: bool) -> Result<u32, Error> {
+        let (service, waited) = (&self.client.service, self.since.elapsed());
+        if is_refused && self.client.gone_policy != GonePolicy::Wait {
+            return Err(Error::ExportGone { server: self.client.server() });
+        }
+        if self.limit.is_some_and(|limit| waited >= limit) {
+            return Err(error);
+        }
+        if is_refused {
+            segment.export_state().note_gone();
+            service.gone.gone(self.client.server(), waited);
+        } else if waited >= ASK_TIME {
+            service.report_unresponsive(Cause::NoReply, waited);
+        }
+        sleep(Duration::from_millis(GONE_ASK_MS));
+        self.rounds = (self.rounds * 2).min(12); // a minute
+        Ok(self.rounds)
+    }
+
+    /// The server answered.
+    pub(super) fn end(&self) {
+        self.client.service.gone.served(self.client.server());
+        self.client.service.note_answer();
+    }
+}

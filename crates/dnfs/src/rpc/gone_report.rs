@@ -1,0 +1,53 @@
+//! What is reported of a server that no longer exports the volume of a mount: once when it begins and once when it is over.
+
+use super::events::{Event, report};
+use crate::limits::REPORT_EVERY_MS;
+use crate::sys::clock::monotonic_ms;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The state of the report in one process.
+#[derive(Debug, Default)]
+pub(crate) struct GoneReport {
+    /// Path of the export, as the URL has it.
+    pub(crate) export: String,
+    is_reported: AtomicBool,
+    is_replaced: AtomicBool,
+    /// When it was last reported, on the monotonic clock; 0: never.
+    reported_ms: AtomicU64,
+    /// Since when the export is gone, on the same clock.
+    since_ms: AtomicU64,
+}
+
+impl GoneReport {
+    /// The server has refused the handle of the root for so long.
+    pub(crate) fn gone(&self, server: SocketAddr, waited: Duration) {
+        if self.is_reported.load(Relaxed) {
+            return;
+        }
+        let (now_ms, reported_ms) = (monotonic_ms(), self.reported_ms.load(Relaxed));
+        let is_due = reported_ms == 0 || now_ms.saturating_sub(reported_ms) >= REPORT_EVERY_MS;
+        if is_due && !self.is_reported.swap(true, Relaxed) {
+            self.reported_ms.store(now_ms, Relaxed);
+            self.since_ms.store(now_ms.saturating_sub(waited.as_millis() as u64), Relaxed);
+            report(Event::ExportGone { server, export: &self.export, waited });
+        }
+    }
+
+    /// The server knows the handle of the root again.
+    pub(crate) fn served(&self, server: SocketAddr) {
+        if self.is_reported.swap(false, Relaxed) {
+            let away_ms = monotonic_ms().saturating_sub(self.since_ms.load(Relaxed));
+            report(Event::ExportBack { server, export: &self.export, away: Duration::from_millis(away_ms) });
+        }
+    }
+
+    /// The server exports another volume under the path.
+    pub(crate) fn replaced(&self, server: SocketAddr) {
+        self.is_reported.store(false, Relaxed);
+        if !self.is_replaced.swap(true, Relaxed) {
+            report(Event::VolumeReplaced { server, export: &self.export });
+        }
+    }
+}

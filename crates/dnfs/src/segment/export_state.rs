@@ -1,0 +1,107 @@
+//! How the processes of a mount reach the export: the server's address, and whether the server still knows the root.
+//!
+//! Whoever finds that the address or the root's handle changed notes it here, mostly the keeper. Every process reads it at its next
+//! connection, or while it waits.
+
+use core::net::SocketAddr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::Arc;
+
+use super::layout::Header;
+use crate::sys::clock::monotonic_ms;
+use crate::sys::shm::Mapping;
+
+/// Reads of an address that changes meanwhile. A change takes two stores and a pause of seconds until the next one.
+const READS_MAX: u32 = 64;
+
+/// The part of a segment's header that says how the export is reached.
+#[derive(Clone, Debug)]
+pub(crate) struct ExportState {
+    memory: Arc<Mapping>,
+}
+
+impl ExportState {
+    pub(super) const fn new(memory: Arc<Mapping>) -> Self {
+        Self { memory }
+    }
+
+    /// The server's address.
+    pub(crate) fn server(&self) -> Option<SocketAddr> {
+        self.header().current_server()
+    }
+
+    /// How often the address changed.
+    pub(crate) fn move_count(&self) -> u32 {
+        self.header().move_count.load(Acquire)
+    }
+
+    /// The server is found at this address from now on. Call under the directory's `create` lock.
+    pub(crate) fn move_to(&self, server: SocketAddr) {
+        let header = self.header();
+        let next = header.move_count.load(Acquire).wrapping_add(1).max(1);
+        // The place that no reader uses: a process killed between these stores changes nothing.
+        header.moved[next as usize % 2].fill(Some(server));
+        header.move_count.store(next, Release);
+    }
+
+    /// Whether the server exports another volume by now: nothing of this segment comes back.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.header().retired.load(Acquire) != 0
+    }
+
+    /// Whether the server refuses the root's handle, as far as known.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.header().gone_since_ms.load(Relaxed) != 0
+    }
+
+    /// The server refuses the root's handle.
+    pub(crate) fn note_gone(&self) {
+        let _ = self.header().gone_since_ms.compare_exchange(0, monotonic_ms().max(1), AcqRel, Relaxed);
+    }
+
+    /// The server knows the root's handle.
+    pub(crate) fn note_served(&self) {
+        if self.is_gone() {
+            self.header().gone_since_ms.store(0, Release);
+        }
+    }
+
+    fn header(&self) -> &Header {
+        &self.memory.values::<Header>(0, 1)[0] // the slice has one element
+    }
+}
+
+impl Header {
+    /// The server's address: the last one that [`ExportState::move_to`] was given, or the first.
+    pub(super) fn current_server(&self) -> Option<SocketAddr> {
+        for _ in 0..READS_MAX {
+            let count = self.move_count.load(Acquire);
+            let place = if count == 0 { &self.server } else { &self.moved[count as usize % 2] };
+            let found = place.value();
+            if self.move_count.load(Acquire) == count {
+                return found;
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::fresh_segment;
+    use crate::segment::Segment;
+
+    #[test]
+    fn a_server_that_moved_is_found_at_its_last_address_by_whoever_attaches() {
+        let (_place, segment) = fresh_segment();
+        let state = segment.export_state();
+        assert_eq!(state.server(), segment.parts().map(|parts| parts.server));
+        for (moves, port) in [(1, 1001), (2, 1002), (3, 1003)] {
+            let address = ([127, 0, 0, port as u8], port).into();
+            state.move_to(address);
+            assert_eq!((state.server(), state.move_count()), (Some(address), moves));
+            let attached = Segment::attach(segment.directory(), 1).unwrap().unwrap();
+            assert_eq!(attached.parts().map(|parts| parts.server), Some(address));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A server that no longer exports the volume, exports another one, or has another address: programs wait and go on by themselves.
+
+use crate::support::filer::Filer;
+use crate::support::ganesha::Ganesha;
+use crate::support::withdrawn::{Withdrawn, mentions};
+use crate::support::{Scratch, await_until, find_program, millrace, preload_library, skip, text};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(40);
+const CALLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/preload/away.py");
+const GONE: &str = "the server no longer exports";
+
+/// `millrace exec --mount /db=URL -- PROGRAM`, ended by a time limit, its standard error in a file.
+fn exec(mut within: Command, url: &str, log: &Path, program: &str) -> Command {
+    within.args(["-k", "5", "90"]).arg(millrace().get_program()).args(["exec", "--mount", &format!("/db={url}"), "--", program]);
+    within.env("MILLRACE_PRELOAD", preload_library()).env("LC_ALL", "C").current_dir("/");
+    within.stdout(Stdio::piped()).stderr(std::fs::File::options().create(true).append(true).open(log).unwrap());
+    within
+}
+
+fn timeout() -> Command {
+    Command::new("timeout")
+}
+
+fn finish(child: Child, log: &Path) -> String {
+    let output = child.wait_with_output().unwrap();
+    let logged = std::fs::read_to_string(log).unwrap_or_default();
+    assert!(output.status.success(), "{}: {}\n{logged}", output.status, text(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn exists(path: &Path) -> Option<()> {
+    path.exists().then_some(())
+}
+
+/// Every kind of call waits while `withdraw` is in force and succeeds after `offer`.
+fn every_call_waits(command: Command, url: &str, scratch: &Scratch, withdraw: impl FnOnce(), offer: impl FnOnce()) {
+    let (host, log) = (scratch.folder("host"), scratch.path().join("log"));
+    let program = exec(command, url, &log, "python3").arg(CALLS).arg("/db").arg(&host).spawn().unwrap();
+    await_until("the program", SOON, || exists(&host.join("ready")));
+    withdraw();
+    std::fs::write(host.join("go"), "").unwrap();
+    let calls: usize = std::fs::read_to_string(host.join("calls")).unwrap().parse().unwrap();
+    // Each process says once that it waits.
+    let waiting = || std::fs::read_to_string(&log).unwrap_or_default().matches(GONE).count();
+    await_until("every call to wait", SOON, || (waiting() >= calls).then_some(()));
+    let done = || {
+        std::fs::read_dir(&host)
+            .unwrap()
+            .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("done-"))
+    };
+    assert_eq!(done().count(), 0, "nothing is done while the export is gone");
+    offer();
+    assert_eq!(finish(program, &log), format!("{calls} calls succeeded\n"));
+    assert_eq!(done().count(), calls);
+}
+
+#[test]
+fn every_kind_of_call_waits_for_an_export_that_is_withdrawn_and_succeeds_when_it_is_back() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let served = Withdrawn::start("away-calls");
+    every_call_waits(timeout(), &served.url(), served.scratch(), || served.withdraw(), || served.offer());
+    let export = served.export();
+    assert_eq!(std::fs::read(export.join("write")).unwrap()[..3], *b"new");
+    assert!(std::fs::read(export.join("append")).unwrap().ends_with(b"end"));
+    for name in ["commit", "close"] {
+        assert_eq!(std::fs::read(export.join(name)).unwrap()[1 << 20..], [b'u'; 65536], "{name}");
+    }
+    let log = served.scratch().path().join("log");
+    let after = exec(timeout(), &served.url(), &log, "cat").arg("/db/created").spawn().unwrap();
+    assert_eq!(finish(after, &log), "x", "a new program");
+}
+
+#[test]
+fn every_kind_of_call_waits_for_an_export_of_a_foreign_server_that_is_withdrawn() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let Some(ganesha) = Ganesha::start("away-ganesha") else { return };
+    std::fs::set_permissions(ganesha.export(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let ganesha = std::cell::RefCell::new(ganesha);
+    let (command, url) = (ganesha.borrow().inside(Path::new("timeout")), ganesha.borrow().url());
+    let scratch = Scratch::new("away-ganesha-host");
+    every_call_waits(command, &url, &scratch, || ganesha.borrow_mut().withdraw(), || ganesha.borrow_mut().offer());
+}
+
+/// Reads and writes by an open file and by path when it is told to; says what came of each.
+const ON_ANOTHER_VOLUME: &str = r#"
+import errno, os, sys
+host = sys.argv[1]
+def said(what):
+    try: return what()
+    except OSError as error: return errno.errorcode[error.errno]
+def names():
+    return sorted(os.listdir("/db"))
+old = os.open("/db/file", os.O_RDWR)
+os.pwrite(old, b"unstable" * 8192, 0)
+open(host + "/ready", "w").close()
+sys.stdin.readline()
+print(said(lambda: open("/db/file").read()), said(names))
+print(said(lambda: os.pread(old, 4, 0)), said(lambda: os.pwrite(old, b"x", 0)), said(lambda: os.fsync(old)), said(lambda: os.fstat(old).st_size))
+new = os.open("/db/file", os.O_RDWR)
+print(said(lambda: os.pwrite(new, b"w", 0)), said(lambda: os.fsync(new)), said(lambda: os.pread(old, 4, 0)))
+os.execvp("python3", ["python3", "-c", "import os\ntry: os.pread(%d, 1, 0)\nexcept OSError as error: print(error.strerror)" % os.dup2(old, 100)])
+"#;
+
+#[test]
+fn another_volume_under_the_path_is_reached_by_new_opens_and_files_of_the_old_one_are_stale() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let (scratch, other) = (Scratch::new("away-replaced"), Scratch::new("away-replacement"));
+    let mut filer = Filer::start(&scratch, &[]);
+    std::fs::write(filer.export().join("file"), "old").unwrap();
+    std::fs::write(other.folder("export").join("file"), "new").unwrap();
+    let (host, log) = (scratch.folder("host"), scratch.path().join("log"));
+    let mut command = exec(timeout(), &filer.url, &log, "python3");
+    let mut program = command.args(["-c", ON_ANOTHER_VOLUME]).arg(&host).stdin(Stdio::piped()).spawn().unwrap();
+    await_until("the program", SOON, || exists(&host.join("ready")));
+    filer.kill();
+    let replacement = Filer::start_on(&other, filer.port, &[]);
+    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let stale = "ESTALE ESTALE ESTALE ESTALE\n";
+    assert_eq!(finish(program, &log), format!("new ['file']\n{stale}1 None ESTALE\nStale file handle\n"));
+    assert!(mentions(&log, "exports another volume as /vol").is_some(), "{}", std::fs::read_to_string(&log).unwrap());
+    assert_eq!(std::fs::read(replacement.export().join("file")).unwrap(), b"wew");
+    let after = exec(timeout(), &filer.url, &log, "cat").arg("/db/file").spawn().unwrap();
+    assert_eq!(finish(after, &log), "wew", "a new program");
+}
+
+#[test]
+fn a_file_that_was_removed_is_stale_at_once_while_its_export_is_there() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let scratch = Scratch::new("away-removed");
+    let filer = Filer::start(&scratch, &[]);
+    std::fs::write(filer.export().join("file"), "content").unwrap();
+    const REMOVED: &str = "import os, sys\nold = os.open('/db/file', os.O_RDONLY)\nos.unlink(sys.argv[1])\n\
+                           try: os.pread(old, 4, 0)\nexcept OSError as error: print(error.strerror)";
+    let log = scratch.path().join("log");
+    let program = exec(timeout(), &filer.url, &log, "python3").args(["-c", REMOVED]).arg(filer.export().join("file")).spawn();
+    assert_eq!(finish(program.unwrap(), &log), "Stale file handle\n");
+    assert!(!std::fs::read_to_string(&log).unwrap().contains(GONE));
+    assert!(filer.calls("READ") <= 2, "it is asked for once more, in case that the export was away between");
+}

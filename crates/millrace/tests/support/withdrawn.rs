@@ -1,0 +1,100 @@
+//! A filer whose volume can be withdrawn and exported again, as an administrator does it: by its file and
+//! `millrace volume reload`.
+
+use super::configured::{Configured, serve, write};
+use super::{Scratch, keepers};
+use std::path::{Path, PathBuf};
+
+/// The filer, killed when dropped.
+pub struct Withdrawn {
+    pub filer: Configured,
+    scratch: Scratch,
+    file: PathBuf,
+    port: u16,
+}
+
+/// A volume that is always there: a filer exports one at least.
+const OTHER: &str = "[[volume]]\nname = \"other\"\ndir = \"DIR/other\"\nclients = [\"127.0.0.1\"]\n";
+/// The volume.
+const VOLUME: &str = "[[volume]]\nname = \"vol\"\ndir = \"DIR/export\"\nclients = [\"127.0.0.1\"]\nsquash = \"none\"\n";
+
+impl Withdrawn {
+    /// Exports `SCRATCH/export` as /vol, root not squashed.
+    pub fn start(label: &str) -> Self {
+        let scratch = Scratch::new(label);
+        for folder in ["export", "other", "state"] {
+            scratch.folder(folder);
+        }
+        let file = write(&scratch, &format!("admin = \"DIR/admin.sock\"\n{OTHER}{}", VOLUME));
+        let filer = Configured::spawn(file.clone(), serve(&file));
+        let port = filer.port(0);
+        // From now on by its number: a filer that is started again has the same.
+        filer.edit(|text| text.replace("\"127.0.0.1:0\", \"[::1]:0\"", &format!("\"127.0.0.1:{port}\"")));
+        filer.edit(|text| text.replace("portmap = [\"127.0.0.1:0\"]\n", ""));
+        Self { filer, scratch, file, port }
+    }
+
+    pub fn url(&self) -> String {
+        format!("nfs://127.0.0.1:{}/vol", self.port)
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    /// What it exports.
+    pub fn export(&self) -> PathBuf {
+        self.scratch.path().join("export")
+    }
+
+    /// MNT is refused from now on, and so is every handle of the volume.
+    pub fn withdraw(&self) {
+        self.write_file("");
+        self.reload();
+    }
+
+    /// The volume is exported as it was.
+    pub fn offer(&self) {
+        self.write_file(VOLUME);
+        self.reload();
+    }
+
+    /// The end by SIGKILL: the port refuses connections.
+    pub fn kill(&mut self) {
+        self.filer.signal("KILL");
+        self.filer.ended();
+    }
+
+    /// Starts again after [`Self::kill`], with or without the volume.
+    pub fn restart(&mut self, exports_volume: bool) {
+        self.write_file(if exports_volume { VOLUME } else { "" });
+        self.filer = Configured::spawn(self.file.clone(), serve(&self.file));
+    }
+
+    fn write_file(&self, volume: &str) {
+        let text = std::fs::read_to_string(&self.file).unwrap();
+        let head = text.split("[[volume]]").next().unwrap();
+        let text = format!("{head}{OTHER}{volume}").replace("DIR", self.scratch.path().to_str().unwrap());
+        std::fs::write(&self.file, text).unwrap();
+    }
+
+    fn reload(&self) {
+        self.filer.order(&["reload"]);
+    }
+}
+
+impl Drop for Withdrawn {
+    fn drop(&mut self) {
+        self.filer.signal("KILL");
+        keepers::end(self.port);
+    }
+}
+
+/// Whether a log has this text by now.
+pub fn mentions(log: &Path, text: &str) -> Option<()> {
+    std::fs::read_to_string(log).is_ok_and(|log| log.contains(text)).then_some(())
+}

@@ -305,9 +305,10 @@ impl Client {
         arguments: &A,
         mut look: impl FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>,
     ) -> Result<bool, Error> {
-        let mut refusals = Refusals::default();
+        let (mut refusals, mut resent) = (Refusals::default(), false);
         loop {
-            let (status, resent) = self.call_once(procedure, arguments, &mut look)?;
+            let (status, resent_now) = self.call_once(procedure, arguments, &mut look)?;
+            resent |= resent_now;
             if !self.is_to_repeat(status, &mut refusals)? {
                 return Ok(resent);
             }

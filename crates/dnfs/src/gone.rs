@@ -29,7 +29,7 @@ impl Client {
     /// # Errors
     /// [`FsError::Stale`] when the server exports another volume by now; [`Error::ExportGone`] when the time of a soft mount is over.
     pub(crate) fn is_to_repeat(&self, status: NfsStatus, refusals: &mut Refusals) -> Result<bool, Error> {
-        if !matches!(status, NfsStatus::Stale | NfsStatus::BadHandle) || self.gone_policy == GonePolicy::Error {
+        if !matches!(status, NfsStatus::Stale | NfsStatus::BadHandle) {
             return Ok(false);
         }
         let Some(export) = &self.service.export_state else { return Ok(false) };
@@ -39,6 +39,10 @@ impl Client {
         if self.serves_root()? {
             // The export may have come back between the two answers: the second refusal is about the file.
             return Ok(!std::mem::replace(&mut refusals.is_repeated, true));
+        }
+        if self.gone_policy == GonePolicy::Error {
+            export.note_gone(); // the keeper looks whether another volume is there
+            return Ok(false);
         }
         self.await_export(export).map(|()| true)
     }
@@ -92,7 +96,8 @@ impl Client {
         Ok(!matches!(status, NfsStatus::Stale | NfsStatus::BadHandle))
     }
 
-    fn volume_replaced(&self) -> Error {
+    /// Reports once that the server exports another volume by now: what a call on the old one ends with.
+    pub(crate) fn volume_replaced(&self) -> Error {
         self.service.gone.replaced(self.server());
         Error::Fs(FsError::Stale)
     }

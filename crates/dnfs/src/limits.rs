@@ -123,6 +123,8 @@ pub const GONE_PAUSE_MS_MIN: u64 = 20;
 pub const GONE_PAUSE_MS_MAX: u64 = 1000;
 /// Pause between two questions of the keeper for an export that is gone, or for a server that does not answer, in ms.
 pub const GONE_ASK_MS: u64 = 2000;
+/// How long the root may take to be answered for when it is asked whether a server has gone, in ms. Longer than a busy disk takes.
+pub const ASK_TIME_MS: u64 = 2500;
 /// Time without a reply after which the server is reported as not responding, in ms.
 pub const UNRESPONSIVE_MS: u64 = 5000;
 /// Time after which an idempotent call that a server leaves unanswered while it answers others is sent under another xid, in ms; doubled

@@ -39,6 +39,7 @@ impl Users {
         if !first.is_retired() {
             return Ok(None);
         }
+        first.report_replaced();
         let spec = MountSpec { local_path: first.local_path().to_vec(), url: self.url.clone() };
         let mount = Mount::attach(&spec, &Credentials::of_process()).map_err(|error| Errno::from_raw_os_error(error.errno()))?;
         let root = mount.client().parts().root;

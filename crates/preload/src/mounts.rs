@@ -216,6 +216,9 @@ impl Mounted {
         if let Some(mount) = of_view(view).filter(|mount| !mount.is_retired()) {
             return Ok(mount);
         }
+        if let Some(replaced) = of_view(view) {
+            replaced.report_replaced();
+        }
         let attached = match self.views().find(|mount| !mount.is_retired()) {
             Some(other) => other.with_credentials(who),
             None => Mount::attach(&self.spec, who).inspect(|mount| keeper::ensure(self.keeper.as_ref(), mount)),

@@ -85,7 +85,8 @@ impl Mount {
     /// As [`Self::sync`], of what happened meanwhile or was not reported to anybody yet. Told here it still counts as not
     /// reported: the next [`Self::sync`] tells it too.
     pub fn flush(&self, file: FileRef, others: impl Iterator<Item = FileRef>) -> Result<(), Error> {
-        let Some(slot) = self.segment.slot(file) else { return Ok(()) };
+        // A file of a volume that was replaced: nobody knows any more what of it was not committed.
+        let slot = self.segment.slot(file).ok_or(Error::Fs(FsError::Stale))?;
         if self.close == ClosePolicy::Nothing {
             return self.send_unsent(file, slot); // other hosts see what was written, stable or not
         }

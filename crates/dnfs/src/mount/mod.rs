@@ -280,6 +280,11 @@ impl Mount {
         self.segment.is_retired()
     }
 
+    /// Reports, once for each process, that the server exports another volume by now.
+    pub fn report_replaced(&self) {
+        let _ = self.client.volume_replaced();
+    }
+
     /// The slot of an open file. Its placeholder is locked by the caller's descriptor, so it stays; unless the volume was replaced.
     fn live(&self, file: FileRef) -> Result<&Slot, Error> {
         self.segment.slot(file).filter(|_| !self.is_retired()).ok_or(Error::Fs(FsError::Stale))

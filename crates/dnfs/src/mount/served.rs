@@ -11,7 +11,7 @@ use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FsError;
-use crate::limits::{GONE_ASK_MS, UNRESPONSIVE_MS};
+use crate::limits::{ASK_TIME_MS, GONE_ASK_MS, GONE_PAUSE_MS_MIN, UNRESPONSIVE_MS};
 use crate::options::GonePolicy;
 use crate::rpc::events::Cause;
 use crate::rpc::service::RetryPolicy;
@@ -21,7 +21,9 @@ use crate::sys::local_file::{Errno, unlink};
 use crate::url::NfsUrl;
 
 /// How long one question may take: a server that takes longer counts as silent until the next question.
-const ASK_TIME: Duration = Duration::from_millis(UNRESPONSIVE_MS);
+const ASK_TIME: Duration = Duration::from_millis(ASK_TIME_MS);
+/// Questions of a process that attaches may take so many times as long in the end: a slow server answers some day.
+const ROUNDS_MAX: u32 = 24;
 
 /// What a server said.
 #[derive(Debug)]
@@ -159,11 +161,11 @@ impl Waiting {
         if is_refused {
             segment.export_state().note_gone();
             service.gone.gone(self.client.server(), waited);
-        } else if waited >= ASK_TIME {
+        } else if waited >= Duration::from_millis(UNRESPONSIVE_MS) {
             service.report_unresponsive(Cause::NoReply, waited);
         }
-        sleep(Duration::from_millis(GONE_ASK_MS));
-        self.rounds = (self.rounds * 2).min(12); // a minute
+        sleep(Duration::from_millis(GONE_ASK_MS.min(GONE_PAUSE_MS_MIN * u64::from(self.rounds) * u64::from(self.rounds))));
+        self.rounds = (self.rounds * 2).min(ROUNDS_MAX);
         Ok(self.rounds)
     }
 

@@ -73,6 +73,24 @@ pub enum Event<'e> {
     NothingKept,
 }
 
+impl Event<'_> {
+    /// The same without the path of the export, for whoever keeps events.
+    #[must_use]
+    pub const fn without_export(self) -> Event<'static> {
+        let export = "";
+        match self {
+            Self::NotResponding { server, cause, silent } => Event::NotResponding { server, cause, silent },
+            Self::Responding { server, away } => Event::Responding { server, away },
+            Self::Unanswered { server, call, renewed } => Event::Unanswered { server, call, renewed },
+            Self::Denied { server, denial } => Event::Denied { server, denial },
+            Self::ExportGone { server, waited, .. } => Event::ExportGone { server, export, waited },
+            Self::ExportBack { server, away, .. } => Event::ExportBack { server, export, away },
+            Self::VolumeReplaced { server, .. } => Event::VolumeReplaced { server, export },
+            Self::NothingKept => Event::NothingKept,
+        }
+    }
+}
+
 /// Why callers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {

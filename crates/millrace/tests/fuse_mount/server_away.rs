@@ -1,9 +1,10 @@
 //! A server that stops answering, under programs that use the mount.
 
 use crate::mounted::{Mounted, is_alive, is_mounted};
-use crate::support::{await_until, find_program, skip, succeed, text};
+use crate::support::filer::Filer;
+use crate::support::{Scratch, await_until, find_program, skip, succeed, text};
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -101,4 +102,20 @@ fn a_mount_is_taken_away_while_its_server_is_away() {
     let done = mounted.unmount();
     assert!(done.status.success(), "{}", text(&done));
     assert!(!is_mounted(&mounted.directory) && !is_alive(mounted.pid));
+}
+
+#[test]
+fn another_volume_under_the_path_is_reached_by_name_and_open_files_of_the_old_one_are_stale() {
+    let Some(mut mounted) = Mounted::new("fuse-replaced") else { return };
+    std::fs::write(mounted.path("f"), "old").unwrap();
+    let mut held = File::open(mounted.path("f")).unwrap();
+    mounted.world.filer.kill();
+    let other = Scratch::new("fuse-replacement");
+    std::fs::write(other.folder("export").join("f"), "new").unwrap();
+    let _filer = Filer::start_on(&other, mounted.filer().port, &[]);
+    assert_eq!(std::fs::read(mounted.path("f")).unwrap(), b"new");
+    let refused = held.read(&mut [0; 3]).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::STALE.raw_os_error()));
+    std::fs::write(mounted.path("g"), "made").unwrap();
+    assert_eq!(std::fs::read(other.path().join("export/g")).unwrap(), b"made");
 }

@@ -3,7 +3,9 @@
 use crate::support::filer::Filer;
 use crate::support::ganesha::Ganesha;
 use crate::support::withdrawn::{Withdrawn, mentions};
-use crate::support::{Scratch, await_until, find_program, millrace, preload_library, skip, text};
+use crate::support::{
+    Scratch, await_until, find_program, keepers, may_make_namespaces, millrace, preload_library, skip, succeed, text,
+};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -140,4 +142,125 @@ fn a_file_that_was_removed_is_stale_at_once_while_its_export_is_there() {
     assert_eq!(finish(program.unwrap(), &log), "Stale file handle\n");
     assert!(!std::fs::read_to_string(&log).unwrap().contains(GONE));
     assert!(filer.calls("READ") <= 2, "it is asked for once more, in case that the export was away between");
+}
+
+/// Says what came of three calls, the last an fsync of data that is not committed.
+const ASKS: &str = r#"
+import errno, os, subprocess, sys
+file = os.open("/db/file", os.O_RDWR | os.O_CREAT)
+os.pwrite(file, b"u" * 65536, 0)
+open(sys.argv[1], "w").close()
+sys.stdin.readline()
+if sys.argv[2:]: print(subprocess.run(["cat", "/db/there"]).returncode)
+for call in [lambda: os.stat("/db/there"), lambda: os.pread(file, 1, 1 << 20), lambda: os.fsync(file)]:
+    try: call(); print("ok")
+    except OSError as error: print(errno.errorcode[error.errno])
+"#;
+
+/// What [`ASKS`] says on a mount with these options whose export is gone.
+fn said_while_gone(label: &str, options: &str) -> String {
+    let served = Withdrawn::start(label);
+    std::fs::write(served.export().join("there"), "").unwrap();
+    let (ready, log) = (served.scratch().path().join("ready"), served.scratch().path().join("log"));
+    let mut command = exec(timeout(), &format!("{}?{options}", served.url()), &log, "python3");
+    let mut program = command.args(["-c", ASKS]).arg(&ready).stdin(Stdio::piped()).spawn().unwrap();
+    await_until("the program", SOON, || exists(&ready));
+    served.withdraw();
+    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let said = finish(program, &log);
+    served.offer();
+    said
+}
+
+#[test]
+fn with_gone_error_calls_of_a_withdrawn_export_are_stale_at_once() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    assert_eq!(said_while_gone("away-error", "close=nothing&gone=error"), "ESTALE\nESTALE\nESTALE\n");
+}
+
+#[test]
+fn a_soft_mount_waits_for_a_withdrawn_export_no_longer_than_for_a_silent_server() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let begun = std::time::Instant::now();
+    assert_eq!(said_while_gone("away-soft", "close=nothing&soft&timeo=10&retrans=0"), "ESTALE\nESTALE\nESTALE\n");
+    assert!(begun.elapsed() >= Duration::from_secs(3), "a second each");
+}
+
+#[test]
+fn a_program_that_waits_for_an_export_is_ended_by_sigterm() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let served = Withdrawn::start("away-sigterm");
+    let (ready, log) = (served.scratch().path().join("ready"), served.scratch().path().join("log"));
+    let mut command = exec(Command::new("timeout"), &served.url(), &log, "python3");
+    let mut program = command.args(["-c", ASKS]).arg(&ready).stdin(Stdio::piped()).spawn().unwrap();
+    await_until("the program", SOON, || exists(&ready));
+    served.withdraw();
+    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    await_until("the program to wait", SOON, || mentions(&log, GONE));
+    succeed(Command::new("kill").args(["-TERM", &program.id().to_string()])); // timeout(1) passes it on
+    let ended = await_until("the program to end", SOON, || program.try_wait().unwrap());
+    assert!(!ended.success());
+}
+
+#[test]
+fn uncommitted_data_survives_an_export_that_is_gone_a_server_that_dies_and_its_lost_memory() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let scratch = Scratch::new("away-data");
+    let loses = ["--loss-layer", "--boot-id", "11111111-2222-3333-4444-000000000001"];
+    let mut filer = Filer::start(&scratch, &loses);
+    std::fs::write(filer.export().join("there"), "").unwrap();
+    let (ready, log) = (scratch.path().join("ready"), scratch.path().join("log"));
+    let mut command = exec(timeout(), &format!("{}&close=nothing", filer.url), &log, "python3");
+    let mut program = command.args(["-c", ASKS]).arg(&ready).arg("and a program").stdin(Stdio::piped()).spawn().unwrap();
+    await_until("the program", SOON, || exists(&ready));
+    assert_eq!(filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
+    filer.kill();
+    // In its place one that knows neither the path nor the handles, and no keeper. A program that attaches asks for MNT itself.
+    let mut other = Withdrawn::start("away-data-other");
+    let port = filer.port;
+    other.kill();
+    other.listen_on(port);
+    other.restart(false);
+    keepers::end(port);
+    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    await_until("the program to wait", SOON, || mentions(&log, "no longer exports /vol; waiting"));
+    other.kill();
+    filer.restart_with(&["--loss-layer", "--boot-id", "11111111-2222-3333-4444-000000000002"]);
+    assert_eq!(finish(program, &log), "0\nok\nok\nok\n");
+    assert_eq!(std::fs::read(filer.export().join("file")).unwrap(), [b'u'; 65536]);
+}
+
+/// A private /etc/hosts, and the program.
+const WITH_HOSTS: &str = r#"mount --bind "$1" /etc/hosts; shift; exec "$@""#;
+
+#[test]
+fn a_server_whose_name_has_another_address_is_found_there_by_programs_that_wait() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    if !may_make_namespaces() {
+        return;
+    }
+    let scratch = Scratch::new("away-moved");
+    let hosts = scratch.path().join("hosts");
+    let names = |address: &str| std::fs::write(&hosts, format!("127.0.0.1 localhost\n{address} filer.test\n")).unwrap();
+    let mut filer = Filer::start_at(&scratch, "127.0.0.2:0", &[]);
+    std::fs::write(filer.export().join("there"), "").unwrap();
+    names("127.0.0.2");
+    let (ready, log) = (scratch.path().join("ready"), scratch.path().join("log"));
+    let url = format!("nfs://filer.test:{}/vol?close=nothing&local=127.0.0.1", filer.port);
+    let within = || {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-euc", WITH_HOSTS, "sh"]).arg(&hosts).arg("timeout");
+        command
+    };
+    let mut command = exec(within(), &url, &log, "python3");
+    let mut program = command.args(["-c", ASKS]).arg(&ready).stdin(Stdio::piped()).spawn().unwrap();
+    await_until("the program", SOON, || exists(&ready));
+    filer.kill();
+    names("127.0.0.3");
+    filer.restart_at(&format!("127.0.0.3:{}", filer.port));
+    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    assert_eq!(finish(program, &log), "ok\nok\nok\n");
+    assert_eq!(std::fs::read(filer.export().join("file")).unwrap(), [b'u'; 65536]);
+    let after = exec(within(), &url, &log, "cat").arg("/db/file").spawn().unwrap();
+    assert_eq!(finish(after, &log).len(), 65536, "a new program");
 }

@@ -29,10 +29,15 @@ impl Filer {
 
     /// The same on this port, 0 for a free one.
     pub fn start_on(scratch: &Scratch, port: u16, options: &[&str]) -> Self {
+        Self::start_at(scratch, &port.to_string(), options)
+    }
+
+    /// The same at this address with its port; a port alone is of 127.0.0.1.
+    pub fn start_at(scratch: &Scratch, listen: &str, options: &[&str]) -> Self {
         let (export, state) = (scratch.folder("export"), scratch.folder("state"));
         let options: Vec<String> = [&["--no-root-squash"][..], options].concat().into_iter().map(str::to_owned).collect();
         let admin = scratch.path().join("admin.sock");
-        let (child, url, listen) = spawn(&export, &state, &admin, port, &options);
+        let (child, url, listen) = spawn(&export, &state, &admin, listen, &options);
         let port = url.split(':').nth(2).and_then(|rest| rest.split('/').next()).unwrap().parse().unwrap();
         Self { child, export, state, options, url, admin, port, listen }
     }
@@ -70,9 +75,15 @@ impl Filer {
 
     /// Starts again on the same port, after [`Self::kill`].
     pub fn restart(&mut self) {
-        let (child, url, listen) = spawn(&self.export, &self.state, &self.admin, self.port, &self.options);
+        let url = self.url.clone();
+        self.restart_at(&self.port.to_string());
         assert_eq!(url, self.url);
-        (self.child, self.listen) = (child, listen);
+    }
+
+    /// The same at another address.
+    pub fn restart_at(&mut self, listen: &str) {
+        let (child, url, listen) = spawn(&self.export, &self.state, &self.admin, listen, &self.options);
+        (self.child, self.url, self.listen) = (child, url, listen);
     }
 
     /// The same with other options.
@@ -115,11 +126,11 @@ impl Drop for Filer {
     }
 }
 
-fn spawn(export: &Path, state: &Path, admin: &Path, port: u16, options: &[String]) -> (Child, String, Vec<String>) {
+fn spawn(export: &Path, state: &Path, admin: &Path, listen: &str, options: &[String]) -> (Child, String, Vec<String>) {
     let mut child = millrace()
         .arg("serve")
         .arg(export)
-        .args(["--listen", &port.to_string(), "--json", "--state"]) // of loopback
+        .args(["--listen", listen, "--json", "--state"])
         .arg(state)
         .arg("--admin")
         .arg(admin)

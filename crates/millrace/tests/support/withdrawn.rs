@@ -69,6 +69,12 @@ impl Withdrawn {
         self.filer.ended();
     }
 
+    /// Takes another port from the next start on.
+    pub fn listen_on(&mut self, port: u16) {
+        let before = std::mem::replace(&mut self.port, port);
+        self.filer.edit(|text| text.replace(&format!("127.0.0.1:{before}"), &format!("127.0.0.1:{port}")));
+    }
+
     /// Starts again after [`Self::kill`], with or without the volume.
     pub fn restart(&mut self, exports_volume: bool) {
         self.write_file(if exports_volume { VOLUME } else { "" });
@@ -89,7 +95,6 @@ impl Withdrawn {
 
 impl Drop for Withdrawn {
     fn drop(&mut self) {
-        self.filer.signal("KILL");
         keepers::end(self.port);
     }
 }

@@ -1,0 +1,101 @@
+//! An export that is away for a moment under a PostgreSQL at work: a pause, no error, nothing lost, and no hand needed.
+
+use crate::support::postgres::server_programs;
+use crate::support::remote::{MOUNT, RemoteCluster};
+use crate::support::withdrawn::Withdrawn;
+use crate::support::{seeds, skip};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// A segment of WAL is full in each round, and archived by a program on the mount.
+const SETTINGS: &str = "-c shared_buffers=8MB -c max_wal_size=64MB -c log_min_messages=warning -c archive_mode=on";
+
+/// How an export can be away.
+#[derive(Clone, Copy, Debug)]
+enum Outage {
+    /// MNT is refused, and every handle.
+    Withdrawn,
+    /// Nobody listens on the port.
+    Dead,
+    /// First that, then one who does not know the export.
+    DeadThenWithdrawn,
+}
+
+const OUTAGES: [Outage; 3] = [Outage::Withdrawn, Outage::Dead, Outage::DeadThenWithdrawn];
+
+#[test]
+fn an_export_that_is_away_and_comes_back_is_a_pause_to_the_database() {
+    goes_on_over(3);
+}
+
+#[test]
+#[ignore = "nightly: fifty outages under load, minutes"]
+fn an_export_that_is_away_fifty_times_is_a_pause_to_the_database() {
+    goes_on_over(50);
+}
+
+fn goes_on_over(outages: usize) {
+    let Some(programs) = server_programs() else { return skip("PostgreSQL's server programs (apt-get install postgresql)") };
+    let mut served = Withdrawn::start("away-database");
+    let archive = format!("-c archive_command='mkdir -p {MOUNT}/archive && cp %p {MOUNT}/archive/%f'");
+    let settings = format!("{SETTINGS} {archive}");
+    let scratch = crate::support::Scratch::new("away-cluster");
+    let url = format!("{}?close=nothing", served.url());
+    let cluster = RemoteCluster::create_on(&url, &served.export(), None, &scratch, &programs, &settings);
+    cluster.start();
+    cluster.sql("create table rows (number bigint primary key, filler text default repeat('x', 500))");
+    let mut random = sim::Rng::new(seeds(|_| 1)[0]);
+    let (acknowledged, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            while !over.load(SeqCst) {
+                let next = acknowledged.load(SeqCst);
+                cluster.sql(&format!("insert into rows select * from generate_series({next}, {})", next + 99)); // a new session each
+                acknowledged.fetch_add(100, SeqCst);
+            }
+        });
+        for round in 0..outages {
+            let outage = OUTAGES[round % OUTAGES.len()];
+            let checkpoint = scope.spawn(|| cluster.sql("select pg_switch_wal(); CHECKPOINT"));
+            std::thread::sleep(Duration::from_millis(random.below(300))); // the seed says when it begins
+            println!("round {round}: {outage:?}");
+            let pause = Duration::from_millis(300 + random.below(1500)); // the outage itself
+            match outage {
+                Outage::Withdrawn => {
+                    served.withdraw();
+                    std::thread::sleep(pause);
+                    served.offer();
+                }
+                Outage::Dead => {
+                    served.kill();
+                    std::thread::sleep(pause);
+                    served.restart(true);
+                }
+                Outage::DeadThenWithdrawn => {
+                    served.kill();
+                    served.restart(false);
+                    std::thread::sleep(pause);
+                    served.kill();
+                    served.restart(true);
+                }
+            }
+            checkpoint.join().unwrap();
+            let before = acknowledged.load(SeqCst);
+            crate::support::await_until("the load to go on", Duration::from_secs(60), || {
+                (acknowledged.load(SeqCst) > before || load.is_finished()).then_some(())
+            });
+        }
+        over.store(true, SeqCst);
+        load.join().unwrap();
+    });
+    let rows = cluster.sql("select count(*), count(distinct number), max(number) + 1 from rows");
+    let expected = acknowledged.into_inner();
+    assert_eq!(rows.trim(), format!("{expected}|{expected}|{expected}"));
+    cluster.sql("select pg_switch_wal()");
+    crate::support::await_until("every segment to be archived", Duration::from_secs(60), || {
+        let waiting = cluster.sql("select count(*) from pg_ls_archive_statusdir() where name like '%.ready'");
+        (waiting.trim() == "0").then_some(())
+    });
+    assert!(std::fs::read_dir(served.export().join("archive")).unwrap().count() >= outages);
+    cluster.stop("fast");
+}

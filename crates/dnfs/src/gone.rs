@@ -5,7 +5,7 @@
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::file::FsError;
+use crate::file::{FileHandle, FsError};
 use crate::limits::{GONE_PAUSE_MS_MAX, GONE_PAUSE_MS_MIN};
 use crate::nfs3_types as convert;
 use crate::options::GonePolicy;
@@ -84,9 +84,25 @@ impl Client {
         }
     }
 
-    /// Whether the server knows the handle of the root.
+    /// Whether the server knows the handle of the root, or of another directory of the volume.
     fn serves_root(&self) -> Result<bool, Error> {
-        let arguments = ObjectArgs { object: convert::handle(&self.parts.root)? };
+        Ok(self.serves(&self.parts.root)? || self.other_root.map_or(Ok(false), |other| self.serves(&other))?)
+    }
+
+    /// Whether the server is there and has the volume.
+    ///
+    /// # Errors
+    /// No answer, or a refusal of the volume's directories.
+    pub(crate) fn check_volume(&self) -> Result<(), Error> {
+        match (self.getattr(&self.parts.root), &self.other_root) {
+            (Err(Error::Fs(FsError::Stale | FsError::BadHandle)), Some(other)) => self.getattr(other).map(drop),
+            (known, _) => known.map(drop),
+        }
+    }
+
+    /// Whether the server knows a handle. Waits for no export.
+    pub(crate) fn serves(&self, root: &FileHandle) -> Result<bool, Error> {
+        let arguments = ObjectArgs { object: convert::handle(root)? };
         let mut status = NfsStatus::Ok;
         self.call_once(Procedure::GetAttr, &arguments, &mut |results| {
             let result: GetAttrResult = Decode::decode(results)?;

@@ -235,3 +235,5 @@ const _: () = assert!(512 << (SIZE_COUNT - 1) == IO_BYTES_MAX as usize);
 const _: () = assert!(SLOTS_MAX * IO_HEAD_BYTES_MAX <= SEND_BYTES_MAX);
 const _: () = assert!(IO_HEAD_BYTES_MAX + 2 * NAME_BYTES_MAX + PATH_BYTES_MAX + 128 <= SEND_BYTES_MAX);
 const _: () = assert!((DIRECTORY_BYTES as usize) < RECEIVE_BYTES_MAX);
+/// Times an attach finds that its URL leads elsewhere by now and begins again: each time a volume or a directory was replaced.
+pub(crate) const FIND_ROUNDS_MAX: usize = 8;

@@ -256,8 +256,11 @@ impl Mounted {
     /// it, the same in every process.
     pub(crate) fn device(&self, fsid: u64) -> u64 {
         let mut hash = fnv::FnvHasher::default();
-        hash.write(&self.spec.local_path);
-        let nested = self.attached().is_some_and(|mount| mount.fsid() != fsid);
+        let mount = self.attached();
+        // All paths into one file system have one number, which its segment stands for.
+        let segment = mount.and_then(|mount| mount.runtime_dir().file_name());
+        hash.write(segment.map_or(self.spec.local_path.as_slice(), OsStrExt::as_bytes));
+        let nested = mount.is_some_and(|mount| mount.fsid() != fsid);
         if nested {
             hash.write_u64(fsid);
         }

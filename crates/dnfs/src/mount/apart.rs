@@ -1,53 +1,122 @@
-//! Who else has an export mounted on this host without sharing its state: other users, containers that do not see each other's
+//! Who else has a file system mounted on this host without sharing its state: other users, containers that do not see each other's
 //! memory. Each keeper has a name in the abstract socket namespace (unix(7)), which everybody in its network namespace can list and
-//! which ends with it. The name promises nothing: it serves a warning.
+//! which ends with it. A keeper answers there whether programs of its mount hold record locks, which another mount would not know. The name
+//! and the answer prove nothing: they serve a warning and a refusal that the user can overrule.
 
+use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
+use std::time::Duration;
 
-use super::attach::identity_of;
-use crate::url::NfsUrl;
+use super::owner_locks::has_record_locks;
+use super::url_roots::file_system_number;
+use crate::client::MountParts;
+use crate::segment::Segment;
+use crate::sys::random::random;
 
 const PREFIX: &str = "millrace-mount";
-/// In place of an owner: one export has one number on the host, whoever mounts it.
+/// In place of an owner: one file system has one number on the host, whoever mounts it.
 const ANYBODY: u32 = u32::MAX;
+/// How long a keeper may take to say whether locks are held: one that is stopped is not waited for.
+const ANSWER: Duration = Duration::from_secs(1);
 
-/// A keeper's name, until dropped.
+/// A mount of the same file system that does not share its state with ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MountedApart {
+    /// The user whose mount it is.
+    pub uid: u32,
+    /// Its programs hold record locks now.
+    pub holds_locks: bool,
+}
+
+/// A keeper's names, one for each address of the server, until dropped.
 #[derive(Debug)]
 pub(super) struct Announcement {
-    _name: UnixDatagram,
+    names: Vec<UnixDatagram>,
 }
 
 impl Announcement {
     /// Of this user's mount whose state lies below `runtime_root`; none when a keeper that is ending still has the name.
-    pub(super) fn make(url: &NfsUrl, runtime_root: &Path, uid: u32) -> Option<Self> {
-        let name = format!("{PREFIX}/{:016x}/{}/{uid}", identity_of(url, ANYBODY), place_of(runtime_root)?);
-        let address = SocketAddr::from_abstract_name(name).ok()?;
-        Some(Self { _name: UnixDatagram::bind_addr(&address).ok()? })
+    pub(super) fn make(parts: &MountParts, runtime_root: &Path, uid: u32, segment: &Segment) -> Option<Self> {
+        let place = place_of(runtime_root)?;
+        let bind = |number: u64| {
+            let address = SocketAddr::from_abstract_name(format!("{PREFIX}/{number:016x}/{place}/{uid}")).ok()?;
+            UnixDatagram::bind_addr(&address).ok()
+        };
+        let names: Vec<UnixDatagram> = numbers_of(parts).into_iter().map(bind).collect::<Option<_>>()?;
+        for name in &names {
+            let (name, segment) = (name.try_clone().ok()?, segment.clone());
+            std::thread::Builder::new().name("locks".into()).spawn(move || answer(&name, &segment)).ok()?;
+        }
+        Some(Self { names })
     }
 }
 
-/// The users, each once, who have this export mounted now, by this network namespace, with their state elsewhere than below
-/// `runtime_root`: neither locks nor sizes are common with theirs.
-#[must_use]
-pub fn mounted_apart(url: &NfsUrl, runtime_root: &Path) -> Vec<u32> {
-    let here = place_of(runtime_root).unwrap_or_default();
-    let sockets = std::fs::read("/proc/net/unix").unwrap_or_default();
-    let mut users = apart(&String::from_utf8_lossy(&sockets), identity_of(url, ANYBODY), &here);
-    users.sort_unstable();
-    users.dedup();
-    users
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = name.shutdown(std::net::Shutdown::Both); // ends its thread
+        }
+    }
 }
 
-fn apart(sockets: &str, export: u64, here: &str) -> Vec<u32> {
-    let prefix = format!("@{PREFIX}/{export:016x}/");
-    let names = sockets.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix(&prefix));
+/// Answers whether record locks are held, until the socket is shut down.
+fn answer(name: &UnixDatagram, segment: &Segment) {
+    let mut question = [0];
+    while let Ok((1.., from)) = name.recv_from(&mut question) {
+        let _ = name.send_to_addr(&[u8::from(has_record_locks(segment))], &from);
+    }
+}
+
+/// What the keeper of this name answers; false where it does not.
+fn holds_locks(name: &str) -> bool {
+    let ask = || -> io::Result<bool> {
+        let own = SocketAddr::from_abstract_name(format!("{PREFIX}-asks/{:016x}", random()))?;
+        let socket = UnixDatagram::bind_addr(&own)?;
+        socket.set_read_timeout(Some(ANSWER))?;
+        socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+        socket.send(&[0])?;
+        let mut answer = [0];
+        Ok(socket.recv(&mut answer)? == 1 && answer == [1])
+    };
+    ask().unwrap_or(false)
+}
+
+/// The numbers of a file system: one for each address of its server.
+fn numbers_of(parts: &MountParts) -> Vec<u64> {
+    let addresses = std::iter::once(parts.server).chain(parts.addresses.servers());
+    let mut numbers: Vec<u64> = addresses.map(|address| file_system_number(address, parts.fsid, ANYBODY)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// Who has this file system mounted now, by this network namespace, with the state elsewhere than below `runtime_root`: neither
+/// locks nor sizes are common with theirs. Each user once.
+#[must_use]
+pub fn mounted_apart(parts: &MountParts, runtime_root: &Path) -> Vec<MountedApart> {
+    let here = place_of(runtime_root).unwrap_or_default();
+    let sockets = std::fs::read("/proc/net/unix").unwrap_or_default();
+    let sockets = String::from_utf8_lossy(&sockets);
+    let names: Vec<(u32, String)> = numbers_of(parts).into_iter().flat_map(|number| apart(&sockets, number, &here)).collect();
+    let mut found: Vec<MountedApart> =
+        names.into_iter().map(|(uid, name)| MountedApart { uid, holds_locks: holds_locks(&name) }).collect();
+    // Of one user's mounts that with locks counts.
+    found.sort_by_key(|apart| (apart.uid, !apart.holds_locks));
+    found.dedup_by_key(|apart| apart.uid);
+    found
+}
+
+/// Users, and the names by which their keepers are asked.
+fn apart(sockets: &str, number: u64, here: &str) -> Vec<(u32, String)> {
+    let prefix = format!("{PREFIX}/{number:016x}/");
+    let names = sockets.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
     names
-        .filter_map(|name| name.split_once('/'))
-        .filter(|(place, _)| *place != here)
-        .filter_map(|(_, uid)| uid.parse().ok())
+        .filter_map(|name| Some((name, name.strip_prefix(&prefix)?.split_once('/')?)))
+        .filter(|(_, (place, _))| *place != here)
+        .filter_map(|(name, (_, uid))| Some((uid.parse().ok()?, name.to_owned())))
         .collect()
 }
 
@@ -71,20 +140,29 @@ mod tests {
 0000000000000000: 00000002 00000000 00000000 0002 01 15 @millrace-mount/00000000000000aa/nonsense
 0000000000000000: 00000002 00000000 00000000 0002 01 16 /run/millrace-mount/00000000000000aa/1a:5/1003
 ";
-        assert_eq!(apart(sockets, 0xaa, "1a:2"), [1001]);
-        assert_eq!(apart(sockets, 0xaa, ""), [1000, 1001]);
+        let users = |here| apart(sockets, 0xaa, here).into_iter().map(|(uid, _)| uid).collect::<Vec<_>>();
+        assert_eq!(users("1a:2"), [1001]);
+        assert_eq!(users(""), [1000, 1001]);
     }
 
     #[test]
     fn a_name_is_listed_as_long_as_it_is_held() {
         let directories = (TempDir::new(), TempDir::new());
         let (one, two) = (Path::new(directories.0.path()), Path::new(directories.1.path()));
-        let url: NfsUrl = format!("nfs://127.0.0.1/{}", std::process::id()).parse().unwrap();
-        let held = Announcement::make(&url, one, 7).unwrap();
-        assert_eq!(mounted_apart(&url, two), [7]);
-        assert_eq!(mounted_apart(&url, one), [0; 0], "it is this one");
-        assert_eq!(mounted_apart(&url, &one.join("none")), [7]);
+        let (_place, segment) = crate::segment::tests::fresh_segment();
+        let stored = segment.parts().unwrap();
+        let mut parts = super::super::attach::parts_of(&stored).unwrap();
+        parts.fsid = random();
+        let held = Announcement::make(&parts, one, 7, &segment).unwrap();
+        let expected = [MountedApart { uid: 7, holds_locks: false }];
+        assert_eq!(mounted_apart(&parts, two), expected);
+        assert_eq!(mounted_apart(&parts, one), [], "it is this one");
+        assert_eq!(mounted_apart(&parts, &one.join("none")), expected);
         drop(held);
-        assert_eq!(mounted_apart(&url, two), [0; 0]);
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        while !mounted_apart(&parts, two).is_empty() {
+            assert!(std::time::Instant::now() < end, "the name outlives its thread");
+            std::thread::yield_now();
+        }
     }
 }

@@ -1,46 +1,61 @@
 //! Attaching to the segment of an export, or making it.
 
 use core::sync::atomic::Ordering::Relaxed;
-use std::hash::Hasher;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use super::keeper_process::be_user;
-use super::served::{Served, Waiting, ask, replace};
+use super::served::{Served, Waiting, ask, retire_if_replaced};
+use super::url_roots::{UrlRoot, roots_of};
 use super::{Mount, MountSpec, mount_paths};
 use crate::call_notes::CallNotes;
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
-use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle};
+use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
+use crate::limits::FIND_ROUNDS_MAX;
 use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
+use crate::segment::runtime_root::{runtime_root, sharing_of};
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::slot_limiter::{KeptConnections, Members, SlotLimiter};
 use crate::sys::file_lock::FileLock;
-use crate::url::{NfsUrl, host_key};
+use crate::sys::random::random;
 
 impl Mount {
-    /// Attaches to the export's shared segment in the runtime directory, or mounts the export and makes it.
+    /// Attaches to the shared segment of the file system that the URL leads into, or mounts the export and makes the segment.
     ///
     /// # Errors
     /// What keeps it from being mounted; [`Error::Segment`] when the shared state can't be used.
     pub fn attach(spec: &MountSpec, who: &Credentials) -> Result<Self, Error> {
-        let directory = RuntimeDir::of_process(|owner| identity_of(&spec.url, owner))?;
-        let identity = identity_of(&spec.url, directory.sharing().owner);
-        let user = be_user(&directory)?;
-        mount_paths::note(&directory, spec);
-        let (segment, client) = attach_or_create(&directory, identity, spec, who)?;
-        let mount = Self { _user: Some(Arc::new(user)), ..Self::new(spec, who, client, segment)? };
-        mount.finish_left_writes()?;
-        mount.sweep();
-        Ok(mount)
+        let (root, mut former) = (runtime_root(), None);
+        for _ in 0..FIND_ROUNDS_MAX {
+            let (url_root, mounted) = find(spec, who, former)?;
+            let directory = RuntimeDir::of_process(|_| url_root.identity)?;
+            let user = be_user(&directory)?;
+            mount_paths::note(&directory, spec);
+            let Some((segment, client)) = attach_or_create(&directory, &url_root, spec, who, mounted)? else {
+                former = Some(url_root.identity);
+                continue;
+            };
+            url_root.note(&root, &spec.url)?;
+            let mount = Self { _user: Some(Arc::new(user)), ..Self::new(spec, who, client, segment)? };
+            mount.finish_left_writes()?;
+            mount.sweep();
+            return Ok(mount);
+        }
+        Err(Error::Fs(FsError::Stale)) // the server exports something else each time
     }
 
     /// The mount as its keeper sees it, who is no user of it; none when there is no segment. Asks the server nothing.
-    pub(super) fn attach_as_keeper(spec: &MountSpec, who: &Credentials, directory: &RuntimeDir) -> Result<Option<Self>, Error> {
-        let identity = identity_of(&spec.url, directory.sharing().owner);
-        let Some(segment) = Segment::attach(directory, identity)? else { return Ok(None) };
-        let client = client_of(&segment, spec, who)?;
+    pub(super) fn attach_as_keeper(spec: &MountSpec, who: &Credentials) -> Result<Option<Self>, Error> {
+        let (Some(directory), Some(url_root)) = (Self::directory_of(spec)?, UrlRoot::noted(&runtime_root(), &spec.url)) else {
+            return Ok(None);
+        };
+        let Some(segment) = Segment::attach(&directory, url_root.identity)? else { return Ok(None) };
+        let mut client = client_of(&segment, &url_root, spec, who)?;
+        // The keeper serves all URLs that lead here, whatever becomes of the directory of its own.
+        client.other_root = roots_of(&segment).into_iter().find(|root| *root != url_root.root);
         let mount = Self::new(spec, who, client, segment)?;
         mount.retention.members().join_as_keeper();
         Ok(Some(mount))
@@ -48,7 +63,9 @@ impl Mount {
 
     /// Where the segment is, if somebody made it.
     pub(super) fn directory_of(spec: &MountSpec) -> Result<Option<RuntimeDir>, SegmentError> {
-        RuntimeDir::of_program(|owner| identity_of(&spec.url, owner))
+        let noted = UrlRoot::noted(&runtime_root(), &spec.url);
+        let directory = RuntimeDir::of_program(|_| noted.map_or(0, |url_root| url_root.identity))?;
+        Ok(directory.filter(|_| noted.is_some()))
     }
 
     fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Result<Self, Error> {
@@ -93,68 +110,92 @@ impl Mount {
     }
 }
 
+/// Where a URL leads: what is noted of it, else what the server says, with a client of what was mounted. The note is of no use when it led to
+/// the `former` segment and that is wrong now; a segment that is to be made takes the former one's place.
+fn find(spec: &MountSpec, who: &Credentials, former: Option<u64>) -> Result<(UrlRoot, Option<Client>), Error> {
+    let root = runtime_root();
+    let owner = sharing_of(root.as_os_str().as_bytes())?.owner;
+    if let Some(noted) = UrlRoot::noted(&root, &spec.url).filter(|_| former.is_none()) {
+        return Ok((noted, None));
+    }
+    let mounted = Client::mount(&spec.url, who)?;
+    Ok((UrlRoot::of_mounted(&root, owner, &mounted, former), Some(mounted)))
+}
+
+/// Makes the segment of the volume that the server exports in place of that of `former`.
+pub(super) fn make_successor(spec: &MountSpec, who: &Credentials, former: u64) -> Result<(), Error> {
+    let root = runtime_root();
+    let (url_root, mounted) = find(spec, who, Some(former))?;
+    let directory = RuntimeDir::of_process(|_| url_root.identity)?;
+    if attach_or_create(&directory, &url_root, spec, who, mounted)?.is_some() {
+        url_root.note(&root, &spec.url)?;
+    }
+    Ok(())
+}
+
 /// The processes of a segment.
 pub(super) fn members_of(segment: &Segment) -> Arc<Members> {
     Arc::new(Members::shared(segment.memory(), segment.members_path()))
 }
 
-/// Attaches to the segment, or mounts the export and makes one. Waits while the server of a segment does not answer or does not export
-/// the volume: the programs of the mount wait too.
+/// Attaches to the segment that a URL leads to, or makes it of what was `mounted`. Waits while the server of a segment does not answer or does not
+/// export the volume: the programs of the mount wait too. `None` when the URL leads elsewhere by now.
 fn attach_or_create(
     directory: &RuntimeDir,
-    identity: u64,
+    url_root: &UrlRoot,
     spec: &MountSpec,
     who: &Credentials,
-) -> Result<(Segment, Client), Error> {
+    mut mounted: Option<Client>,
+) -> Result<Option<(Segment, Client)>, Error> {
     let (mut waiting, mut rounds): (Option<Waiting>, u32) = (None, 1);
     loop {
-        let Some(segment) = Segment::attach(directory, identity)? else {
+        let Some(segment) = Segment::attach(directory, url_root.identity)? else {
             let _lock = lock(directory)?;
-            if Segment::attach(directory, identity)?.is_some() {
+            if Segment::attach(directory, url_root.identity)?.is_some() {
                 continue; // made meanwhile
             }
-            return create(directory, identity, spec, Client::mount(&spec.url, who)?);
+            return mounted.take().map(|mounted| create(directory, url_root.identity, spec, mounted)).transpose();
         };
-        let (error, is_refused) = match ask(&segment, spec, who, rounds)? {
+        let (error, is_refused) = match ask(&segment, url_root, spec, who, rounds)? {
             Served::Same(client) => {
                 segment.export_state().note_served();
                 waiting.iter().for_each(Waiting::end);
-                return Ok((segment, *client));
+                return Ok(Some((segment, *client)));
             }
-            Served::Another => match replace(directory, identity, spec, who)? {
-                Some(made) => return Ok(made),
-                None => continue,
+            Served::OtherRoot => return Ok(None),
+            Served::Another => match retire_if_replaced(directory, url_root, spec, who)? {
+                true => return Ok(None),
+                false => continue,
             },
             Served::Refused(error) => (error, true),
             Served::Silent(error) => (error, false),
         };
         let waiting = match &mut waiting {
             Some(waiting) => waiting,
-            None => waiting.insert(Waiting::begin(client_of(&segment, spec, who)?)),
+            None => waiting.insert(Waiting::begin(client_of(&segment, url_root, spec, who)?)),
         };
         rounds = waiting.go_on(&segment, error, is_refused)?;
     }
 }
 
-/// A client of the server that a segment names. Nothing is asked.
-pub(super) fn client_of(segment: &Segment, spec: &MountSpec, who: &Credentials) -> Result<Client, Error> {
-    let Some(parts) = segment.parts().and_then(|stored| parts_of(&stored)) else {
+/// A client of the server that a segment names, with the root of a URL. Nothing is asked.
+pub(super) fn client_of(segment: &Segment, url_root: &UrlRoot, spec: &MountSpec, who: &Credentials) -> Result<Client, Error> {
+    let Some(of_segment) = segment.parts().and_then(|stored| parts_of(&stored)) else {
         return Err(SegmentError::Foreign("a segment without a server").into());
     };
+    let parts = MountParts { root: url_root.root, host: url_root.host, ..of_segment };
     let mut client = Client::from_parts(parts, &spec.url, who)?;
+    client.other_root = Some(of_segment.root).filter(|other| *other != url_root.root);
     client.service.call_notes = Some(CallNotes::new(segment.memory(), members_of(segment)));
     client.service.share(segment);
     Ok(client)
 }
 
-/// Makes the segment of an export that was mounted. Call under the `create` lock.
-pub(super) fn create(
-    directory: &RuntimeDir,
-    identity: u64,
-    spec: &MountSpec,
-    mounted: Client,
-) -> Result<(Segment, Client), Error> {
-    let first_generation = Segment::attach_any(directory, identity)?.map_or(0, |old| old.next_generation());
+/// Makes the segment of a file system that was mounted. Call under the `create` lock.
+fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: Client) -> Result<(Segment, Client), Error> {
+    // A process whose path leads to another segment from now on may have files of its former one open: no file here has their generations.
+    let fresh = || (random() as u32 >> 2) & !1;
+    let first_generation = Segment::attach_any(directory, identity)?.map_or_else(fresh, |old| old.next_generation());
     let stored = stored_of(&mounted.offered());
     let segment = Segment::create(directory, identity, &stored, spec.url.options.retain_bytes, first_generation)?;
     Ok((segment, mounted))
@@ -162,18 +203,6 @@ pub(super) fn create(
 
 pub(super) fn lock(directory: &RuntimeDir) -> Result<FileLock, SegmentError> {
     FileLock::wait_with_signals(&directory.lock_path("create")).map_err(local("take the lock"))
-}
-
-/// What tells segments apart: owner of the runtime directory, set of server addresses and export as the URL spells them, plain variants of spelling
-/// removed. Two sets that share an address are two segments.
-pub(super) fn identity_of(url: &NfsUrl, uid: u32) -> u64 {
-    let servers: Vec<String> = url.server_set().into_iter().map(host_key).collect();
-    let export = url.export_path.trim_end_matches('/');
-    let text = format!("{uid} {} {} {export}", servers.join(","), url.nfs_port());
-    // FNV-1a, in every version: processes of two versions must find the same segment, or learn that it has another layout.
-    let mut hash = fnv::FnvHasher::default();
-    hash.write(text.as_bytes());
-    hash.finish()
 }
 
 fn stored_of(parts: &MountParts) -> StoredParts {
@@ -219,15 +248,5 @@ mod tests {
             host: 1,
         };
         assert_eq!(parts_of(&stored_of(&parts)), Some(parts));
-    }
-
-    #[test]
-    fn spellings_of_one_export_share_a_segment() {
-        let identity = |url: &str| identity_of(&url.parse().unwrap(), 1000);
-        assert_eq!(identity("nfs://localhost/vol"), identity("nfs://127.0.0.1:2049/vol?rsize=8192"));
-        assert_eq!(identity("nfs://a,B/vol"), identity("nfs://b,a/vol"));
-        assert_ne!(identity("nfs://a/vol"), identity("nfs://a,b/vol"));
-        assert_ne!(identity("nfs://127.0.0.1/vol"), identity("nfs://127.0.0.1:2050/vol"));
-        assert_ne!(identity("nfs://127.0.0.1/vol"), identity("nfs://127.0.0.1/vol2"));
     }
 }

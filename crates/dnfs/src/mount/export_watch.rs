@@ -1,8 +1,8 @@
 //! What the keeper does for programs that wait for the server: it finds the server's new address, and another volume under the path
 //! (docs/design/026-away.md). That the same volume is back each program finds by itself.
 
-use super::attach::{identity_of, lock};
-use super::served::{Served, ask, replace};
+use super::attach::{lock, make_successor};
+use super::served::{Served, ask, retire_if_replaced};
 use super::{Mount, MountSpec};
 use crate::credentials::Credentials;
 use crate::error::Error;
@@ -44,14 +44,16 @@ impl ExportWatch {
             return;
         }
         self.asked_ms = now_ms;
-        let served = ask(&mount.segment, &self.spec, &self.who, 1);
-        self.is_away = !matches!(served, Ok(Served::Same(_)));
+        let url_root = mount.url_root();
+        let served = ask(&mount.segment, &url_root, &self.spec, &self.who, 1);
+        self.is_away = !matches!(served, Ok(Served::Same(_) | Served::OtherRoot));
         match served {
-            Ok(Served::Same(_)) => state.note_served(),
+            Ok(Served::Same(_) | Served::OtherRoot) => state.note_served(),
             Ok(Served::Another) => {
-                let directory = mount.segment.directory();
-                let identity = identity_of(&self.spec.url, directory.sharing().owner);
-                let _ = replace(directory, identity, &self.spec, &self.who); // else at the next look
+                // Refused: at the next look.
+                if matches!(retire_if_replaced(mount.segment.directory(), &url_root, &self.spec, &self.who), Ok(true)) {
+                    let _ = make_successor(&self.spec, &self.who, url_root.identity);
+                }
             }
             Ok(Served::Refused(_) | Served::Silent(_)) | Err(_) => {}
         }
@@ -62,7 +64,7 @@ impl ExportWatch {
         let directory = mount.segment.directory();
         let _lock = lock(directory).ok()?; // whoever retired the old segment is about to make the new one
         self.is_away = false;
-        Mount::attach_as_keeper(&self.spec, &self.who, directory).ok().flatten()
+        Mount::attach_as_keeper(&self.spec, &self.who).ok().flatten()
     }
 }
 

@@ -80,7 +80,7 @@ impl Keeper {
         options.resend_after = options.resend_after.min(Duration::from_millis(KEEPER_CALL_MS));
         let Some(directory) = Mount::directory_of(&spec)? else { return Ok(None) };
         let Some((place, replaced)) = Place::take(&directory).map_err(local("take the keeper's lock"))? else { return Ok(None) };
-        let Some(mount) = Mount::attach_as_keeper(&spec, who, &directory)? else { return Ok(None) };
+        let Some(mount) = Mount::attach_as_keeper(&spec, who)? else { return Ok(None) };
         forget_ended_namespaces(&directory);
         let segment_file = segment_file(&mount)?;
         Ok(Some(Self {
@@ -130,8 +130,7 @@ impl Keeper {
             let Some(retention) = self.mount.retention_within(left, self.since_ms, &AtomicBool::new(false)) else { return };
             let Some(file) = retention.asked_commit(left) else { return };
             if self.may_call() {
-                let root = self.mount.client.getattr(&self.mount.client.parts().root);
-                let done = root.and_then(|_| self.commit(file)); // else the writer does it
+                let done = self.mount.client.check_volume().and_then(|()| self.commit(file)); // else the writer does it
                 self.export.note(&done);
             }
             if let Ok(Some(retention)) = self.mount.retention_if_there() {
@@ -151,7 +150,7 @@ impl Keeper {
         }
         if self.announcement.is_none() {
             let root = Path::new(OsStr::from_bytes(self.mount.segment.directory().root()));
-            self.announcement = Announcement::make(&self.mount.url, root, self.mount.who.uid);
+            self.announcement = Announcement::make(&self.mount.client.parts(), root, self.mount.who.uid, &self.mount.segment);
         }
         self.strays.look(self.mount.segment.directory());
         let due = self.due();
@@ -298,7 +297,7 @@ impl Keeper {
 
     fn work(&mut self, (due, hidden, mapped): Tasks<'_>, resend: bool, force: bool) -> Result<(), Error> {
         // Is it there, and is it the volume these files are of?
-        self.mount.client.getattr(&self.mount.client.parts().root)?;
+        self.mount.client.check_volume()?;
         if resend {
             self.mount.settle(force)?;
         }

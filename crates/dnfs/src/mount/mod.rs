@@ -60,6 +60,7 @@ mod strays;
 mod sync_range;
 mod truncation;
 mod unused;
+mod url_roots;
 mod users;
 mod wal_index;
 mod walk;
@@ -69,7 +70,7 @@ pub use crate::segment::runtime_root::{
     VARIABLE as RUNTIME_DIR_VARIABLE, group_runtime_root, has_runtime_root, make_runtime_root, runtime_root,
 };
 pub use crate::segment::{DirectoryKept, DirectoryPlaceholder, Distrust, FileRef, SegmentError, Untrusted};
-pub use apart::mounted_apart;
+pub use apart::{MountedApart, mounted_apart};
 pub use async_io::{AsyncIo, Finished, IoRequest, IoWork, Offered};
 pub use io::Changes;
 pub use keeper::Keeper;
@@ -262,6 +263,11 @@ impl Mount {
 
     fn cell(&self) -> &ActivityCell {
         &self.segment.cells()[fork::known_process_id() as usize % CELL_COUNT]
+    }
+
+    fn url_root(&self) -> url_roots::UrlRoot {
+        let parts = self.client.parts();
+        url_roots::UrlRoot { identity: self.segment.header().identity.load(Relaxed), root: parts.root, host: parts.host }
     }
 
     fn is_keeper(&self) -> bool {

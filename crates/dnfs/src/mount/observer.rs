@@ -6,8 +6,9 @@ use std::time::SystemTime;
 
 pub use crate::retention::Retained;
 
-use super::attach::{identity_of, members_of};
+use super::attach::members_of;
 use super::mount_paths::{self, MountPath};
+use super::url_roots::UrlRoot;
 use super::{Totals, totals_of};
 use crate::activity::Activity;
 use crate::call_notes::{CallInProgress, CallNotes};
@@ -29,10 +30,9 @@ impl Observer {
     /// # Errors
     /// When the segment may not be opened, or is none of this version.
     pub fn open(runtime: &Path, url: &NfsUrl) -> Result<Option<Self>, SegmentError> {
-        let identity = |owner| identity_of(url, owner);
-        let Some(directory) = RuntimeDir::made_by_another(runtime, identity) else { return Ok(None) };
-        let owner = directory.sharing().owner;
-        Ok(Segment::attach(&directory, identity(owner))?.map(|segment| Self { segment }))
+        let Some(UrlRoot { identity, .. }) = UrlRoot::noted(runtime, url) else { return Ok(None) };
+        let Some(directory) = RuntimeDir::made_by_another(runtime, |_| identity) else { return Ok(None) };
+        Ok(Segment::attach(&directory, identity)?.map(|segment| Self { segment }))
     }
 
     /// The segment in this directory, one of [`Self::directories`]; none when there is none.

@@ -4,9 +4,9 @@
 
 use super::{FileRef, Mount, lock_holders};
 use crate::error::Error;
-use crate::segment::SegmentError;
 use crate::segment::local;
 use crate::segment::runtime_dir::FILE_MODE;
+use crate::segment::{Segment, SegmentError};
 use crate::sys::fd::Fd;
 use crate::sys::local_file::{Errno, open_array};
 use crate::sys::range_lock::{conflict, set_range};
@@ -165,6 +165,23 @@ fn with_holder(mut conflict: LockConflict, fd: &Fd) -> LockConflict {
         conflict.pid = lock_holders::holder_of(fd, conflict.range);
     }
     conflict
+}
+
+/// Whether any program holds a record lock of a file of the segment, of a process or of an open description.
+pub(super) fn has_record_locks(segment: &Segment) -> bool {
+    let directory = segment.directory();
+    let is_held = |fd: &Fd, start, length| matches!(conflict(fd, libc::F_WRLCK, start, length), Ok(Some(_)));
+    segment.live_files().any(|(file, _)| {
+        let of_process = open_array(&directory.lock_file_array(file), libc::O_RDONLY | libc::O_NOFOLLOW, 0);
+        if of_process.is_ok_and(|fd| is_held(&fd, 0, 0)) {
+            return true;
+        }
+        let is_possible = segment.has_description_locks(file);
+        let placeholder =
+            is_possible.then(|| open_array(&directory.placeholder_array(file), libc::O_RDONLY | libc::O_DIRECTORY, 0));
+        // The byte that says that the file is open lies beyond both spaces.
+        placeholder.is_some_and(|fd| fd.is_ok_and(|fd| is_held(&fd, 0, DESCRIPTION_LOCKS_EXCLUSIVE + DESCRIPTION_LOCKS_LIMIT)))
+    })
 }
 
 impl LockKind {

@@ -6,7 +6,8 @@
 use std::time::{Duration, Instant};
 
 use super::MountSpec;
-use super::attach::{client_of, create, lock, parts_of};
+use super::attach::{client_of, lock, parts_of};
+use super::url_roots::{UrlRoot, knows_any, roots_of};
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
@@ -30,6 +31,8 @@ const ROUNDS_MAX: u32 = 24;
 pub(super) enum Served {
     /// The volume of the segment. The client is connected, or leads to the server's new address.
     Same(Box<Client>),
+    /// The volume, and in it another directory under the path of the URL, or none.
+    OtherRoot,
     /// Another volume under the same path.
     Another,
     /// Nothing under this path.
@@ -43,14 +46,19 @@ pub(super) enum Served {
 ///
 /// # Errors
 /// Anything that another question does not change.
-pub(super) fn ask(segment: &Segment, spec: &MountSpec, who: &Credentials, rounds: u32) -> Result<Served, Error> {
-    let Some(parts) = segment.parts().and_then(|stored| parts_of(&stored)) else {
-        return Err(SegmentError::Foreign("a segment without a server").into());
-    };
+pub(super) fn ask(
+    segment: &Segment,
+    url_root: &UrlRoot,
+    spec: &MountSpec,
+    who: &Credentials,
+    rounds: u32,
+) -> Result<Served, Error> {
     let time = ASK_TIME.saturating_mul(rounds.max(1));
-    let mut client = client_of(segment, spec, who)?;
+    let mut client = client_of(segment, url_root, spec, who)?;
+    let parts = client.parts();
     let is_refused = match knows_root(&mut client, &parts, time) {
         Ok(true) => return Ok(Served::Same(Box::new(client))),
+        Ok(false) if knows_another(&client, segment, url_root)? => return Ok(Served::OtherRoot),
         Ok(false) => true,
         Err(Error::TimedOut { .. }) => false,
         Err(error) => return Err(error),
@@ -89,26 +97,38 @@ fn at_host(url: &NfsUrl, host: u32) -> NfsUrl {
     NfsUrl { servers: vec![name], ..url.clone() }
 }
 
-/// Makes the segment of the volume that the server exports now, and retires that of the old one; `None` when the server exports the old
-/// volume after all, or another process was faster.
+/// Whether the server knows another root of the volume than that of the URL, whose directory was removed then.
+fn knows_another(client: &Client, segment: &Segment, url_root: &UrlRoot) -> Result<bool, Error> {
+    let others: Vec<_> = roots_of(segment).into_iter().filter(|root| *root != url_root.root).collect();
+    match knows_any(client, &others) {
+        Err(Error::TimedOut { .. } | Error::ExportGone { .. }) => Ok(false),
+        known => known,
+    }
+}
+
+/// Retires the segment of a volume in whose place the server exports another one. False when the server exports the old volume after all; true
+/// also when another process was faster.
 ///
 /// # Errors
-/// What keeps the export from being mounted: the old segment stays as it is then.
-pub(super) fn replace(
+/// What keeps the export from being mounted: the segment stays as it is then.
+pub(super) fn retire_if_replaced(
     directory: &RuntimeDir,
-    identity: u64,
+    url_root: &UrlRoot,
     spec: &MountSpec,
     who: &Credentials,
-) -> Result<Option<(Segment, Client)>, Error> {
+) -> Result<bool, Error> {
     let _lock = lock(directory)?;
-    let Some(old) = Segment::attach(directory, identity)? else { return Ok(None) };
-    let Some(parts) = old.parts().and_then(|stored| parts_of(&stored)) else { return Ok(None) };
+    let Some(old) = Segment::attach(directory, url_root.identity)? else { return Ok(true) };
+    let Some(mut parts) = old.parts().and_then(|stored| parts_of(&stored)) else { return Ok(true) };
+    parts.root = url_root.root;
     let mut mounted = Client::mount(&spec.url, who)?;
     if mounted.parts.root == parts.root || knows_root(&mut mounted, &parts, ASK_TIME)? {
-        return Ok(None);
+        return Ok(false);
     }
-    retire(&old)?;
-    create(directory, identity, spec, mounted).map(Some)
+    if !knows_any(&mounted, &roots_of(&old))? {
+        retire(&old)?;
+    }
+    Ok(true)
 }
 
 /// Nobody attaches to a segment from now on, and what was kept for its volume is given up.

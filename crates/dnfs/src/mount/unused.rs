@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::Observer;
 use super::keeper_process::Alone;
-use super::{mount_paths, stand_ins};
+use super::{mount_paths, stand_ins, url_roots};
 use crate::segment::{SegmentError, local};
 use crate::sys::local_file::{Errno, unlink};
 
@@ -43,6 +43,7 @@ impl Observer {
             directory.remove_mapped(file);
             directory.remove_placeholder(file)?;
         }
+        url_roots::forget_all(&self.segment);
         mount_paths::remove(directory.path());
         stand_ins::remove(directory.path());
         for path in [directory.retained_path(self.segment.header().instance.load(Relaxed)), directory.segment_path()] {

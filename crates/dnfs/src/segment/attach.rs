@@ -38,7 +38,7 @@ impl Segment {
     /// Makes the segment of this directory; one that was there is replaced. Call under the directory's `create` lock.
     ///
     /// It appears under its name complete or not at all. `retain_bytes` holds for all who attach to it. Files get generations above
-    /// `first_generation`: [`Self::next_generation`] of the segment that it replaces, else 0.
+    /// `first_generation`: [`Self::next_generation`] of the segment that it replaces, else any even number.
     pub(crate) fn create(
         directory: &RuntimeDir,
         identity: u64,

@@ -8,7 +8,7 @@ use std::hash::Hasher;
 use anyhow::{Context, anyhow, bail};
 use dnfs::mount::MountSpec;
 use dnfs::file::AccessRights;
-use dnfs::{Attributes, Client, Credentials, NfsUrl, ROOT_SQUASH_HINT};
+use dnfs::{Attributes, Client, Credentials, MountParts, NfsUrl, ROOT_SQUASH_HINT};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use self::first_answer::{Wait, mount_once};
+use super::apart::report_apart;
 use self::installed::{find_in_versions, not_run};
 use self::local_medium::LocalMedium;
 use self::print::Format;
@@ -55,7 +56,8 @@ pub(crate) struct Args {
     /// change their user need it, and users who work on the same files
     #[arg(long, value_name = "GROUP")]
     group: Option<OsString>,
-    /// Run although the mount's path exists on this host and is not an empty directory; the export hides it
+    /// Run although the mount's path exists on this host and is not an empty directory, which the export
+    /// then hides, or another user's programs hold file locks on the export
     #[arg(long)]
     force: bool,
     /// Wait this long for the servers, if they do not serve the exports yet: 30s, 5m, 2h, forever [default: 2 s for a server that
@@ -180,7 +182,9 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         if !args.force && !has_mount(&outer, &spec.local_path) {
             local_path_is_free(&path)?;
         }
-        expected.push((path, check(&spec, args.wait)?));
+        let (root_number, parts) = check(&spec, args.wait)?;
+        report_apart(&spec.url, &parts, &root, args.force)?;
+        expected.push((path, root_number));
         lines.push(text.clone());
     }
     // Mounts of an exec around this one stay, so that descriptors and the working directory keep their meaning.
@@ -188,7 +192,6 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         MountSpec::parse(line).is_ok_and(|spec| !expected.iter().any(|(path, _)| path.as_os_str().as_bytes() == spec.local_path))
     });
     lines.extend(inherited.map(|line| OsStr::from_bytes(line).to_owned()));
-    lines.iter().for_each(|line| warn_of_those_apart(line, &root));
     let c_library = CLibrary::of(args.command.first().map(OsString::as_os_str));
     let built = find_library(c_library)?;
     let library = readable_by_all(&built)?;
@@ -285,15 +288,15 @@ fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
     ))
 }
 
-/// Mounts once: the server's refusals become one clear message before anything starts. The root's number.
-fn check(spec: &MountSpec, wait: Option<Wait>) -> anyhow::Result<u64> {
+/// Mounts once: the server's refusals become one clear message before anything starts. The root's number, and what mounting found out.
+fn check(spec: &MountSpec, wait: Option<Wait>) -> anyhow::Result<(u64, MountParts)> {
     let who = Credentials::of_process().for_url(&spec.url);
     let client = mount_once(&spec.url, &who, wait).with_context(|| format!("mount {}", spec.url))?;
     let root = client.getattr(&client.parts().root).with_context(|| format!("mount {}", spec.url))?;
     if rustix::process::geteuid().is_root() && spec.url.options.uid.is_none() {
         warn_of_root_squash(&spec.url, &client, &root);
     }
-    Ok(root.fileid)
+    Ok((root.fileid, client.parts()))
 }
 
 /// Says that root is refused what root may do where it is not squashed: a program's own message would not tell why.
@@ -397,22 +400,6 @@ fn copy_to(folder: &Path, copy: &Path, bytes: &[u8], me: u32) -> anyhow::Result<
     std::fs::set_permissions(&fresh, PermissionsExt::from_mode(0o755))?;
     std::fs::rename(&fresh, copy)?;
     Ok(())
-}
-
-/// Says who has the same export mounted without sharing locks, sizes and what is not yet stable.
-fn warn_of_those_apart(mount: &OsStr, root: &Path) {
-    let Ok(spec) = MountSpec::parse(mount.as_bytes()) else { return };
-    let users = dnfs::mount::mounted_apart(&spec.url, root);
-    if users.is_empty() {
-        return;
-    }
-    for user in users.into_iter().map(runtime::named) {
-        eprintln!(
-            "millrace: warning: {}: {user} has this export mounted separately: file locks are not shared with it. Harmless for reading",
-            spec.url
-        );
-    }
-    eprintln!("hint: to share them, run all programs with --group GROUP, a group that their users are in; containers need one /dev/shm for that");
 }
 
 /// Our library first: it must see a call before any other that wraps it.

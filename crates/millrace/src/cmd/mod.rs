@@ -1,5 +1,6 @@
 //! The commands, one file each: arguments in, wiring, exit code out. No logic that a crate below could hold.
 
+mod apart;
 mod bench;
 mod runtime;
 

@@ -46,6 +46,10 @@ pub(crate) struct Args {
     /// number), as `millrace exec --group` does
     #[arg(long, value_name = "GROUP")]
     group: Option<OsString>,
+    /// Mount although another user's programs hold file locks on the export, which this mount does
+    /// not respect
+    #[arg(long)]
+    force: bool,
     /// Options as in the fourth field of fstab(5): ro, noexec, allow_other, group=GROUP, log=FILE, and
     /// those that are for mount(8) and systemd
     #[arg(short = 'o', value_name = "OPTIONS")]
@@ -158,7 +162,7 @@ fn serve(args: &Args, url: NfsUrl, directory: PathBuf) -> anyhow::Result<ExitCod
     let phrase = format!("mount {url} at {}", directory.display());
     let options = args.options.clone().unwrap_or_default();
     let how = MountHow { allow_other: args.allow_other, read_only: options.read_only, no_exec: options.no_exec };
-    let daemon = daemon::Daemon { url: url.clone(), text: args.url.clone(), directory: directory.clone(), how };
+    let daemon = daemon::Daemon { url: url.clone(), text: args.url.clone(), directory: directory.clone(), how, force: args.force };
     if args.daemon {
         log::to(args.log.as_deref(), true)?;
         daemon.serve(|| daemon::leave_terminal(READY)).context(phrase)?;
@@ -200,6 +204,9 @@ fn start(args: &Args, directory: &Path) -> anyhow::Result<Child> {
     command.args(["mount", "--daemon"]);
     if args.allow_other {
         command.arg("--allow-other");
+    }
+    if args.force {
+        command.arg("--force");
     }
     if let Some(options) = &args.options {
         // The others are arguments of their own.

@@ -27,6 +27,7 @@ mod libc;
 mod mariadb;
 mod nested;
 mod offsets;
+mod one_mount;
 mod private_maps;
 mod reach;
 mod read_ahead;

@@ -1,5 +1,6 @@
 //! The process that serves a mount.
 
+use crate::cmd::apart::report_apart;
 use anyhow::Context as _;
 use dnfs::mount::{KeeperProgram, Mount, MountSpec};
 use dnfs::{Credentials, Event, NfsUrl};
@@ -19,6 +20,8 @@ pub(super) struct Daemon {
     pub(super) text: String,
     pub(super) directory: PathBuf,
     pub(super) how: MountHow,
+    /// Also beside file locks of another user's programs.
+    pub(super) force: bool,
 }
 
 impl Daemon {
@@ -33,6 +36,7 @@ impl Daemon {
         dnfs::report_to(report);
         let spec = MountSpec { local_path: self.directory.as_os_str().as_bytes().to_vec(), url: self.url.clone() };
         let mount = Mount::attach(&spec, &Credentials::of_process())?;
+        report_apart(&self.url, &mount.client().parts(), &dnfs::mount::runtime_root(), self.force)?;
         ensure_keeper(&mount, &self.directory, &self.text);
         let server = Server::mount(mount, &self.url, &self.directory, self.how)?;
         if let Err(error) = obey(self.directory.clone()).and_then(|()| ready()) {

@@ -1,0 +1,259 @@
+//! All mounts of one file system by one user are one mount: another path, another spelling of the server, a directory in the export.
+
+use crate::support::filer::Filer;
+use crate::support::ganesha::Ganesha;
+use crate::support::{Scratch, is_root, millrace, preload_library, skip, succeed, text};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use tempfile::TempDir;
+
+/// Does a line of Python for each line of stdin, and prints what `answer` is then.
+const LINES: &str = "import errno, fcntl, os, sqlite3, sys
+names = {}
+exec('def sql(db, text):\\n    return db.execute(text).fetchall()\\n', names)
+exec('def lock(f):\\n    try: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB); return True\\n    except BlockingIOError: return False\\n', names)
+names.update(os=os, fcntl=fcntl, sqlite3=sqlite3)
+for line in sys.stdin:
+    names['answer'] = None
+    try: exec(line, names)
+    except Exception as error: names['answer'] = repr(error)
+    print(names['answer'], flush=True)";
+
+/// A server, and a runtime directory of its own.
+struct World {
+    url: String,
+    runtime: TempDir,
+    ganesha: Option<Ganesha>,
+    export: PathBuf,
+    _filer: Option<Filer>,
+    _scratch: Scratch,
+}
+
+impl World {
+    fn new(label: &str) -> Self {
+        let scratch = Scratch::new(label);
+        let filer = Filer::start(&scratch, &[]);
+        let (url, export) = (filer.url.clone(), filer.export().to_owned());
+        std::fs::create_dir(export.join("d")).unwrap();
+        Self { url, runtime: runtime(), ganesha: None, export, _filer: Some(filer), _scratch: scratch }
+    }
+
+    fn of_ganesha(label: &str) -> Option<Self> {
+        let ganesha = Ganesha::start(label)?;
+        std::fs::create_dir(ganesha.export().join("d")).unwrap();
+        // Root is squashed.
+        std::fs::set_permissions(ganesha.export().join("d"), PermissionsExt::from_mode(0o777)).unwrap();
+        let (url, export) = (ganesha.url(), ganesha.export());
+        Some(Self { url, runtime: runtime(), ganesha: Some(ganesha), export, _filer: None, _scratch: Scratch::new(label) })
+    }
+
+    /// The URL of a directory in the export.
+    fn below(&self, name: &str) -> String {
+        let (path, query) = self.url.split_once('?').unwrap();
+        format!("{path}/{name}?{query}")
+    }
+
+    /// Python under `millrace exec` with these mounts.
+    fn python(&self, mounts: &[(&str, &str)]) -> Command {
+        let mut command = match &self.ganesha {
+            Some(ganesha) => ganesha.inside(Path::new("timeout")),
+            None => Command::new("timeout"),
+        };
+        command.args(["-k", "5", "60"]).arg(millrace().get_program());
+        command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", self.runtime.path()).current_dir("/");
+        command.arg("exec");
+        for (path, url) in mounts {
+            command.args(["--mount", &format!("{path}={url}")]);
+        }
+        command.args(["--", "python3", "-c"]);
+        command
+    }
+
+    fn program(&self, mounts: &[(&str, &str)]) -> Program {
+        Program::start(self.python(mounts).arg(LINES))
+    }
+
+    /// Segments of the runtime directory.
+    fn segments(&self) -> usize {
+        let directories = std::fs::read_dir(self.runtime.path()).unwrap().flatten();
+        directories.filter(|directory| directory.path().join("segment").exists()).count()
+    }
+}
+
+fn runtime() -> TempDir {
+    let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
+    std::fs::set_permissions(runtime.path(), PermissionsExt::from_mode(0o700)).unwrap();
+    runtime
+}
+
+/// Python that does a line at a time.
+struct Program(Child, BufReader<ChildStdout>);
+
+impl Program {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self(child, stdout)
+    }
+
+    fn does(&mut self, line: &str) -> String {
+        writeln!(self.0.stdin.as_ref().unwrap(), "{line}").unwrap();
+        let mut answer = String::new();
+        self.1.read_line(&mut answer).unwrap();
+        answer.trim_end().to_owned()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// Data that the server has not yet, sizes and locks, by two programs of which each has the file by another path.
+fn share_all(world: &World, one: (&'static str, &str), other: (&'static str, &str)) {
+    // The directory is `/db/d` in a mount of the export, `/sub` in one of its own.
+    let mount = |(directory, url): (&'static str, &str)| (directory.strip_suffix("/d").unwrap_or(directory), url.to_owned());
+    let program = |(path, url): (&str, String)| world.program(&[(path, &url)]);
+    let (mut writer, mut reader) = (program(mount(one)), program(mount(other)));
+    assert_eq!(writer.does(&format!("f = open('{}/f', 'wb+', 0); f.write(b'abc'); answer = lock(f)", one.0)), "True");
+    assert_eq!(
+        reader.does(&format!("g = open('{}/f', 'rb+', 0); answer = os.fstat(g.fileno()).st_size, g.read()", other.0)),
+        "(3, b'abc')"
+    );
+    assert_eq!(reader.does("answer = lock(g)"), "False", "{other:?}");
+    assert_eq!(reader.does("g.write(b'def'); answer = os.pread(g.fileno(), 9, 0)"), "b'abcdef'");
+    assert_eq!(writer.does("answer = os.fstat(f.fileno()).st_size, os.pread(f.fileno(), 9, 0)"), "(6, b'abcdef')");
+    assert_eq!(writer.does("fcntl.lockf(f, fcntl.LOCK_UN)"), "None");
+    assert_eq!(reader.does("answer = lock(g)"), "True");
+    assert_eq!(world.segments(), 1, "{other:?}");
+}
+
+#[test]
+fn an_export_and_a_directory_in_it_and_each_spelling_of_the_server_are_one_mount() {
+    let world = World::new("one-mount");
+    let (sub, localhost) = (world.below("d"), world.url.replace("127.0.0.1", "localhost"));
+    share_all(&world, ("/db/d", &world.url), ("/sub", &sub));
+    share_all(&world, ("/sub", &sub), ("/other/d", &localhost));
+    share_all(&world, ("/db/d", &world.url), ("/db/d", &localhost));
+}
+
+#[test]
+fn with_ganesha_an_export_and_a_directory_in_it_are_one_mount() {
+    let Some(world) = World::of_ganesha("one-mount-ganesha") else { return };
+    share_all(&world, ("/db/d", &world.url), ("/sub", &world.below("d")));
+    share_all(&world, ("/sub", &world.below("d")), ("/db/d", &world.url));
+}
+
+#[test]
+fn sqlite_in_wal_mode_loses_nothing_by_two_paths_into_one_export() {
+    let world = World::new("one-mount-wal");
+    let sub = world.below("d");
+    for (one, other) in [
+        (("/db", world.url.as_str(), "/db/d/s.db"), ("/sub", sub.as_str(), "/sub/s.db")),
+        (("/a", &world.url, "/a/t.db"), ("/b", &world.url, "/b/t.db")),
+    ] {
+        let (mut first, mut second) = (world.program(&[(one.0, one.1)]), world.program(&[(other.0, other.1)]));
+        let open = |path: &str| {
+            format!(
+                "db = sqlite3.connect('{path}', timeout=20, isolation_level=None); answer = sql(db, 'pragma journal_mode=wal')"
+            )
+        };
+        assert_eq!(first.does(&open(one.2)), "[('wal',)]");
+        assert_eq!(first.does("sql(db, 'create table t(i integer primary key, v)')"), "None");
+        assert_eq!(second.does(&open(other.2)), "[('wal',)]");
+        for round in 0..5 {
+            assert_eq!(first.does(&format!("answer = sql(db, 'insert into t values({}, zeroblob(3000))')", 2 * round)), "[]");
+            assert_eq!(second.does("answer = sql(db, 'select count(*) from t')"), format!("[({},)]", 2 * round + 1));
+            assert_eq!(
+                second.does(&format!("answer = sql(db, 'insert into t values({}, zeroblob(3000))')", 2 * round + 1)),
+                "[]"
+            );
+            assert_eq!(first.does("answer = sql(db, 'select count(*) from t')"), format!("[({},)]", 2 * round + 2));
+        }
+        assert_eq!(first.does("answer = sql(db, 'pragma integrity_check')"), "[('ok',)]");
+    }
+}
+
+#[test]
+fn one_program_has_an_export_and_a_directory_in_it_each_with_its_own_root() {
+    let world = World::new("one-mount-both");
+    let sub = world.below("d");
+    let mut program = world.program(&[("/db", &world.url), ("/sub", &sub)]);
+    assert_eq!(
+        program.does(
+            "open('/db/d/f', 'w').write('x'); answer = open('/sub/f').read(), sorted(os.listdir('/db')), os.listdir('/sub')"
+        ),
+        "('x', ['d'], ['f'])"
+    );
+    assert_eq!(program.does("answer = os.path.samestat(os.stat('/db/d/f'), os.stat('/sub/f'))"), "True");
+    assert_eq!(program.does("os.rename('/db/d/f', '/sub/g')"), "OSError(18, 'Invalid cross-device link')");
+    assert_eq!(program.does("os.chdir('/sub'); open('h', 'w').write('y'); answer = os.getcwd(), os.path.exists('/db/d/h'), os.path.exists('/db/h')"), "('/sub', True, False)");
+    assert_eq!(
+        program.does(
+            "os.chdir('/db'); open('i', 'w').write('z'); answer = os.getcwd(), os.path.exists('/db/i'), os.path.exists('/sub/i')"
+        ),
+        "('/db', True, False)"
+    );
+}
+
+#[test]
+fn a_directory_that_is_removed_and_made_again_is_found_and_the_mount_stays() {
+    let world = World::new("one-mount-again");
+    let sub = world.below("d");
+    let mut holder = world.program(&[("/db", &world.url)]);
+    assert_eq!(holder.does("f = open('/db/kept', 'wb+', 0); answer = f.write(b'abc')"), "3");
+    assert_eq!(succeed(world.python(&[("/sub", &sub)]).arg("import os; print(os.listdir('/sub'))")), "[]\n");
+    std::fs::remove_dir(world.export.join("d")).unwrap();
+    std::fs::create_dir(world.export.join("d")).unwrap();
+    std::fs::write(world.export.join("d/new"), "").unwrap();
+    assert_eq!(succeed(world.python(&[("/sub", &sub)]).arg("import os; print(os.listdir('/sub'))")), "['new']\n");
+    assert_eq!(world.segments(), 1);
+    assert_eq!(holder.does("f.write(b'def'); os.fsync(f.fileno()); answer = os.pread(f.fileno(), 9, 0)"), "b'abcdef'");
+}
+
+#[test]
+fn a_mount_beside_another_users_record_locks_is_refused_unless_it_is_forced() {
+    const ALICE: u32 = 4001;
+    const BOB: u32 = 4002;
+    if !is_root() {
+        return skip("only root can be several users");
+    }
+    let world = World::new("one-mount-apart");
+    std::fs::set_permissions(&world.export, PermissionsExt::from_mode(0o777)).unwrap();
+    let directories = [ALICE, BOB].map(|user| {
+        let own = runtime();
+        std::os::unix::fs::chown(own.path(), Some(user), Some(user)).unwrap();
+        own
+    });
+    let exec = |user: u32, arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        let own = &directories[usize::from(user == BOB)];
+        command
+            .args(["--reuid", &user.to_string(), "--regid", &user.to_string(), "--clear-groups"])
+            .arg(millrace().get_program());
+        command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", own.path()).current_dir("/");
+        command.args(["exec", "--mount", &format!("/db={}", world.url)]).args(arguments);
+        command
+    };
+    let python = ["--", "/usr/bin/python3", "-c", LINES];
+    let mut holder = Program::start(&mut exec(ALICE, &python));
+    assert_eq!(holder.does("f = open('/db/f', 'wb+', 0); answer = f.write(b'x')"), "1");
+    let other = |force: &[&str]| exec(BOB, &[force, &["--", "true"]].concat()).output().unwrap();
+    let separately = format!("uid {ALICE} has this export mounted separately");
+    // The keeper, which answers, comes a moment after the mount.
+    crate::support::await_until("the warning", std::time::Duration::from_secs(20), || {
+        text(&other(&[])).contains(&separately).then_some(())
+    });
+    assert!(other(&[]).status.success(), "without locks it is a warning");
+    assert_eq!(holder.does("answer = lock(f)"), "True");
+    let refused = other(&[]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(text(&refused).contains(&separately) && text(&refused).contains("--group"), "{}", text(&refused));
+    assert!(other(&["--force"]).status.success());
+    assert_eq!(holder.does("fcntl.lockf(f, fcntl.LOCK_UN)"), "None");
+    assert!(other(&[]).status.success(), "{}", text(&other(&[])));
+}

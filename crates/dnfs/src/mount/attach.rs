@@ -20,7 +20,12 @@ use crate::segment::runtime_root::{runtime_root, sharing_of};
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::slot_limiter::{KeptConnections, Members, SlotLimiter};
 use crate::sys::file_lock::FileLock;
+use crate::sys::internal_fd::InternalFd;
+use crate::sys::local_file::Errno;
 use crate::sys::random::random;
+
+/// Attempts to enter a directory that others remove each time.
+const ENTER_TRIES: u32 = 16;
 
 impl Mount {
     /// Attaches to the shared segment of the file system that the URL leads into, or mounts the export and makes the segment.
@@ -31,8 +36,7 @@ impl Mount {
         let (root, mut former) = (runtime_root(), None);
         for _ in 0..FIND_ROUNDS_MAX {
             let (url_root, mounted) = find(spec, who, former)?;
-            let directory = RuntimeDir::of_process(|_| url_root.identity)?;
-            let user = be_user(&directory)?;
+            let (directory, user) = enter(url_root.identity)?;
             mount_paths::note(&directory, spec);
             let Some((segment, client)) = attach_or_create(&directory, &url_root, spec, who, mounted)? else {
                 former = Some(url_root.identity);
@@ -131,6 +135,23 @@ pub(super) fn make_successor(spec: &MountSpec, who: &Credentials, former: u64) -
         url_root.note(&root, &spec.url)?;
     }
     Ok(())
+}
+
+/// The export's directory, with this process as a user of the mount: begun again when the directory is removed at this moment
+/// (`millrace nfs give-up`).
+fn enter(identity: u64) -> Result<(RuntimeDir, InternalFd), SegmentError> {
+    let mut tried = 0;
+    loop {
+        let entered = RuntimeDir::of_process(|_| identity)
+            .and_then(|directory| Ok(be_user(&directory)?.map(|user| (directory, user))));
+        tried += 1;
+        match entered {
+            Ok(Some(entered)) => return Ok(entered),
+            Ok(None) | Err(SegmentError::Local { errno: libc::ENOENT, .. }) if tried < ENTER_TRIES => {}
+            Ok(None) => return Err(local("enter the runtime directory")(Errno(libc::ENOENT))),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// The processes of a segment.

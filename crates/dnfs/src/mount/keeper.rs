@@ -235,6 +235,9 @@ impl Keeper {
         let expire_ms = self.expire.as_millis() as u64;
         let mut seen = HashMap::new();
         let mut due = Vec::new();
+        // Nobody is left who would sync it.
+        let asked = std::cell::OnceCell::new();
+        let unused = || *asked.get_or_init(|| Place::without_users(self.mount.segment.directory()).is_some());
         for (file, slot) in self.mount.segment.live_files().filter(|(_, slot)| slot.has_unsaved()) {
             let (clean, dirty) = (slot.clean.load(Acquire), slot.dirty.load(Acquire));
             let known = self.dirty.get(&file).copied().filter(|known| known.clean == clean);
@@ -243,7 +246,7 @@ impl Keeper {
             if state.given_up == Some(dirty) {
                 continue;
             }
-            let left = self.mount.close == ClosePolicy::Commit && self.is_closed(file);
+            let left = (self.mount.close == ClosePolicy::Commit || unused()) && self.is_closed(file);
             if left || now_ms.saturating_sub(state.since_ms) >= expire_ms {
                 due.push(file);
             }

@@ -9,11 +9,11 @@ use crate::segment::{SegmentError, local};
 use crate::sys::detached;
 use crate::sys::fd::Fd;
 use crate::sys::internal_fd::InternalFd;
-use crate::sys::local_file::{CPath, Errno, flock, is_executable, open};
+use crate::sys::local_file::{CPath, Errno, flock, is_executable, open, stat};
 use crate::sys::process::pid_namespace;
 
 /// Held by the keeper.
-const KEEPER: &str = "keeper";
+pub(super) const KEEPER: &str = "keeper";
 /// Held by the process that waits to replace it. Each PID namespace has its own: all processes of one end together.
 pub(super) const STANDBY: &str = "keeper-standby";
 /// Held shared by the keepers of a PID namespace, the waiting ones too.
@@ -70,11 +70,13 @@ impl Mount {
     }
 }
 
-/// Says that this process uses the mount, until it ends or calls exec. Waits while a keeper is ending.
-pub(super) fn be_user(directory: &RuntimeDir) -> Result<InternalFd, SegmentError> {
+/// Says that this process uses the mount, until it ends or calls exec. Waits while a keeper is ending. None when the directory was
+/// removed meanwhile.
+pub(super) fn be_user(directory: &RuntimeDir) -> Result<Option<InternalFd>, SegmentError> {
     let fd = open(&directory.lock_path(USERS), libc::O_RDWR | libc::O_CREAT, FILE_MODE).map_err(local("open a lock"))?;
     flock(&fd, libc::LOCK_SH).map_err(local("take the lock"))?;
-    Ok(InternalFd::moved_up(fd))
+    let is_there = stat(&fd).map_err(local("examine a lock"))?.is_named;
+    Ok(is_there.then(|| InternalFd::moved_up(fd)))
 }
 
 /// A lock's name in the PID namespace of this process. On the host itself, and where that is not known, the plain one.

@@ -24,6 +24,7 @@ mod directories;
 mod early_reads;
 mod export_watch;
 mod gathered;
+mod give_up;
 mod io;
 mod keeper;
 mod keeper_namespaces;
@@ -72,6 +73,7 @@ pub use crate::segment::runtime_root::{
 pub use crate::segment::{DirectoryKept, DirectoryPlaceholder, Distrust, FileRef, SegmentError, Untrusted};
 pub use apart::{MountedApart, mounted_apart};
 pub use async_io::{AsyncIo, Finished, IoRequest, IoWork, Offered};
+pub use give_up::UnsavedFile;
 pub use io::Changes;
 pub use keeper::Keeper;
 pub use keeper_process::KeeperProgram;

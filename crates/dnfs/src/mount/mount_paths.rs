@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use super::MountSpec;
 use crate::segment::runtime_dir::{FILE_MODE, RuntimeDir};
-use crate::sys::local_file::{CPath, open, unlink, write};
+use crate::sys::local_file::{CPath, open, write};
 
 const PREFIX: &str = "mount.";
 /// Longest text read: a path of the longest kind, and a URL.
@@ -45,14 +45,6 @@ pub(super) fn list(directory: &Path) -> Vec<MountPath> {
     paths
 }
 
-/// Removes what is noted.
-pub(super) fn remove(directory: &Path) {
-    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    for file in files.filter(|file| file.file_name().as_bytes().starts_with(PREFIX.as_bytes())) {
-        let _ = unlink(&CPath::new(file.path().as_os_str().as_bytes()));
-    }
-}
-
 fn read(file: &Path) -> Option<MountPath> {
     let found = std::fs::symlink_metadata(file).ok().filter(|found| found.is_file() && found.len() <= TEXT_BYTES_MAX)?;
     let text = std::ffi::OsString::from_vec(std::fs::read(file).ok()?);
@@ -79,7 +71,5 @@ mod tests {
         assert!(listed.is_sorted_by(|one, other| one.attached >= other.attached));
         shown.sort_unstable();
         assert_eq!(shown, [("/db", "nfs://filer/vol"), ("/other", "nfs://filer/vol")]);
-        remove(directory.path());
-        assert_eq!(list(directory.path()), []);
     }
 }

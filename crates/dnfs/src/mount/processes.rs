@@ -20,8 +20,8 @@ pub struct MountProcess {
 pub struct MountProcesses {
     /// Programs, by number.
     pub programs: Vec<MountProcess>,
-    /// The process that commits for others (docs/design/011-keeper.md).
-    pub keeper: Option<u32>,
+    /// The process that commits for others (docs/design/011-keeper.md), and those that wait to replace it.
+    pub keepers: Vec<u32>,
 }
 
 /// What a descriptor of a lock says of its process.
@@ -50,8 +50,9 @@ pub fn processes_of(directories: &[PathBuf]) -> Vec<MountProcesses> {
                     mount.programs.push(MountProcess { pid, inner_pid: inner_pid(pid), command: command(pid) });
                 }
                 Role::Program => {}
-                // The standby waits with the file open, too; the one that has the lock was there before it.
-                Role::Keeper => mount.keeper = mount.keeper.or(Some(pid)),
+                // The one that has the lock was there before those that wait with the file open.
+                Role::Keeper if !mount.keepers.contains(&pid) => mount.keepers.push(pid),
+                Role::Keeper => {}
             }
         }
     }

@@ -1,12 +1,10 @@
 //! Segments that nobody uses any more: telling them from those that still keep something for somebody, and removing them.
 
-use core::sync::atomic::Ordering::Relaxed;
-
 use super::Observer;
+use super::give_up;
 use super::keeper_process::Alone;
-use super::{mount_paths, stand_ins, url_roots};
+use super::url_roots;
 use crate::segment::{SegmentError, local};
-use crate::sys::local_file::{Errno, unlink};
 
 impl Observer {
     /// Whether a process uses the mount, or one that looks after it lives.
@@ -27,8 +25,7 @@ impl Observer {
         self.holds_nothing()
     }
 
-    /// Removes the segment with all that belongs to it, if it is dead; whether it was. The directory stays with its locks: who is
-    /// about to attach waits for one of them, and then makes a new segment there.
+    /// Removes the directory with all that belongs to the mount, if it is dead; whether it was.
     ///
     /// # Errors
     /// The kernel's.
@@ -39,20 +36,26 @@ impl Observer {
             return Ok(false);
         }
         self.segment.retire();
-        for (file, _) in self.segment.live_files() {
-            directory.remove_mapped(file);
-            directory.remove_placeholder(file)?;
-        }
         url_roots::forget_all(&self.segment);
-        mount_paths::remove(directory.path());
-        stand_ins::remove(directory.path());
-        for path in [directory.retained_path(self.segment.header().instance.load(Relaxed)), directory.segment_path()] {
-            match unlink(&path) {
-                Ok(()) | Err(Errno(libc::ENOENT)) => {}
-                Err(errno) => return Err(local("remove a file")(errno)),
+        give_up::remove(directory)?;
+        Ok(true)
+    }
+
+    /// Whether programs use the mount, or have a file of it open that they have not touched since exec.
+    ///
+    /// # Errors
+    /// The kernel's, of the locks.
+    pub fn is_used(&self) -> Result<bool, SegmentError> {
+        Ok(give_up::without_users(self.segment.directory()).is_none() || self.has_open_files()?)
+    }
+
+    pub(super) fn has_open_files(&self) -> Result<bool, SegmentError> {
+        for (file, _) in self.segment.live_files() {
+            if self.segment.if_unopened(file)?.is_none() {
+                return Ok(true);
             }
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// To be asked while nobody can attach.
@@ -68,11 +71,6 @@ impl Observer {
             return Ok(false);
         }
         // A program that came out of exec with a file open uses the mount again once it touches it.
-        for (file, _) in segment.live_files() {
-            if segment.if_unopened(file)?.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(!self.has_open_files()?)
     }
 }

@@ -140,9 +140,14 @@ impl Retention {
 
     /// How much is kept.
     pub(crate) fn usage(&self, segment: &Segment) -> Retained {
-        let kept = self.records().iter().filter(|record| self.is_to_be_sent(segment, record));
-        let bytes = kept.map(|record| u64::from(record.length.load(Relaxed))).sum::<u64>() + self.unsent_bytes(segment);
+        let bytes = self.kept(segment).map(|(_, bytes)| bytes).sum();
         Retained { bytes, bytes_max: u64::from(self.header().chunk_max.load(Relaxed)) * CHUNK_BYTES as u64 }
+    }
+
+    /// What is kept, in parts, each with its file.
+    pub(crate) fn kept(&self, segment: &Segment) -> impl Iterator<Item = (FileRef, u64)> {
+        let records = self.records().iter().filter(|record| self.is_to_be_sent(segment, record));
+        records.map(|record| (record.file(), u64::from(record.length.load(Relaxed)))).chain(self.unsent(segment))
     }
 
     /// Whether a killed writer left something published, of which nobody knows whether the server has it.

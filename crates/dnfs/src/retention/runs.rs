@@ -330,13 +330,14 @@ impl Retention {
         self.header().run_begun.notify(1);
     }
 
-    /// Bytes in runs.
-    pub(super) fn unsent_bytes(&self, segment: &Segment) -> u64 {
-        let is_live = |run: &&Run| {
-            let word = run.file.load(Acquire);
-            word != 0 && segment.slot(FileRef::of_word(word)).is_some_and(Slot::has_unsent)
+    /// The files that have runs, with the bytes in them.
+    pub(super) fn unsent(&self, segment: &Segment) -> impl Iterator<Item = (FileRef, u64)> {
+        let live = |run: &Run| {
+            let file = FileRef::of_word(Some(run.file.load(Acquire)).filter(|word| *word != 0)?);
+            let has_unsent = segment.slot(file).is_some_and(Slot::has_unsent);
+            has_unsent.then(|| (file, u64::from(run.length.load(Relaxed))))
         };
-        self.runs().iter().filter(is_live).map(|run| u64::from(run.length.load(Relaxed))).sum()
+        self.runs().iter().filter_map(live)
     }
 }
 

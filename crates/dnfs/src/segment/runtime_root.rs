@@ -75,6 +75,11 @@ fn root_of_environment() -> Root {
     Root { path, is_named: false }
 }
 
+/// Whether it is the default directory of this user.
+pub(crate) fn is_default_root(path: &Path) -> bool {
+    !root().is_named && root().path == path
+}
+
 /// Whether `/run` is a tmpfs of root.
 fn runs_in_memory() -> bool {
     let run = open_followed(&CPath::new(b"/run"), libc::O_RDONLY | libc::O_DIRECTORY, 0);

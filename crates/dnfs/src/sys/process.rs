@@ -7,6 +7,13 @@ pub(crate) fn process_id() -> u32 {
     rustix::process::getpid().as_raw_nonzero().get() as u32
 }
 
+/// Ends a process by SIGKILL, if this user may.
+pub(crate) fn kill(pid: u32) {
+    if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
 /// The effective uid of this process.
 pub(crate) fn effective_uid() -> u32 {
     let uid = rustix::process::geteuid().as_raw();

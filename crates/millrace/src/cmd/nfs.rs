@@ -3,6 +3,7 @@
 mod bench;
 mod copy;
 pub(crate) mod counters;
+mod give_up;
 mod list;
 mod prometheus;
 mod target;
@@ -29,6 +30,7 @@ Examples:
   millrace nfs bench --depth 64 'nfs://filer/vol/x.bench?slots=16'
   millrace nfs counters --seconds 10
   millrace nfs counters --prometheus            for Prometheus (docs/monitoring.md)
+  millrace nfs give-up /db                      end a mount whose server is gone for good
 
 URL: nfs://HOST[:PORT]/EXPORT[/PATH][?option=value&…], options: rsize, wsize, channels (connections
 of one process), stable, uid, gid, nfsport, mountport, timeo (tenths of a second), fence_ms,
@@ -53,6 +55,8 @@ enum Action {
     Bench(bench::Bench),
     /// Show what all programs did on their mounts: calls by size, latency, slots
     Counters(counters::Counters),
+    /// End a mount: save what it keeps, or name what is lost when its server is gone for good
+    GiveUp(give_up::GiveUp),
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -63,6 +67,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Action::Cp(cp) => copy::cp(cp),
         Action::Bench(bench) => bench::run(bench),
         Action::Counters(counters) => counters::run(counters),
+        Action::GiveUp(give_up) => give_up::run(give_up),
     };
     let Err(error) = outcome else { return Ok(ExitCode::SUCCESS) };
     print_error(&error);

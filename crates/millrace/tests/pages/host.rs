@@ -73,6 +73,12 @@ ended() {
 }
 "#;
 
+/// What the page leaves. A process that ends is given a moment.
+const LEFT: &str = r#"
+for moment in $(seq 50); do pgrep -f 'millrace (keeper|serve)' >/dev/null || break; sleep 0.1; done
+{ pgrep -af 'millrace (keeper|serve)'; find /dev/shm /run/millrace* /var/lib/millrace /srv /var/log/millrace* -mindepth 1 2>/dev/null; } >/run/page/left || true
+"#;
+
 /// Makes an image where a page builds one from a registry.
 const IMAGE: &str = include_str!("image.sh");
 
@@ -95,6 +101,8 @@ pub(crate) struct Ran {
     pub(crate) outputs: Vec<(usize, String)>,
     /// Why it ended early.
     pub(crate) fault: Option<String>,
+    /// Processes and files of Millrace, and files in /srv, that are there at the end.
+    pub(crate) left: String,
 }
 
 /// Runs the blocks one after the other, in one shell of root.
@@ -138,7 +146,7 @@ pub(crate) fn run(label: &str, blocks: &[Block], nightly: bool, files: &[(&str, 
         let end = read("end");
         format!("{}: in the block of line {at}: {end}{printed}\n{}{}", output.status, read("cluster"), support::text(&output))
     });
-    Ran { outputs, fault }
+    Ran { outputs, fault, left: read("left") }
 }
 
 /// The blocks as one script: each command that fails ends it, as a reader would stop there.
@@ -167,7 +175,7 @@ fn script(blocks: &[Block], nightly: bool) -> String {
             _ => format!("set -e\n{commands}set +e\n"),
         };
     }
-    script + "echo done >/run/page/end\n"
+    script + LEFT + "echo done >/run/page/end\n"
 }
 
 /// The newest that packages have installed, as `pg_createcluster` names it.

@@ -104,6 +104,9 @@ fn check(page: &str, nightly: bool) {
     let label = page.replace(['/', '.'], "-");
     let ran = crate::host::run(&label, &blocks, nightly, &[]);
     assert!(ran.fault.is_none(), "{page}: {}", ran.fault.unwrap_or_default());
+    if page.starts_with("docs/tutorial-") {
+        assert_eq!(ran.left, "", "{page} leaves processes or files");
+    }
     for block in &blocks {
         let (_, printed) = ran.outputs.iter().find(|(line, _)| *line == block.line).unwrap();
         let is_run = !matches!(block.mark, Mark::NotRun(_)) && (nightly || block.mark != Mark::Nightly);

@@ -18,6 +18,7 @@ mod fail_closed;
 mod files;
 mod forks;
 mod gathered;
+mod give_up;
 mod hints;
 mod keeper;
 mod kernel_aio;

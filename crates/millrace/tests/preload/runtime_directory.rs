@@ -141,3 +141,11 @@ fn a_group_shares_the_directory_that_root_made() {
     let said = world.runs(child);
     assert!(said.contains("0\n/dev/shm/millrace-group-100\n") && !said.contains("millrace-4001"), "{said}");
 }
+
+#[test]
+fn giving_up_the_last_mount_leaves_nothing_of_the_default_directory() {
+    let Some(world) = World::new("trust-end") else { return };
+    let said = world.runs("run && \"$MILLRACE\" nfs give-up /db 2>/dev/null && find /dev/shm -mindepth 1");
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert!(said.starts_with("done\ngave up /db on nfs://"), "{said}");
+}

@@ -195,7 +195,7 @@ impl Found {
             state: self.state(),
             calls_in_progress: self.calls(&processes),
             strays: self.observer.strays(),
-            keeper: processes.keeper,
+            keeper: processes.keepers.first().copied(),
             processes: processes
                 .programs
                 .into_iter()

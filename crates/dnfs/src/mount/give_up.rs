@@ -1,0 +1,189 @@
+//! The end of a mount that nobody needs any more, or whose server is gone for good: what it keeps is told, then its keepers end and its
+//! shared state is removed.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::Observer;
+use super::attach::parts_of;
+use super::keeper_process::{HERE, KEEPER, Place, STANDBY, attempt};
+use super::processes::processes_of;
+use super::url_roots;
+use crate::client::Client;
+use crate::credentials::Credentials;
+use crate::error::Error;
+use crate::segment::runtime_dir::RuntimeDir;
+use crate::segment::runtime_root::is_default_root;
+use crate::segment::{SegmentError, local};
+use crate::sys::clock::{monotonic_ms, sleep};
+use crate::sys::local_file::{CPath, Errno, rename, rmdir, unlink};
+use crate::sys::process::kill;
+use crate::sys::random::random;
+use crate::url::NfsUrl;
+
+/// Keepers notice within a second that their segment is gone. One that waits for a name's address is killed after this long, in ms.
+const KEEPER_END_MS: u64 = 3_000;
+/// Then the kernel ends it, in ms.
+const KEEPER_KILL_MS: u64 = 10_000;
+/// Pause between two looks at the keepers' locks.
+const LOOK: Duration = Duration::from_millis(20);
+/// Attempts to have a lock that a keeper takes for a moment.
+const TRIES: u32 = 25;
+
+/// A file with written data that no COMMIT covers, or with a loss that no program was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnsavedFile {
+    /// Its number on the server.
+    pub fileid: u64,
+    /// Bytes that are kept here to be sent again; 0 where nothing is kept (`retain=0`).
+    pub kept_bytes: u64,
+    /// Data of it is lost already, and no fsync has returned that error yet.
+    pub has_error: bool,
+}
+
+impl Observer {
+    /// The files of which something would be lost with this host's state, by their numbers.
+    ///
+    /// # Errors
+    /// The kernel's, of the memory of written data; a layout of another version.
+    pub fn unsaved(&self) -> Result<Vec<UnsavedFile>, SegmentError> {
+        let retention = self.retention();
+        let mut kept = BTreeMap::new();
+        if retention.map_if_there().map_err(local("map the written data"))? {
+            for (file, bytes) in retention.kept(&self.segment) {
+                *kept.entry(file.word()).or_insert(0) += bytes;
+            }
+        }
+        let unsaved =
+            self.segment.live_files().filter(|(_, slot)| slot.has_unsaved() || slot.has_unseen_error() || slot.has_stores());
+        let mut files: Vec<_> = unsaved
+            .map(|(file, slot)| UnsavedFile {
+                fileid: slot.fileid.load(Relaxed),
+                kept_bytes: kept.get(&file.word()).copied().unwrap_or(0),
+                has_error: slot.has_unseen_error(),
+            })
+            .collect();
+        files.sort_unstable_by_key(|file| file.fileid);
+        Ok(files)
+    }
+
+    /// Removed files that programs had open: how many keep a hidden name on the server.
+    #[must_use]
+    pub fn hidden_names(&self) -> usize {
+        self.segment.silly_files().len()
+    }
+
+    /// Asks the server once for the export's root. `url` has the options of the mount.
+    ///
+    /// # Errors
+    /// Why it is not served: no answer within `limit`, another answer.
+    pub fn ask_server(&self, url: &NfsUrl, limit: Duration) -> Result<(), Error> {
+        let mut url = url.clone();
+        (url.options.soft, url.options.retries, url.options.resend_after) = (true, 0, limit);
+        let parts = self.segment.parts().and_then(|stored| parts_of(&stored));
+        let parts = parts.ok_or(SegmentError::Foreign("a segment without a server"))?;
+        let client = Client::from_parts(parts, &url, &Credentials::of_process())?;
+        client.getattr(&parts.root).map(drop)
+    }
+
+    /// Ends the mount, whatever it keeps: its keepers and its directory go. False, and nothing is done, while programs use it, unless
+    /// `although_used`: their calls with paths are ESTALE from then on.
+    ///
+    /// # Errors
+    /// The kernel's; EBUSY when a keeper of another user or PID namespace does not end.
+    pub fn give_up(&self, although_used: bool) -> Result<bool, SegmentError> {
+        let directory = self.segment.directory();
+        let users = without_users(directory);
+        if !although_used && (users.is_none() || self.has_open_files()?) {
+            return Ok(false);
+        }
+        self.segment.retire();
+        url_roots::forget_all(&self.segment);
+        // Keepers go once the segment has no name.
+        match unlink(&directory.segment_path()) {
+            Ok(()) | Err(Errno(libc::ENOENT)) => {}
+            Err(errno) => return Err(local("remove the segment")(errno)),
+        }
+        end_keepers(directory)?;
+        remove(directory)?;
+        Ok(true)
+    }
+}
+
+/// Keeps everybody from attaching, if nobody is attached. A keeper has this lock for a moment now and then.
+pub(super) fn without_users(directory: &RuntimeDir) -> Option<Place> {
+    (0..TRIES).find_map(|tried| {
+        if tried > 0 {
+            sleep(LOOK);
+        }
+        Place::without_users(directory)
+    })
+}
+
+/// Waits until the keepers have ended, and kills those that do not.
+fn end_keepers(directory: &RuntimeDir) -> Result<(), SegmentError> {
+    let (begin, mut is_killed) = (monotonic_ms(), false);
+    while has_keepers(directory) {
+        let waited = monotonic_ms() - begin;
+        if waited >= KEEPER_KILL_MS {
+            return Err(local("end the keeper")(Errno(libc::EBUSY)));
+        }
+        if waited >= KEEPER_END_MS && !is_killed {
+            let found = processes_of(&[directory.path().to_owned()]);
+            found.iter().flat_map(|mount| &mount.keepers).for_each(|pid| kill(*pid));
+            is_killed = true;
+        }
+        sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Whether a keeper, or one that waits to be it, lives in any PID namespace.
+fn has_keepers(directory: &RuntimeDir) -> bool {
+    let names = std::fs::read_dir(directory.path()).into_iter().flatten().flatten();
+    let locks = names.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".lock")?.to_owned()));
+    let mut keepers = locks.filter(|name| name == KEEPER || name.starts_with(HERE) || name.starts_with(STANDBY));
+    keepers.any(|name| matches!(attempt(directory, &name, libc::LOCK_EX), Ok(None)))
+}
+
+/// Removes the directory of an export with all in it. Who waits for a lock in it finds that the lock's file has gone, and begins again
+/// (`attach`). The caller holds `users.lock`, or does not care for who uses it.
+pub(super) fn remove(directory: &RuntimeDir) -> Result<(), SegmentError> {
+    let failed = local("remove the runtime directory");
+    let gone = directory.path().with_extension(format!("gone-{:016x}", random()));
+    let at = |path: &Path| CPath::new(path.as_os_str().as_bytes());
+    rename(&at(directory.path()), &at(&gone)).map_err(&failed)?;
+    let of_io = |error: std::io::Error| failed(Errno(error.raw_os_error().unwrap_or(libc::EIO)));
+    if std::fs::remove_dir_all(&gone).is_err() {
+        make_writable(&gone);
+        std::fs::remove_dir_all(&gone).map_err(of_io)?;
+    }
+    remove_default_root(directory.root());
+    Ok(())
+}
+
+/// Removes this user's default runtime directory once no mount is left in it. One that was named stays.
+fn remove_default_root(root: &[u8]) {
+    const UNREACHED: &str = "unreached"; // which programs were named; the preload library's
+    let path = Path::new(std::ffi::OsStr::from_bytes(root));
+    let mut names = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    if is_default_root(path) && names.all(|name| name == UNREACHED) {
+        let _ = std::fs::remove_file(path.join(UNREACHED));
+        let _ = rmdir(&CPath::new(root));
+    }
+}
+
+/// Directories that nobody may write in.
+fn make_writable(directory: &Path) {
+    let _ = std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700));
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            make_writable(&entry.path());
+        }
+    }
+}

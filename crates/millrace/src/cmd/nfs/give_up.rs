@@ -1,0 +1,238 @@
+//! `give-up`: the end of a mount whose server is gone for good, or that nobody needs any more.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use dnfs::NfsUrl;
+use dnfs::mount::{KeeperProgram, MountProcesses, MountSpec, Observer, UnsavedFile, processes_of};
+use serde_json::json;
+
+use crate::cmd::runtime;
+use crate::error_printing::{hinted, refusal};
+
+/// How long the server may take for one answer.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long the keeper may take to save what it keeps, once the server answers.
+const SAVE: Duration = Duration::from_secs(30);
+/// A line says what is waited for after this long.
+const QUIET: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(50);
+/// Files named one by one in text.
+const FILES_SHOWN: usize = 20;
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct GiveUp {
+    /// The mount: its path, its URL or its runtime directory [default: the only mount of this user]
+    #[arg(value_name = "/PATH|nfs://HOST/EXPORT|DIR")]
+    mount: Option<OsString>,
+    /// End it although programs use it, or although the server answers and has not saved everything
+    #[arg(long)]
+    force: bool,
+    /// Print one JSON object on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  millrace nfs give-up
+  millrace nfs give-up /db
+  millrace nfs give-up --json nfs://filer/vol
+  millrace nfs give-up --force /db
+
+Ends a mount of `millrace exec` or `millrace mount` on this host: its keeper and its shared memory.
+While the server answers, everything that programs have written is saved first. When it does not
+answer within 5 s, what it has not committed is lost; each file is named by its number on the
+server, with the bytes that are kept here. Run it as the user of the mount.
+
+With --force, programs that use the mount go on without it: calls with a path get ESTALE, and calls
+that wait for the server wait until the program is ended.
+
+Exit codes: 0 the mount is gone, or there was none; 2 programs use it, or it could not be done.";
+
+/// What became of the mount.
+#[derive(Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    /// There is no such mount.
+    Nothing,
+    /// The server has everything.
+    Saved,
+    /// Something is lost.
+    Lost,
+}
+
+/// A mount of this user.
+struct Found {
+    directory: PathBuf,
+    observer: Observer,
+    /// `/db on nfs://filer/vol`, or the directory.
+    name: String,
+}
+
+pub(super) fn run(args: &GiveUp) -> anyhow::Result<()> {
+    let Some(found) = find(args.mount.as_deref())? else {
+        let wanted = args.mount.as_deref().map_or_else(String::new, |mount| format!(" at {}", mount.display()));
+        return tell(args, None, Outcome::Nothing, &[], || format!("nothing to give up: this user has no mount{wanted}"));
+    };
+    let what = || format!("give up {}", found.name);
+    if !args.force && is_used(&found)? {
+        return Err(in_use(&found));
+    }
+    let mut lost = found.observer.unsaved().map_err(dnfs::Error::from).with_context(what)?;
+    if !lost.is_empty() {
+        lost = save(&found, args.force)?;
+    }
+    let hidden = found.observer.hidden_names();
+    if !found.observer.give_up(args.force).map_err(dnfs::Error::from).with_context(what)? {
+        return Err(in_use(&found));
+    }
+    let outcome = if lost.is_empty() { Outcome::Saved } else { Outcome::Lost };
+    tell(args, Some(&found), outcome, &lost, || summary(&found, &lost, hidden))
+}
+
+fn is_used(found: &Found) -> anyhow::Result<bool> {
+    found.observer.is_used().map_err(dnfs::Error::from).with_context(|| format!("give up {}", found.name))
+}
+
+fn in_use(found: &Found) -> anyhow::Error {
+    let programs: Vec<String> = processes(found).programs.iter().map(|process| format!("{} {}", process.pid, process.command)).collect();
+    let programs = if programs.is_empty() { "that this user may not see".to_owned() } else { programs.join(", ") };
+    refusal(format!("give up {}: programs use it: {programs}", found.name), "end them first; --force ends the mount under them")
+}
+
+fn processes(found: &Found) -> MountProcesses {
+    processes_of(std::slice::from_ref(&found.directory)).pop().unwrap_or_default()
+}
+
+/// The mount that is meant; none when there is no such mount.
+fn find(wanted: Option<&OsStr>) -> anyhow::Result<Option<Found>> {
+    let root = match wanted.map(Path::new).and_then(|path| path.join("segment").is_file().then(|| path.parent()).flatten()) {
+        Some(root) => std::path::absolute(root)?,
+        None => dnfs::mount::runtime_root(),
+    };
+    runtime::check(&root)?;
+    let mut all = Vec::new();
+    for directory in Observer::directories(&root) {
+        let observer = Observer::at(&directory).map_err(|error| {
+            let what = anyhow!(dnfs::Error::from(error)).context(format!("read the mount in {}", directory.display()));
+            hinted(what, format!("if no program uses it: rm -r {}", directory.display()))
+        });
+        if let Some(observer) = observer? {
+            let name = observer.paths().first().map(|path| format!("{} on {}", path.path, path.url));
+            let name = name.unwrap_or_else(|| directory.display().to_string());
+            all.push(Found { directory, observer, name });
+        }
+    }
+    if let Some(wanted) = wanted {
+        all.retain(|found| is_meant(found, wanted));
+    }
+    if all.len() > 1 {
+        let names: Vec<&str> = all.iter().map(|found| found.name.as_str()).collect();
+        let what = format!("give up a mount: this user has {}: {}", all.len(), names.join(", "));
+        return Err(refusal(what, "name one by its URL, or by its directory (millrace nfs counters --all)"));
+    }
+    Ok(all.pop())
+}
+
+fn is_meant(found: &Found, wanted: &OsStr) -> bool {
+    let text = wanted.to_string_lossy();
+    let url = text.parse::<NfsUrl>().ok().map(|url| url.to_string());
+    let is_directory = std::path::absolute(wanted).is_ok_and(|path| path == found.directory);
+    let path = text.trim_end_matches('/');
+    is_directory || found.observer.paths().iter().any(|known| known.path == path || url.as_ref() == Some(&known.url))
+}
+
+/// The mount as its keeper was told, with all options; else as it was noted, without them.
+fn mount_text(found: &Found) -> Option<Vec<u8>> {
+    let of_keeper = processes(found).keepers.iter().find_map(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let mut words = line.split(|byte| *byte == 0).skip_while(|word| *word != b"--mount");
+        words.nth(1).map(<[u8]>::to_vec)
+    });
+    of_keeper.or_else(|| found.observer.paths().first().map(|path| format!("{}={}", path.path, path.url).into_bytes()))
+}
+
+/// Has the keeper save what it keeps, if the server answers: what is lost when it does not.
+fn save(found: &Found, force: bool) -> anyhow::Result<Vec<UnsavedFile>> {
+    let unsaved = || found.observer.unsaved().map_err(dnfs::Error::from).with_context(|| format!("give up {}", found.name));
+    let text = mount_text(found);
+    let spec = text.as_deref().and_then(|text| MountSpec::parse(text).ok());
+    let Some((text, spec)) = text.zip(spec) else { return unsaved() };
+    eprintln!("millrace: {}: asking the server to save what programs have written", found.name);
+    if let Err(error) = found.observer.ask_server(&spec.url, ANSWER) {
+        eprintln!("millrace: the server does not serve it: {}", crate::error_printing::text(&anyhow!(error)));
+        return unsaved();
+    }
+    if processes(found).keepers.is_empty() {
+        let binary = std::env::current_exe().context("find this binary")?;
+        let _ = KeeperProgram::new(binary.as_os_str(), &text).is_some_and(|keeper| keeper.start());
+    }
+    let begin = Instant::now();
+    let mut is_told = false;
+    loop {
+        let left = unsaved()?;
+        if left.is_empty() || force && begin.elapsed() >= SAVE {
+            return Ok(left);
+        }
+        if begin.elapsed() >= SAVE {
+            let bytes: u64 = left.iter().map(|file| file.kept_bytes).sum();
+            let what = format!("give up {}: the server answers, and {bytes} bytes of {} files are not saved yet", found.name, left.len());
+            return Err(refusal(what, "try again; --force loses them"));
+        }
+        if !is_told && begin.elapsed() >= QUIET {
+            eprintln!("millrace: {}: waiting for COMMIT of {} files", found.name, left.len());
+            is_told = true;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn summary(found: &Found, lost: &[UnsavedFile], hidden: usize) -> String {
+    let mut text = format!("gave up {}", found.name);
+    if lost.is_empty() {
+        text += ": everything that programs wrote is saved";
+    } else {
+        let bytes: u64 = lost.iter().map(|file| file.kept_bytes).sum();
+        text += &format!(": lost data of {} files, {bytes} bytes that the server has not committed", lost.len());
+    }
+    for file in lost.iter().take(FILES_SHOWN) {
+        text += &format!("\n  file number {} of the export: {} bytes", file.fileid, file.kept_bytes);
+        if file.has_error {
+            text += ", and an error that no fsync has returned";
+        }
+    }
+    if lost.len() > FILES_SHOWN {
+        text += &format!("\n  and {} more: --json names all", lost.len() - FILES_SHOWN);
+    }
+    if hidden > 0 {
+        text += &format!("\n  removed files that programs had open keep a hidden name (.nfs…) on the server: {hidden}");
+    }
+    text
+}
+
+fn tell(
+    args: &GiveUp,
+    found: Option<&Found>,
+    outcome: Outcome,
+    lost: &[UnsavedFile],
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    if !args.json {
+        println!("{}", text());
+        return Ok(());
+    }
+    let files: Vec<_> = lost
+        .iter()
+        .map(|file| json!({"fileid": file.fileid, "bytes": file.kept_bytes, "has_error": file.has_error}))
+        .collect();
+    let bytes: u64 = lost.iter().map(|file| file.kept_bytes).sum();
+    let directory = found.map(|found| found.directory.display().to_string());
+    let object = json!({"outcome": outcome, "mount": found.map(|found| &found.name), "runtime_dir": directory, "lost": files, "lost_bytes": bytes});
+    println!("{object}");
+    Ok(())
+}

@@ -1,7 +1,6 @@
 //! `give-up`: the end of a mount whose server is gone for good, or that nobody needs any more.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

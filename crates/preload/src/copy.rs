@@ -10,6 +10,7 @@ pub(crate) use steps::Buffer;
 use steps::{Copy, End};
 
 mod pipes;
+mod rests;
 mod steps;
 
 fn end(fd: c_int) -> Result<End, Out> {
@@ -63,7 +64,8 @@ pub(crate) unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: s
         if let Ok((End::Elsewhere(_), End::Elsewhere(_))) = &both {
             return Err(Out::Pass);
         }
-        if open_for(input, out)? & libc::O_APPEND != 0 {
+        let flags = open_for(input, out)?;
+        if flags & libc::O_APPEND != 0 {
             return Err(Out::Errno(libc::EINVAL));
         }
         if count == 0 {
@@ -72,7 +74,9 @@ pub(crate) unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: s
         let (from, to) =
             both.map_err(|failed| if failed == Out::Errno(libc::EISDIR) { Out::Errno(libc::EINVAL) } else { failed })?;
         let at = ffi::take_checked(offset)?;
-        let done = Copy::new(from, at, to, None).run(count.min(ffi::COUNT_MAX))?;
+        let copy = Copy::new(from, at, to, None);
+        let copy = if flags & libc::O_NONBLOCK != 0 { copy.impatient() } else { copy };
+        let done = copy.run(count.min(ffi::COUNT_MAX))?;
         if let Some(at) = at {
             ffi::put(offset, at + done as off_t)?;
         }

@@ -164,7 +164,8 @@ fn run_min(open: &Open, advice: c_int) -> u32 {
     }
 }
 
-fn may_read_ahead(open: &Open) -> bool {
+/// Whether bytes of this open may be kept for a read that is to come.
+pub(crate) fn may_read_ahead(open: &Open) -> bool {
     open.flags & libc::O_DIRECT == 0 && open.mount.may_read_ahead() && !open.mount.has_stores(open.file)
 }
 

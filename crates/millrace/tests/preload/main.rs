@@ -35,6 +35,7 @@ mod read_ahead;
 mod rename_flags;
 mod rights;
 mod runtime_directory;
+mod sendfile;
 mod server_away;
 mod set_attributes;
 mod shared_maps;

@@ -1,5 +1,6 @@
 //! A copy, step by step.
 
+use super::rests::{self, Moment};
 use crate::data;
 use crate::ffi;
 use crate::file_size_limit;
@@ -10,7 +11,10 @@ use dnfs::LazyBuffer;
 use libc::{c_int, off_t};
 
 /// Bytes copied at once: a whole transfer of most servers.
-const BUFFER_BYTES: usize = 1024 * 1024;
+pub(super) const BUFFER_BYTES: usize = 1024 * 1024;
+
+/// Bytes of the first step to a target that takes what it has room for; each that it takes whole doubles the next.
+const STEP_BYTES_MIN: usize = 64 * 1024;
 
 /// Bytes read before the first are sent: what servers like to have in a WRITE.
 const FIRST_BYTES: usize = 128 * 1024;
@@ -95,6 +99,8 @@ pub(super) struct Copy {
     to_at: Option<off_t>,
     /// Steps that read all before they write, since the source would have to be waited for.
     eager_steps: usize,
+    /// The target takes what it has room for, and waits for nothing.
+    is_impatient: bool,
 }
 
 /// What one step of a copy did.
@@ -106,15 +112,22 @@ struct Step {
 
 impl Copy {
     pub(super) fn new(from: End, from_at: Option<off_t>, to: End, to_at: Option<off_t>) -> Self {
-        Self { from, from_at, to, to_at, eager_steps: 0 }
+        Self { from, from_at, to, to_at, eager_steps: 0, is_impatient: false }
+    }
+
+    /// The same to a descriptor that does not wait (O_NONBLOCK).
+    pub(super) fn impatient(self) -> Self {
+        Self { is_impatient: matches!((&self.from, &self.to), (End::File(_), End::Elsewhere(_))), ..self }
     }
 
     /// Copies up to `count` bytes; what was copied before an error counts, the error is for the next call.
     pub(super) fn run(mut self, count: usize) -> Result<usize, Out> {
         let mut buffer = Buffer::new()?;
         let mut done = 0;
+        let mut most = if self.is_impatient { STEP_BYTES_MIN } else { BUFFER_BYTES };
         while done < count {
-            let buffer = &mut buffer.bytes()[..BUFFER_BYTES.min(count - done)];
+            let buffer = &mut buffer.bytes()[..most.min(count - done)];
+            most = (2 * most).min(BUFFER_BYTES);
             // A lazy step does not know how much it will write.
             let lazy = if file_size_limit::is_set() { None } else { self.lazy_source(buffer.len()) };
             let step = match lazy {
@@ -141,6 +154,11 @@ impl Copy {
     /// Reads, then writes.
     fn step(&mut self, buffer: &mut [u8]) -> Result<Step, Out> {
         self.eager_steps = self.eager_steps.saturating_sub(1);
+        if let (true, End::File(from)) = (self.is_impatient, &self.from)
+            && let Some(moment) = Moment::of(from)
+        {
+            return self.step_keeping(from, moment, buffer);
+        }
         let read = self.from.read(self.from_at, buffer)?;
         let mut step = Step { read, written: 0, failed: None };
         while step.written < read {
@@ -157,6 +175,29 @@ impl Copy {
             self.from.step_back(read - step.written);
         }
         Ok(step)
+    }
+
+    /// Reads, then writes to a target that does not wait, and keeps what that did not take for the next call.
+    fn step_keeping(&self, from: &Open, now: Moment, buffer: &mut [u8]) -> Result<Step, Out> {
+        let at = match self.from_at {
+            Some(at) => position(at)?,
+            None => position(raw::lseek(from.fd, 0, libc::SEEK_CUR)?)?,
+        };
+        let (read, moment) = match rests::take(&now, at, buffer) {
+            Some(kept) => kept,
+            None => (data::read_at(from, at, buffer)?, now),
+        };
+        let (written, failed) = match self.to.write(None, &buffer[..read]) {
+            Ok(bytes) => (bytes, None),
+            Err(out) => (0, Some(out)),
+        };
+        if written < read {
+            rests::keep(moment, at + written as u64, &buffer[written..read]);
+        }
+        if self.from_at.is_none() {
+            raw::lseek(from.fd, written as off_t, libc::SEEK_CUR)?;
+        }
+        Ok(Step { read, written, failed })
     }
 
     /// Writes to the mount while it reads `source`: the server is at work on the first bytes before the last are read. Only those are

@@ -1,0 +1,139 @@
+//! What a copy read of a file of a mount and its target, a socket that does not wait, did not take. The next call of the same open at that offset
+//! gives it to the socket first: else a slow client has its server read the file many times.
+//!
+//! Such bytes are given under the conditions of bytes that were read ahead: nobody of this host wrote to the file since, and they are less than a
+//! second old.
+
+use crate::ffi;
+use crate::open_file::Open;
+use crate::raw;
+use crate::read_ahead;
+use crate::table;
+use dnfs::mount::Changes;
+use libc::c_int;
+use std::cell::UnsafeCell;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// Opens with a rest at once.
+const RESTS_MAX: usize = 4;
+/// Bytes of one.
+const BYTES_MAX: usize = super::steps::BUFFER_BYTES;
+/// How old a rest may become, in ns: as old as what was read ahead.
+const AGE_NS_MAX: u64 = 1_000_000_000;
+
+static ALL: [Place; RESTS_MAX] = [const { Place::new() }; RESTS_MAX];
+
+struct Place {
+    /// Somebody uses it.
+    used: AtomicBool,
+    rest: UnsafeCell<Rest>,
+}
+
+// SAFETY: only who has set `used` touches the rest.
+unsafe impl Sync for Place {}
+
+struct Rest {
+    of: Option<Moment>,
+    offset: u64,
+    bytes: usize,
+    /// BYTES_MAX bytes, mapped with the first rest.
+    memory: *mut u8,
+}
+
+/// Before bytes are read: of which open, when, and of which state of its file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment {
+    fd: c_int,
+    opened: u32,
+    changes: Changes,
+    at_ns: u64,
+}
+
+impl Moment {
+    /// None where nothing may be kept.
+    pub(super) fn of(file: &Open) -> Option<Self> {
+        let is_read_only = file.flags & libc::O_ACCMODE == libc::O_RDONLY; // others are told of lost writes by each read
+        let changes = file.mount.changes(file.file).filter(|_| is_read_only && read_ahead::may_read_ahead(file))?;
+        Some(Self { fd: file.fd, opened: table::noted(file.fd).opened, changes, at_ns: raw::monotonic_ns() })
+    }
+
+    fn is_of(&self, now: &Self) -> bool {
+        (self.fd, self.opened) == (now.fd, now.opened)
+    }
+
+    fn is_good(&self, now: &Self) -> bool {
+        self.is_of(now) && self.changes == now.changes && now.at_ns < self.at_ns + AGE_NS_MAX
+    }
+}
+
+/// A place in use.
+struct Used<'p>(&'p Place);
+
+impl Used<'_> {
+    #[expect(clippy::mut_from_ref, reason = "`used` says that nobody else has it")]
+    fn rest(&self) -> &mut Rest {
+        // SAFETY: this is the user.
+        unsafe { &mut *self.0.rest.get() }
+    }
+}
+
+impl Drop for Used<'_> {
+    fn drop(&mut self) {
+        self.0.used.store(false, Release);
+    }
+}
+
+impl Place {
+    const fn new() -> Self {
+        let rest = Rest { of: None, offset: 0, bytes: 0, memory: std::ptr::null_mut() };
+        Self { used: AtomicBool::new(false), rest: UnsafeCell::new(rest) }
+    }
+
+    fn try_use(&self) -> Option<Used<'_>> {
+        (!self.used.swap(true, Acquire)).then_some(Used(self))
+    }
+}
+
+impl Rest {
+    fn memory(&mut self) -> &mut [u8] {
+        // SAFETY: NULL, or BYTES_MAX bytes that are this place's alone.
+        unsafe { ffi::bytes_mut(self.memory.cast(), BYTES_MAX) }
+    }
+}
+
+/// Takes what is there from an offset on: how many bytes, and the moment when they were read.
+pub(super) fn take(now: &Moment, offset: u64, into: &mut [u8]) -> Option<(usize, Moment)> {
+    let is_it = |used: &Used<'_>| used.rest().of.is_some_and(|of| of.is_good(now)) && used.rest().offset == offset;
+    let used = ALL.iter().filter_map(Place::try_use).find(is_it)?;
+    let rest = used.rest();
+    let count = rest.bytes.min(into.len());
+    into[..count].copy_from_slice(&rest.memory()[..count]);
+    let of = rest.of?;
+    if count == rest.bytes {
+        rest.of = None;
+    } else {
+        let end = rest.bytes;
+        rest.memory().copy_within(count..end, 0);
+        (rest.offset, rest.bytes) = (offset + count as u64, rest.bytes - count);
+    }
+    Some((count, of))
+}
+
+/// Keeps bytes that were read at a moment, in front of those that are there from where they end.
+pub(super) fn keep(of: Moment, offset: u64, bytes: &[u8]) {
+    let places = || ALL.iter().filter_map(Place::try_use);
+    let own = |used: &Used<'_>| used.rest().of.is_some_and(|there| there.is_of(&of));
+    let oldest = || places().min_by_key(|used| used.rest().of.map_or(0, |there| there.at_ns));
+    let Some(used) = places().find(own).or_else(oldest) else { return };
+    let rest = used.rest();
+    if rest.memory.is_null() {
+        let Some(memory) = raw::map(BYTES_MAX) else { return };
+        rest.memory = memory;
+    }
+    let follows = rest.of == Some(of) && rest.offset == offset + bytes.len() as u64;
+    let behind = if follows { rest.bytes.min(BYTES_MAX - bytes.len()) } else { 0 };
+    rest.memory().copy_within(..behind, bytes.len());
+    rest.memory()[..bytes.len()].copy_from_slice(bytes);
+    (rest.of, rest.offset, rest.bytes) = (Some(of), offset, bytes.len() + behind);
+}

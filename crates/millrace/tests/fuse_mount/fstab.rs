@@ -1,10 +1,9 @@
 //! mount(8), fstab(5) and options.
 
 use crate::mounted::{Mounted, is_mounted};
-use crate::support::{find_program, millrace, skip, succeed, text};
+use crate::support::{millrace, succeed, text};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::process::{Command, Output};
 
 const EROFS: i32 = 30;
@@ -26,9 +25,6 @@ fn a_mount_with_ro_refuses_every_change_with_erofs() {
 #[test]
 fn mount_a_mounts_a_line_of_fstab_once_and_a_remount_is_refused_with_what_to_do() {
     let Some(mounted) = Mounted::new("fuse-fstab") else { return };
-    if find_program("unshare").is_none() || !Path::new("/usr/sbin").is_dir() {
-        return skip("no unshare");
-    }
     let (directory, helpers) = (mounted.world.scratch.folder("fstab"), mounted.world.scratch.folder("helpers"));
     symlink(millrace().get_program(), helpers.join("mount.fuse.millrace")).unwrap();
     let fstab = mounted.world.scratch.path().join("fstab.txt");

@@ -73,10 +73,10 @@ ended() {
 }
 "#;
 
-/// What the page leaves. A process that ends is given a moment.
+/// What the page leaves. A process that ends is given a moment. The cluster main and podman keep files of their own in /dev/shm.
 const LEFT: &str = r#"
 for moment in $(seq 50); do pgrep -f 'millrace (keeper|serve)' >/dev/null || break; sleep 0.1; done
-{ pgrep -af 'millrace (keeper|serve)'; find /dev/shm /run/millrace* /var/lib/millrace /srv /var/log/millrace* -mindepth 1 2>/dev/null; } >/run/page/left || true
+{ pgrep -af 'millrace (keeper|serve)'; find /dev/shm /run/millrace* /var/lib/millrace /srv /var/log/millrace* -mindepth 1 ! -path '/dev/shm/PostgreSQL.*' ! -path /dev/shm/libpod_lock 2>/dev/null; } >/run/page/left || true
 "#;
 
 /// Makes an image where a page builds one from a registry.

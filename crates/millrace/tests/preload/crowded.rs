@@ -67,7 +67,7 @@ impl Crowd {
     fn fill(&self) -> Waiting {
         const FILL: &str = r#"
 import fcntl, glob, sys
-file, = (open(path, "r+b") for path in glob.glob(sys.argv[1] + "/**/members.lock", recursive=True))
+file, = (open(path, "r+b") for path in glob.glob(sys.argv[1] + "/**/members*.lock", recursive=True))
 taken = 0
 for place in range(1020):
     try: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place); taken += 1

@@ -49,7 +49,7 @@ fn sendfile_to_a_slow_socket_reads_the_file_once_and_sends_what_was_written_mean
     const BYTES: u64 = 4 << 20;
     let world = World::new("sendfile");
     let Some(python) = find_program("python3") else { return skip("no python3") };
-    let bytes: Vec<u8> = (0..BYTES).map(|at| (at * 2_654_435_761 >> 13) as u8).collect();
+    let bytes: Vec<u8> = (0..BYTES).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
     std::fs::write(world.filer.export().join("large"), bytes).unwrap();
     assert_eq!(succeed(world.exec(python.to_str().unwrap()).args(["-c", LOOP])), "True True\n".repeat(3));
     // Three files sent, and read once more to compare.

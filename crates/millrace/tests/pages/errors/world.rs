@@ -113,7 +113,8 @@ impl World {
         let answer = self.run(&self.with_names(&command));
         assert_eq!(answer.code, Some(0), "{}", answer.said);
         keepers::end(self.filer.port(0));
-        let mount = std::fs::read_dir(&old).unwrap().next().unwrap().unwrap().path();
+        let mut names = std::fs::read_dir(&old).unwrap().map(|entry| entry.unwrap().path());
+        let mount = names.find(|path| path.is_dir()).unwrap();
         let segment = std::fs::OpenOptions::new().write(true).open(mount.join("segment")).unwrap();
         // The version is behind the eight bytes of the mark (docs/design/002-segment.md).
         std::os::unix::fs::FileExt::write_all_at(&segment, &1u32.to_ne_bytes(), 8).unwrap();

@@ -142,8 +142,8 @@ pub(super) fn make_successor(spec: &MountSpec, who: &Credentials, former: u64) -
 fn enter(identity: u64) -> Result<(RuntimeDir, InternalFd), SegmentError> {
     let mut tried = 0;
     loop {
-        let entered = RuntimeDir::of_process(|_| identity)
-            .and_then(|directory| Ok(be_user(&directory)?.map(|user| (directory, user))));
+        let entered =
+            RuntimeDir::of_process(|_| identity).and_then(|directory| Ok(be_user(&directory)?.map(|user| (directory, user))));
         tried += 1;
         match entered {
             Ok(Some(entered)) => return Ok(entered),

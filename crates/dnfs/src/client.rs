@@ -198,6 +198,14 @@ impl Client {
         MountParts { rtmax, wtmax, ..self.parts }
     }
 
+    /// Fences the connections that a process made under this number, its own or another's: false where the server cannot.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub(crate) fn fence(&self, number: u64) -> Result<bool, Error> {
+        self.pool.with(|channel| channel.fence(&self.service, number))
+    }
+
     /// To be called in a child after fork, async-signal-safe: the parent's connections are never used again.
     pub fn after_fork_child(&self) {
         fork::note_fork();

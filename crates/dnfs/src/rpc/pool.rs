@@ -6,13 +6,17 @@ use crate::rpc::channel::Channel;
 use crate::slot_limiter::KeptConnections;
 use crate::sys::fork;
 use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
+use crate::sys::stack_mark::{MarkPlace, StackMark};
 use std::sync::Arc;
 
-/// Up to 64 channels. A signal handler that comes in while its thread holds one takes another; nothing is allocated. In the
+/// Up to 64 channels. A signal handler that comes in while its thread holds one takes another; nothing is allocated. One whose user was left by
+/// `longjmp` is taken over once no other is free. In the
 /// child of a fork all of them can be had: those that threads of the parent held were copied locked, and are taken over.
 #[derive(Debug)]
 pub(crate) struct Pool {
     entries: Box<[ForkLock<Channel>]>,
+    /// Where the functions are that use them.
+    users: Box<[MarkPlace]>,
     /// Entries used as long as one of them is free; the rest are for signal handlers inside a call.
     count: usize,
     channel_freed: EventCount,
@@ -23,6 +27,7 @@ pub(crate) struct Pool {
 /// A channel in use. The fields are dropped in their order: the lock first.
 struct Lease<'p> {
     channel: ForkGuard<'p, Channel>,
+    place: usize,
     finished: bool,
     _freed: Freed<'p>,
 }
@@ -51,6 +56,7 @@ impl Pool {
         fork::watch_forks();
         Self {
             entries: (0..CHANNELS_MAX).map(|_| ForkLock::new(Channel::new())).collect(),
+            users: (0..CHANNELS_MAX).map(|_| MarkPlace::new()).collect(),
             count: count.clamp(1, CHANNELS_MAX),
             channel_freed: EventCount::default(),
             kept: None,
@@ -76,9 +82,12 @@ impl Pool {
             Some(lease) => lease,
             None => self.channel_freed.wait_until(|_| {
                 let me = Holder::current(); // again: a signal handler may have forked meanwhile, and this be the child
-                self.free(if self.is_nested(me) { CHANNELS_MAX } else { self.count }, me)
+                let count = if self.is_nested(me) { CHANNELS_MAX } else { self.count };
+                self.free(count, me).or_else(|| self.take_left(me))
             }),
         };
+        let mark = StackMark::new();
+        mark.set(&self.users[lease.place]);
         let done = work(&mut lease.channel);
         if let Some(kept) = &self.kept {
             lease.channel.stay_or_end(kept);
@@ -87,13 +96,23 @@ impl Pool {
         done
     }
 
+    /// A channel whose user was left by `longjmp`, or whose thread has ended: its connection is given up.
+    #[cold]
+    fn take_left(&self, me: Holder) -> Option<Lease<'_>> {
+        let left = self.entries.iter().zip(&self.users).position(|(entry, user)| entry.is_held() && user.is_left())?;
+        let mut channel = self.entries[left].take_left(me)?;
+        channel.leave();
+        Some(Lease { channel, place: left, finished: false, _freed: Freed(&self.channel_freed) })
+    }
+
     /// The same for a child that shares this memory: from the end, so that one that is killed leaves the parent what it uses.
     #[cold]
     fn with_last<T>(&self, work: impl FnOnce(&mut Channel) -> T) -> T {
         let mut lease = self.channel_freed.wait_until(|_| {
             let me = Holder::current();
-            let channel = self.entries.iter().rev().find_map(|entry| entry.try_lock(me, Channel::abandon))?;
-            Some(Lease { channel, finished: false, _freed: Freed(&self.channel_freed) })
+            let mut entries = self.entries.iter().enumerate().rev();
+            let (place, channel) = entries.find_map(|(place, entry)| Some((place, entry.try_lock(me, Channel::abandon)?)))?;
+            Some(Lease { channel, place, finished: false, _freed: Freed(&self.channel_freed) })
         });
         let done = work(&mut lease.channel);
         lease.finished = true;
@@ -113,8 +132,9 @@ impl Pool {
 
     /// One of the first `count` entries, if one is free.
     fn free(&self, count: usize, me: Holder) -> Option<Lease<'_>> {
-        let channel = self.entries.iter().take(count).find_map(|entry| entry.try_lock(me, Channel::abandon))?;
-        Some(Lease { channel, finished: false, _freed: Freed(&self.channel_freed) })
+        let mut entries = self.entries.iter().enumerate().take(count);
+        let (place, channel) = entries.find_map(|(place, entry)| Some((place, entry.try_lock(me, Channel::abandon)?)))?;
+        Some(Lease { channel, place, finished: false, _freed: Freed(&self.channel_freed) })
     }
 
     /// Whether the caller is a signal handler that came in while its thread was in a call.

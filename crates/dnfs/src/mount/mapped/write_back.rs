@@ -32,9 +32,11 @@ impl Mount {
     /// The server's refusal; what it did not take is tried again by the next call.
     pub fn write_back(&self, file: FileRef, range: Range<u64>) -> Result<(), Error> {
         let Some(slot) = self.segment.slot(file).filter(|slot| slot.has_stores()) else { return Ok(()) };
-        let guard = self.retention.members().lock_for_writing(slot);
-        self.repair(file, slot, guard.is_some())?;
-        self.as_writer(slot, |writer| writer.send_stores(file, slot, range, Stability::Unstable))
+        self.again(|| {
+            let guard = self.retention.members().lock_for_writing(slot);
+            self.repair(file, slot, guard.is_some())?;
+            self.as_writer(slot, |writer| writer.send_stores(file, slot, range.clone(), Stability::Unstable))
+        })
     }
 
     /// With the file's lock.

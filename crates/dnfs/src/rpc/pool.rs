@@ -81,6 +81,7 @@ impl Pool {
         let mut lease = match self.free(self.count, Holder::current()) {
             Some(lease) => lease,
             None => self.channel_freed.wait_until(|_| {
+                self.kept.iter().for_each(|kept| kept.renew_leases());
                 let me = Holder::current(); // again: a signal handler may have forked meanwhile, and this be the child
                 let count = if self.is_nested(me) { CHANNELS_MAX } else { self.count };
                 self.free(count, me).or_else(|| self.take_left(me))

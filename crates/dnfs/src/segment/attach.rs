@@ -38,7 +38,7 @@ impl Segment {
     /// Makes the segment of this directory; one that was there is replaced. Call under the directory's `create` lock.
     ///
     /// It appears under its name complete or not at all. `retain_bytes` holds for all who attach to it. Files get generations above
-    /// `first_generation`: [`Self::next_generation`] of the segment that it replaces, else any even number.
+    /// `first_generation`: [`Self::next_generation`] of the segment that it replaces, else 0.
     pub(crate) fn create(
         directory: &RuntimeDir,
         identity: u64,
@@ -96,9 +96,14 @@ impl Segment {
         Ok(Some(Self::of(mapping, directory)))
     }
 
+    #[cfg(test)]
+    pub(crate) fn members_path(&self) -> CPath {
+        members_path(self.header(), self.directory())
+    }
+
     fn of(mapping: Mapping, directory: &RuntimeDir) -> Self {
-        let mapping = Arc::new(mapping);
         let path = members_path(&mapping.values::<Header>(0, 1)[0], directory);
+        let mapping = Arc::new(mapping);
         let members = Arc::new(Members::shared(Arc::clone(&mapping), path));
         Self { mapping, directory: directory.clone(), members }
     }
@@ -263,8 +268,7 @@ pub(crate) mod tests {
         let (of_new, _) = new.find_or_insert(&handle).unwrap();
         assert_eq!(of_new.slot, of_old.slot);
         assert!(of_new.generation > of_old.generation && new.slot(of_old).is_none() && old.slot(of_new).is_none());
-        let path = |segment: &Segment| members_path(segment.header(), segment.directory());
-        assert_ne!(path(&new).as_bytes(), path(&old).as_bytes());
+        assert_ne!(new.members_path().as_bytes(), old.members_path().as_bytes());
     }
 
     #[test]

@@ -202,11 +202,16 @@ impl Members {
 
     /// Whether another call of this thread holds it: it was interrupted by this one, or left.
     pub(crate) fn is_of_other_call(&self, owner: Owner) -> bool {
+        self.is_of_this_thread(owner) && !self.is_of_this_call(owner)
+    }
+
+    /// Whether this thread holds it, in whatever call.
+    pub(super) fn is_of_this_thread(&self, owner: Owner) -> bool {
         let Some(mine) = self.owner().map(|mine| mine >> 32) else { return self.is_of_this_call(owner) };
         let is_mine = |(record, turn): (&LeaseRecord, u64)| {
             owner >> 32 == mine && record.state.load(Acquire) >> 2 == turn && record.thread.load(Relaxed) == thread_number()
         };
-        self.lease_record(owner).is_some_and(is_mine) && !self.is_of_this_call(owner)
+        self.lease_record(owner).is_some_and(is_mine)
     }
 
     /// Whether nothing comes of the owner any more, so that what it holds is free: it has died, or its lease was revoked, now if that is due.
@@ -280,5 +285,80 @@ impl LeaseRecord {
         self.stamp_ms.store(monotonic_ms(), SeqCst);
         let turn = (seen >> 2).wrapping_add(1) & ((1 << TURN_BITS) - 1);
         self.state.compare_exchange(seen, pack(turn, HELD), AcqRel, Relaxed).is_ok().then_some(turn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Locked, begin_call};
+    use super::*;
+    use crate::event_count::EventCount;
+    use crate::segment::tests::fresh_segment;
+    use crate::sys::clock::{give_way, sleep};
+    use crate::sys::shm::tests::Child;
+    use core::time::Duration;
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    struct Counted(Arc<AtomicU32>);
+
+    impl Fence for Counted {
+        fn is_answered(&self) -> bool {
+            true
+        }
+
+        fn fence(&self, number: u64) -> bool {
+            assert_eq!(number, 77);
+            self.0.fetch_add(1, SeqCst);
+            true
+        }
+    }
+
+    #[test]
+    fn a_lock_is_taken_from_a_living_process_once_it_renews_nothing_for_a_second_and_after_a_fence() {
+        let (_place, segment) = fresh_segment();
+        let (members, header) = (segment.members(), segment.header());
+        let fences = Arc::new(AtomicU32::new(0));
+        members.fence_by(Box::new(Counted(Arc::clone(&fences))));
+        let holder = Child::run(|| {
+            members.publish_fence_number(77);
+            let lock = members.lock(&header.name_locks[0], &header.unlocked, Strength::Strong).held().unwrap();
+            let lost = (0..15).any(|_| {
+                members.renew_leases();
+                sleep(Duration::from_millis(100));
+                !lock.is_held()
+            });
+            header.reserved.store(1 + u32::from(lost), SeqCst);
+            while lock.is_held() && members.may_send() {
+                give_way();
+            }
+            header.reserved.store(3, SeqCst);
+        });
+        while header.name_locks[0].load(SeqCst) == 0 {
+            give_way();
+        }
+        let lock = members.lock(&header.name_locks[0], &header.unlocked, Strength::Strong).held().unwrap();
+        assert!(lock.was_left() && header.reserved.load(SeqCst) != 2, "it renewed its lease, and lost it");
+        assert_eq!(fences.load(SeqCst), 1);
+        assert!(holder.succeeded());
+        assert_eq!(header.reserved.load(SeqCst), 3, "it found out");
+        assert!(lock.is_held());
+    }
+
+    #[test]
+    fn a_call_takes_at_once_what_the_call_holds_that_it_interrupted() {
+        let (_place, segment) = fresh_segment();
+        let (members, header, unlocked) = (segment.members(), segment.header(), EventCount::new());
+        let lock = || members.lock(&header.structure_lock, &unlocked, Strength::Weak);
+        let _outer = begin_call();
+        let held = lock().held().unwrap();
+        assert!(matches!(lock(), Locked::Already));
+        let inner = begin_call();
+        let taken = lock().held().unwrap();
+        assert!(taken.was_left() && !held.is_held());
+        drop(taken);
+        drop(inner);
+        drop(held);
+        assert!(!lock().held().unwrap().was_left());
     }
 }

@@ -54,7 +54,7 @@ impl SlotLimiter {
             self.members.renew_leases();
             if overdue {
                 self.reclaim_slots();
-            } else if table.slots.iter().take(self.limit).any(|slot| self.members.is_of_other_call(slot.load(Relaxed))) {
+            } else if table.slots.iter().take(self.limit).any(|slot| self.members.is_of_this_thread(slot.load(Relaxed))) {
                 // A signal handler inside a call would wait for the call that it interrupted.
                 return Some(self.over_limit(wanted));
             }

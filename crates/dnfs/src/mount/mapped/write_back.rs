@@ -42,7 +42,7 @@ impl Mount {
     /// With the file's lock.
     pub(super) fn send_stores(&self, file: FileRef, slot: &Slot, range: Range<u64>, how: Stability) -> Result<(), Error> {
         let Some(backing) = Backing::open(self.segment.directory(), file).map_err(failed)? else { return Ok(()) };
-        let sent = backing.each_difference(range, |offset, bytes| {
+        let sent = backing.each_difference(range, &|| self.segment.members().renew_leases(), |offset, bytes| {
             self.write_to_server(file, slot, offset, &mut Payload::Given(&[IoSlice::new(bytes)]), how).map_err(Refused)
         });
         let sent = sent.map_err(|Refused(error)| error).inspect_err(|_| backing.note_seen(None))?;

@@ -57,7 +57,7 @@ unsafe extern "C" {
     pub(crate) fn pthread_testcancel();
 }
 
-/// Whether a thread may be cancelled where it enters a hook: not in a signal handler that interrupted a call of ours, whose locks would stay.
+/// Whether a thread may be cancelled where it enters a hook: not in a signal handler that interrupted a call of this library, whose locks would stay.
 pub(crate) extern "C" fn may_be_cancelled() -> bool {
     crate::mounts::any() && !dnfs::is_inside_call()
 }

@@ -176,7 +176,7 @@ impl<'m> AsyncIo<'m> {
         self.drop_lost_lease();
     }
 
-    /// Others took over what the writes in flight held. Once these have ended, with or without an answer, they are done anew.
+    /// Others took over what the writes in flight held. Once these have ended, with or without an answer, they are done again.
     fn drop_lost_lease(&mut self) {
         if self.writes.calls.in_flight() == 0 && self.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
             self.lease = None;

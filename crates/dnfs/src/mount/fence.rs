@@ -10,7 +10,7 @@ use crate::slot_limiter::Fence;
 use crate::sys::clock::sleep;
 use crate::url::NfsUrl;
 
-/// A client for these calls alone: it renews and checks no leases, and gives up soon, so that the waiter goes on to look.
+/// A client for these calls alone: it renews and checks no leases, and gives up soon, so that the waiter can check the lock again.
 #[derive(Debug)]
 pub(super) struct FenceClient {
     parts: MountParts,
@@ -41,6 +41,9 @@ impl Fence for FenceClient {
     }
 
     fn fence(&self, number: u64) -> bool {
+        if number == 0 {
+            return true; // it has made no connection, and will check its leases on the first
+        }
         let Some(client) = self.client() else { return false };
         match client.fence(number) {
             Ok(is_fenced) => {

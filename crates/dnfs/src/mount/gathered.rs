@@ -178,7 +178,8 @@ impl Mount {
     fn send_left(&self, retention: &Retention, run: &Run, (file, slot): (FileRef, &Slot), number: u32) -> Result<Sent, Error> {
         let mut buffer = Region::map(RUN_CHUNKS * CHUNK_BYTES).map_err(|_| SegmentError::Retained)?;
         let lease = retention.lease().ok_or(SegmentError::Retained)?;
-        let (start, length) = (run.start.load(Relaxed), run.length.load(SeqCst) as usize);
+        run.seal();
+        let (start, length) = (run.start.load(Relaxed), run.bytes());
         let Some(guard) = retention.locks().lock(lease, file, start, length.max(1)) else {
             self.settle(true)?;
             return Ok(Sent::Again);
@@ -233,7 +234,7 @@ impl Mount {
     ) -> Result<Sent, Error> {
         let run = held.run;
         retention.repair_run(run);
-        let (start, length) = (run.start.load(Relaxed), run.length.load(SeqCst) as usize);
+        let (start, length) = (run.start.load(Relaxed), run.bytes());
         if length == 0 {
             let _signals = SignalsBlocked::new();
             retention.end_run(&held, None, slot, number, 0);
@@ -290,7 +291,7 @@ impl Mount {
         guard: &WriteGuard<'_>,
     ) -> Result<Option<(usize, Option<FsError>, bool)>, Error> {
         let run = held.run;
-        let (start, length) = (run.start.load(Relaxed), run.length.load(SeqCst) as usize);
+        let (start, length) = (run.start.load(Relaxed), run.bytes());
         let mut buffer = Region::map(length).map_err(|_| SegmentError::Retained)?;
         retention.copy_run(run, &mut buffer);
         let client = self.acting_as(run.credentials.load(Relaxed))?;

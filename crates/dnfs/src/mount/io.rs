@@ -199,17 +199,14 @@ impl Mount {
     /// As [`Self::write`].
     pub fn append(&self, file: FileRef, bufs: &[IoSlice<'_>], how: Stability) -> Result<(usize, u64), Error> {
         let slot = self.live(file)?;
-        loop {
+        self.again(|| {
             let _alone = self.lock_file(file, slot)?;
             if self.shared_use || slot.size_known().is_none() {
                 self.fetch(file, slot)?;
             }
             let offset = slot.size.load(Acquire);
-            match self.write_once(file, offset, &mut Payload::Given(bufs), how) {
-                Err(Error::TakenOver) => {} // nothing was appended
-                done => return done.map(|bytes| (bytes, offset)),
-            }
-        }
+            self.write_once(file, offset, &mut Payload::Given(bufs), how).map(|bytes| (bytes, offset))
+        })
     }
 
     /// Waits until nobody else appends to the file or sets its size. None when this call has the lock already.
@@ -225,6 +222,7 @@ impl Mount {
         if lock.was_left() {
             // Its last holder may have appended, and the server knows. It did so by now, or never will.
             self.settle(true)?;
+            self.send_unsent(file, slot)?;
             self.refresh_size(file, slot);
             slot.size_rest();
         }

@@ -280,7 +280,7 @@ impl Mount {
         self.writers.as_ref().and_then(|members| members.lock_for_writing(slot))
     }
 
-    /// Calls `act` until no lock that it held was taken over by others. What it did not send by then it does anew.
+    /// Calls `act` until no lock that it held was taken over by others. It repeats what it had not sent by then.
     fn again<T>(&self, mut act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
         loop {
             match act() {

@@ -227,7 +227,7 @@ impl Mount {
         match (self.segment.members().may_send(), done) {
             (true, _) => Ok(Attempt::Again),
             (false, 0) => Err(Error::TakenOver),
-            // Of an append that others have gone on behind.
+            // Of an append: others have appended after it.
             (false, _) => Ok(Attempt::Done(done)),
         }
     }

@@ -71,7 +71,7 @@ impl<'a> BlockLocks<'a> {
         }
     }
 
-    /// The same without waiting, for a thread that has several writes in flight, all with one lease: none when somebody else, or another write of the
+    /// The same without waiting, for a thread that has several writes in flight, all with one lease. `None` when somebody else, or another write of the
     /// caller's, has one of the blocks or the gate. A thread that holds such a guard must not wait for anybody's.
     pub(crate) fn try_lock(self, owner: Owner, file: FileRef, offset: u64, length: usize) -> Option<WriteGuard<'a>> {
         let mut words = Words::of(self, owner, file, offset, length);
@@ -92,7 +92,7 @@ impl<'a> BlockLocks<'a> {
         Gate { locks: self, lease, has_dead }
     }
 
-    /// Whether it is to be looked at a holder now: after a while, and at once when it is another call of this thread.
+    /// Whether the holder is gone. Checked after a while, and at once when the holder is another call of this thread.
     fn is_left(self, holder: Owner, overdue: bool) -> bool {
         holder != 0 && (overdue || self.members.is_of_other_call(holder)) && self.members.is_gone(holder)
     }
@@ -196,7 +196,7 @@ impl<'a> Words<'a> {
         true
     }
 
-    /// In ascending order: the part behind the end of the table stands at its beginning, and comes first.
+    /// In ascending order: the part after the end of the table is at its beginning, and comes first.
     fn word(&self, turn: usize) -> &'a AtomicU64 {
         let wrapped = (self.first + self.count).saturating_sub(BLOCK_LOCK_COUNT);
         let words = self.locks.words;

@@ -20,6 +20,8 @@ use crate::sys::signals_blocked::SignalsBlocked;
 
 /// Bit of the lock of a run whose holder was stopped: only sent, never added to.
 const LEFT: Owner = 1;
+/// Bit of the length of a run that lets nothing more in.
+const SEALED: u32 = 1 << 31;
 /// Bits of [`Slot::run`] that say which run it is; those above tell its turns apart.
 const NUMBER_BITS: u32 = 8;
 const _: () = assert!(RUN_COUNT < 1 << NUMBER_BITS);
@@ -55,7 +57,17 @@ pub(crate) enum Gathered {
 impl Run {
     /// First byte behind it.
     pub(crate) fn end(&self) -> u64 {
-        self.start.load(Relaxed) + u64::from(self.length.load(SeqCst))
+        self.start.load(Relaxed) + self.bytes() as u64
+    }
+
+    /// Bytes written to it.
+    pub(crate) fn bytes(&self) -> usize {
+        (self.length.load(SeqCst) & !SEALED) as usize
+    }
+
+    /// Lets no more in, its holder having been stopped: what is in it by now was written, and nothing else.
+    pub(crate) fn seal(&self) {
+        self.length.fetch_or(SEALED, SeqCst);
     }
 
     /// Whether it stands for this file, whose slot says that its run is this number.
@@ -131,7 +143,7 @@ impl Retention {
         run.lock.load(SeqCst) == 0
     }
 
-    /// Waits for the lock of a run; none when that takes longer than `longest`, or when this process can hold none. A WRITE of a holder that died has arrived by
+    /// Waits for the lock of a run. `None` when that takes longer than `longest`, or when this process can hold no lock. A WRITE of a holder that died has arrived by
     /// then, or never will.
     pub(crate) fn hold<'r>(&'r self, run: &'r Run, longest: Option<Duration>) -> Option<Hold<'r>> {
         let give_up_ms = longest.map_or(u64::MAX, |longest| monotonic_ms() + longest.as_millis() as u64);
@@ -154,6 +166,7 @@ impl Retention {
                 }
                 sleep(Duration::from_millis(IN_FLIGHT_MS));
                 if run.lock.compare_exchange(holder, lease.owner(), SeqCst, Relaxed).is_ok() {
+                    run.length.fetch_and(!SEALED, SeqCst);
                     return Some(Some(false));
                 }
             }
@@ -165,12 +178,12 @@ impl Retention {
     /// Copies what a run holds whose holder was stopped: where it begins, and how many bytes of it are to be sent. The others are records already, of which the
     /// server has the bytes.
     pub(crate) fn copy_left_run(&self, run: &Run, buffer: &mut [u8]) -> (u64, usize) {
-        let (start, length) = (run.start.load(Relaxed), (run.length.load(SeqCst) as usize).min(buffer.len()));
+        let (start, length) = (run.start.load(Relaxed), run.bytes().min(buffer.len()));
         let mut copied = 0;
         for (place, to) in buffer[..length].chunks_mut(CHUNK_BYTES).enumerate() {
             let Some((chunk, life)) = run.chunk(place) else { break };
             self.load(chunk, to);
-            // Looked at after the copy: the chunk may have become somebody else's.
+            // Checked after the copy: the chunk may have become somebody else's.
             if !self.records().get(chunk).is_some_and(|record| record.is_unsent(life)) {
                 break;
             }
@@ -210,7 +223,7 @@ impl Retention {
         if !is_next || run.credentials.load(Relaxed) != write.credentials {
             return Gathered::No;
         }
-        let (length, room) = (run.length.load(Relaxed) as usize, self.room(run.start.load(Relaxed)));
+        let (length, room) = (run.bytes(), self.room(run.start.load(Relaxed)));
         let end = length + write.length as usize;
         if end > room {
             return Gathered::Full;
@@ -223,9 +236,9 @@ impl Retention {
             payload.each(from..from + bytes, |place, bytes| self.store(chunk, within + place, bytes));
             at += bytes;
         }
-        run.length.store(end as u32, SeqCst);
-        if !held.is_held() {
-            return Gathered::No; // whoever took the run over has sent these bytes or not: this write sends them again
+        // A write is in the run from here on, or, if others were faster who took the run over, not at all.
+        if run.length.compare_exchange(length as u32, end as u32, SeqCst, SeqCst).is_err() {
+            return Gathered::No;
         }
         if end == room { Gathered::KeptFull } else { Gathered::Kept }
     }
@@ -319,7 +332,7 @@ impl Retention {
     /// here on, `order` being the number of its first chunk, and the run is over.
     pub(crate) fn end_run(&self, held: &HeldRun<'_>, blocks: Option<&WriteGuard<'_>>, slot: &Slot, number: u32, order: u64) {
         let run = held.run;
-        let length = run.length.load(Relaxed) as usize;
+        let length = run.bytes();
         let count = length.div_ceil(CHUNK_BYTES);
         self.free_chunks(run, count);
         if blocks.is_some() && count > 0 {
@@ -359,7 +372,7 @@ impl Retention {
 
     /// Order numbers for the chunks of a run. With its blocks locked.
     pub(crate) fn orders_of_run(&self, run: &Run) -> u64 {
-        self.next_order(u64::from(run.length.load(Relaxed)).div_ceil(CHUNK_BYTES as u64).max(1))
+        self.next_order((run.bytes() as u64).div_ceil(CHUNK_BYTES as u64).max(1))
     }
 
     /// Files with a run, and when each was begun, in ms of the monotonic clock.
@@ -387,7 +400,7 @@ impl Retention {
         let live = |run: &Run| {
             let file = FileRef::of_word(Some(run.file.load(Acquire)).filter(|word| *word != 0)?);
             let has_unsent = segment.slot(file).is_some_and(Slot::has_unsent);
-            has_unsent.then(|| (file, u64::from(run.length.load(Relaxed))))
+            has_unsent.then(|| (file, run.bytes() as u64))
         };
         self.runs().iter().filter_map(live)
     }

@@ -70,7 +70,7 @@ impl ChannelIdentity {
                 ChannelStatus::OtherInstance | ChannelStatus::Busy => {}
                 ChannelStatus::Fenced => {
                     // Another process took over locks of this one, which was stopped. All that this process had sent has ended. It goes on
-                    // under another number: each call looks at its leases before it is sent again.
+                    // under another number: each call checks its leases before it is sent again.
                     fork::renew_process_number(process);
                     self.renew();
                     return Err(Fault::Broken(io::ErrorKind::ConnectionReset.into()));
@@ -83,7 +83,7 @@ impl ChannelIdentity {
 
 impl ChannelIdentity {
     /// Ends the connections that were made under this number, on a connection of another: whether that was done, false where the server does not
-    /// have the program or no room to remember; none when it is to be asked again.
+    /// have the program or no room to remember. `None` when it is to be asked again.
     pub(crate) fn fence(&mut self, stream: &mut Stream<'_>, service: &Service, process: u64) -> Result<Option<bool>, Fault> {
         let support = &service.channel_support;
         let args = FenceArgs { instance: support.instance(), process };

@@ -141,7 +141,7 @@ impl Connection {
         self.local_port = None;
     }
 
-    /// Fences another process, on this connection: whether that was done, false where the server cannot; none when it is to be asked again.
+    /// Fences another process, on this connection: whether that was done, false where the server cannot. `None` when it is to be asked again.
     pub(super) fn fence(&mut self, service: &Service, number: u64) -> Result<Option<bool>, Fault> {
         if !service.uses_attach() {
             return Ok(Some(false));

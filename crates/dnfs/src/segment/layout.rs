@@ -364,7 +364,7 @@ pub(crate) struct Slot {
     pub(crate) commit_ended: EventCount,
     /// Moves when a COMMIT had no answer, or a refusal.
     pub(crate) commit_failures: AtomicU32,
-    /// Number and turn of the run of gathered writes that is not sent yet; 0: there is none (retention/runs.rs).
+    /// Number and turn of the run of gathered writes that is not sent yet; 0 without one (retention/runs.rs).
     pub(crate) run: AtomicU32,
     /// Why the server refused gathered writes, as [`Slot::note_refused`] says; 0: it never did. From then on none are gathered.
     pub(crate) refused: AtomicU32,

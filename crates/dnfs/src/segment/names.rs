@@ -169,7 +169,7 @@ impl Segment {
     /// Waits for a lock of the header.
     ///
     /// # Errors
-    /// EDEADLK when this very call has it; ENOLCK when this process can hold none.
+    /// EDEADLK when this very call has it; ENOLCK when this process can hold no lock.
     pub(super) fn lock<'a>(&'a self, word: &'a AtomicU64, strength: Strength) -> Result<LeaseLock<'a>, Errno> {
         match self.members.lock(word, &self.header().unlocked, strength) {
             Locked::Held(lock) => Ok(lock),

@@ -3,7 +3,7 @@
 //! A slot begins to stand for a file, and ceases to, with one change of its generation; index and free list follow. The next holder of the lock builds
 //! both from the generations when a process died or was stopped in between. Such a process may go on at any time with stores that it has begun: a slot that it
 //! fills in carries its mark (`prober`) and is given to nobody, all other words are changed by compare-and-swap, and what comes from the free list is
-//! checked. A reader that misses an entry meanwhile looks again under the lock before it makes a second one.
+//! checked. A reader that misses an entry meanwhile searches again under the lock before it makes a second one.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
@@ -89,7 +89,7 @@ impl Segment {
         }
     }
 
-    /// Has a free slot stand for a file; none when somebody took the lock over, and may have made one for the same file.
+    /// Has a free slot stand for a file. `None` when somebody took the lock over, and may have made one for the same file.
     fn begin_slot(&self, lock: &LeaseLock<'_>, number: u32, file: &NewFile<'_>) -> Result<Option<FileRef>, SegmentError> {
         let slot = &self.slots()[number as usize];
         slot.begin(file);

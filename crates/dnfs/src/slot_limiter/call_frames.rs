@@ -13,7 +13,7 @@ use crate::sys::fork::fork_generation;
 use crate::sys::raw::thread_id;
 use crate::sys::stack_mark::{MarkPlace, StackMark};
 
-/// Entries looked at for a thread.
+/// Entries searched for a thread.
 const PROBES: usize = 16;
 
 struct Thread {
@@ -73,8 +73,7 @@ pub fn is_inside_call() -> bool {
     }
     let is_left = thread.innermost.is_left();
     if is_left {
-        // Calls below it may be interrupted ones. They are not told from those that were left before, and are few: a jump goes to where the program
-        // is in no call, as a rule.
+        // A jump goes to where the program is in no call, as a rule: the calls below it were left, too.
         thread.depth.store(0, Relaxed);
     }
     !is_left
@@ -112,7 +111,7 @@ impl CallFrame {
             thread.drop_oldest();
             count -= 1;
         }
-        // Counted first: a handler that comes in notes its own behind it.
+        // Counted first: a handler that comes in notes its own after it.
         thread.count.store(count as u32 + 1, Release);
         if let Some(place) = thread.leases.get(count) {
             place.table.store(table | usize::from(is_strong), Relaxed);
@@ -160,7 +159,7 @@ impl Thread {
         }
     }
 
-    /// The entry of the calling thread, and its place; none when those it may have are other threads'.
+    /// The entry of the calling thread, and its place. `None` when those that it may have are other threads'.
     #[inline]
     fn current() -> Option<(usize, &'static Self)> {
         let id = thread_id();

@@ -115,7 +115,7 @@ const fn pack(turn: u64, state: u64) -> u64 {
 }
 
 impl Members {
-    /// A lease for the calling thread; none when no liveness lock, or no lease, can be had. Async-signal-safe, allocates nothing.
+    /// A lease for the calling thread. `None` when no liveness lock, or no lease, can be had. Async-signal-safe, allocates nothing.
     pub(crate) fn lease(&self, strength: Strength) -> Option<Lease<'_>> {
         let process = self.owner().map_or(OUTSIDER, |owner| owner >> 32);
         let (records, thread) = (&self.table().leases, thread_number());

@@ -24,7 +24,7 @@ pub(crate) struct SlotLimiter {
 #[derive(Debug)]
 pub(crate) struct SlotPermit<'g> {
     limiter: &'g SlotLimiter,
-    lease: Option<Lease<'g>>, // none: let through without a slot
+    lease: Option<Lease<'g>>, // without one: let through
     since: Instant,
     count: usize,
     places: [u16; SLOTS_MAX],

@@ -26,15 +26,15 @@ fn python(world: &World) -> Option<Command> {
 fn no_call_waits_for_a_process_that_is_stopped_in_a_call_and_its_own_call_ends_when_it_goes_on() {
     let world = World::new("stopped-held");
     let Some(mut command) = python(&world) else { return };
-    let told = succeed(command.args(["held", "/db"]).arg(&world.filer.admin));
-    assert_eq!(told, "done\n");
+    let output = succeed(command.args(["held", "/db"]).arg(&world.filer.admin));
+    assert_eq!(output, "done\n");
 }
 
 fn stop_many(world: &World, stops: u64, seed: u64) {
     let Some(mut command) = python(world) else { return };
     println!("seed {seed}");
-    let told = succeed(command.args(["many", "/db", &stops.to_string(), &seed.to_string()]));
-    assert_eq!(told, "done\n");
+    let output = succeed(command.args(["many", "/db", &stops.to_string(), &seed.to_string()]));
+    assert_eq!(output, "done\n");
 }
 
 #[test]
@@ -74,27 +74,27 @@ fn left(world: &World, case: &str, slow: Option<(&str, u64)>) -> Option<String> 
 #[test]
 fn a_thread_may_leave_any_number_of_reads_by_siglongjmp_and_reads_on() {
     for case in ["reads", "stack"] {
-        let Some(told) = left(&World::new("stopped-reads"), case, Some(("READ", 60))) else { return };
-        assert!(told.ends_with("right\n") && !told.contains("left 0\n"), "{case}: {told}");
+        let Some(output) = left(&World::new("stopped-reads"), case, Some(("READ", 60))) else { return };
+        assert!(output.ends_with("right\n") && !output.contains("left 0\n"), "{case}: {output}");
     }
 }
 
 #[test]
 fn a_thread_may_leave_any_number_of_writes_by_siglongjmp_and_the_last_one_stands() {
-    let Some(told) = left(&World::new("stopped-writes"), "writes", Some(("WRITE", 60))) else { return };
-    assert!(told.ends_with("right\n") && !told.contains("left 0\n"), "{told}");
+    let Some(output) = left(&World::new("stopped-writes"), "writes", Some(("WRITE", 60))) else { return };
+    assert!(output.ends_with("right\n") && !output.contains("left 0\n"), "{output}");
 }
 
 #[test]
 fn a_handler_on_a_stack_of_its_own_that_reads_is_not_taken_for_a_call_that_was_left() {
-    let Some(told) = left(&World::new("stopped-handlers"), "handlers", Some(("WRITE", 15))) else { return };
-    assert_eq!(told, "handled 1\nright\n");
+    let Some(output) = left(&World::new("stopped-handlers"), "handlers", Some(("WRITE", 15))) else { return };
+    assert_eq!(output, "handled 1\nright\n");
 }
 
 #[test]
 fn a_thread_that_reads_or_writes_a_mount_can_be_cancelled() {
-    let Some(told) = left(&World::new("stopped-cancel"), "cancel", None) else { return };
-    assert_eq!(told, "right\n");
+    let Some(output) = left(&World::new("stopped-cancel"), "cancel", None) else { return };
+    assert_eq!(output, "right\n");
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn what_a_thread_left_of_a_log_by_siglongjmp_is_read_by_others_while_it_lives() 
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "left 1");
     let begun = Instant::now();
-    let told = world.shell("stat -c %s /db/file; wc -c </db/file; ls -l /db >/dev/null; echo more >>/db/file; wc -c </db/file");
-    assert_eq!(told, "320\n320\n325\n");
+    let output = world.shell("stat -c %s /db/file; wc -c </db/file; ls -l /db >/dev/null; echo more >>/db/file; wc -c </db/file");
+    assert_eq!(output, "320\n320\n325\n");
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
     succeed(Command::new("kill").arg(child.id().to_string())); // timeout(1), which ends the program
     child.wait().unwrap();

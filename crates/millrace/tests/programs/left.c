@@ -28,7 +28,7 @@ static void use(int stack) {
   sigaction(SIGALRM, &action, 0);
 }
 
-/* How many of so many calls were left. */
+/* How many of `count` calls were left. */
 static int leave_calls(int count, ssize_t (*call)(int)) {
   volatile int left = 0;
   for (volatile int i = 0; i < count; i++) {

@@ -150,10 +150,7 @@ impl Retention {
         let lease = self.lease()?;
         let is_left = self.header().unlocked.wait_until(|overdue| {
             self.members.renew_leases();
-            let holder = match run.lock.compare_exchange(0, lease.owner(), SeqCst, SeqCst) {
-                Ok(_) => return Some(Some(false)),
-                Err(holder) => holder,
-            };
+            let Err(holder) = run.lock.compare_exchange(0, lease.owner(), SeqCst, SeqCst) else { return Some(Some(false)) };
             let is_looked_at = overdue || holder & LEFT != 0 || self.members.is_of_other_call(holder);
             if is_looked_at && holder & LEFT != 0 && !self.members.has_died(holder) {
                 return Some(Some(true));

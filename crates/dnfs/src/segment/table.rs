@@ -186,16 +186,13 @@ impl Segment {
         let start = hash(handle);
         for step in 0..INDEX_COUNT {
             let place = &self.index()[(start.wrapping_add(step) & mask) as usize];
-            match place.load(Relaxed) {
-                found @ (INDEX_EMPTY | INDEX_GONE) => {
-                    if place.compare_exchange(found, number + 1, AcqRel, Relaxed).is_ok() {
-                        if found == INDEX_GONE {
-                            self.header().index_gone.fetch_sub(1, Relaxed);
-                        }
-                        return;
-                    }
+            let found = place.load(Relaxed);
+            let is_free = matches!(found, INDEX_EMPTY | INDEX_GONE);
+            if is_free && place.compare_exchange(found, number + 1, AcqRel, Relaxed).is_ok() {
+                if found == INDEX_GONE {
+                    self.header().index_gone.fetch_sub(1, Relaxed);
                 }
-                _ => {}
+                return;
             }
         }
     }

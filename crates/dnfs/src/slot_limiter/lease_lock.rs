@@ -43,10 +43,7 @@ impl Members {
         let owner = lease.owner();
         let attempt = |overdue: bool| {
             self.renew_leases();
-            let found = match word.compare_exchange(0, owner, AcqRel, Acquire) {
-                Ok(_) => return Some(Ok(false)),
-                Err(found) => found,
-            };
+            let Err(found) = word.compare_exchange(0, owner, AcqRel, Acquire) else { return Some(Ok(false)) };
             if self.is_of_this_call(found) {
                 return Some(Err(true));
             }

@@ -45,8 +45,8 @@ def others(root):
     yield "sync", lambda: os.fsync(os.open(root + "/block", os.O_RDWR))
     yield "scan", lambda: [entry.stat() for entry in os.scandir(root)]
     yield "create", lambda: put(root + "/made", b"")
-    yield "names", lambda: [put(f"{root}/n{n}", b"") for n in range(70)]
-    yield "remove names", lambda: [os.unlink(f"{root}/n{n}") for n in range(70)]
+    for n in range(70): yield f"create n{n}", lambda: put(f"{root}/n{n}", b"")
+    for n in range(70): yield f"remove n{n}", lambda: os.unlink(f"{root}/n{n}")
     yield "exclusive", lambda: attempt(lambda: os.close(os.open(root + "/new", os.O_CREAT | os.O_EXCL | os.O_WRONLY)))
     yield "open gone", lambda: attempt(lambda: os.close(os.open(root + "/gone", os.O_RDONLY)))
     yield "open to", lambda: attempt(lambda: os.close(os.open(root + "/to", os.O_RDONLY)))

@@ -27,7 +27,7 @@ pub(crate) struct Pool {
 /// A channel in use. The fields are dropped in their order: the lock first.
 struct Lease<'p> {
     channel: ForkGuard<'p, Channel>,
-    place: usize,
+    user: &'p MarkPlace,
     finished: bool,
     _freed: Freed<'p>,
 }
@@ -43,6 +43,7 @@ impl Drop for Freed<'_> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
+        self.user.clear(); // before the lock is given back
         if !self.finished {
             // Somebody panicked in the middle of an exchange: its replies may still be on their way.
             self.channel.disconnect();
@@ -78,6 +79,7 @@ impl Pool {
         if fork::shares_memory() {
             return self.with_last(work);
         }
+        let mark = StackMark::new(); // dropped after the lease
         let mut lease = match self.free(self.count, Holder::current()) {
             Some(lease) => lease,
             None => self.channel_freed.wait_until(|_| {
@@ -87,8 +89,7 @@ impl Pool {
                 self.free(count, me).or_else(|| self.take_left(me))
             }),
         };
-        let mark = StackMark::new();
-        mark.set(&self.users[lease.place]);
+        mark.set(lease.user);
         let done = work(&mut lease.channel);
         if let Some(kept) = &self.kept {
             lease.channel.stay_or_end(kept);
@@ -100,10 +101,10 @@ impl Pool {
     /// A channel whose user was left by `longjmp`, or whose thread has ended: its connection is given up.
     #[cold]
     fn take_left(&self, me: Holder) -> Option<Lease<'_>> {
-        let left = self.entries.iter().zip(&self.users).position(|(entry, user)| entry.is_held() && user.is_left())?;
-        let mut channel = self.entries[left].take_left(me)?;
+        let (entry, user) = self.entries.iter().zip(&self.users).find(|(entry, user)| entry.is_held() && user.take_left())?;
+        let mut channel = entry.take_left(me)?;
         channel.leave();
-        Some(Lease { channel, place: left, finished: false, _freed: Freed(&self.channel_freed) })
+        Some(Lease { channel, user, finished: false, _freed: Freed(&self.channel_freed) })
     }
 
     /// The same for a child that shares this memory: from the end, so that one that is killed leaves the parent what it uses.
@@ -111,9 +112,9 @@ impl Pool {
     fn with_last<T>(&self, work: impl FnOnce(&mut Channel) -> T) -> T {
         let mut lease = self.channel_freed.wait_until(|_| {
             let me = Holder::current();
-            let mut entries = self.entries.iter().enumerate().rev();
-            let (place, channel) = entries.find_map(|(place, entry)| Some((place, entry.try_lock(me, Channel::abandon)?)))?;
-            Some(Lease { channel, place, finished: false, _freed: Freed(&self.channel_freed) })
+            let mut entries = self.entries.iter().zip(&self.users).rev();
+            let (user, channel) = entries.find_map(|(entry, user)| Some((user, entry.try_lock(me, Channel::abandon)?)))?;
+            Some(Lease { channel, user, finished: false, _freed: Freed(&self.channel_freed) })
         });
         let done = work(&mut lease.channel);
         lease.finished = true;
@@ -133,9 +134,9 @@ impl Pool {
 
     /// One of the first `count` entries, if one is free.
     fn free(&self, count: usize, me: Holder) -> Option<Lease<'_>> {
-        let mut entries = self.entries.iter().enumerate().take(count);
-        let (place, channel) = entries.find_map(|(place, entry)| Some((place, entry.try_lock(me, Channel::abandon)?)))?;
-        Some(Lease { channel, place, finished: false, _freed: Freed(&self.channel_freed) })
+        let mut entries = self.entries.iter().zip(&self.users).take(count);
+        let (user, channel) = entries.find_map(|(entry, user)| Some((user, entry.try_lock(me, Channel::abandon)?)))?;
+        Some(Lease { channel, user, finished: false, _freed: Freed(&self.channel_freed) })
     }
 
     /// Whether the caller is a signal handler that came in while its thread was in a call.

@@ -6,7 +6,7 @@
 use super::raw::call;
 use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 /// The mark, in the frame of the function that has it as a local variable and [`Self::set`] it.
 #[derive(Debug)]
@@ -61,6 +61,18 @@ impl MarkPlace {
         self.word.store(word, Relaxed);
     }
 
+    /// Nobody's mark is noted here.
+    pub(crate) fn clear(&self) {
+        self.word.store(0, Relaxed);
+    }
+
+    /// Whether the function that set the mark was left. Only one of several callers gets true.
+    #[cold]
+    pub(crate) fn take_left(&self) -> bool {
+        let (_, word) = self.noted();
+        self.is_left() && self.word.compare_exchange(word, 0, AcqRel, Relaxed).is_ok()
+    }
+
     pub(crate) fn noted(&self) -> (u64, u64) {
         (self.address.load(Relaxed), self.word.load(Relaxed))
     }
@@ -87,20 +99,26 @@ impl MarkPlace {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_mark_is_there_until_its_function_is_left() {
-        let place = MarkPlace::new();
+    fn is_left_inside(place: &MarkPlace) -> bool {
         let mark = StackMark::new();
-        mark.set(&place);
-        assert!(!place.is_left());
+        mark.set(place);
+        place.is_left()
+    }
+
+    #[test]
+    fn a_mark_is_there_until_its_function_is_left_and_is_taken_once() {
+        let place = MarkPlace::new();
+        assert!(!place.is_left(), "nobody set it");
+        assert!(!is_left_inside(&place));
         let noted = place.noted();
-        drop(mark);
-        let inner = StackMark::new();
-        inner.set(&place);
-        assert!(!place.is_left());
+        assert!(place.take_left());
+        assert!(!place.take_left());
+        assert!(!is_left_inside(&place));
         place.restore(noted);
         assert!(place.is_left());
         place.restore((8, 1));
         assert!(place.is_left(), "there is no memory");
+        place.clear();
+        assert!(!place.is_left());
     }
 }

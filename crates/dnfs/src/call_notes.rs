@@ -116,8 +116,9 @@ mod tests {
     use crate::sys::shm::tests::Child;
 
     fn notes(segment: &Segment) -> CallNotes {
-        segment.members().watch().unwrap();
-        CallNotes::new(segment.memory(), Arc::clone(segment.members()))
+        let members = Members::shared(segment.memory(), segment.members_path());
+        members.watch().unwrap();
+        CallNotes::new(segment.memory(), Arc::new(members))
     }
 
     #[test]

@@ -101,7 +101,9 @@ impl Mount {
             return;
         }
         let Ok(Some(_unopened)) = self.segment.if_unopened(file) else { return };
-        self.refresh_size(file, slot);
+        if slot.size_known().is_none() {
+            self.refresh_size(file, slot);
+        }
         slot.size_rest();
     }
 

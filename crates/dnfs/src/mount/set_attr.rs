@@ -1,5 +1,6 @@
 //! Changing attributes.
 
+use super::appends::start_size_set;
 use super::attributes::record_of;
 use super::{FileRef, Mount, Target, handle_of};
 use crate::error::Error;
@@ -7,7 +8,6 @@ use crate::file::{FileHandle, FileKind, FsError, SetAttributes};
 use crate::limits::SAME_OWNER_MS_MAX;
 use crate::segment::AttrRecord;
 use crate::segment::layout::Slot;
-use crate::slot_limiter::WriterGuard;
 
 impl Mount {
     /// Changes attributes (RFC 1813 3.3.2). **Stability**: stable when it returns.
@@ -40,16 +40,15 @@ impl Mount {
             None => self.client.setattr(&handle, set, None).map(|_| ()),
         };
         // Who may pass through a directory is part of what cached handles rest on.
-        self.again(|| if kind == FileKind::Directory { self.segment.change_namespace(change)? } else { change() })
+        if kind == FileKind::Directory { self.segment.change_namespace(change)? } else { change() }
     }
 
     fn set_known(&self, file: FileRef, slot: &Slot, handle: &FileHandle, set: &SetAttributes) -> Result<(), Error> {
         self.settle_before(file, slot, set)?;
-        let alone = if set.size.is_some() { self.lock_file(file, slot)? } else { None };
         let entered = match set.size {
             Some(size) => {
                 let entered = self.enter_mapped(file, slot, size)?;
-                slot.size_set_starts();
+                start_size_set(slot);
                 entered
             }
             None => None,
@@ -67,9 +66,7 @@ impl Mount {
             if !known {
                 self.refresh_size(file, slot);
             }
-            if alone.as_ref().is_none_or(WriterGuard::is_held) {
-                slot.size_set_ends();
-            } // else whoever took the lock over has asked for the size
+            slot.size_set_ends();
             let attr = done.as_ref().ok().and_then(Option::as_ref);
             self.leave_mapped_resized(file, slot, entered, done.is_ok().then_some(size), attr);
         }

@@ -40,7 +40,6 @@ mod server_away;
 mod set_attributes;
 mod shared_maps;
 mod special_files;
-mod stopped;
 mod stored_programs;
 #[path = "../support/mod.rs"]
 mod support;

@@ -34,9 +34,9 @@ Examples:
 
 URL: nfs://HOST[:PORT]/EXPORT[/PATH][?option=value&…], options: rsize, wsize, channels (connections
 of one process), stable, uid, gid, nfsport, mountport, timeo (tenths of a second), fence_ms,
-retrans, soft, resvport; limits of older clients: slots (calls outstanding of the whole mount), split (largest
-call), writers=one (one write to a file at a time). The MOUNT protocol is tried on the NFS port
-first.
+retrans, soft, resvport; limits of older clients: slots (calls outstanding of the whole mount),
+split (largest call), writers=one (one write to a file at a time). The MOUNT protocol is tried on
+the NFS port first.
 
 Exit codes: 0 done; 1 the server refused it (no such file, no space, …); 2 could not run
 (arguments, no server, no export).";

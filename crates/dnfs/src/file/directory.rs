@@ -7,7 +7,7 @@ use super::{Attributes, FileHandle};
 pub struct DirectoryPosition {
     pub(crate) cookie: u64,
     pub(crate) verifier: [u8; 8],
-    /// A cookie of before, and how many replies came since: all of them told of other cookies.
+    /// An earlier cookie, and the number of replies since then. None of these replies repeated it.
     anchor: u64,
     since_anchor: u64,
     anchor_lasts: u64,

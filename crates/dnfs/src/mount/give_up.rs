@@ -1,5 +1,5 @@
-//! The end of a mount that nobody needs any more, or whose server is gone for good: what it keeps is told, then its keepers end and its
-//! shared state is removed.
+//! Gives a mount up that no program needs, or whose server is gone for good: reports the unsaved data, ends the keepers and removes the
+//! shared state.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -151,8 +151,8 @@ fn has_keepers(directory: &RuntimeDir) -> bool {
     keepers.any(|name| matches!(attempt(directory, &name, libc::LOCK_EX), Ok(None)))
 }
 
-/// Removes the directory of an export with all in it. Who waits for a lock in it finds that the lock's file has gone, and begins again
-/// (`attach`). The caller holds `users.lock`, or does not care for who uses it.
+/// Removes the directory of an export and its contents. A process that waits for a lock in it finds the lock file gone and retries
+/// (`attach`). The caller holds `users.lock`, or removes the directory although programs use it.
 pub(super) fn remove(directory: &RuntimeDir) -> Result<(), SegmentError> {
     let failed = local("remove the runtime directory");
     let gone = directory.path().with_extension(format!("gone-{:016x}", random()));

@@ -178,7 +178,7 @@ impl Keeper {
         is_orphan(&self.mount, &self.segment_file)
     }
 
-    /// The server exports another volume by now: goes on with the segment of that one. False when there is none.
+    /// Switches to the segment of the volume that the server exports now. Returns false if there is no such segment.
     fn follow(&mut self) -> bool {
         if !self.mount.segment.is_retired() {
             return false;

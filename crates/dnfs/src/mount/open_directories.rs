@@ -27,7 +27,7 @@ pub struct OpenDirectory {
 }
 
 impl OpenDirectory {
-    /// What a walk found; none when that is nothing.
+    /// The object that a walk found. `None` if the name does not exist.
     #[must_use]
     pub fn of(entry: &Entry) -> Option<Self> {
         let object = entry.object.as_ref()?;

@@ -23,7 +23,7 @@ use crate::url::NfsUrl;
 
 /// How long one question may take: a server that takes longer counts as silent until the next question.
 const ASK_TIME: Duration = Duration::from_millis(ASK_TIME_MS);
-/// Questions of a process that attaches may take so many times as long in the end: a slow server answers some day.
+/// Upper limit of the factor by which an attaching process extends the timeout of its question, for slow servers.
 const ROUNDS_MAX: u32 = 24;
 
 /// What a server said.
@@ -166,7 +166,7 @@ impl Waiting {
         Self { client, since: Instant::now(), limit, rounds: 1 }
     }
 
-    /// Waits until the next question, which may take so many times [`ASK_TIME`].
+    /// Waits until the next question is due. Returns the factor by which that question may exceed [`ASK_TIME`].
     ///
     /// # Errors
     /// `error`, the server's last answer, when the time of a soft mount is over; [`Error::ExportGone`] with `gone=error`.

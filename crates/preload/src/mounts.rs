@@ -6,12 +6,13 @@ use crate::keeper;
 use crate::kernel_aio;
 use crate::messages::warn;
 use crate::outages;
-use crate::outcome::Out;
+use crate::outcome::{Errno, Out};
 use crate::raw;
 use crate::shared_maps;
 use crate::table;
 use dnfs::mount::{KeeperProgram, Mount, MountSpec};
-use std::ffi::{CStr, OsStr};
+use libc::c_int;
+use std::ffi::{CStr, CString, OsStr};
 use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
@@ -39,8 +40,11 @@ static MOUNTS: [OnceLock<Mounted>; MOUNTS_MAX] = [const { OnceLock::new() }; MOU
 static ANY: AtomicBool = AtomicBool::new(false);
 static CAREFUL: AtomicBool = AtomicBool::new(false);
 static ROOT: OnceLock<Vec<u8>> = OnceLock::new();
-/// Why no mount of this process can be used.
-static REFUSED: OnceLock<&str> = OnceLock::new();
+/// Why no mount of this process can be used, and the errno of each attempt.
+static REFUSED: OnceLock<(&str, Errno)> = OnceLock::new();
+/// The runtime directory of the `millrace exec` that began this process: `DEVICE:INODE:PATH`.
+pub(crate) const RUNTIME: &CStr = c"MILLRACE_RUNTIME_ID";
+static BEGUN_WITH: OnceLock<&[u8]> = OnceLock::new();
 static ROOT_DEVICE: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Whether this process has mounts at all.
@@ -54,9 +58,43 @@ pub(crate) fn careful() -> bool {
     CAREFUL.load(Ordering::Relaxed)
 }
 
-/// Has every use of a mount fail with ENOMEM and this cause. The paths stay known, so that no call reaches what this host has there.
-pub(crate) fn refuse_all(cause: &'static str) {
-    let _ = REFUSED.set(cause);
+/// Has every use of a mount fail with this cause and errno. The paths stay known, so that no call reaches what this host has there.
+pub(crate) fn refuse_all(cause: &'static str, errno: Errno) {
+    let _ = REFUSED.set((cause, errno));
+}
+
+/// Refuses all mounts where the path of the runtime directory leads to another one than `millrace exec` found: in a mount namespace with a file
+/// system of its own at /dev/shm, say. Locks would exclude nobody outside, and inherited descriptors would lead nowhere.
+fn refuse_if_covered() {
+    let (Some(begun_with), Some(root)) = (BEGUN_WITH.get(), ROOT.get()) else { return };
+    let mut parts = begun_with.splitn(3, |byte| *byte == b':');
+    let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u64>().ok();
+    let (Some(device), Some(inode)) = (number(), number()) else { return };
+    if parts.next() != Some(root.as_slice()) {
+        return; // that of another user
+    }
+    let found = CString::new(root.as_slice()).ok().and_then(|path| raw::stat(&path, true).ok());
+    if found.is_none_or(|found| (found.st_dev, found.st_ino) != (device, inode)) {
+        refuse_all(
+            "the runtime directory is not the one that `millrace exec` began with: another file system covers it, or it was removed; have this \
+             namespace see it (bwrap --bind), or run `millrace exec` inside",
+            libc::EIO,
+        );
+    }
+}
+
+/// Whether a directory of another device than the runtime directory's is one of a runtime directory that cannot be seen any more: EIO.
+///
+/// # Errors
+/// EIO.
+pub(crate) fn refuse_hidden(fd: c_int) -> Result<(), Out> {
+    let Some((cause, errno)) = REFUSED.get() else { return Ok(()) };
+    let mut buffer = [0u8; libc::PATH_MAX as usize];
+    if raw::fd_path(fd, &mut buffer).is_ok_and(is_below_root) {
+        all().for_each(|mounted| mounted.warn_refused(cause));
+        return Err(Out::Errno(*errno));
+    }
+    Ok(())
 }
 
 /// All mounts.
@@ -70,7 +108,7 @@ pub(crate) fn by_index(index: usize) -> Option<&'static Mounted> {
 }
 
 /// Reads the environment: the mounts, and the binary of their keepers. Called once, by the constructor; touches no network.
-pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>) {
+pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>, runtime: Option<&'static [u8]>) {
     let mut index = 0;
     for line in value.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
         let spec = match MountSpec::parse(line) {
@@ -104,6 +142,10 @@ pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>) {
     if index > 0 {
         let _ = ROOT.set(dnfs::mount::runtime_root().into_os_string().as_encoded_bytes().to_vec());
         learn_root_device();
+        if let Some(runtime) = runtime {
+            let _ = BEGUN_WITH.set(runtime);
+            refuse_if_covered();
+        }
         dnfs::report_to(outages::tell);
         ANY.store(true, Ordering::Release);
     }
@@ -208,9 +250,10 @@ impl Mounted {
         if let Some(mount) = of_view(view).filter(|mount| !mount.is_retired()) {
             return Ok(mount);
         }
-        if let Some(cause) = REFUSED.get() {
+        refuse_if_covered();
+        if let Some((cause, errno)) = REFUSED.get() {
             self.warn_refused(cause);
-            return Err(Out::Errno(libc::ENOMEM));
+            return Err(Out::Errno(*errno));
         }
         let _guard = self.attaching.lock()?;
         if let Some(mount) = of_view(view).filter(|mount| !mount.is_retired()) {

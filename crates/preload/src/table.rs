@@ -89,8 +89,11 @@ pub(crate) fn find(fd: c_int) -> Result<Found, Out> {
     }
     let Ok(stat) = raw::fstat(fd) else { return Ok(Found::Elsewhere) };
     // Placeholders of files and of directories are both directories.
-    if !mounts::is_runtime_device(stat.st_dev) || stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
+    if stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
         return Ok(Found::Elsewhere);
+    }
+    if !mounts::is_runtime_device(stat.st_dev) {
+        return mounts::refuse_hidden(fd).map(|()| Found::Elsewhere);
     }
     match slot(fd).filter(|slot| slot.inode.load(Ordering::Acquire) == stat.st_ino).and_then(|slot| entry(fd, slot)) {
         Some(open) => Ok(Found::File(open)),

@@ -42,6 +42,8 @@ const MOUNTS: &str = "MILLRACE_MOUNTS";
 const KEEPER: &str = "MILLRACE_KEEPER";
 /// What the library knows a tree of processes by, in which it names each program once that it does not reach; `0` for none.
 const UNREACHED: &str = "MILLRACE_UNREACHED";
+/// The runtime directory that the mounts' processes share.
+const RUNTIME: &str = "MILLRACE_RUNTIME_ID";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, override_usage = "millrace exec --mount /PATH=URL [OPTIONS] -- CMD [ARGUMENT]...")]
@@ -206,7 +208,9 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         print::environment(&environment)?;
         return Ok(ExitCode::SUCCESS);
     }
+    environment.push((RUNTIME, OsString::new())); // that of an exec around this one is not this one's
     handshake(prover(&built, c_library)?, &expected, &media, &environment)?;
+    environment.extend(identity(&root));
     environment.extend(mark_of_tree());
     environment.extend(user_namespace());
     let Some(program) = args.command.first() else { return Err(anyhow!("run a program: none is given")) };
@@ -240,6 +244,14 @@ fn is_on_mount(program: &OsStr, mounts: &OsStr) -> bool {
         Some(path) => is_below(&path) || !path.exists(),
         None => std::env::var_os("PATH").is_some_and(|list| std::env::split_paths(&list).any(|folder| is_below(&folder))),
     }
+}
+
+/// The runtime directory, by which a program finds out that another file system covers it: `DEVICE:INODE:PATH`.
+fn identity(root: &Path) -> Option<(&'static str, OsString)> {
+    let found = std::fs::metadata(root).ok()?;
+    let mut identity = OsString::from(format!("{}:{}:", found.dev(), found.ino()));
+    identity.push(root);
+    Some((RUNTIME, identity))
 }
 
 /// The mark of the processes that begin here, unless an exec around this one, or the user, has set one.

@@ -1,7 +1,8 @@
 //! A program that cannot use the mount gets an error that names the cause, and never what this host has at the mount's path.
 
 use crate::support::world::{World, compile};
-use crate::support::{find_program, skip, succeed, text};
+use crate::support::{find_program, may_make_namespaces, skip, succeed, text};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -54,4 +55,32 @@ fn a_library_that_defines_libc_functions_by_system_calls_works_behind_this_one()
             assert_eq!(world.shell(&script), "x\n");
         }
     }
+}
+
+/// Another file system covers the runtime directory: as bwrap, systemd's PrivateDevices and containers have a /dev/shm of their own.
+#[test]
+fn a_program_that_does_not_see_the_runtime_directory_gets_an_error_that_names_it() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let world = World::new("closed-covered");
+    let shm = world.scratch.folder("shm");
+    std::fs::DirBuilder::new().mode(0o700).create(shm.join("runtime")).unwrap();
+    let covered = |script: &str| {
+        let inner = format!("mount -t tmpfs none {}; {script}", shm.display());
+        let outer = format!("echo hello > /db/f; exec unshare --mount sh -c '{inner}' 9>> /db/f < /db/f");
+        let mut command = world.exec("/bin/sh");
+        command.env("MILLRACE_RUNTIME_DIR", shm.join("runtime")).args(["-euc", &outer]).output().unwrap()
+    };
+    let cases = ["exec cat", "echo more >&9; exec cat /dev/null", "exec cp /etc/hostname /db/g", "exec flock /db/l true"];
+    for script in cases {
+        let said = text(&covered(script));
+        assert!(said.contains("cannot mount") && said.contains("another file system covers it"), "{script}: {said}");
+        assert!(!said.contains("does not answer") && !said.contains("hello"), "{script}: {said}");
+    }
+    // The shell used the mount before its directory was covered.
+    let output = covered("echo more > /db/g");
+    assert!(!output.status.success(), "{}", text(&output));
+    assert_eq!(world.exported("f"), b"hello\n");
+    assert!(!world.filer.export().join("g").exists());
 }

@@ -148,6 +148,7 @@ fn refuse_stranger(place: Place) -> Result<(), Out> {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let mut buffer = [0; libc::PATH_MAX as usize];
     let Ok(path) = path_of(place, &mut buffer) else { return Ok(()) };
+    mounts::refuse_hidden(path)?;
     if !mounts::is_below_root(path) || mount_of_directory_placeholder(path).is_none() {
         return Ok(());
     }

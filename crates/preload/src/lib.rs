@@ -65,6 +65,7 @@ mod raw;
 mod reach;
 mod read_ahead;
 mod record_locks;
+mod refusal;
 mod scan;
 mod shared_maps;
 mod socket_addresses;
@@ -124,10 +125,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     exec::environment::forget_copies();
     exec::image::name_process();
     if !table::reserve() || !streams::reserve() {
-        mounts::refuse_all(
-            "there is no address space for the table of descriptors: raise RLIMIT_AS (ulimit -v) by 100 MiB",
-            libc::ENOMEM,
-        );
+        refusal::set(refusal::Refusal::AddressSpace);
     }
     // SAFETY: the handlers are async-signal-safe and live as long as the process.
     unsafe { libc::pthread_atfork(None, Some(table::note_copies), Some(mounts::after_fork_child)) };
@@ -136,7 +134,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     for look_up in [data::read::look_up, data::write::look_up, close::close::look_up] {
         look_up();
     }
-    mounts::parse(value, variable(keeper::VARIABLE), variable(mounts::RUNTIME));
+    mounts::parse(value, variable(keeper::VARIABLE), variable(refusal::VARIABLE));
     directories::learn_inherited();
     exec::environment::learn();
     reach::learn(variable(reach::VARIABLE), variable(c"LD_PRELOAD"), variable(keeper::VARIABLE));

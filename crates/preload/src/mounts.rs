@@ -8,11 +8,11 @@ use crate::messages::warn;
 use crate::outages;
 use crate::outcome::{Errno, Out};
 use crate::raw;
+use crate::refusal::{self, Refusal};
 use crate::shared_maps;
 use crate::table;
 use dnfs::mount::{KeeperProgram, Mount, MountSpec};
-use libc::c_int;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, OsStr};
 use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
@@ -40,11 +40,6 @@ static MOUNTS: [OnceLock<Mounted>; MOUNTS_MAX] = [const { OnceLock::new() }; MOU
 static ANY: AtomicBool = AtomicBool::new(false);
 static CAREFUL: AtomicBool = AtomicBool::new(false);
 static ROOT: OnceLock<Vec<u8>> = OnceLock::new();
-/// Why no mount of this process can be used, and the errno of each attempt.
-static REFUSED: OnceLock<(&str, Errno)> = OnceLock::new();
-/// The runtime directory of the `millrace exec` that began this process: `DEVICE:INODE:PATH`.
-pub(crate) const RUNTIME: &CStr = c"MILLRACE_RUNTIME_ID";
-static BEGUN_WITH: OnceLock<&[u8]> = OnceLock::new();
 static ROOT_DEVICE: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Whether this process has mounts at all.
@@ -58,43 +53,26 @@ pub(crate) fn careful() -> bool {
     CAREFUL.load(Ordering::Relaxed)
 }
 
-/// Has every use of a mount fail with this cause and errno. The paths stay known, so that no call reaches what this host has there.
-pub(crate) fn refuse_all(cause: &'static str, errno: Errno) {
-    let _ = REFUSED.set((cause, errno));
-}
-
-/// Refuses all mounts where the path of the runtime directory leads to another one than `millrace exec` found: in a mount namespace with a file
-/// system of its own at /dev/shm, say. Locks would exclude nobody outside, and inherited descriptors would lead nowhere.
-fn refuse_if_covered() {
-    let (Some(begun_with), Some(root)) = (BEGUN_WITH.get(), ROOT.get()) else { return };
-    let mut parts = begun_with.splitn(3, |byte| *byte == b':');
-    let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u64>().ok();
-    let (Some(device), Some(inode)) = (number(), number()) else { return };
-    if parts.next() != Some(root.as_slice()) {
-        return; // that of another user
-    }
-    let found = CString::new(root.as_slice()).ok().and_then(|path| raw::stat(&path, true).ok());
-    if found.is_none_or(|found| (found.st_dev, found.st_ino) != (device, inode)) {
-        refuse_all(
-            "the runtime directory is not the one that `millrace exec` began with: another file system covers it, or it was removed; have this \
-             namespace see it (bwrap --bind), or run `millrace exec` inside",
-            libc::EIO,
-        );
-    }
-}
-
-/// Whether a directory of another device than the runtime directory's is one of a runtime directory that cannot be seen any more: EIO.
+/// Refuses a descriptor, or the working directory, of a mount whose runtime directory this process does not see.
 ///
 /// # Errors
-/// EIO.
-pub(crate) fn refuse_hidden(fd: c_int) -> Result<(), Out> {
-    let Some((cause, errno)) = REFUSED.get() else { return Ok(()) };
-    let mut buffer = [0u8; libc::PATH_MAX as usize];
-    if raw::fd_path(fd, &mut buffer).is_ok_and(is_below_root) {
-        all().for_each(|mounted| mounted.warn_refused(cause));
-        return Err(Out::Errno(*errno));
+/// EIO, with a line on stderr.
+pub(crate) fn refuse_hidden(path: &[u8]) -> Result<(), Out> {
+    match refusal::is_covered() && refusal::is_placeholder(path) {
+        true => Err(refused(Refusal::Covered)),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+/// The outcome of a call that failed in the runtime directory with this errno: EIO, with a line on stderr, when the program has covered that
+/// directory since it attached the mount.
+pub(crate) fn failed_in_runtime(errno: Errno) -> Out {
+    refusal::of_now().map_or(Out::Errno(errno), refused)
+}
+
+fn refused(refusal: Refusal) -> Out {
+    all().for_each(|mounted| mounted.warn_refused(&refusal));
+    Out::Errno(refusal.errno())
 }
 
 /// All mounts.
@@ -108,7 +86,7 @@ pub(crate) fn by_index(index: usize) -> Option<&'static Mounted> {
 }
 
 /// Reads the environment: the mounts, and the binary of their keepers. Called once, by the constructor; touches no network.
-pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>, runtime: Option<&'static [u8]>) {
+pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>, runtime: Option<&[u8]>) {
     let mut index = 0;
     for line in value.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
         let spec = match MountSpec::parse(line) {
@@ -142,9 +120,8 @@ pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>, runtime: Option<&'stati
     if index > 0 {
         let _ = ROOT.set(dnfs::mount::runtime_root().into_os_string().as_encoded_bytes().to_vec());
         learn_root_device();
-        if let Some(runtime) = runtime {
-            let _ = BEGUN_WITH.set(runtime);
-            refuse_if_covered();
+        if let Some(device) = runtime.and_then(|runtime| refusal::learn(runtime, root()?)) {
+            ROOT_DEVICE.store(device, Ordering::Relaxed);
         }
         dnfs::report_to(outages::tell);
         ANY.store(true, Ordering::Release);
@@ -250,10 +227,9 @@ impl Mounted {
         if let Some(mount) = of_view(view).filter(|mount| !mount.is_retired()) {
             return Ok(mount);
         }
-        refuse_if_covered();
-        if let Some((cause, errno)) = REFUSED.get() {
-            self.warn_refused(cause);
-            return Err(Out::Errno(*errno));
+        if let Some(refusal) = refusal::of_now() {
+            self.warn_refused(&refusal);
+            return Err(Out::Errno(refusal.errno()));
         }
         let _guard = self.attaching.lock()?;
         if let Some(mount) = of_view(view).filter(|mount| !mount.is_retired()) {

@@ -3,7 +3,7 @@
 use crate::description_flags;
 use crate::directories;
 use crate::hook::hooks;
-use crate::mounts::Mounted;
+use crate::mounts::{self, Mounted};
 use crate::outcome::{Out, kept};
 use crate::paths;
 use crate::permission;
@@ -90,7 +90,7 @@ pub(crate) unsafe fn open_at(
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
-        let slash = flags & libc::O_CREAT != 0 && crate::mounts::any() && crate::ffi::path(path)?.ends_with(b"/");
+        let slash = flags & libc::O_CREAT != 0 && mounts::any() && crate::ffi::path(path)?.ends_with(b"/");
         let last = match (slash, exclusive) {
             (true, _) => LastName::Itself,
             (_, true) => LastName::New,
@@ -235,7 +235,10 @@ fn describe(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, fla
         }
         other => (other, flags),
     };
-    let fd = opened.inspect_err(|_| mount.closed(file))?;
+    let fd = opened.map_err(|errno| {
+        mount.closed(file);
+        mounts::failed_in_runtime(errno)
+    })?;
     // SAFETY: just opened, and ours alone until it is returned.
     let ready = match mount.opened(file, unsafe { BorrowedFd::borrow_raw(fd) }) {
         Ok(()) => raw::fstat(fd).map_err(Out::Errno),

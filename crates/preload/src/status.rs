@@ -1,13 +1,17 @@
 //! What went wrong on a mount, as errno: dnfs has the table.
 
 use crate::messages::tell_of_server;
+use crate::mounts;
 use crate::outcome::Out;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl From<dnfs::Error> for Out {
     fn from(error: dnfs::Error) -> Self {
         tell_if_full(&error);
-        Self::Errno(error.errno())
+        match error {
+            dnfs::Error::Segment(_) => mounts::failed_in_runtime(error.errno()),
+            _ => Self::Errno(error.errno()),
+        }
     }
 }
 

@@ -89,11 +89,8 @@ pub(crate) fn find(fd: c_int) -> Result<Found, Out> {
     }
     let Ok(stat) = raw::fstat(fd) else { return Ok(Found::Elsewhere) };
     // Placeholders of files and of directories are both directories.
-    if stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
+    if !mounts::is_runtime_device(stat.st_dev) || stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
         return Ok(Found::Elsewhere);
-    }
-    if !mounts::is_runtime_device(stat.st_dev) {
-        return mounts::refuse_hidden(fd).map(|()| Found::Elsewhere);
     }
     match slot(fd).filter(|slot| slot.inode.load(Ordering::Acquire) == stat.st_ino).and_then(|slot| entry(fd, slot)) {
         Some(open) => Ok(Found::File(open)),
@@ -174,6 +171,7 @@ fn entry(fd: c_int, slot: &'static Slot) -> Option<Open> {
 fn learn(fd: c_int, inode: u64) -> Result<Found, Out> {
     let mut buffer = [0u8; libc::PATH_MAX as usize];
     let Ok(path) = raw::fd_path(fd, &mut buffer) else { return Ok(Found::Elsewhere) };
+    mounts::refuse_hidden(path)?;
     if !mounts::is_below_root(path) {
         return Ok(Found::Elsewhere);
     }

@@ -2,7 +2,6 @@
 
 use crate::support::world::{World, compile};
 use crate::support::{find_program, may_make_namespaces, skip, succeed, text};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -57,7 +56,7 @@ fn a_library_that_defines_libc_functions_by_system_calls_works_behind_this_one()
     }
 }
 
-/// Another file system covers the runtime directory: as bwrap, systemd's PrivateDevices and containers have a /dev/shm of their own.
+/// As bwrap, systemd's PrivateDevices and containers have a /dev/shm of their own.
 #[test]
 fn a_program_that_does_not_see_the_runtime_directory_gets_an_error_that_names_it() {
     if !may_make_namespaces() {
@@ -65,22 +64,41 @@ fn a_program_that_does_not_see_the_runtime_directory_gets_an_error_that_names_it
     }
     let world = World::new("closed-covered");
     let shm = world.scratch.folder("shm");
-    std::fs::DirBuilder::new().mode(0o700).create(shm.join("runtime")).unwrap();
-    let covered = |script: &str| {
-        let inner = format!("mount -t tmpfs none {}; {script}", shm.display());
-        let outer = format!("echo hello > /db/f; exec unshare --mount sh -c '{inner}' 9>> /db/f < /db/f");
-        let mut command = world.exec("/bin/sh");
-        command.env("MILLRACE_RUNTIME_DIR", shm.join("runtime")).args(["-euc", &outer]).output().unwrap()
+    let runtime = shm.join("runtime");
+    let covers = format!("mount -t tmpfs none {}", shm.display());
+    let hides = format!("umount -l {}", shm.display());
+    let removes = format!("mv {} {}-was", runtime.display(), runtime.display());
+    // Opened before, each of them: what the program inherits, and has as its working directory.
+    let uses =
+        ["exec cat", "exec cat /db/d/f", "exec cp /etc/hostname /db/g", "exec stat - <&9", "exec cat f", "exec flock /db/l true"];
+    let in_one_program = ["echo more > /db/g", "cd /db/d", "echo more > /db/d/f"];
+    let exec = |script: &str| {
+        let namespace = format!("mount -t tmpfs none {}; mkdir -m 700 {}; exec \"$@\"", shm.display(), runtime.display());
+        let exec = world.exec("/bin/sh");
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-ec", &namespace, "sh"]).arg(exec.get_program()).args(exec.get_args());
+        command.envs(exec.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
+        command.env("MILLRACE_RUNTIME_DIR", &runtime).args(["-euc", script]).output().unwrap()
     };
-    let cases = ["exec cat", "echo more >&9; exec cat /dev/null", "exec cp /etc/hostname /db/g", "exec flock /db/l true"];
-    for script in cases {
-        let said = text(&covered(script));
-        assert!(said.contains("cannot mount") && said.contains("another file system covers it"), "{script}: {said}");
-        assert!(!said.contains("does not answer") && !said.contains("hello"), "{script}: {said}");
+    let inside = |script: String| {
+        let opened = "mkdir -p /db/d; echo hello > /db/d/f; cd /db/d";
+        exec(&format!("{opened}; exec unshare --mount sh -c '{script}' < /db/d/f 8>> /db/d/f 9< /db/d"))
+    };
+    for (how, script) in [&covers, &hides, &removes].into_iter().flat_map(|how| uses.map(|script| (how, script))) {
+        let output = inside(format!("{how}; {script}"));
+        let said = text(&output);
+        let names_it = said.contains("cannot mount") && said.contains(&format!("the runtime directory {}", runtime.display()));
+        assert!(names_it && !output.status.success(), "{how}; {script}: {said}");
+        assert!(!said.contains("does not answer") && !said.contains("hello"), "{how}; {script}: {said}");
     }
-    // The shell used the mount before its directory was covered.
-    let output = covered("echo more > /db/g");
-    assert!(!output.status.success(), "{}", text(&output));
-    assert_eq!(world.exported("f"), b"hello\n");
+    // A program that covers the directory after it has used the mount: what it has open it keeps.
+    for script in in_one_program {
+        let output = inside(format!("read line < f; {covers}; {script}"));
+        let said = text(&output);
+        assert!(said.contains("the runtime directory") && !output.status.success(), "{script}: {said}");
+        let output = inside(format!("read line < f; {covers}; echo $line; echo more >&8"));
+        assert!(output.status.success() && output.stdout == b"hello\n", "{}", text(&output));
+    }
+    assert_eq!(world.exported("d/f"), b"hello\nmore\n");
     assert!(!world.filer.export().join("g").exists());
 }

@@ -1,0 +1,118 @@
+//! Why a process can use no mount at all: it has no memory for the tables, or it does not see the runtime directory that the other
+//! processes share.
+
+use crate::outcome::Errno;
+use crate::raw;
+use std::ffi::{CStr, CString};
+use std::fmt::{Display, Formatter};
+use std::sync::OnceLock;
+
+/// The runtime directory that `millrace exec` found: `DEVICE:INODE:PATH`.
+pub(crate) const VARIABLE: &CStr = c"MILLRACE_RUNTIME_ID";
+
+/// Why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// There is no address space for the tables.
+    AddressSpace,
+    /// Another file system covers the runtime directory, as one of a mount namespace with a /dev/shm of its own.
+    Covered,
+}
+
+impl Refusal {
+    /// What each call on the mounts fails with.
+    pub(crate) const fn errno(self) -> Errno {
+        match self {
+            Self::AddressSpace => libc::ENOMEM,
+            Self::Covered => libc::EIO,
+        }
+    }
+}
+
+impl Display for Refusal {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        match (self, FOUND.get()) {
+            (Self::Covered, Some(found)) => write!(
+                out,
+                "the runtime directory {} is not the one that `millrace exec` found: another file system covers it in this mount namespace, or it \
+                 was removed; make it visible here (bwrap --bind), or run `millrace exec` inside the namespace",
+                found.path.to_string_lossy()
+            ),
+            _ => out.write_str("there is no address space for the table of descriptors: raise RLIMIT_AS (ulimit -v) by 100 MiB"),
+        }
+    }
+}
+
+/// The runtime directory that `millrace exec` found.
+#[derive(Debug)]
+struct RuntimeDirectory {
+    device: u64,
+    inode: u64,
+    path: CString,
+}
+
+static FOUND: OnceLock<RuntimeDirectory> = OnceLock::new();
+static REFUSED: OnceLock<Refusal> = OnceLock::new();
+
+/// No mount can be used from now on.
+pub(crate) fn set(refusal: Refusal) {
+    let _ = REFUSED.set(refusal);
+}
+
+/// Reads the variable, where `root` is the runtime directory of this process. The device of the runtime directory, when something covers it:
+/// that is where inherited descriptors of mounts are. Called once, by the constructor.
+pub(crate) fn learn(value: &[u8], root: &[u8]) -> Option<u64> {
+    let mut parts = value.splitn(3, |byte| *byte == b':');
+    let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u64>().ok();
+    let (device, inode) = (number()?, number()?);
+    // The user has a runtime directory of its own, or the program was given another one.
+    let path = parts.next().filter(|path| *path == root)?;
+    let _ = FOUND.set(RuntimeDirectory { device, inode, path: CString::new(path).ok()? });
+    (of_now() == Some(Refusal::Covered)).then_some(device)
+}
+
+/// Why no mount can be used, as of now: the program may have covered the runtime directory since it started.
+pub(crate) fn of_now() -> Option<Refusal> {
+    if let Some(found) = FOUND.get().filter(|_| REFUSED.get().is_none()) {
+        let seen = raw::stat(&found.path, true);
+        if seen.is_ok_and(|seen| (seen.st_dev, seen.st_ino) == (found.device, found.inode)) {
+            return None;
+        }
+        set(Refusal::Covered);
+    }
+    REFUSED.get().copied()
+}
+
+/// Whether this process was refused since it does not see the runtime directory.
+pub(crate) fn is_covered() -> bool {
+    REFUSED.get() == Some(&Refusal::Covered)
+}
+
+/// Whether the path of a descriptor on the runtime directory's device is that of a placeholder: `…/IDENTITY/p/SLOT.GENERATION`, or
+/// `…/IDENTITY/d/RANDOM/d`. What is above these depends on the mount namespace.
+pub(crate) fn is_placeholder(path: &[u8]) -> bool {
+    let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    let mut parts = path.rsplit(|byte| *byte == b'/');
+    let (Some(last), Some(above)) = (parts.next(), parts.next()) else { return false };
+    let is_identity = |part: Option<&[u8]>| part.is_some_and(|part| part.len() == 16 && part.iter().all(u8::is_ascii_hexdigit));
+    match above {
+        b"p" => last.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') && is_identity(parts.next()),
+        above => last == b"d" && is_identity(Some(above)) && parts.next() == Some(b"d") && is_identity(parts.next()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_known_by_the_end_of_their_path_alone() {
+        for path in ["/dev/shm/millrace-0/18b88809fd908f86/p/17.1", "/millrace-0/18b88809fd908f86/p/17.1 (deleted)"] {
+            assert!(is_placeholder(path.as_bytes()), "{path}");
+        }
+        assert!(is_placeholder(b"/18b88809fd908f86/d/0123456789abcdef/d (deleted)"));
+        for path in ["/dev/shm/x/p/17.1", "/run/postgresql", "/", "", "/18b88809fd908f86/p/x", "/18b88809fd908f86/d", "/p/1.1"] {
+            assert!(!is_placeholder(path.as_bytes()), "{path}");
+        }
+    }
+}

@@ -447,6 +447,25 @@ fn directories_of_several_mounts_are_told_apart_over_exec() {
 }
 
 #[test]
+fn a_watch_of_a_directory_is_refused_with_a_line_that_says_what_helps() {
+    if find_program("python3").is_none() {
+        return skip("no python3");
+    }
+    let place = Place::new("directories-notify");
+    let script = "
+import fcntl, os, sys
+fcntl.fcntl(os.open('/', os.O_RDONLY), fcntl.F_NOTIFY, 0)
+os.mkdir('/db/d')
+for path in ['/db', '/db/d']:
+    try: fcntl.fcntl(os.open(path, os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_MULTISHOT)
+    except OSError as error: print(error.strerror)
+";
+    let output = place.python(script).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Invalid argument\n".repeat(2), "{}", text(&output));
+    assert!(text(&output).contains("F_NOTIFY (EINVAL) are refused"), "{}", text(&output));
+}
+
+#[test]
 fn flock_on_a_directory_is_refused_with_a_line_that_says_what_helps() {
     let place = Place::new("directories-flock");
     let tried = place.shell("mkdir /db/d; flock -n /db/d true; echo $?; flock -n /db/d/f true; echo $?").output().unwrap();

@@ -199,14 +199,28 @@ pub(crate) fn open(mounted: &Mounted, mount: &Mount, directory: OpenDirectory, f
     Ok(fd)
 }
 
-/// Makes a directory the working one.
+/// Makes a directory the working one. Other threads see the old one or the new one: the placeholder is removed and entered in the table
+/// before the process works in it.
 ///
 /// # Errors
 /// What keeps a placeholder from being made.
 pub(crate) fn change_to(mounted: &Mounted, mount: &Mount, directory: OpenDirectory) -> Result<(), Out> {
-    let ((), placeholder) = placeholders::with(mount, raw::chdir)?;
-    enter(mounted, mount, directory, placeholder);
-    Ok(())
+    let open = |path: &CStr| raw::open(path, libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC, 0);
+    match placeholders::with(mount, open) {
+        Ok((fd, placeholder)) => {
+            enter(mounted, mount, directory, placeholder);
+            let changed = raw::fchdir(fd);
+            let _ = raw::close(fd);
+            Ok(changed?)
+        }
+        // chdir(2) needs no descriptor.
+        Err(Out::Errno(libc::EMFILE | libc::ENFILE)) => {
+            let ((), placeholder) = placeholders::with(mount, raw::chdir)?;
+            enter(mounted, mount, directory, placeholder);
+            Ok(())
+        }
+        Err(out) => Err(out),
+    }
 }
 
 fn enter(mounted: &Mounted, mount: &Mount, directory: OpenDirectory, placeholder: DirectoryPlaceholder) {

@@ -268,6 +268,11 @@ pub(crate) fn chdir(path: &CStr) -> Result<(), Errno> {
     unsafe { call4(libc::SYS_chdir, path.as_ptr() as usize, 0, 0, 0) }.map(drop)
 }
 
+/// fchdir(2).
+pub(crate) fn fchdir(fd: c_int) -> Result<(), Errno> {
+    call_with_numbers(libc::SYS_fchdir, fd as usize, 0, 0).map(drop)
+}
+
 /// mkdir(2).
 pub(crate) fn mkdir(path: &CStr, mode: mode_t) -> Result<(), Errno> {
     // SAFETY: a NUL-terminated path.

@@ -329,6 +329,36 @@ os.chdir('..'); assert os.getcwd() == '/'
 }
 
 #[test]
+fn a_thread_sees_the_old_working_directory_or_the_new_one_while_another_thread_changes_it() {
+    let place = Place::new("directories-threads");
+    let script = "
+import errno, os, sys, threading
+for name in 'ab': os.mkdir('/db/' + name); open(f'/db/{name}/f', 'w').close()
+os.chdir('/db/a')
+failed, done = [], []
+def look():
+    while not done:
+        try: os.stat('f')
+        except OSError as error: failed.append(errno.errorcode[error.errno])
+sys.setswitchinterval(1e-5)
+threads = [threading.Thread(target=look) for _ in range(3)]
+for thread in threads: thread.start()
+for _ in range(1000): os.chdir('/db/b'); os.chdir('/db/a')
+done.append(True)
+for thread in threads: thread.join()
+print(sorted(set(failed)))
+";
+    assert_eq!(succeed(&mut place.python(script)), "[]\n");
+    let without_descriptors = "
+import os, resource
+os.makedirs('/db/a/sub'); open('/db/a/sub/f', 'w').close()
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+os.chdir('/db/a/sub'); print(os.stat('f').st_size)
+";
+    assert_eq!(succeed(&mut place.python(without_descriptors)), "0\n");
+}
+
+#[test]
 fn a_removed_directory_is_enoent_to_this_host_and_one_removed_by_another_is_estale() {
     let place = Place::new("directories-removed");
     let script = "

@@ -40,9 +40,9 @@ pub(crate) fn map(file: &Open, bytes: size_t, offset: off_t, real: impl FnOnce(c
     shared_maps::forget(mapping.address(), bytes);
     let filled = memory.fill(0, end, |at, to| data::read_at(file, offset + at, to));
     // SAFETY: what was just mapped, which the program does not know yet.
-    filled.inspect_err(|_| unsafe { raw::unmap(mapping.address().cast(), wanted as usize) })?;
+    let filled = filled.inspect_err(|_| unsafe { raw::unmap(mapping.address().cast(), wanted as usize) })?;
     if let Some(memory) = memory.keep() {
-        let copied = Copied { mount: file.mount, file: file.file, memory, offset, bytes: wanted };
+        let copied = Copied { mount: file.mount, file: file.file, memory, offset, bytes: filled };
         shared_maps::enter_copied(pages(mapping.address(), bytes), copied);
     }
     Ok(mapping)
@@ -62,11 +62,11 @@ pub(crate) fn before_growth(old: *const c_void, new_bytes: size_t) -> Result<(),
     if end > copied.bytes {
         check_memory(copied.mount, end - copied.bytes)?;
         let memory = std::mem::ManuallyDrop::new(File(copied.memory)); // the table's
-        memory.fill(copied.bytes, end, |at, to| {
+        let filled = memory.fill(copied.bytes, end, |at, to| {
             Ok(copied.mount.read(copied.file, copied.offset + at, &mut [IoSliceMut::new(to)])?)
         })?;
+        shared_maps::note_grown(old as usize, filled);
     }
-    shared_maps::note_grown(old as usize, wanted);
     Ok(())
 }
 
@@ -78,12 +78,13 @@ impl File {
         Ok(Self(raw::programs::memory_file(c"millrace-private")?))
     }
 
-    /// Makes it `end` bytes long, and has `read` fill it from `start` on. It is shorter where `read` finds the end of its file before.
-    fn fill(&self, start: u64, end: u64, mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, Out>) -> Result<(), Out> {
+    /// Makes it `end` bytes long, and has `read` fill it from `start` on. Returns its length, which is less if `read` finds the end of its file
+    /// before `end`.
+    fn fill(&self, start: u64, end: u64, mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, Out>) -> Result<u64, Out> {
         static ZEROES: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
         raw::programs::set_length(self.0, end as usize)?;
         if start == end {
-            return Ok(());
+            return Ok(end);
         }
         let mut buffer = Buffer::new(STEP_BYTES.min((end - start) as usize))?;
         let mut at = start;
@@ -91,7 +92,8 @@ impl File {
             let step = buffer.bytes((end - at).min(STEP_BYTES as u64) as usize);
             let got = read(at, step)?;
             if got == 0 {
-                return Ok(raw::programs::set_length(self.0, at as usize)?);
+                raw::programs::set_length(self.0, at as usize)?;
+                return Ok(at);
             }
             for piece in step[..got].chunks(PIECE_BYTES) {
                 if *piece != ZEROES[..piece.len()] {
@@ -100,7 +102,7 @@ impl File {
                 at += piece.len() as u64;
             }
         }
-        Ok(())
+        Ok(end)
     }
 
     /// A descriptor to keep, out of the program's way; none where there is no free number for it.

@@ -95,6 +95,13 @@ static void growth(const char *name) {
     one = mremap(one, PAGE, 4 * PAGE, MREMAP_MAYMOVE);
     say("with the page that the file got since", byte_at(one + 3 * PAGE));
     ftruncate(fd, 3 * PAGE + 1000);
+    unsigned char *tail = map(3 * PAGE, PROT_READ, 0, fd, 3 * PAGE);
+    pwrite(fd, "N", 1, 4 * PAGE);
+    pwrite(fd, "M", 1, 7 * PAGE);
+    tail = mremap(tail, 3 * PAGE, 5 * PAGE, MREMAP_MAYMOVE);
+    say("a page that the file got within the first mapping", byte_at(tail + PAGE));
+    say("a page that the file got behind it", byte_at(tail + 4 * PAGE));
+    ftruncate(fd, 3 * PAGE + 1000);
     close(fd);
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Copied {
     pub(crate) memory: c_int,
     /// Where its first byte is in the file of the mount.
     pub(crate) offset: u64,
-    /// Bytes of that from there on that it has, or had where that file ends before.
+    /// Bytes from there on that it has.
     pub(crate) bytes: u64,
 }
 

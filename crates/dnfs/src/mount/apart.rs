@@ -8,6 +8,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use super::owner_locks::has_record_locks;
@@ -35,6 +37,7 @@ pub struct MountedApart {
 #[derive(Debug)]
 pub(super) struct Announcement {
     names: Vec<UnixDatagram>,
+    ended: Arc<AtomicBool>,
 }
 
 impl Announcement {
@@ -46,42 +49,48 @@ impl Announcement {
             UnixDatagram::bind_addr(&address).ok()
         };
         let names: Vec<UnixDatagram> = numbers_of(parts).into_iter().map(bind).collect::<Option<_>>()?;
-        for name in &names {
-            let (name, segment) = (name.try_clone().ok()?, segment.clone());
-            std::thread::Builder::new().name("locks".into()).spawn(move || answer(&name, &segment)).ok()?;
+        let made = Self { names, ended: Arc::default() };
+        for name in &made.names {
+            name.set_write_timeout(Some(ANSWER)).ok()?;
+            let (name, segment, ended) = (name.try_clone().ok()?, segment.clone(), Arc::clone(&made.ended));
+            std::thread::Builder::new().name("locks".into()).spawn(move || answer(&name, &segment, &ended)).ok()?;
         }
-        Some(Self { names })
+        Some(made)
     }
 }
 
 impl Drop for Announcement {
     fn drop(&mut self) {
+        self.ended.store(true, SeqCst);
         for name in &self.names {
-            let _ = name.shutdown(std::net::Shutdown::Both); // ends its thread
+            let _ = name.shutdown(std::net::Shutdown::Both); // ends the receive of its thread
         }
     }
 }
 
-/// Answers whether record locks are held, until the socket is shut down.
-fn answer(name: &UnixDatagram, segment: &Segment) {
+/// Answers whether record locks are held, until `ended`. Anybody may send anything to the name, an empty datagram too.
+fn answer(name: &UnixDatagram, segment: &Segment, ended: &AtomicBool) {
     let mut question = [0];
-    while let Ok((1.., from)) = name.recv_from(&mut question) {
+    while let Ok((_, from)) = name.recv_from(&mut question) {
+        if ended.load(SeqCst) {
+            return;
+        }
         let _ = name.send_to_addr(&[u8::from(has_record_locks(segment))], &from);
     }
 }
 
-/// What the keeper of this name answers; false where it does not.
-fn holds_locks(name: &str) -> bool {
-    let ask = || -> io::Result<bool> {
-        let own = SocketAddr::from_abstract_name(format!("{PREFIX}-asks/{:016x}", random()))?;
-        let socket = UnixDatagram::bind_addr(&own)?;
-        socket.set_read_timeout(Some(ANSWER))?;
-        socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-        socket.send(&[0])?;
-        let mut answer = [0];
-        Ok(socket.recv(&mut answer)? == 1 && answer == [1])
-    };
-    ask().unwrap_or(false)
+/// Asks the keeper of this name whether its programs hold record locks.
+///
+/// # Errors
+/// No answer within [`ANSWER`]; no such name.
+fn ask(name: &str) -> io::Result<bool> {
+    let own = SocketAddr::from_abstract_name(format!("{PREFIX}-asks/{:016x}", random()))?;
+    let socket = UnixDatagram::bind_addr(&own)?;
+    socket.set_read_timeout(Some(ANSWER))?;
+    socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    socket.send(&[0])?;
+    let mut answer = [0];
+    Ok(socket.recv(&mut answer)? == 1 && answer == [1])
 }
 
 /// The numbers of a file system: one for each address of its server.
@@ -102,7 +111,7 @@ pub fn mounted_apart(parts: &MountParts, runtime_root: &Path) -> Vec<MountedApar
     let sockets = String::from_utf8_lossy(&sockets);
     let names: Vec<(u32, String)> = numbers_of(parts).into_iter().flat_map(|number| apart(&sockets, number, &here)).collect();
     let mut found: Vec<MountedApart> =
-        names.into_iter().map(|(uid, name)| MountedApart { uid, holds_locks: holds_locks(&name) }).collect();
+        names.into_iter().map(|(uid, name)| MountedApart { uid, holds_locks: ask(&name).unwrap_or(false) }).collect();
     // Of one user's mounts that with locks counts.
     found.sort_by_key(|apart| (apart.uid, !apart.holds_locks));
     found.dedup_by_key(|apart| apart.uid);
@@ -158,6 +167,11 @@ mod tests {
         assert_eq!(mounted_apart(&parts, two), expected);
         assert_eq!(mounted_apart(&parts, one), [], "it is this one");
         assert_eq!(mounted_apart(&parts, &one.join("none")), expected);
+        let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
+        let (_, name) = numbers_of(&parts).into_iter().flat_map(|number| apart(&sockets, number, "")).next().unwrap();
+        let stranger = UnixDatagram::unbound().unwrap();
+        stranger.send_to_addr(&[], &SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        assert!(!ask(&name).unwrap(), "an empty datagram does not keep the keeper from answering");
         drop(held);
         let end = std::time::Instant::now() + Duration::from_secs(10);
         while !mounted_apart(&parts, two).is_empty() {

@@ -39,7 +39,7 @@ pub struct Keeper {
     segment_file: Arc<Fd>,
     expire: Duration,
     dirty: HashMap<FileRef, Dirty>,
-    /// When this process became the keeper, on the monotonic clock.
+    /// When this process became the keeper of the segment, on the monotonic clock.
     since_ms: u64,
     /// When each mapped file was last written to the server here, on the monotonic clock.
     mapped: HashMap<FileRef, u64>,
@@ -186,6 +186,8 @@ impl Keeper {
         let Some(mount) = self.export.successor(&self.mount) else { return false };
         let Ok(segment_file) = segment_file(&mount) else { return false };
         (self.mount, self.segment_file) = (Arc::new(mount), Arc::new(segment_file));
+        self.since_ms = monotonic_ms();
+        self.announcement = None; // it names the old file system and answers for its locks
         self.dirty.clear();
         self.mapped.clear();
         true

@@ -257,3 +257,22 @@ fn a_mount_beside_another_users_record_locks_is_refused_unless_it_is_forced() {
     assert_eq!(holder.does("fcntl.lockf(f, fcntl.LOCK_UN)"), "None");
     assert!(other(&[]).status.success(), "{}", text(&other(&[])));
 }
+
+#[test]
+fn record_locks_on_a_volume_that_replaced_another_keep_other_mounts_away() {
+    let mut world = World::new("one-mount-replaced");
+    let mut holder = world.program(&[("/db", &world.url)]);
+    assert_eq!(holder.does("f = open('/db/f', 'wb+', 0); answer = lock(f)"), "True");
+    let mut old = world._filer.take().unwrap();
+    old.kill();
+    let scratch = Scratch::new("one-mount-replacement");
+    let _new = Filer::start_on(&scratch, old.port, &[]);
+    assert_eq!(holder.does("f = open('/db/f', 'wb+', 0); answer = lock(f)"), "True");
+    let elsewhere = runtime();
+    let other = || world.python(&[("/db", &world.url)]).arg("").env("MILLRACE_RUNTIME_DIR", elsewhere.path()).output().unwrap();
+    // The keeper of the old volume becomes the one of the new volume within some seconds.
+    crate::support::await_until("the refusal", std::time::Duration::from_secs(20), || {
+        let other = other();
+        (other.status.code() == Some(2) && text(&other).contains("holds file locks")).then_some(())
+    });
+}

@@ -3,6 +3,8 @@
 
 use dnfs::file::Attributes;
 use dnfs::mount::DirItem;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Numbers of nested file systems have this bit, which those of few file systems have.
 const NESTED: u64 = 1 << 63;
@@ -11,12 +13,17 @@ const NESTED: u64 = 1 << 63;
 #[derive(Debug)]
 pub(crate) struct InodeNumbers {
     /// File system of the root: its files keep their numbers.
-    root: u64,
+    root: AtomicU64,
 }
 
 impl InodeNumbers {
     pub(crate) const fn new(root: u64) -> Self {
-        Self { root }
+        Self { root: AtomicU64::new(root) }
+    }
+
+    /// The root is on this file system from now on.
+    pub(crate) fn replace_root(&self, root: u64) {
+        self.root.store(root, Relaxed);
     }
 
     /// Attributes with the number that programs see.
@@ -33,7 +40,7 @@ impl InodeNumbers {
     }
 
     fn number(&self, fsid: u64, fileid: u64) -> u64 {
-        if fsid == self.root { fileid } else { mixed(fileid ^ mixed(fsid)) | NESTED }
+        if fsid == self.root.load(Relaxed) { fileid } else { mixed(fileid ^ mixed(fsid)) | NESTED }
     }
 }
 
@@ -53,6 +60,8 @@ mod tests {
     fn files_of_nested_file_systems_share_no_number_and_those_of_the_root_keep_theirs() {
         let numbers = InodeNumbers::new(7);
         assert_eq!(numbers.number(7, 2), 2);
+        numbers.replace_root(0);
+        assert_eq!(numbers.number(0, 2), 2);
         let all: HashSet<u64> = (0..20)
             .flat_map(|fsid| (1..500).map(move |fileid| (fsid, fileid)))
             .map(|(fsid, fileid)| numbers.number(fsid, fileid))

@@ -30,21 +30,21 @@ impl Users {
         self.first().fsid()
     }
 
-    /// Attaches again when the server exports another volume since: the handle of its root. `None` when it does not.
+    /// Attaches again when the server exports another volume, and calls `replaced` with the new mount before a request uses it.
     ///
     /// # Errors
-    /// What attaching ends with.
-    pub(crate) fn root_if_replaced(&self) -> Result<Option<FileHandle>, Errno> {
+    /// Those of attaching.
+    pub(crate) fn attach_if_replaced(&self, replaced: impl FnOnce(&Mount)) -> Result<(), Errno> {
         let mut first = self.first();
         if !first.is_retired() {
-            return Ok(None);
+            return Ok(());
         }
         first.report_replaced();
         let spec = MountSpec { local_path: first.local_path().to_vec(), url: self.url.clone() };
         let mount = Mount::attach(&spec, &Credentials::of_process()).map_err(|error| Errno::from_raw_os_error(error.errno()))?;
-        let root = mount.client().parts().root;
+        replaced(&mount);
         *first = Arc::new(mount);
-        Ok(Some(root))
+        Ok(())
     }
 
     /// Whether the URL names one user for all callers.

@@ -194,9 +194,11 @@ impl Operations {
     /// # Errors
     /// EACCES for a caller whose groups cannot be known; those of [`Users::of`].
     fn mount_of(&self, header: &Header) -> Result<Arc<Mount>, Errno> {
-        if let Some(root) = self.users.root_if_replaced()? {
-            self.nodes.replace_root(root); // nodes of the old volume answer ESTALE, and the kernel looks their names up again
-        }
+        self.users.attach_if_replaced(|mount| {
+            // Nodes of the old volume answer ESTALE, and the kernel looks their names up again.
+            self.nodes.replace_root(mount.client().parts().root);
+            self.inode_numbers.replace_root(mount.fsid());
+        })?;
         let groups = match self.callers.groups(header.pid, header.uid, header.gid) {
             Some(groups) => groups,
             None if header.uid == 0 || self.users.are_one() => Vec::new(),

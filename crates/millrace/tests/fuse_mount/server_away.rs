@@ -5,6 +5,7 @@ use crate::support::filer::Filer;
 use crate::support::{Scratch, await_until, find_program, skip, succeed, text};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -117,5 +118,11 @@ fn another_volume_under_the_path_is_reached_by_name_and_open_files_of_the_old_on
     let refused = held.read(&mut [0; 3]).unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::STALE.raw_os_error()));
     std::fs::write(mounted.path("g"), "made").unwrap();
-    assert_eq!(std::fs::read(other.path().join("export/g")).unwrap(), b"made");
+    let stored = other.path().join("export/g");
+    assert_eq!(std::fs::read(&stored).unwrap(), b"made");
+    assert_eq!(inode(&mounted.path("g")), inode(&stored), "as before: the files of the root's file system keep their numbers");
+}
+
+fn inode(path: &Path) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).unwrap())
 }

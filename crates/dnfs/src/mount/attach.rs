@@ -186,7 +186,7 @@ fn attach_or_create(
             Served::OtherRoot => return Ok(None),
             Served::Another => match retire_if_replaced(directory, url_root, spec, who)? {
                 true => return Ok(None),
-                false => continue,
+                false => (FsError::Stale.into(), false), // the next answer says more
             },
             Served::Refused(error) => (error, true),
             Served::Silent(error) => (error, false),

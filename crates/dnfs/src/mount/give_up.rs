@@ -78,7 +78,7 @@ impl Observer {
         self.segment.silly_files().len()
     }
 
-    /// Asks the server once for the export's root. `url` has the options of the mount.
+    /// Asks the server once whether it has the volume. `url` has the options of the mount.
     ///
     /// # Errors
     /// Why it is not served: no answer within `limit`, another answer.
@@ -87,8 +87,9 @@ impl Observer {
         (url.options.soft, url.options.retries, url.options.resend_after) = (true, 0, limit);
         let parts = self.segment.parts().and_then(|stored| parts_of(&stored));
         let parts = parts.ok_or(SegmentError::Foreign("a segment without a server"))?;
-        let client = Client::from_parts(parts, &url, &Credentials::of_process())?;
-        client.getattr(&parts.root).map(drop)
+        let mut client = Client::from_parts(parts, &url, &Credentials::of_process())?;
+        client.other_root = url_roots::roots_of(&self.segment).into_iter().find(|root| *root != parts.root);
+        client.check_volume()
     }
 
     /// Ends the mount, whatever it keeps: its keepers and its directory go. False, and nothing is done, while programs use it, unless

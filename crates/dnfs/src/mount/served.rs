@@ -121,7 +121,7 @@ pub(super) fn retire_if_replaced(
     let Some(old) = Segment::attach(directory, url_root.identity)? else { return Ok(true) };
     let Some(mut parts) = old.parts().and_then(|stored| parts_of(&stored)) else { return Ok(true) };
     parts.root = url_root.root;
-    let mut mounted = Client::mount(&spec.url, who)?;
+    let mut mounted = Client::mount(&at_host(&spec.url, url_root.host), who)?;
     if mounted.parts.root == parts.root || knows_root(&mut mounted, &parts, ASK_TIME)? {
         return Ok(false);
     }

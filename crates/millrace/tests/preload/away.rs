@@ -1,13 +1,13 @@
 //! A server that no longer exports the volume, exports another one, or has another address: programs wait and go on by themselves.
 
 use crate::support::filer::Filer;
-use crate::support::ganesha::Ganesha;
+use crate::support::ganesha::{Ganesha, inside};
 use crate::support::withdrawn::{Withdrawn, mentions};
 use crate::support::{
     Scratch, await_until, find_program, keepers, may_make_namespaces, millrace, preload_library, skip, succeed, text,
 };
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -38,12 +38,70 @@ fn exists(path: &Path) -> Option<()> {
     path.exists().then_some(())
 }
 
-/// Every kind of call waits while `withdraw` is in force and succeeds after `offer`.
-fn every_call_waits(command: Command, url: &str, scratch: &Scratch, withdraw: impl FnOnce(), offer: impl FnOnce()) {
-    let (host, log) = (scratch.folder("host"), scratch.path().join("log"));
-    let program = exec(command, url, &log, "python3").arg(CALLS).arg("/db").arg(&host).spawn().unwrap();
+/// A server that may stop exporting its volume.
+trait Withdraws {
+    fn url(&self) -> String;
+    fn export(&self) -> PathBuf;
+    fn scratch(&self) -> &Scratch;
+    /// timeout(1) with a way to the server.
+    fn timeout(&self) -> Command;
+    fn withdraw(&mut self);
+    fn offer(&mut self);
+}
+
+impl Withdraws for Withdrawn {
+    fn url(&self) -> String {
+        format!("{}?", Self::url(self))
+    }
+    fn export(&self) -> PathBuf {
+        Self::export(self)
+    }
+    fn scratch(&self) -> &Scratch {
+        Self::scratch(self)
+    }
+    fn timeout(&self) -> Command {
+        timeout()
+    }
+    fn withdraw(&mut self) {
+        Self::withdraw(self);
+    }
+    fn offer(&mut self) {
+        Self::offer(self);
+    }
+}
+
+impl Withdraws for Ganesha {
+    fn url(&self) -> String {
+        format!("{}&", Self::url(self))
+    }
+    fn export(&self) -> PathBuf {
+        Self::export(self)
+    }
+    fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+    fn timeout(&self) -> Command {
+        self.inside(Path::new("timeout"))
+    }
+    fn withdraw(&mut self) {
+        Self::withdraw(self);
+    }
+    fn offer(&mut self) {
+        Self::offer(self);
+    }
+}
+
+/// None, which is said, where it cannot run.
+fn ganesha(label: &str) -> Option<Ganesha> {
+    Ganesha::start_with(label, "Squash = No_Root_Squash;", &[])
+}
+
+/// Every kind of call waits while the export is withdrawn and succeeds when it is offered.
+fn every_call_waits(served: &mut impl Withdraws) {
+    let (host, log) = (served.scratch().folder("host"), served.scratch().path().join("log"));
+    let program = exec(served.timeout(), &served.url(), &log, "python3").arg(CALLS).arg("/db").arg(&host).spawn().unwrap();
     await_until("the program", SOON, || exists(&host.join("ready")));
-    withdraw();
+    served.withdraw();
     std::fs::write(host.join("go"), "").unwrap();
     let calls: usize = std::fs::read_to_string(host.join("calls")).unwrap().parse().unwrap();
     // Each process says once that it waits.
@@ -55,36 +113,30 @@ fn every_call_waits(command: Command, url: &str, scratch: &Scratch, withdraw: im
             .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("done-"))
     };
     assert_eq!(done().count(), 0, "nothing is done while the export is gone");
-    offer();
+    served.offer();
     assert_eq!(finish(program, &log), format!("{calls} calls succeeded\n"));
     assert_eq!(done().count(), calls);
-}
-
-#[test]
-fn every_kind_of_call_waits_for_an_export_that_is_withdrawn_and_succeeds_when_it_is_back() {
-    let Some(_) = find_program("python3") else { return skip("no python3") };
-    let served = Withdrawn::start("away-calls");
-    every_call_waits(timeout(), &served.url(), served.scratch(), || served.withdraw(), || served.offer());
     let export = served.export();
     assert_eq!(std::fs::read(export.join("write")).unwrap()[..3], *b"new");
     assert!(std::fs::read(export.join("append")).unwrap().ends_with(b"end"));
     for name in ["commit", "close"] {
         assert_eq!(std::fs::read(export.join(name)).unwrap()[1 << 20..], [b'u'; 65536], "{name}");
     }
-    let log = served.scratch().path().join("log");
-    let after = exec(timeout(), &served.url(), &log, "cat").arg("/db/created").spawn().unwrap();
+    let after = exec(served.timeout(), &served.url(), &log, "cat").arg("/db/created").spawn().unwrap();
     assert_eq!(finish(after, &log), "x", "a new program");
 }
 
 #[test]
-fn every_kind_of_call_waits_for_an_export_of_a_foreign_server_that_is_withdrawn() {
+fn every_kind_of_call_waits_for_an_export_that_is_withdrawn_and_succeeds_when_it_is_back() {
     let Some(_) = find_program("python3") else { return skip("no python3") };
-    let Some(ganesha) = Ganesha::start("away-ganesha") else { return };
-    std::fs::set_permissions(ganesha.export(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-    let ganesha = std::cell::RefCell::new(ganesha);
-    let (command, url) = (ganesha.borrow().inside(Path::new("timeout")), ganesha.borrow().url());
-    let scratch = Scratch::new("away-ganesha-host");
-    every_call_waits(command, &url, &scratch, || ganesha.borrow_mut().withdraw(), || ganesha.borrow_mut().offer());
+    every_call_waits(&mut Withdrawn::start("away-calls"));
+}
+
+#[test]
+fn every_kind_of_call_waits_for_an_export_of_ganesha_that_is_withdrawn_and_succeeds_when_it_is_back() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let Some(mut ganesha) = ganesha("away-ganesha") else { return };
+    every_call_waits(&mut ganesha);
 }
 
 /// Reads and writes by an open file and by path when it is told to; says what came of each.
@@ -107,6 +159,28 @@ print(said(lambda: os.pwrite(new, b"w", 0)), said(lambda: os.fsync(new)), said(l
 os.execvp("python3", ["python3", "-c", "import os\ntry: os.pread(%d, 1, 0)\nexcept OSError as error: print(error.strerror)" % os.dup2(old, 100)])
 "#;
 
+/// Programs that run, and new ones, after `replace` has put another volume with a file under the path of the first; how to read that file.
+fn another_volume<R>(
+    within: impl Fn() -> Command,
+    url: &str,
+    scratch: &Scratch,
+    replace: impl FnOnce() -> R,
+    file: impl FnOnce(&R) -> PathBuf,
+) {
+    let (host, log) = (scratch.folder("host"), scratch.path().join("log"));
+    let mut command = exec(within(), url, &log, "python3");
+    let mut program = command.args(["-c", ON_ANOTHER_VOLUME]).arg(&host).stdin(Stdio::piped()).spawn().unwrap();
+    await_until("the program", SOON, || exists(&host.join("ready")));
+    let replacement = replace();
+    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let stale = "ESTALE ESTALE ESTALE ESTALE\n";
+    assert_eq!(finish(program, &log), format!("new ['file']\n{stale}1 None ESTALE\nStale file handle\n"));
+    assert!(mentions(&log, "exports another volume as /").is_some(), "{}", std::fs::read_to_string(&log).unwrap());
+    assert_eq!(std::fs::read(file(&replacement)).unwrap(), b"wew");
+    let after = exec(within(), url, &log, "cat").arg("/db/file").spawn().unwrap();
+    assert_eq!(finish(after, &log), "wew", "a new program");
+}
+
 #[test]
 fn another_volume_under_the_path_is_reached_by_new_opens_and_files_of_the_old_one_are_stale() {
     let Some(_) = find_program("python3") else { return skip("no python3") };
@@ -114,19 +188,24 @@ fn another_volume_under_the_path_is_reached_by_new_opens_and_files_of_the_old_on
     let mut filer = Filer::start(&scratch, &[]);
     std::fs::write(filer.export().join("file"), "old").unwrap();
     std::fs::write(other.folder("export").join("file"), "new").unwrap();
-    let (host, log) = (scratch.folder("host"), scratch.path().join("log"));
-    let mut command = exec(timeout(), &filer.url, &log, "python3");
-    let mut program = command.args(["-c", ON_ANOTHER_VOLUME]).arg(&host).stdin(Stdio::piped()).spawn().unwrap();
-    await_until("the program", SOON, || exists(&host.join("ready")));
-    filer.kill();
-    let replacement = Filer::start_on(&other, filer.port, &[]);
-    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let stale = "ESTALE ESTALE ESTALE ESTALE\n";
-    assert_eq!(finish(program, &log), format!("new ['file']\n{stale}1 None ESTALE\nStale file handle\n"));
-    assert!(mentions(&log, "exports another volume as /vol").is_some(), "{}", std::fs::read_to_string(&log).unwrap());
-    assert_eq!(std::fs::read(replacement.export().join("file")).unwrap(), b"wew");
-    let after = exec(timeout(), &filer.url, &log, "cat").arg("/db/file").spawn().unwrap();
-    assert_eq!(finish(after, &log), "wew", "a new program");
+    let (url, port) = (filer.url.clone(), filer.port);
+    let replace = || {
+        filer.kill();
+        Filer::start_on(&other, port, &[])
+    };
+    another_volume(timeout, &url, &scratch, replace, |replacement| replacement.export().join("file"));
+}
+
+#[test]
+fn another_volume_of_ganesha_is_reached_by_new_opens_and_files_of_the_old_one_are_stale() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let Some(mut ganesha) = ganesha("away-ganesha-replaced") else { return };
+    let (scratch, url, shell) = (Scratch::new("away-replaced"), ganesha.url(), ganesha.shell());
+    let file = ganesha.export().join("file");
+    std::fs::write(&file, "new").unwrap();
+    std::fs::write(ganesha.cover().join("file"), "old").unwrap();
+    let within = || inside(shell, Path::new("timeout"));
+    another_volume(within, &url, &scratch, || ganesha.uncover(), |()| file);
 }
 
 #[test]
@@ -157,17 +236,22 @@ for call in [lambda: os.stat("/db/there"), lambda: os.pread(file, 1, 1 << 20), l
     except OSError as error: print(errno.errorcode[error.errno])
 "#;
 
-/// What [`ASKS`] says on a mount with these options whose export is gone.
-fn said_while_gone(label: &str, options: &str) -> String {
-    let served = Withdrawn::start(label);
+/// Starts [`ASKS`], withdraws the export when it is ready, and lets it go on.
+fn asks(served: &mut impl Withdraws, options: &str) -> Child {
     std::fs::write(served.export().join("there"), "").unwrap();
     let (ready, log) = (served.scratch().path().join("ready"), served.scratch().path().join("log"));
-    let mut command = exec(timeout(), &format!("{}?{options}", served.url()), &log, "python3");
+    let mut command = exec(served.timeout(), &format!("{}{options}", served.url()), &log, "python3");
     let mut program = command.args(["-c", ASKS]).arg(&ready).stdin(Stdio::piped()).spawn().unwrap();
     await_until("the program", SOON, || exists(&ready));
     served.withdraw();
     program.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let said = finish(program, &log);
+    program
+}
+
+/// What [`ASKS`] says on a mount with these options whose export is gone.
+fn said_while_gone(mut served: impl Withdraws, options: &str) -> String {
+    let program = asks(&mut served, options);
+    let said = finish(program, &served.scratch().path().join("log"));
     served.offer();
     said
 }
@@ -175,27 +259,40 @@ fn said_while_gone(label: &str, options: &str) -> String {
 #[test]
 fn with_gone_error_calls_of_a_withdrawn_export_are_stale_at_once() {
     let Some(_) = find_program("python3") else { return skip("no python3") };
-    assert_eq!(said_while_gone("away-error", "close=nothing&gone=error"), "ESTALE\nESTALE\nESTALE\n");
+    let options = "close=nothing&gone=error";
+    assert_eq!(said_while_gone(Withdrawn::start("away-error"), options), "ESTALE\nESTALE\nESTALE\n");
+    let Some(ganesha) = ganesha("away-ganesha-error") else { return };
+    assert_eq!(said_while_gone(ganesha, options), "ESTALE\nESTALE\nESTALE\n");
 }
 
 #[test]
 fn a_soft_mount_waits_for_a_withdrawn_export_no_longer_than_for_a_silent_server() {
     let Some(_) = find_program("python3") else { return skip("no python3") };
     let begun = std::time::Instant::now();
-    assert_eq!(said_while_gone("away-soft", "close=nothing&soft&timeo=10&retrans=0"), "ESTALE\nESTALE\nESTALE\n");
+    let said = said_while_gone(Withdrawn::start("away-soft"), "close=nothing&soft&timeo=10&retrans=0");
+    assert_eq!(said, "ESTALE\nESTALE\nESTALE\n");
     assert!(begun.elapsed() >= Duration::from_secs(3), "a second each");
+}
+
+#[test]
+fn uncommitted_data_survives_an_export_of_ganesha_that_is_gone_and_a_restart_with_another_verifier() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let Some(mut ganesha) = ganesha("away-ganesha-restart") else { return };
+    let log = ganesha.scratch.path().join("log");
+    let program = asks(&mut ganesha, "close=nothing");
+    await_until("the program to wait", SOON, || mentions(&log, GONE));
+    ganesha.restart();
+    ganesha.offer();
+    assert_eq!(finish(program, &log), "ok\nok\nok\n");
+    assert_eq!(std::fs::read(ganesha.export().join("file")).unwrap(), [b'u'; 65536]);
 }
 
 #[test]
 fn a_program_that_waits_for_an_export_is_ended_by_sigterm() {
     let Some(_) = find_program("python3") else { return skip("no python3") };
-    let served = Withdrawn::start("away-sigterm");
-    let (ready, log) = (served.scratch().path().join("ready"), served.scratch().path().join("log"));
-    let mut command = exec(Command::new("timeout"), &served.url(), &log, "python3");
-    let mut program = command.args(["-c", ASKS]).arg(&ready).stdin(Stdio::piped()).spawn().unwrap();
-    await_until("the program", SOON, || exists(&ready));
-    served.withdraw();
-    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let mut served = Withdrawn::start("away-sigterm");
+    let log = served.scratch().path().join("log");
+    let mut program = asks(&mut served, "");
     await_until("the program to wait", SOON, || mentions(&log, GONE));
     succeed(Command::new("kill").args(["-TERM", &program.id().to_string()])); // timeout(1) passes it on
     let ended = await_until("the program to end", SOON, || program.try_wait().unwrap());

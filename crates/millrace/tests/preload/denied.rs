@@ -1,6 +1,6 @@
 //! Programs that may not use sockets, or whose network namespace has no way to the server: an error that says so, and no wait.
 
-use crate::support::world::World;
+use crate::support::any_server::AnyServer;
 use crate::support::{find_program, may_make_namespaces, skip, skip_unsupported, text};
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -30,10 +30,9 @@ for read in (lambda: os.read(fd, 5), lambda: open('/db/f').read()):
         print(error.errno)
 "#;
 
-fn world(label: &str) -> World {
-    let world = World::new(label);
-    std::fs::write(world.filer.export().join("f"), "hello").unwrap();
-    world
+fn with_a_file(server: AnyServer) -> AnyServer {
+    std::fs::write(server.export.join("f"), "hello").unwrap();
+    server
 }
 
 /// It said why, and did not wait.
@@ -43,19 +42,40 @@ fn failed_at_once(output: &Output, begun: Instant, why: &str) {
     assert!(said.contains(why) && !said.contains("does not answer"), "{said}");
 }
 
-#[test]
-fn a_process_that_may_not_use_sockets_gets_an_error_with_the_cause() {
-    let Some(python) = find_program("python3") else { return skip("no python3") };
-    let world = world("no-sockets");
+fn is_denied_sockets(server: &AnyServer) {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
     let (socket, connect) = (libc::SYS_socket.to_string(), libc::SYS_connect.to_string());
     let errnos = [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EAFNOSUPPORT];
     let cases = errnos.map(|errno| (errno, vec![&socket, &connect], "(socket: "));
     for (errno, calls, call) in cases.into_iter().chain([(libc::EACCES, vec![&connect], "(connect: ")]) {
         let begun = Instant::now();
-        let mut command = world.exec(python.to_str().unwrap());
+        let mut command = server.exec("python3");
         let output = command.args(["-c", FORBIDS, &errno.to_string()]).args(calls).output().unwrap();
         failed_at_once(&output, begun, call);
         assert_eq!(String::from_utf8_lossy(&output.stdout), "5\n5\n", "{}", text(&output));
+    }
+}
+
+#[test]
+fn a_process_that_may_not_use_sockets_gets_an_error_with_the_cause() {
+    is_denied_sockets(&with_a_file(AnyServer::filer("no-sockets")));
+}
+
+#[test]
+fn a_process_that_may_not_use_sockets_gets_an_error_with_the_cause_with_ganesha() {
+    if let Some(server) = AnyServer::ganesha("no-sockets-ganesha").map(with_a_file) {
+        is_denied_sockets(&server);
+    }
+}
+
+fn is_denied_the_network(server: &AnyServer) {
+    let why = "is in a network namespace that does not lead to the server";
+    for script in ["unshare -n cat /db/f", "unshare -n cat < /db/f", "unshare -n sh -c 'ip link set lo up; cat /db/f'"] {
+        // Somebody has the mount in the namespace that leads there.
+        let begun = Instant::now();
+        let output = server.exec("/bin/sh").args(["-c", &format!("cat /db/f; {script}")]).output().unwrap();
+        failed_at_once(&output, begun, why);
+        assert!(output.stdout == b"hello" && text(&output).contains("Input/output error"), "{script}: {}", text(&output));
     }
 }
 
@@ -64,13 +84,12 @@ fn a_network_namespace_without_a_way_to_the_server_is_an_error_with_the_cause() 
     if !may_make_namespaces() {
         return skip_unsupported("no right to make a network namespace");
     }
-    let world = world("no-network");
-    let why = "is in a network namespace that does not lead to the server";
-    for script in ["unshare -n cat /db/f", "unshare -n cat < /db/f", "unshare -n sh -c 'ip link set lo up; cat /db/f'"] {
-        // Somebody has the mount in the namespace that leads there.
-        let begun = Instant::now();
-        let output = world.exec("/bin/sh").args(["-c", &format!("cat /db/f; {script}")]).output().unwrap();
-        failed_at_once(&output, begun, why);
-        assert!(output.stdout == b"hello" && text(&output).contains("Input/output error"), "{script}: {}", text(&output));
+    is_denied_the_network(&with_a_file(AnyServer::filer("no-network")));
+}
+
+#[test]
+fn a_network_namespace_without_a_way_to_ganesha_is_an_error_with_the_cause() {
+    if let Some(server) = AnyServer::ganesha("no-network-ganesha").map(with_a_file) {
+        is_denied_the_network(&server);
     }
 }

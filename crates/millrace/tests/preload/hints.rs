@@ -1,7 +1,7 @@
 //! What a program says of its reads and writes to come: answered as by the kernel, and followed where it helps.
 
 use crate::support::tls::Pki;
-use crate::support::world::{World, compile};
+use crate::support::world::{LIMIT_S, World, compile};
 use crate::support::{Scratch, find_program, skip, succeed};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -250,7 +250,7 @@ fn signal_handlers_that_read_while_their_thread_reads_ahead_wait_for_nothing_it_
 fn what_was_hinted_at_comes_over_an_encrypted_connection_as_well() {
     let scratch = Scratch::new("hints-tls");
     let pki = Pki::new(&scratch);
-    let world = World { filer: pki.filer(&scratch, "required"), scratch };
+    let world = World { filer: pki.filer(&scratch, "required"), scratch, limit_s: LIMIT_S };
     let script = r#"
 order = [n * 37 % PIECES for n in range(60)]
 print(reads(lambda: [hint(fd, n) for n in order] and [check(fd, n) for n in order]))

@@ -169,6 +169,20 @@ def interrupted(directory):
     kicker.join()
 
 
+def begun(directory):
+    """Reads and stable writes of one file in flight together, begun by a line."""
+    context, fd = setup(64), opened(directory + "/aio", O_DIRECT)
+    os.pwrite(fd, b"0" * 131072, 0)
+    print("ready", flush=True)
+    for kind in PREAD, PWRITE:
+        sys.stdin.readline()
+        fill(b"w", 131072, 131072)
+        at = 0 if kind == PREAD else 131072
+        print(submit(context, *[iocb(kind, fd, at + 8192 * n, offset=8192 * n, data=n) for n in range(16)]), flush=True)
+        print({result for _, result in events(context, 16, 16)}, flush=True)
+    print(memory[:131072] == b"0" * 131072, os.pread(fd, 131072, 0) == b"w" * 131072)
+
+
 if what == "together":
     together()
 else:

@@ -1,13 +1,10 @@
 //! All mounts of one file system by one user are one mount: another path, another spelling of the server, a directory in the export.
 
-use crate::support::filer::Filer;
-use crate::support::ganesha::Ganesha;
-use crate::support::{Scratch, is_root, millrace, preload_library, skip, succeed, text};
+use crate::support::any_server::{AnyServer, runtime};
+use crate::support::{is_root, millrace, preload_library, skip, succeed, text};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use tempfile::TempDir;
 
 /// Does a line of Python for each line of stdin, and prints what `answer` is then.
 const LINES: &str = "import errno, fcntl, os, sqlite3, sys
@@ -21,48 +18,39 @@ for line in sys.stdin:
     except Exception as error: names['answer'] = repr(error)
     print(names['answer'], flush=True)";
 
-/// A server, and a runtime directory of its own.
+/// A server with a directory in its export.
 struct World {
-    url: String,
-    runtime: TempDir,
-    ganesha: Option<Ganesha>,
-    export: PathBuf,
-    _filer: Option<Filer>,
-    _scratch: Scratch,
+    server: AnyServer,
 }
 
 impl World {
     fn new(label: &str) -> Self {
-        let scratch = Scratch::new(label);
-        let filer = Filer::start(&scratch, &[]);
-        let (url, export) = (filer.url.clone(), filer.export().to_owned());
-        std::fs::create_dir(export.join("d")).unwrap();
-        Self { url, runtime: runtime(), ganesha: None, export, _filer: Some(filer), _scratch: scratch }
+        Self::of(AnyServer::filer(label))
     }
 
-    fn of_ganesha(label: &str) -> Option<Self> {
-        let ganesha = Ganesha::start(label)?;
-        std::fs::create_dir(ganesha.export().join("d")).unwrap();
-        // Root is squashed.
-        std::fs::set_permissions(ganesha.export().join("d"), PermissionsExt::from_mode(0o777)).unwrap();
-        let (url, export) = (ganesha.url(), ganesha.export());
-        Some(Self { url, runtime: runtime(), ganesha: Some(ganesha), export, _filer: None, _scratch: Scratch::new(label) })
+    fn of(server: AnyServer) -> Self {
+        std::fs::create_dir(server.export.join("d")).unwrap();
+        Self { server }
+    }
+
+    fn url(&self) -> &str {
+        &self.server.url
     }
 
     /// The URL of a directory in the export.
     fn below(&self, name: &str) -> String {
-        let (path, query) = self.url.split_once('?').unwrap();
+        let (path, query) = self.url().split_once('?').unwrap();
         format!("{path}/{name}?{query}")
     }
 
     /// Python under `millrace exec` with these mounts.
     fn python(&self, mounts: &[(&str, &str)]) -> Command {
-        let mut command = match &self.ganesha {
-            Some(ganesha) => ganesha.inside(Path::new("timeout")),
-            None => Command::new("timeout"),
-        };
+        let mut command = self.server.command("timeout");
         command.args(["-k", "5", "60"]).arg(millrace().get_program());
-        command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", self.runtime.path()).current_dir("/");
+        command
+            .env("MILLRACE_PRELOAD", preload_library())
+            .env("MILLRACE_RUNTIME_DIR", self.server.runtime.path())
+            .current_dir("/");
         command.arg("exec");
         for (path, url) in mounts {
             command.args(["--mount", &format!("{path}={url}")]);
@@ -77,15 +65,9 @@ impl World {
 
     /// Segments of the runtime directory.
     fn segments(&self) -> usize {
-        let directories = std::fs::read_dir(self.runtime.path()).unwrap().flatten();
+        let directories = std::fs::read_dir(self.server.runtime.path()).unwrap().flatten();
         directories.filter(|directory| directory.path().join("segment").exists()).count()
     }
-}
-
-fn runtime() -> TempDir {
-    let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
-    std::fs::set_permissions(runtime.path(), PermissionsExt::from_mode(0o700)).unwrap();
-    runtime
 }
 
 /// Python that does a line at a time.
@@ -135,17 +117,17 @@ fn share_all(world: &World, one: (&'static str, &str), other: (&'static str, &st
 #[test]
 fn an_export_and_a_directory_in_it_and_each_spelling_of_the_server_are_one_mount() {
     let world = World::new("one-mount");
-    let (sub, localhost) = (world.below("d"), world.url.replace("127.0.0.1", "localhost"));
-    share_all(&world, ("/db/d", &world.url), ("/sub", &sub));
+    let (sub, localhost) = (world.below("d"), world.url().replace("127.0.0.1", "localhost"));
+    share_all(&world, ("/db/d", world.url()), ("/sub", &sub));
     share_all(&world, ("/sub", &sub), ("/other/d", &localhost));
-    share_all(&world, ("/db/d", &world.url), ("/db/d", &localhost));
+    share_all(&world, ("/db/d", world.url()), ("/db/d", &localhost));
 }
 
 #[test]
 fn with_ganesha_an_export_and_a_directory_in_it_are_one_mount() {
-    let Some(world) = World::of_ganesha("one-mount-ganesha") else { return };
-    share_all(&world, ("/db/d", &world.url), ("/sub", &world.below("d")));
-    share_all(&world, ("/sub", &world.below("d")), ("/db/d", &world.url));
+    let Some(world) = AnyServer::ganesha("one-mount-ganesha").map(World::of) else { return };
+    share_all(&world, ("/db/d", world.url()), ("/sub", &world.below("d")));
+    share_all(&world, ("/sub", &world.below("d")), ("/db/d", world.url()));
 }
 
 #[test]
@@ -153,8 +135,8 @@ fn sqlite_in_wal_mode_loses_nothing_by_two_paths_into_one_export() {
     let world = World::new("one-mount-wal");
     let sub = world.below("d");
     for (one, other) in [
-        (("/db", world.url.as_str(), "/db/d/s.db"), ("/sub", sub.as_str(), "/sub/s.db")),
-        (("/a", &world.url, "/a/t.db"), ("/b", &world.url, "/b/t.db")),
+        (("/db", world.url(), "/db/d/s.db"), ("/sub", sub.as_str(), "/sub/s.db")),
+        (("/a", world.url(), "/a/t.db"), ("/b", world.url(), "/b/t.db")),
     ] {
         let (mut first, mut second) = (world.program(&[(one.0, one.1)]), world.program(&[(other.0, other.1)]));
         let open = |path: &str| {
@@ -182,7 +164,7 @@ fn sqlite_in_wal_mode_loses_nothing_by_two_paths_into_one_export() {
 fn one_program_has_an_export_and_a_directory_in_it_each_with_its_own_root() {
     let world = World::new("one-mount-both");
     let sub = world.below("d");
-    let mut program = world.program(&[("/db", &world.url), ("/sub", &sub)]);
+    let mut program = world.program(&[("/db", world.url()), ("/sub", &sub)]);
     assert_eq!(
         program.does(
             "open('/db/d/f', 'w').write('x'); answer = open('/sub/f').read(), sorted(os.listdir('/db')), os.listdir('/sub')"
@@ -204,12 +186,12 @@ fn one_program_has_an_export_and_a_directory_in_it_each_with_its_own_root() {
 fn a_directory_that_is_removed_and_made_again_is_found_and_the_mount_stays() {
     let world = World::new("one-mount-again");
     let sub = world.below("d");
-    let mut holder = world.program(&[("/db", &world.url)]);
+    let mut holder = world.program(&[("/db", world.url())]);
     assert_eq!(holder.does("f = open('/db/kept', 'wb+', 0); answer = f.write(b'abc')"), "3");
     assert_eq!(succeed(world.python(&[("/sub", &sub)]).arg("import os; print(os.listdir('/sub'))")), "[]\n");
-    std::fs::remove_dir(world.export.join("d")).unwrap();
-    std::fs::create_dir(world.export.join("d")).unwrap();
-    std::fs::write(world.export.join("d/new"), "").unwrap();
+    std::fs::remove_dir(world.server.export.join("d")).unwrap();
+    std::fs::create_dir(world.server.export.join("d")).unwrap();
+    std::fs::write(world.server.export.join("d/new"), "").unwrap();
     assert_eq!(succeed(world.python(&[("/sub", &sub)]).arg("import os; print(os.listdir('/sub'))")), "['new']\n");
     assert_eq!(world.segments(), 1);
     assert_eq!(holder.does("f.write(b'def'); os.fsync(f.fileno()); answer = os.pread(f.fileno(), 9, 0)"), "b'abcdef'");
@@ -223,7 +205,7 @@ fn a_mount_beside_another_users_record_locks_is_refused_unless_it_is_forced() {
         return skip("only root can be several users");
     }
     let world = World::new("one-mount-apart");
-    std::fs::set_permissions(&world.export, PermissionsExt::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(&world.server.export, PermissionsExt::from_mode(0o777)).unwrap();
     let directories = [ALICE, BOB].map(|user| {
         let own = runtime();
         std::os::unix::fs::chown(own.path(), Some(user), Some(user)).unwrap();
@@ -236,7 +218,7 @@ fn a_mount_beside_another_users_record_locks_is_refused_unless_it_is_forced() {
             .args(["--reuid", &user.to_string(), "--regid", &user.to_string(), "--clear-groups"])
             .arg(millrace().get_program());
         command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", own.path()).current_dir("/");
-        command.args(["exec", "--mount", &format!("/db={}", world.url)]).args(arguments);
+        command.args(["exec", "--mount", &format!("/db={}", world.url())]).args(arguments);
         command
     };
     let python = ["--", "/usr/bin/python3", "-c", LINES];

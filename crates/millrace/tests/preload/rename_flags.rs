@@ -1,10 +1,7 @@
 //! renameat2(2): RENAME of NFSv3 has no flags, and no flag is taken for done that was not.
 
-use crate::support::ganesha::Ganesha;
-use crate::support::world::World;
-use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed};
-use std::path::PathBuf;
-use std::process::Command;
+use crate::support::any_server::AnyServer;
+use crate::support::{find_program, skip, succeed};
 
 /// Each flag by libc's function and by its number, to a free name and to one that is taken.
 const FLAGS: &str = r#"
@@ -30,30 +27,25 @@ fn expected() -> String {
     format!("{REFUSED}{REFUSED}from taken ['from', 'taken']\ndone from\n")
 }
 
+fn flags_are_refused(server: &AnyServer) {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    assert_eq!(succeed(server.exec("python3").args(["-c", FLAGS])), expected());
+}
+
 #[test]
 fn a_rename_with_flags_is_refused_and_changes_nothing() {
-    let world = World::new("rename-flags");
-    let Some(python) = find_program("python3") else { return skip("no python3") };
-    assert_eq!(succeed(world.exec(python.to_str().unwrap()).args(["-c", FLAGS])), expected());
+    flags_are_refused(&AnyServer::filer("rename-flags"));
 }
 
 #[test]
 fn a_rename_with_flags_is_refused_and_changes_nothing_with_ganesha() {
-    let Some(ganesha) = Ganesha::start_with("rename-flags-ganesha", "Squash = No_Root_Squash;", &[]) else { return };
-    let runtime = Scratch::new("rename-flags-runtime");
-    std::fs::set_permissions(runtime.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-    let mut command = ganesha.inside(&PathBuf::from(millrace().get_program()));
-    command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", runtime.path()).current_dir("/");
-    command.args(["exec", "--mount", &format!("/db={}", ganesha.url()), "--", "python3", "-c", FLAGS]);
-    assert_eq!(succeed(&mut command), expected());
+    if let Some(server) = AnyServer::ganesha("rename-flags-ganesha") {
+        flags_are_refused(&server);
+    }
 }
 
 /// What callers do whose flag was refused: LINK, then the removal of the old name.
-#[test]
-fn of_processes_that_give_their_files_one_name_without_replacing_exactly_one_wins() {
-    let world = World::new("rename-claims");
-    let Some(python) = find_program("python3") else { return skip("no python3") };
-    let script = r#"
+const CLAIM: &str = r#"
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 def give(mine, name):
@@ -68,9 +60,12 @@ for number in range(40):
     with open(mine, "w") as file: file.write(mine)
     if give(mine, f"/db/name-{number}"): print(number, mine)
 "#;
+
+fn exactly_one_wins(server: &AnyServer) {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
     let claim = |_| {
-        let mut command: Command = world.exec(python.to_str().unwrap());
-        command.args(["-c", script]).stdout(std::process::Stdio::piped()).spawn().unwrap()
+        let mut command = server.exec("python3");
+        command.args(["-c", CLAIM]).stdout(std::process::Stdio::piped()).spawn().unwrap()
     };
     let claimers: Vec<_> = (0..3).map(claim).collect();
     let mut won: Vec<String> = Vec::new();
@@ -84,6 +79,18 @@ for number in range(40):
     assert_eq!(numbers, (0..40).map(|number: u32| number.to_string()).collect::<Vec<_>>());
     for line in won {
         let (number, winner) = line.split_once(' ').unwrap();
-        assert_eq!(world.exported(&format!("name-{number}")), winner.as_bytes());
+        assert_eq!(std::fs::read(server.export.join(format!("name-{number}"))).unwrap(), winner.as_bytes());
+    }
+}
+
+#[test]
+fn of_processes_that_give_their_files_one_name_without_replacing_exactly_one_wins() {
+    exactly_one_wins(&AnyServer::filer("rename-claims"));
+}
+
+#[test]
+fn of_processes_that_give_their_files_one_name_on_ganesha_exactly_one_wins() {
+    if let Some(server) = AnyServer::ganesha("rename-claims-ganesha") {
+        exactly_one_wins(&server);
     }
 }

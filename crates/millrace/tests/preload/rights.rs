@@ -119,20 +119,31 @@ fn what_mode_bits_and_server_deny_is_denied() {
     assert_eq!(std::fs::read(world.scratch.path().join("vol/f")).unwrap(), b"text");
 }
 
-#[test]
-fn what_ganesha_grants_is_granted_though_the_mode_bits_deny_it() {
-    let options = "Squash = All_Squash; Anonymous_Uid = 4002; Anonymous_Gid = 4002;";
-    let Some(ganesha) = Some(()).filter(|()| may_try()).and_then(|()| Ganesha::start_with("rights-ganesha", options, &[])) else {
-        return;
-    };
+/// What a script prints on Ganesha with these options of the export; none, which is said, where this cannot be tried.
+fn on_ganesha(label: &str, options: &str, script: &str) -> Option<String> {
+    let ganesha = Some(()).filter(|()| may_try()).and_then(|()| Ganesha::start_with(label, options, &[]))?;
     lay_out(&ganesha.export());
     let setpriv = ganesha.inside(&PathBuf::from("setpriv"));
-    assert_eq!(succeed(&mut as_caller(setpriv, &runtime_of_caller(), &ganesha.url(), RIGHTS)), all("ok"));
+    Some(succeed(&mut as_caller(setpriv, &runtime_of_caller(), &ganesha.url(), script)))
+}
+
+const GANESHA_ALL_ARE_OWNER: &str = "Squash = All_Squash; Anonymous_Uid = 4002; Anonymous_Gid = 4002;";
+const GANESHA_NONE_IS: &str = "Squash = No_Root_Squash;";
+
+#[test]
+fn what_ganesha_grants_is_granted_though_the_mode_bits_deny_it() {
+    let Some(said) = on_ganesha("rights-ganesha", GANESHA_ALL_ARE_OWNER, RIGHTS) else { return };
+    assert_eq!(said, all("ok"));
 }
 
 #[test]
-fn a_file_is_open_as_asked_for_whoever_has_just_made_it_whatever_its_mode() {
-    const SCRIPT: &str = r#"
+fn what_mode_bits_and_ganesha_deny_is_denied() {
+    let Some(said) = on_ganesha("rights-ganesha-denied", GANESHA_NONE_IS, RIGHTS) else { return };
+    assert_eq!(said, all("Permission denied"));
+}
+
+/// Makes files without rights for their owner, uses them, and opens them again.
+const MADE: &str = r#"
 import os
 for mode in 0o444, 0:
     for flags in 0, os.O_EXCL:
@@ -142,9 +153,21 @@ for mode in 0o444, 0:
         try: os.open(name, os.O_RDWR); print("opened again")
         except PermissionError: print("denied")
 "#;
+const USED_AND_DENIED: &str = "text\ndenied\n";
+
+#[test]
+fn a_file_is_open_as_asked_for_whoever_has_just_made_it_whatever_its_mode() {
     for squash in ["squash = \"none\"", ALL_ARE_OWNER] {
         let Some(world) = World::new("rights-made", squash) else { return };
-        assert_eq!(world.python(SCRIPT), "text\ndenied\n".repeat(4), "{squash}");
+        assert_eq!(world.python(MADE), USED_AND_DENIED.repeat(4), "{squash}");
+    }
+}
+
+#[test]
+fn a_file_on_ganesha_is_open_as_asked_for_whoever_has_just_made_it_whatever_its_mode() {
+    for options in [GANESHA_NONE_IS, GANESHA_ALL_ARE_OWNER] {
+        let Some(said) = on_ganesha("rights-ganesha-made", options, MADE) else { return };
+        assert_eq!(said, USED_AND_DENIED.repeat(4), "{options}");
     }
 }
 

@@ -1,10 +1,9 @@
-//! Programs whose server leaves one of their calls unanswered while it answers others (docs/design/027-unanswered-calls.md).
-
+use crate::support::any_server::{AnyServer, runtime};
 use crate::support::swallow::Swallow;
-use crate::support::world::World;
-use crate::support::{find_program, skip};
+use crate::support::{await_until, find_program, skip, text};
 use nfs_proto::nfs3::Procedure;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,34 +13,54 @@ const SLACK: Duration = Duration::from_secs(5);
 
 /// Waits for a line before it does what is to be lost.
 const BEGIN: &str = "import os, sys\nfd = os.open('/db/f', os.O_RDWR)\nprint('ready', flush=True)\nsys.stdin.readline()\n";
+const KERNEL_AIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/preload/kernel_aio.py");
 
-/// A Python program on the mount, ready to begin.
+/// A server that programs reach by a route, in a mount of the route's own.
+struct Routed<'a> {
+    server: &'a AnyServer,
+    route: Swallow,
+    runtime: tempfile::TempDir,
+}
+
+impl<'a> Routed<'a> {
+    fn new(server: &'a AnyServer, route: Swallow) -> Self {
+        Self { server, route, runtime: runtime() }
+    }
+
+    /// Python on the mount, ready to begin. Options are those of the URL.
+    fn python(&self, options: &str, arguments: &[&str]) -> Program {
+        let url = format!("{}{options}", self.route.url(self.server));
+        let mut command = self.server.exec_by(&url, &self.runtime, "python3");
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        let mut program = Program { child, said };
+        if program.line() != "ready\n" {
+            panic!("{}", text(&program.child.wait_with_output().unwrap()));
+        }
+        program
+    }
+
+    fn script(&self, options: &str, script: &str) -> Program {
+        self.python(options, &["-c", &format!("{BEGIN}{script}")])
+    }
+}
+
+/// A Python program on the mount.
 struct Program {
     child: Child,
     said: BufReader<std::process::ChildStdout>,
 }
 
 impl Program {
-    /// With these options of the URL. None, which is said, without Python.
-    fn start(world: &World, options: &str, script: &str) -> Option<Self> {
-        let Some(python) = find_program("python3") else {
-            skip("no python3");
-            return None;
-        };
-        let mut command = world.exec_with(options, python.to_str().unwrap());
-        command.args(["-c", &format!("{BEGIN}{script}")]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        if line != "ready\n" {
-            panic!("{}", crate::support::text(&child.wait_with_output().unwrap()));
-        }
-        Some(Self { child, said })
-    }
-
     fn begin(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line
     }
 
     /// What it said to standard output and to standard error, once it has ended well.
@@ -54,60 +73,153 @@ impl Program {
     }
 }
 
-/// A filer that programs reach by a route.
-fn routed(label: &str, hides_attach: bool) -> (World, Swallow) {
-    let mut world = World::new(label);
-    std::fs::write(world.filer.export().join("f"), [b'0'; 16384]).unwrap();
-    let route = Swallow::start(&world.filer, hides_attach);
-    world.filer.url = route.url(&world.filer);
-    (world, route)
+/// A server with what the programs use; none, which is said, without Python.
+fn laid_out(server: AnyServer) -> Option<AnyServer> {
+    if find_program("python3").is_none() {
+        skip("no python3");
+        return None;
+    }
+    std::fs::write(server.export.join("f"), [b'0'; 16384]).unwrap();
+    Some(server)
 }
 
-#[test]
-fn a_read_that_another_server_swallows_is_named_and_answered_under_another_xid() {
-    let (world, route) = routed("swallowed-read", true);
-    let Some(mut program) = Program::start(&world, "", "print(os.pread(fd, 4, 8192).decode())") else { return };
-    route.lose(Procedure::Read);
+/// READ is named in the log, and answered under another xid by another connection.
+fn a_read_is_answered(server: &AnyServer) {
+    let routed = Routed::new(server, Swallow::for_ever(server));
+    let mut program = routed.script("", "print(os.pread(fd, 4, 8192).decode())");
+    routed.route.lose(Procedure::Read);
     let begun = Instant::now();
     program.begin();
     let (out, err) = program.end();
     let took = begun.elapsed();
     assert!(out == "0000\n" && took >= OVERDUE && took < OVERDUE + SLACK, "{out}{err}{took:?}");
-    let [first, second] = route.sendings(Procedure::Read)[..] else { panic!("{:?}", route.sendings(Procedure::Read)) };
+    let sent = routed.route.sendings(Procedure::Read);
+    let [first, second] = sent[..] else { panic!("{sent:?}") };
     assert!(first.xid != second.xid && first.port != second.port);
-    let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(world.filer.export().join("f")).unwrap());
+    let inode = std::fs::metadata(server.export.join("f")).unwrap().ino();
     assert!(!err.contains("does not answer") && err.lines().count() == 1, "{err}");
     let named = format!("has left READ of inode {inode} at offset 8192 unanswered for 5 s; sending it again under another xid");
     assert!(err.contains("(mount /db)") && err.contains(&named), "{named}\n{err}");
 }
 
-#[test]
-fn a_write_that_another_server_swallows_keeps_its_blocks_until_the_old_connection_has_been_closed_for_fence_ms() {
-    let (world, route) = routed("swallowed-write", true);
-    let write = |byte: char| format!("assert os.pwrite(fd, b'{byte}' * 8192, 0) == 8192\nos.fsync(fd)");
-    let Some(mut first) = Program::start(&world, "", &write('1')) else { return };
-    let Some(mut second) = Program::start(&world, "", &write('2')) else { return };
-    route.lose(Procedure::Write);
+/// A WRITE keeps its blocks until the old connection has been closed for `fence_ms`.
+fn a_write_is_answered(server: &AnyServer) {
+    let routed = Routed::new(server, Swallow::for_ever(server));
+    let write = |byte: char| format!("assert os.pwrite(fd, b'{byte}' * 4096, 0) == 4096\nos.fsync(fd)");
+    let (mut first, mut second) = (routed.script("", &write('1')), routed.script("", &write('2')));
+    routed.route.lose(Procedure::Write);
     first.begin();
-    crate::support::await_until("the first WRITE", SLACK, || (!route.sendings(Procedure::Write).is_empty()).then_some(()));
+    await_until("the first WRITE", SLACK, || (!routed.route.sendings(Procedure::Write).is_empty()).then_some(()));
     second.begin();
     first.end();
     second.end();
-    let sent = route.sendings(Procedure::Write);
+    let sent = routed.route.sendings(Procedure::Write);
     let [swallowed, again, newer] = sent[..] else { panic!("{sent:?}") };
     assert!(swallowed.xid != again.xid && again.at - swallowed.at >= OVERDUE + FENCE && again.port != newer.port, "{sent:?}");
-    assert_eq!(world.exported("f")[..8192], [b'2'; 8192]);
+    assert_eq!(std::fs::read(server.export.join("f")).unwrap()[..4096], [b'2'; 4096]);
+}
+
+/// Requests of kernel AIO are in flight together on few connections, so that each closes with others on it.
+fn kernel_aio_is_answered(server: &AnyServer) {
+    if !std::process::Command::new("python3")
+        .args(["-c", "import ctypes; ctypes.CDLL('libaio.so.1')"])
+        .status()
+        .unwrap()
+        .success()
+    {
+        return skip("no libaio.so.1 (libaio1)");
+    }
+    let routed = Routed::new(server, Swallow::for_ever(server));
+    let mut program = routed.python("", &[KERNEL_AIO, "/db", "/tmp", "begun"]);
+    for (procedure, fence) in [(Procedure::Read, Duration::ZERO), (Procedure::Write, FENCE)] {
+        routed.route.lose(procedure);
+        let begun = Instant::now();
+        program.begin();
+        assert_eq!(program.line() + &program.line(), "16\n{8192}\n", "{procedure:?}");
+        let took = begun.elapsed();
+        assert!(took >= OVERDUE + fence && took < OVERDUE + fence + SLACK, "{procedure:?} took {took:?}");
+    }
+    let (out, err) = program.end();
+    assert!(out == "True True\n" && !err.contains("does not answer"), "{out}{err}");
+}
+
+/// Each in a mount of its own, all at once: most of it is waiting.
+fn all_are_answered(server: &AnyServer) {
+    std::thread::scope(|scope| {
+        for call in [a_read_is_answered, a_write_is_answered, kernel_aio_is_answered] {
+            scope.spawn(move || call(server));
+        }
+    });
+}
+
+#[test]
+fn a_read_a_write_and_kernel_aio_that_another_server_swallows_are_answered_under_another_xid() {
+    if let Some(server) = laid_out(AnyServer::filer("swallowed")) {
+        all_are_answered(&server);
+    }
+}
+
+#[test]
+fn a_read_a_write_and_kernel_aio_that_ganesha_swallows_are_answered_under_another_xid() {
+    if let Some(server) = AnyServer::ganesha("swallowed-ganesha").and_then(laid_out) {
+        all_are_answered(&server);
+    }
 }
 
 #[test]
 fn a_call_to_our_filer_keeps_xid_and_port_and_is_named() {
-    let (world, route) = routed("own-filer", false);
-    let Some(mut program) = Program::start(&world, "&timeo=70", "print(os.pread(fd, 4, 0).decode())") else { return };
-    route.lose(Procedure::Read);
+    let Some(server) = laid_out(AnyServer::filer("own-filer")) else { return };
+    let routed = Routed::new(&server, Swallow::once(&server));
+    let mut program = routed.script("&timeo=70", "print(os.pread(fd, 4, 0).decode())");
+    routed.route.lose(Procedure::Read);
     program.begin();
     let (out, err) = program.end();
-    let [first, second] = route.sendings(Procedure::Read)[..] else { panic!("{:?}", route.sendings(Procedure::Read)) };
+    let sent = routed.route.sendings(Procedure::Read);
+    let [first, second] = sent[..] else { panic!("{sent:?}") };
     assert!(first.xid == second.xid && first.port == second.port, "{first:?} {second:?}");
     assert!(out == "0000\n" && second.at - first.at >= Duration::from_secs(7), "{out}{err}");
     assert!(err.contains(" at offset 0 unanswered for 5 s; waiting\n") && err.lines().count() == 1, "{err}");
+}
+
+/// Reads and writes without an error over a time in which nothing comes through.
+fn waits_for_a_route(server: &AnyServer, break_link: impl FnOnce(&Swallow), mend_link: impl FnOnce(&Swallow)) {
+    const OUTAGE: Duration = Duration::from_secs(8);
+    let routed = Routed::new(server, Swallow::once(server));
+    let script = "for n in range(3):
+    assert os.pwrite(fd, b'%d' % n * 4096, 0) == 4096; os.fsync(fd)
+    print(os.pread(fd, 2, 0).decode(), len(os.listdir('/db')), flush=True)
+    if n < 2: sys.stdin.readline()
+";
+    let mut program = routed.script("", script);
+    program.begin();
+    assert_eq!(program.line(), "00 1\n");
+    break_link(&routed.route);
+    let begun = Instant::now();
+    program.begin();
+    std::thread::sleep(OUTAGE); // the outage itself
+    mend_link(&routed.route);
+    assert_eq!(program.line(), "11 1\n");
+    let took = begun.elapsed();
+    assert!(took >= OUTAGE && took < OUTAGE + SLACK, "{took:?}");
+    program.begin();
+    let (out, err) = program.end();
+    assert_eq!(out, "22 1\n");
+    assert!(err.contains("does not answer") && err.contains("answers again"), "{err}");
+    assert_eq!(std::fs::read(server.export.join("f")).unwrap()[..4096], [b'2'; 4096]);
+}
+
+#[test]
+fn a_route_that_stands_still_for_eight_seconds_is_a_pause() {
+    let Some(server) = laid_out(AnyServer::filer("stalled")) else { return };
+    waits_for_a_route(&server, |route| route.stand_still(true), |route| route.stand_still(false));
+}
+
+#[test]
+fn a_link_to_ganesha_that_is_down_for_eight_seconds_is_a_pause() {
+    let Some(server) = AnyServer::ganesha("down").and_then(laid_out) else { return };
+    let link = |state: &str| {
+        let done = server.command("ip").args(["link", "set", "lo", state]).status().unwrap();
+        assert!(done.success());
+    };
+    waits_for_a_route(&server, |_| link("down"), |_| link("up"));
 }

@@ -46,12 +46,16 @@ while read -r line; do
   case "$line" in
     withdraw) withdrawn; reload; continue ;;
     offer) offered; reload; continue ;;
-    restart) ;;
+    restart | cover | uncover) ;;
     *) break ;;
   esac
   kill -KILL "$server"
   wait "$server" 2>/dev/null || true
   rm -f "$work/ganesha.pid"
+  case "$line" in
+    cover) mount -t tmpfs -o size=64m,mode=777 tmpfs "$export" ;;
+    uncover) umount "$export" ;;
+  esac
   serve
 done
 kill $(jobs -p) 2>/dev/null
@@ -101,6 +105,17 @@ impl Ganesha {
         self.order("restart");
     }
 
+    /// Restarts the server with an empty file system in memory over the exported directory, and returns where that is for those outside.
+    pub fn cover(&mut self) -> PathBuf {
+        self.order("cover");
+        PathBuf::from(format!("/proc/{}/root{}", self.shell(), self.export().display()))
+    }
+
+    /// Restarts the server with the exported directory itself, after [`Self::cover`]: another volume under the same path.
+    pub fn uncover(&mut self) {
+        self.order("uncover");
+    }
+
     /// MNT is refused from now on, and so is every handle of the export.
     pub fn withdraw(&mut self) {
         self.order("withdraw");
@@ -139,9 +154,7 @@ impl Ganesha {
 
     /// The command inside the namespaces of network and files.
     pub fn inside(&self, program: &Path) -> Command {
-        let mut command = Command::new("nsenter");
-        command.args(["-t", &self.shell().to_string(), "-n", "-m", "--"]).arg(program);
-        command
+        inside(self.shell(), program)
     }
 
     /// A process inside.
@@ -150,6 +163,13 @@ impl Ganesha {
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.holder.id())).unwrap();
         children.split_whitespace().next().expect("the holder has its shell").parse().unwrap()
     }
+}
+
+/// The command inside the namespaces of network and files of a process.
+pub fn inside(pid: u32, program: &Path) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["-t", &pid.to_string(), "-n", "-m", "--"]).arg(program);
+    command
 }
 
 impl Drop for Ganesha {

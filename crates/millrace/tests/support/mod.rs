@@ -9,6 +9,7 @@
     reason = "each test file uses its part, and a panic is a test's verdict"
 )]
 
+pub mod any_server;
 pub mod attached;
 pub mod behaved;
 pub mod browser;

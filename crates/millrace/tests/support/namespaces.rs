@@ -1,6 +1,9 @@
 //! Two network namespaces, a filer's and a client's, with cables between them that can be cut.
 
+use rustix::thread::LinkNameSpaceType;
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -61,6 +64,20 @@ impl Namespaces {
     pub fn mend(&self, nth: usize) {
         self.filer.ip(&format!("link set f{nth} up"));
     }
+}
+
+/// Makes a socket in the network namespace of a process, without it in the test's own.
+pub fn within<T: Send>(inside: Option<u32>, make: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let Some(pid) = inside else { return make() };
+    let namespace = std::fs::File::open(format!("/proc/{pid}/ns/net"))?;
+    std::thread::scope(|scope| {
+        let entered = || {
+            // Of this thread alone, which ends.
+            rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            make()
+        };
+        scope.spawn(entered).join().unwrap()
+    })
 }
 
 impl Holder {

@@ -1,7 +1,8 @@
-//! A route to a filer that loses calls: one of a procedure, and all that come with its xid after it. It may hide the filer's private
-//! program, so that the filer is any server to its clients.
+//! A route to a server that loses calls: one of a procedure, and all that come with its xid after it. It may hide our filer's private
+//! program, so that the filer is any server to its clients. It may also stand still.
 
-use super::filer::Filer;
+use super::any_server::AnyServer;
+use super::namespaces::within;
 use nfs_proto::channel1;
 use nfs_proto::nfs3::{self, Procedure};
 use nfs_proto::record::{self, Framed};
@@ -9,7 +10,7 @@ use nfs_proto::rpc::{CallHeader, ReplyHeader, ReplyStatus, Xid, encode_reply};
 use nfs_proto::xdr::{Decode, Reader};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
 /// A call of NFS that came from a client.
@@ -25,80 +26,128 @@ pub struct Sending {
 #[derive(Default)]
 struct State {
     next: Option<Procedure>,
-    for_ever: bool,
     lost: Vec<Xid>,
     sendings: Vec<Sending>,
+    stands_still: bool,
+    over: bool,
+}
+
+/// What the connections of a route share.
+struct Shared {
+    /// It loses all sendings of a call, else the first one.
+    for_ever: bool,
+    hides_attach: bool,
+    state: Mutex<State>,
+    goes_on: Condvar,
 }
 
 /// The route, until dropped.
 pub struct Swallow {
     pub port: u16,
-    hides_attach: bool,
-    state: Arc<Mutex<State>>,
+    inside: Option<u32>,
+    shared: Arc<Shared>,
 }
 
 impl Swallow {
-    /// A route to the filer; `hides_attach` makes the filer a server that has no program CHANNEL.
-    pub fn start(filer: &Filer, hides_attach: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (port, to) = (listener.local_addr().unwrap().port(), filer.port);
-        let state = Arc::<Mutex<State>>::default();
-        let shared = Arc::downgrade(&state);
+    /// A route that loses every sending of a call. A filer has no program CHANNEL on it: it is any server to its clients.
+    pub fn for_ever(server: &AnyServer) -> Self {
+        Self::start(server, true, true)
+    }
+
+    /// A route that loses the first sending of a call.
+    pub fn once(server: &AnyServer) -> Self {
+        Self::start(server, false, false)
+    }
+
+    fn start(server: &AnyServer, for_ever: bool, hides_attach: bool) -> Self {
+        let (inside, to) = (server.inside(), server.port());
+        let listener = within(inside, || TcpListener::bind("127.0.0.1:0")).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let shared = Arc::new(Shared { for_ever, hides_attach, state: Mutex::default(), goes_on: Condvar::new() });
+        let of_all = Arc::clone(&shared);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let Some(state) = shared.upgrade() else { return };
-                let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else { continue };
-                std::thread::spawn(move || forward(client, server, &state, hides_attach));
+                let shared = Arc::clone(&of_all);
+                if shared.state.lock().unwrap().over {
+                    return;
+                }
+                let Ok(server) = within(inside, || TcpStream::connect(("127.0.0.1", to))) else { continue };
+                std::thread::spawn(move || forward(client, server, &shared));
             }
         });
-        Self { port, hides_attach, state }
+        Self { port, inside, shared }
     }
 
-    /// The filer's URL by this route.
-    pub fn url(&self, filer: &Filer) -> String {
-        filer.url.replace(&filer.port.to_string(), &self.port.to_string())
+    /// The server's URL by this route.
+    pub fn url(&self, server: &AnyServer) -> String {
+        let (direct, routed) = (server.port().to_string(), self.port.to_string());
+        match server.inside() {
+            None => server.url.replace(&direct, &routed),
+            Some(_) => server.url.replace(&format!("nfsport={direct}"), &format!("nfsport={routed}")),
+        }
     }
 
-    /// Loses the next call of this procedure; for ever where the filer is any server, else once.
+    /// Loses the next call of this procedure.
     pub fn lose(&self, procedure: Procedure) {
-        let mut state = self.state.lock().unwrap();
-        (state.next, state.for_ever) = (Some(procedure), self.hides_attach);
+        self.shared.state.lock().unwrap().next = Some(procedure);
+    }
+
+    /// Nothing goes through it, in either direction, until this is called with false.
+    pub fn stand_still(&self, still: bool) {
+        self.shared.state.lock().unwrap().stands_still = still;
+        self.shared.goes_on.notify_all();
     }
 
     /// The calls of a procedure so far.
     pub fn sendings(&self, procedure: Procedure) -> Vec<Sending> {
-        self.state.lock().unwrap().sendings.iter().filter(|sending| sending.procedure == procedure).copied().collect()
+        self.shared.state.lock().unwrap().sendings.iter().filter(|sending| sending.procedure == procedure).copied().collect()
     }
 }
 
 impl Drop for Swallow {
     fn drop(&mut self) {
-        self.state = Arc::default();
-        let _ = TcpStream::connect(("127.0.0.1", self.port)); // the thread that accepts ends
+        self.stand_still(false);
+        self.shared.state.lock().unwrap().over = true;
+        let _ = within(self.inside, || TcpStream::connect(("127.0.0.1", self.port))); // the thread that accepts ends
     }
 }
 
-fn forward(mut client: TcpStream, mut server: TcpStream, state: &Mutex<State>, hides_attach: bool) {
+impl Shared {
+    /// Waits while the route stands still.
+    fn pass(&self) {
+        let state = self.state.lock().unwrap();
+        drop(self.goes_on.wait_while(state, |state| state.stands_still).unwrap());
+    }
+}
+
+fn forward(mut client: TcpStream, mut server: TcpStream, shared: &Arc<Shared>) {
     client.set_nodelay(true).unwrap();
     server.set_nodelay(true).unwrap();
-    let (mut from_server, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+    let (mut from_server, mut to_client, back) = (server.try_clone().unwrap(), client.try_clone().unwrap(), Arc::clone(shared));
     std::thread::spawn(move || {
-        let _ = std::io::copy(&mut from_server, &mut to_client);
+        let mut chunk = vec![0; 1 << 16];
+        while let Ok(bytes @ 1..) = from_server.read(&mut chunk) {
+            back.pass();
+            if to_client.write_all(&chunk[..bytes]).is_err() {
+                break;
+            }
+        }
         let _ = to_client.shutdown(Shutdown::Both);
     });
     let (mut buffer, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
     while let Ok(bytes @ 1..) = client.read(&mut chunk) {
+        shared.pass();
         buffer.extend_from_slice(&chunk[..bytes]);
         while let Framed::Record { body, consumed } = record::frame(&mut buffer, 2 << 20).unwrap() {
             let call = buffer[body].to_vec();
             let whole: Vec<u8> = buffer.drain(..consumed).collect();
             let header = CallHeader::decode(&mut Reader::new(&call)).unwrap();
-            let sent = if header.program == channel1::PROGRAM && hides_attach {
+            let sent = if header.program == channel1::PROGRAM && shared.hides_attach {
                 let mut refusal = Vec::new();
                 let refused = ReplyHeader { xid: header.xid, status: ReplyStatus::ProgramUnavailable };
                 encode_reply(&refused, &(), &mut refusal);
                 client.write_all(&refusal)
-            } else if is_lost(&header, &client, state) {
+            } else if is_lost(&header, &client, shared) {
                 Ok(())
             } else {
                 server.write_all(&whole)
@@ -111,16 +160,16 @@ fn forward(mut client: TcpStream, mut server: TcpStream, state: &Mutex<State>, h
     let _ = server.shutdown(Shutdown::Both);
 }
 
-fn is_lost(header: &CallHeader<'_>, client: &TcpStream, state: &Mutex<State>) -> bool {
+fn is_lost(header: &CallHeader<'_>, client: &TcpStream, shared: &Shared) -> bool {
     let Some(procedure) = Procedure::from_number(header.procedure).filter(|_| header.program == nfs3::PROGRAM) else {
         return false;
     };
-    let mut state = state.lock().unwrap();
+    let mut state = shared.state.lock().unwrap();
     let port = client.peer_addr().map_or(0, |peer| peer.port());
     state.sendings.push(Sending { procedure, xid: header.xid, port, at: Instant::now() });
     if state.next == Some(procedure) {
         state.next = None;
-        if state.for_ever {
+        if shared.for_ever {
             state.lost.push(header.xid);
         }
         return true;

@@ -5,10 +5,15 @@ use super::{Scratch, find_program, millrace, preload_library, skip, succeed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Seconds after which a program is ended: one that waits for ever must fail the test, not stop the run.
+pub const LIMIT_S: u32 = 90;
+
 /// A filer, and programs on it.
 pub struct World {
     pub filer: Filer,
     pub scratch: Scratch,
+    /// [`LIMIT_S`] but for long tests.
+    pub limit_s: u32,
 }
 
 impl World {
@@ -19,7 +24,7 @@ impl World {
     /// With more options of the filer.
     pub fn served(label: &str, options: &[&str]) -> Self {
         let scratch = Scratch::new(label);
-        Self { filer: Filer::start(&scratch, options), scratch }
+        Self { filer: Filer::start(&scratch, options), scratch, limit_s: LIMIT_S }
     }
 
     /// `millrace exec --mount /db=… -- program`.
@@ -34,9 +39,8 @@ impl World {
 
     /// The same at another path.
     pub fn exec_at(&self, path: &Path, options: &str, program: &str) -> Command {
-        // A program that waits for ever must fail the test, not stop the run.
         let mut command = Command::new("timeout");
-        command.args(["-k", "5", "90"]).arg(millrace().get_program());
+        command.args(["-k", "5", &self.limit_s.to_string()]).arg(millrace().get_program());
         command.env("MILLRACE_PRELOAD", preload_library()).env("LC_ALL", "C").current_dir("/");
         command.args(["exec", "--mount", &format!("{}={}{options}", path.display(), self.filer.url), "--", program]);
         command

@@ -1,0 +1,86 @@
+//! An export of our filer or of NFS-Ganesha, and programs on it: for promises that hold with any server.
+
+use super::filer::Filer;
+use super::ganesha::Ganesha;
+use super::world::LIMIT_S;
+use super::{Scratch, millrace, preload_library};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// The server, root not squashed.
+pub struct AnyServer {
+    pub server: Server,
+    pub url: String,
+    /// What it exports.
+    pub export: PathBuf,
+    /// A runtime directory of the test's own.
+    pub runtime: TempDir,
+}
+
+pub enum Server {
+    Filer(Filer, Scratch),
+    Ganesha(Ganesha),
+}
+
+impl AnyServer {
+    pub fn filer(label: &str) -> Self {
+        let scratch = Scratch::new(label);
+        let filer = Filer::start(&scratch, &[]);
+        let (url, export) = (filer.url.clone(), filer.export().to_owned());
+        Self { server: Server::Filer(filer, scratch), url, export, runtime: runtime() }
+    }
+
+    /// None, which is said, where it cannot run.
+    pub fn ganesha(label: &str) -> Option<Self> {
+        let ganesha = Ganesha::start_with(label, "Squash = No_Root_Squash;", &[])?;
+        let (url, export) = (ganesha.url(), ganesha.export());
+        Some(Self { server: Server::Ganesha(ganesha), url, export, runtime: runtime() })
+    }
+
+    /// A process in the network namespace of the server, if that is not the test's.
+    pub fn inside(&self) -> Option<u32> {
+        match &self.server {
+            Server::Filer(..) => None,
+            Server::Ganesha(ganesha) => Some(ganesha.shell()),
+        }
+    }
+
+    /// The port of the server's NFS service.
+    pub const fn port(&self) -> u16 {
+        match &self.server {
+            Server::Filer(filer, _) => filer.port,
+            Server::Ganesha(_) => 2049,
+        }
+    }
+
+    /// A program that reaches the server.
+    pub fn command(&self, program: &str) -> Command {
+        match &self.server {
+            Server::Filer(..) => Command::new(program),
+            Server::Ganesha(ganesha) => ganesha.inside(Path::new(program)),
+        }
+    }
+
+    /// `millrace exec --mount /db=URL -- program`, ended by a time limit.
+    pub fn exec(&self, program: &str) -> Command {
+        self.exec_by(&self.url, &self.runtime, program)
+    }
+
+    /// The same by another URL of the server, with another runtime directory.
+    pub fn exec_by(&self, url: &str, runtime: &TempDir, program: &str) -> Command {
+        let mut command = self.command("timeout");
+        command.args(["-k", "5", &LIMIT_S.to_string()]).arg(millrace().get_program());
+        command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", runtime.path());
+        command.env("LC_ALL", "C").current_dir("/");
+        command.args(["exec", "--mount", &format!("/db={url}"), "--", program]);
+        command
+    }
+}
+
+/// A new runtime directory.
+pub fn runtime() -> TempDir {
+    let private = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix("millrace-test-").permissions(private).tempdir_in("/dev/shm").unwrap()
+}

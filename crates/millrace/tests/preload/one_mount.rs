@@ -1,7 +1,8 @@
 //! All mounts of one file system by one user are one mount: another path, another spelling of the server, a directory in the export.
 
-use crate::support::any_server::{AnyServer, runtime};
-use crate::support::{is_root, millrace, preload_library, skip, succeed, text};
+use crate::support::any_server::{AnyServer, Server, runtime, segments};
+use crate::support::filer::Filer;
+use crate::support::{Scratch, is_root, millrace, preload_library, skip, succeed, text};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -65,8 +66,7 @@ impl World {
 
     /// Segments of the runtime directory.
     fn segments(&self) -> usize {
-        let directories = std::fs::read_dir(self.server.runtime.path()).unwrap().flatten();
-        directories.filter(|directory| directory.path().join("segment").exists()).count()
+        segments(self.server.runtime.path())
     }
 }
 
@@ -243,15 +243,17 @@ fn a_mount_beside_another_users_record_locks_is_refused_unless_it_is_forced() {
 #[test]
 fn record_locks_on_a_volume_that_replaced_another_keep_other_mounts_away() {
     let mut world = World::new("one-mount-replaced");
-    let mut holder = world.program(&[("/db", &world.url)]);
+    let mut holder = world.program(&[("/db", world.url())]);
     assert_eq!(holder.does("f = open('/db/f', 'wb+', 0); answer = lock(f)"), "True");
-    let mut old = world._filer.take().unwrap();
-    old.kill();
+    let port = world.server.port();
+    if let Server::Filer(old, _) = &mut world.server.server {
+        old.kill();
+    }
     let scratch = Scratch::new("one-mount-replacement");
-    let _new = Filer::start_on(&scratch, old.port, &[]);
+    let _new = Filer::start_on(&scratch, port, &[]);
     assert_eq!(holder.does("f = open('/db/f', 'wb+', 0); answer = lock(f)"), "True");
     let elsewhere = runtime();
-    let other = || world.python(&[("/db", &world.url)]).arg("").env("MILLRACE_RUNTIME_DIR", elsewhere.path()).output().unwrap();
+    let other = || world.python(&[("/db", world.url())]).arg("").env("MILLRACE_RUNTIME_DIR", elsewhere.path()).output().unwrap();
     // The keeper of the old volume becomes the one of the new volume within some seconds.
     crate::support::await_until("the refusal", std::time::Duration::from_secs(20), || {
         let other = other();

@@ -84,3 +84,8 @@ pub fn runtime() -> TempDir {
     let private = std::fs::Permissions::from_mode(0o700);
     tempfile::Builder::new().prefix("millrace-test-").permissions(private).tempdir_in("/dev/shm").unwrap()
 }
+
+/// Segments in a runtime directory: one for each mount.
+pub fn segments(runtime: &Path) -> usize {
+    std::fs::read_dir(runtime).unwrap().flatten().filter(|directory| directory.path().join("segment").exists()).count()
+}

@@ -98,8 +98,6 @@ pub struct Client {
     pub(crate) service: Service,
     pub(crate) pool: Pool,
     pub(crate) parts: MountParts,
-    /// Another directory of the same volume: as long as the server knows it, the volume is there, whatever became of the root.
-    pub(crate) other_root: Option<FileHandle>,
     /// `rtmax` and `wtmax` of the server, which the URL may lower.
     offered: (u32, u32),
     /// Most calls outstanding, where old clients' limit is asked for.
@@ -182,7 +180,6 @@ impl Client {
         let mut client =
             Self::assemble(self.offered(), url, &who.for_url(url), self.service.retry_policy, self.service.tls_config.clone())?;
         client.service.share_with(&self.service);
-        client.other_root = self.other_root;
         Ok(client)
     }
 
@@ -255,7 +252,6 @@ impl Client {
             service,
             pool: Pool::new(url.options.channel_count),
             parts,
-            other_root: None,
             offered,
             slot_limiter: url.options.slot_count.map(SlotLimiter::alone).transpose().map_err(no_slot_table)?,
             always_stable,

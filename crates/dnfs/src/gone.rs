@@ -84,9 +84,21 @@ impl Client {
         }
     }
 
-    /// Whether the server knows the handle of the root, or of another directory of the volume.
+    /// Whether the server knows the handle of the root, or of another root of the volume.
     fn serves_root(&self) -> Result<bool, Error> {
-        Ok(self.serves(&self.parts.root)? || self.other_root.map_or(Ok(false), |other| self.serves(&other))?)
+        Ok(self.serves(&self.parts.root)? || self.serves_another_root()?)
+    }
+
+    /// Whether the server knows another root of the volume, the directory of another URL: then the volume is there, and the directory of
+    /// this mount was removed.
+    pub(crate) fn serves_another_root(&self) -> Result<bool, Error> {
+        let Some(export) = &self.service.export_state else { return Ok(false) };
+        for root in export.roots().iter().filter(|root| **root != self.parts.root) {
+            if self.serves(root)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether the server is there and has the volume.
@@ -94,9 +106,9 @@ impl Client {
     /// # Errors
     /// No answer, or a refusal of the volume's directories.
     pub(crate) fn check_volume(&self) -> Result<(), Error> {
-        match (self.getattr(&self.parts.root), &self.other_root) {
-            (Err(Error::Fs(FsError::Stale | FsError::BadHandle)), Some(other)) => self.getattr(other).map(drop),
-            (known, _) => known.map(drop),
+        match self.getattr(&self.parts.root) {
+            Err(Error::Fs(FsError::Stale | FsError::BadHandle)) if self.serves_another_root()? => Ok(()),
+            known => known.map(drop),
         }
     }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::keeper_process::be_user;
 use super::served::{Served, Waiting, ask, retire_if_replaced};
-use super::url_roots::{UrlRoot, roots_of};
 use super::{Mount, MountSpec, mount_paths};
 use crate::call_notes::CallNotes;
 use crate::client::{Client, MountParts};
@@ -17,6 +16,7 @@ use crate::limits::FIND_ROUNDS_MAX;
 use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::runtime_root::{runtime_root, sharing_of};
+use crate::segment::url_notes::UrlRoot;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::slot_limiter::{KeptConnections, Members, SlotLimiter};
 use crate::sys::file_lock::FileLock;
@@ -57,9 +57,7 @@ impl Mount {
             return Ok(None);
         };
         let Some(segment) = Segment::attach(&directory, url_root.identity)? else { return Ok(None) };
-        let mut client = client_of(&segment, &url_root, spec, who)?;
-        // The keeper serves all URLs that lead here, whatever becomes of the directory of its own.
-        client.other_root = roots_of(&segment).into_iter().find(|root| *root != url_root.root);
+        let client = client_of(&segment, &url_root, spec, who)?;
         let mount = Self::new(spec, who, client, segment)?;
         mount.retention.members().join_as_keeper();
         Ok(Some(mount))
@@ -206,7 +204,6 @@ pub(super) fn client_of(segment: &Segment, url_root: &UrlRoot, spec: &MountSpec,
     };
     let parts = MountParts { root: url_root.root, host: url_root.host, ..of_segment };
     let mut client = Client::from_parts(parts, &spec.url, who)?;
-    client.other_root = Some(of_segment.root).filter(|other| *other != url_root.root);
     client.service.call_notes = Some(CallNotes::new(segment.memory(), members_of(segment)));
     client.service.share(segment);
     Ok(client)

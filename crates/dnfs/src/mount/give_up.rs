@@ -13,10 +13,10 @@ use super::Observer;
 use super::attach::parts_of;
 use super::keeper_process::{HERE, KEEPER, Place, STANDBY, attempt};
 use super::processes::processes_of;
-use super::url_roots;
 use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::error::Error;
+use crate::options::GonePolicy;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::runtime_root::is_default_root;
 use crate::segment::{SegmentError, local};
@@ -85,10 +85,11 @@ impl Observer {
     pub fn ask_server(&self, url: &NfsUrl, limit: Duration) -> Result<(), Error> {
         let mut url = url.clone();
         (url.options.soft, url.options.retries, url.options.resend_after) = (true, 0, limit);
+        url.options.gone = GonePolicy::Report;
         let parts = self.segment.parts().and_then(|stored| parts_of(&stored));
         let parts = parts.ok_or(SegmentError::Foreign("a segment without a server"))?;
         let mut client = Client::from_parts(parts, &url, &Credentials::of_process())?;
-        client.other_root = url_roots::roots_of(&self.segment).into_iter().find(|root| *root != parts.root);
+        client.service.share(&self.segment);
         client.check_volume()
     }
 
@@ -104,7 +105,7 @@ impl Observer {
             return Ok(false);
         }
         self.segment.retire();
-        url_roots::forget_all(&self.segment);
+        self.segment.export_state().forget_urls();
         // Keepers go once the segment has no name.
         match unlink(&directory.segment_path()) {
             Ok(()) | Err(Errno(libc::ENOENT)) => {}

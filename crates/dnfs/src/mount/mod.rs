@@ -108,6 +108,7 @@ use crate::options::{ClosePolicy, StablePolicy};
 use crate::retention::Retention;
 use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
+use crate::segment::url_notes::UrlRoot;
 use crate::slot_limiter::{Members, WriterGuard};
 use crate::sys::fork;
 use crate::sys::internal_fd::InternalFd;
@@ -267,9 +268,9 @@ impl Mount {
         &self.segment.cells()[fork::known_process_id() as usize % CELL_COUNT]
     }
 
-    fn url_root(&self) -> url_roots::UrlRoot {
+    fn url_root(&self) -> UrlRoot {
         let parts = self.client.parts();
-        url_roots::UrlRoot { identity: self.segment.header().identity.load(Relaxed), root: parts.root, host: parts.host }
+        UrlRoot { identity: self.segment.header().identity.load(Relaxed), root: parts.root, host: parts.host }
     }
 
     fn is_keeper(&self) -> bool {

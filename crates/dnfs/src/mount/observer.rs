@@ -8,12 +8,12 @@ pub use crate::retention::Retained;
 
 use super::attach::members_of;
 use super::mount_paths::{self, MountPath};
-use super::url_roots::UrlRoot;
 use super::{Totals, totals_of};
 use crate::activity::Activity;
 use crate::call_notes::{CallInProgress, CallNotes};
 use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
+use crate::segment::url_notes::UrlRoot;
 use crate::segment::{Segment, SegmentError};
 use crate::url::NfsUrl;
 

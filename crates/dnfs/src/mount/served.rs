@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::MountSpec;
 use super::attach::{client_of, lock, parts_of};
-use super::url_roots::{UrlRoot, knows_any, roots_of};
+use super::url_roots::knows_any;
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
@@ -16,6 +16,7 @@ use crate::limits::{ASK_TIME_MS, GONE_ASK_MS, GONE_PAUSE_MS_MIN, UNRESPONSIVE_MS
 use crate::options::GonePolicy;
 use crate::rpc::events::Cause;
 use crate::rpc::service::RetryPolicy;
+use crate::segment::url_notes::UrlRoot;
 use crate::segment::{RuntimeDir, Segment, SegmentError, local};
 use crate::sys::clock::sleep;
 use crate::sys::local_file::{Errno, unlink};
@@ -58,7 +59,7 @@ pub(super) fn ask(
     let parts = client.parts();
     let is_refused = match knows_root(&mut client, &parts, time) {
         Ok(true) => return Ok(Served::Same(Box::new(client))),
-        Ok(false) if knows_another(&client, segment, url_root)? => return Ok(Served::OtherRoot),
+        Ok(false) if knows_another(&client)? => return Ok(Served::OtherRoot),
         Ok(false) => true,
         Err(Error::TimedOut { .. }) => false,
         Err(error) => return Err(error),
@@ -98,9 +99,8 @@ fn at_host(url: &NfsUrl, host: u32) -> NfsUrl {
 }
 
 /// Whether the server knows another root of the volume than that of the URL, whose directory was removed then.
-fn knows_another(client: &Client, segment: &Segment, url_root: &UrlRoot) -> Result<bool, Error> {
-    let others: Vec<_> = roots_of(segment).into_iter().filter(|root| *root != url_root.root).collect();
-    match knows_any(client, &others) {
+fn knows_another(client: &Client) -> Result<bool, Error> {
+    match client.serves_another_root() {
         Err(Error::TimedOut { .. } | Error::ExportGone { .. }) => Ok(false),
         known => known,
     }
@@ -125,7 +125,7 @@ pub(super) fn retire_if_replaced(
     if mounted.parts.root == parts.root || knows_root(&mut mounted, &parts, ASK_TIME)? {
         return Ok(false);
     }
-    if !knows_any(&mounted, &roots_of(&old))? {
+    if !knows_any(&mounted, &old.export_state().roots())? {
         retire(&old)?;
     }
     Ok(true)

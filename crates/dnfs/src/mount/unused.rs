@@ -3,7 +3,6 @@
 use super::Observer;
 use super::give_up;
 use super::keeper_process::Alone;
-use super::url_roots;
 use crate::segment::{SegmentError, local};
 
 impl Observer {
@@ -36,7 +35,7 @@ impl Observer {
             return Ok(false);
         }
         self.segment.retire();
-        url_roots::forget_all(&self.segment);
+        self.segment.export_state().forget_urls();
         give_up::remove(directory)?;
         Ok(true)
     }

@@ -165,7 +165,7 @@ impl Header {
         self.magic.store(MAGIC, Release);
     }
 
-    fn parts(&self) -> Option<StoredParts> {
+    pub(super) fn parts(&self) -> Option<StoredParts> {
         let server = self.current_server()?;
         let servers = self.servers.iter().map_while(StoredAddress::value);
         let local = self.local.iter().map_while(StoredAddress::value);

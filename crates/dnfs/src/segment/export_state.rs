@@ -5,9 +5,15 @@
 
 use core::net::SocketAddr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use std::path::Path;
+
+use super::RuntimeDir;
 use super::layout::Header;
+use crate::file::FileHandle;
 use crate::sys::clock::monotonic_ms;
 use crate::sys::shm::Mapping;
 
@@ -18,11 +24,12 @@ const READS_MAX: u32 = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct ExportState {
     memory: Arc<Mapping>,
+    directory: RuntimeDir,
 }
 
 impl ExportState {
-    pub(super) const fn new(memory: Arc<Mapping>) -> Self {
-        Self { memory }
+    pub(super) const fn new(memory: Arc<Mapping>, directory: RuntimeDir) -> Self {
+        Self { memory, directory }
     }
 
     /// The server's address.
@@ -66,7 +73,18 @@ impl ExportState {
         }
     }
 
-    fn header(&self) -> &Header {
+    /// The root by which the segment was made.
+    pub(super) fn first_root(&self) -> Option<FileHandle> {
+        let stored = self.header().parts()?;
+        FileHandle::new(stored.root.get(..stored.root_length)?)
+    }
+
+    /// The directory in which the directories of segments and the notes of URLs are.
+    pub(super) fn runtime_root(&self) -> &Path {
+        Path::new(OsStr::from_bytes(self.directory.root()))
+    }
+
+    pub(super) fn header(&self) -> &Header {
         &self.memory.values::<Header>(0, 1)[0] // the slice has one element
     }
 }

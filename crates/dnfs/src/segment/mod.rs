@@ -21,6 +21,7 @@ pub(crate) mod runtime_root;
 mod size;
 mod table;
 pub(crate) mod trust;
+pub(crate) mod url_notes;
 
 #[cfg(test)]
 mod fork_tests;
@@ -80,7 +81,7 @@ impl Segment {
 
     /// How the processes of the mount reach the export.
     pub(crate) fn export_state(&self) -> ExportState {
-        ExportState::new(self.memory())
+        ExportState::new(self.memory(), self.directory.clone())
     }
 
     /// The file of the liveness locks. The processes of a replaced segment keep the file of that one.

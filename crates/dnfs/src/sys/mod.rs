@@ -62,6 +62,7 @@ mod tests {
                     "mount/apart.rs",
                     "mount/give_up.rs",
                     "mount/url_roots.rs",
+                    "segment/url_notes.rs",
                     "mount/keeper_namespaces.rs",
                     "mount/stand_ins.rs",
                     "mount/strays.rs",

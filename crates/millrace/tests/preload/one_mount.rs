@@ -198,6 +198,27 @@ fn a_directory_that_is_removed_and_made_again_is_found_and_the_mount_stays() {
 }
 
 #[test]
+fn a_program_whose_directory_is_removed_gets_estale_while_another_path_has_the_file_system() {
+    const STALE: &str = "OSError(116, 'Stale file handle')";
+    for (label, first) in [("one-mount-removed", 0), ("one-mount-removed-second", 1)] {
+        let world = World::new(label);
+        let sub = world.below("d");
+        let mut programs = [world.program(&[("/sub", &sub)]), world.program(&[("/db", &world.url)])];
+        // The first one makes the segment.
+        for number in [first, 1 - first] {
+            assert_eq!(programs[number].does("answer = sum(map(os.path.exists, ['/sub', '/db']))"), "1");
+        }
+        let [below, above] = &mut programs;
+        std::fs::remove_dir(world.export.join("d")).unwrap();
+        assert_eq!(below.does("os.listdir('/sub')"), STALE, "{label}");
+        assert_eq!(above.does("answer = os.listdir('/db')"), "[]");
+        std::fs::create_dir(world.export.join("d")).unwrap();
+        assert_eq!(below.does("os.listdir('/sub')"), STALE, "as with a kernel client");
+        assert_eq!(succeed(world.python(&[("/sub", &sub)]).arg("import os; print(os.listdir('/sub'))")), "[]\n");
+    }
+}
+
+#[test]
 fn a_mount_beside_another_users_record_locks_is_refused_unless_it_is_forced() {
     const ALICE: u32 = 4001;
     const BOB: u32 = 4002;

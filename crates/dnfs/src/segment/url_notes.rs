@@ -1,0 +1,149 @@
+//! Which segment a URL leads to, and the handle of its directory, as noted for the next process. A segment belongs to a file system of a
+//! server. Several URLs lead into it, each with a root of its own: another spelling of the server, a directory in the export, another
+//! export of the same file system.
+//!
+//! The first process that attaches by a URL asks the server (mount/url_roots.rs). It notes what it found in the file `url.<hash of the URL>`
+//! beside the segments' directories, so that the next process asks nothing. A note is only a hint: the server is asked whether it knows the
+//! root before anything is done with it, and a note can be removed at any time.
+
+use core::sync::atomic::Ordering::Relaxed;
+use std::hash::Hasher;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::export_state::ExportState;
+use super::runtime_dir::FILE_MODE;
+use super::{SegmentError, local};
+use crate::file::FileHandle;
+use crate::sys::local_file::{CPath, open, read, rename, unlink, write};
+use crate::sys::random::random;
+use crate::url::{NfsUrl, host_key};
+
+const PREFIX: &str = "url.";
+/// Longest note: two numbers and the largest handle in hexadecimal.
+const NOTE_BYTES_MAX: usize = 512;
+
+/// Where a URL leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UrlRoot {
+    /// Name of the segment's directory.
+    pub(crate) identity: u64,
+    /// The directory that the URL names.
+    pub(crate) root: FileHandle,
+    /// Which host of the URL's set is in use.
+    pub(crate) host: u32,
+}
+
+impl UrlRoot {
+    /// What is noted of a URL below this directory.
+    pub(crate) fn noted(runtime_root: &Path, url: &NfsUrl) -> Option<Self> {
+        read_note(&note_path(runtime_root, url))
+    }
+
+    /// Notes it for the next process and the keeper, unless it is noted.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn note(&self, runtime_root: &Path, url: &NfsUrl) -> Result<(), SegmentError> {
+        if Self::noted(runtime_root, url) == Some(*self) {
+            return Ok(());
+        }
+        let path = note_path(runtime_root, url);
+        let fresh = CPath::new(path.with_extension(format!("{:016x}", random())).as_os_str().as_bytes());
+        let made = open(&fresh, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL, FILE_MODE);
+        let made = made.and_then(|file| write(&file, self.to_text().as_bytes()));
+        made.and_then(|()| rename(&fresh, &CPath::new(path.as_os_str().as_bytes()))).map_err(|errno| {
+            let _ = unlink(&fresh);
+            local("note where the export's segment is")(errno)
+        })
+    }
+
+    fn to_text(self) -> String {
+        let root: String = self.root.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{:016x} {} {root}\n", self.identity, self.host)
+    }
+
+    fn of_text(text: &str) -> Option<Self> {
+        let mut words = text.strip_suffix('\n')?.split(' ');
+        let identity = u64::from_str_radix(words.next()?, 16).ok()?;
+        let host = words.next()?.parse().ok()?;
+        let digits = words.next()?;
+        let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+        let root: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
+        Some(Self { identity, root: FileHandle::new(&root?)?, host })
+    }
+}
+
+impl ExportState {
+    /// The roots of all URLs that lead into the segment, and the root by which it was made.
+    pub(crate) fn roots(&self) -> Vec<FileHandle> {
+        let mut roots: Vec<FileHandle> = self.first_root().into_iter().collect();
+        for (_, noted) in self.notes() {
+            if !roots.contains(&noted.root) {
+                roots.push(noted.root);
+            }
+        }
+        roots
+    }
+
+    /// Removes the notes that lead to the segment.
+    pub(crate) fn forget_urls(&self) {
+        for (path, _) in self.notes() {
+            let _ = unlink(&CPath::new(path.as_os_str().as_bytes()));
+        }
+    }
+
+    fn notes(&self) -> impl Iterator<Item = (PathBuf, UrlRoot)> {
+        let identity = self.header().identity.load(Relaxed);
+        let files = std::fs::read_dir(self.runtime_root()).into_iter().flatten().flatten();
+        let notes = files.filter(|file| file.file_name().as_bytes().starts_with(PREFIX.as_bytes())).map(|file| file.path());
+        let notes = notes.filter_map(|path| read_note(&path).map(|noted| (path, noted)));
+        notes.filter(move |(_, noted)| noted.identity == identity)
+    }
+}
+
+fn note_path(runtime_root: &Path, url: &NfsUrl) -> PathBuf {
+    let servers: Vec<String> = url.server_set().into_iter().map(host_key).collect();
+    let export = url.export_path.trim_end_matches('/');
+    runtime_root.join(format!("{PREFIX}{:016x}", fnv_of(&format!("{} {} {export}", servers.join(","), url.nfs_port()))))
+}
+
+/// FNV-1a, in every version: processes of two versions must find the same segment, or learn that it has another layout.
+pub(crate) fn fnv_of(text: &str) -> u64 {
+    let mut hash = fnv::FnvHasher::default();
+    hash.write(text.as_bytes());
+    hash.finish()
+}
+
+fn read_note(path: &Path) -> Option<UrlRoot> {
+    let mut bytes = [0; NOTE_BYTES_MAX];
+    let file = open(&CPath::new(path.as_os_str().as_bytes()), libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0).ok()?;
+    let length = read(&file, &mut bytes).ok()?;
+    UrlRoot::of_text(std::str::from_utf8(bytes.get(..length)?).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::tests::tempdir::TempDir;
+
+    #[test]
+    fn a_note_is_found_by_each_spelling_of_its_url_and_by_no_other_url() {
+        let place = TempDir::new();
+        let root = Path::new(place.path());
+        let url = |text: &str| -> NfsUrl { text.parse().unwrap() };
+        let url_root = UrlRoot { identity: 0xabc, root: FileHandle::new(&[7; 64]).unwrap(), host: 1 };
+        url_root.note(root, &url("nfs://a,B/vol")).unwrap();
+        assert_eq!(UrlRoot::noted(root, &url("nfs://b,a/vol/?rsize=8192")), Some(url_root));
+        assert_eq!(UrlRoot::noted(root, &url("nfs://a/vol")), None);
+        assert_eq!(UrlRoot::noted(root, &url("nfs://a,b/vol/sub")), None);
+        assert_eq!(UrlRoot::noted(root, &url("nfs://a,b:2050/vol")), None);
+    }
+
+    #[test]
+    fn a_note_that_is_cut_short_is_none() {
+        let text = UrlRoot { identity: 1, root: FileHandle::new(&[7; 8]).unwrap(), host: 0 }.to_text();
+        assert!(UrlRoot::of_text(&text).is_some());
+        assert!((0..text.len()).all(|length| UrlRoot::of_text(&text[..length]).is_none()));
+    }
+}

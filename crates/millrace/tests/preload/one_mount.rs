@@ -203,16 +203,16 @@ fn a_program_whose_directory_is_removed_gets_estale_while_another_path_has_the_f
     for (label, first) in [("one-mount-removed", 0), ("one-mount-removed-second", 1)] {
         let world = World::new(label);
         let sub = world.below("d");
-        let mut programs = [world.program(&[("/sub", &sub)]), world.program(&[("/db", &world.url)])];
+        let mut programs = [world.program(&[("/sub", &sub)]), world.program(&[("/db", world.url())])];
         // The first one makes the segment.
         for number in [first, 1 - first] {
             assert_eq!(programs[number].does("answer = sum(map(os.path.exists, ['/sub', '/db']))"), "1");
         }
         let [below, above] = &mut programs;
-        std::fs::remove_dir(world.export.join("d")).unwrap();
+        std::fs::remove_dir(world.server.export.join("d")).unwrap();
         assert_eq!(below.does("os.listdir('/sub')"), STALE, "{label}");
         assert_eq!(above.does("answer = os.listdir('/db')"), "[]");
-        std::fs::create_dir(world.export.join("d")).unwrap();
+        std::fs::create_dir(world.server.export.join("d")).unwrap();
         assert_eq!(below.does("os.listdir('/sub')"), STALE, "as with a kernel client");
         assert_eq!(succeed(world.python(&[("/sub", &sub)]).arg("import os; print(os.listdir('/sub'))")), "[]\n");
     }

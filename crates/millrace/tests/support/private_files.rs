@@ -1,0 +1,23 @@
+//! Files and directories that the mode bits give to their owner alone, and what another user tries with them.
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+
+/// The user who tries.
+pub const CALLER: u32 = 4001;
+/// The user whose files they are.
+pub const OWNER: u32 = 4002;
+/// Python that prints a line for each way to use them.
+pub const RIGHTS: &str = include_str!("../programs/rights.py");
+
+/// What [`RIGHTS`] asks for, private to the owner.
+pub fn lay_out(export: &Path) {
+    std::fs::set_permissions(export, PermissionsExt::from_mode(0o777)).unwrap();
+    std::fs::write(export.join("f"), "text").unwrap();
+    std::fs::write(export.join("program"), "#!/bin/sh\n").unwrap();
+    std::fs::create_dir(export.join("closed")).unwrap();
+    for (name, mode) in [("f", 0o600), ("program", 0o700), ("closed", 0o700)] {
+        std::fs::set_permissions(export.join(name), PermissionsExt::from_mode(mode)).unwrap();
+        chown(export.join(name), Some(OWNER), Some(OWNER)).unwrap();
+    }
+}

@@ -42,43 +42,11 @@ pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, service: &Service
     if service.liveness() != Liveness::Answers {
         return Ok(());
     }
-    let renewed = is_idempotent(calls.procedure()) && !service.channel_support.is_present();
+    let is_idempotent = Procedure::from_number(calls.procedure()).is_some_and(Procedure::is_idempotent);
+    let renewed = is_idempotent && !service.channel_support.is_present();
     report(Event::Unanswered { server: service.server(), call: named(table, calls, &overdue), renewed });
     table.wait_longer(overdue.xid);
     if renewed { Err(Fault::Unanswered) } else { Ok(()) }
-}
-
-/// Whether a call of this procedure may be carried out twice, at any time before its caller goes on.
-pub(super) fn is_idempotent(procedure: u32) -> bool {
-    match Procedure::from_number(procedure) {
-        None => false,
-        Some(
-            Procedure::SetAttr
-            | Procedure::Create
-            | Procedure::MkDir
-            | Procedure::SymLink
-            | Procedure::MkNod
-            | Procedure::Remove
-            | Procedure::RmDir
-            | Procedure::Rename
-            | Procedure::Link,
-        ) => false,
-        Some(
-            Procedure::Null
-            | Procedure::GetAttr
-            | Procedure::Lookup
-            | Procedure::Access
-            | Procedure::ReadLink
-            | Procedure::Read
-            | Procedure::Write
-            | Procedure::ReadDir
-            | Procedure::ReadDirPlus
-            | Procedure::FsStat
-            | Procedure::FsInfo
-            | Procedure::PathConf
-            | Procedure::Commit,
-        ) => true,
-    }
 }
 
 /// What the call is about, by its arguments: those of every procedure but NULL begin with a file handle (RFC 1813 3.3).

@@ -134,24 +134,8 @@ impl<'a> Call<'a> {
     pub fn is_slow(&self) -> bool {
         match self.nfs_procedure() {
             Some(Procedure::Write) => self.stable_write().is_some(),
-            Some(procedure) => procedure == Procedure::Commit || !is_idempotent(procedure),
+            Some(procedure) => procedure == Procedure::Commit || !procedure.is_idempotent(),
             None => false,
         }
     }
-}
-
-/// Whether a call gives the same answer when it is carried out twice (RFC 1813 4.4); of the others the replies are stored.
-pub(super) const fn is_idempotent(procedure: Procedure) -> bool {
-    !matches!(
-        procedure,
-        Procedure::SetAttr
-            | Procedure::Create
-            | Procedure::MkDir
-            | Procedure::SymLink
-            | Procedure::MkNod
-            | Procedure::Remove
-            | Procedure::RmDir
-            | Procedure::Rename
-            | Procedure::Link
-    )
 }

@@ -11,7 +11,6 @@ use nfs_proto::xdr::{Reader, Writer, decode_all, encode_to};
 use volume::medium::{Kind, Operation};
 
 use super::access::Caller;
-use super::call::is_idempotent;
 pub use super::call::{Call, Later, Served};
 use super::exports::View;
 use super::faults;
@@ -146,7 +145,7 @@ fn carry_out(context: &handlers::Context<'_>, timing: &Timing<'_>, call: &Call<'
     let submitted = export.medium().map(|_| Instant::now());
     let mut claim = None;
     // What is refused is not carried out, so it takes no place among the stored replies.
-    if !is_idempotent(procedure) && context.verdict.is_ok() {
+    if !procedure.is_idempotent() && context.verdict.is_ok() {
         match filer.replies.claim(CallKey::new(view.peer.address, xid, call.record)) {
             Claim::First(running) => claim = Some(running),
             Claim::Repeat(reply) => {
@@ -241,12 +240,12 @@ fn context<'a>(
 
 /// Calls that a read-only export refuses.
 const fn changes(procedure: Procedure) -> bool {
-    !is_idempotent(procedure) || matches!(procedure, Procedure::Write | Procedure::Commit)
+    !procedure.is_idempotent() || matches!(procedure, Procedure::Write | Procedure::Commit)
 }
 
 /// What an answered call asked of the medium.
 fn medium_operation(procedure: Procedure, done: &handlers::Done) -> Option<Operation> {
-    let changed = done.ok && !is_idempotent(procedure);
+    let changed = done.ok && !procedure.is_idempotent();
     done.operation.or_else(|| changed.then_some(Operation { kind: Kind::Metadata, file: 0, offset: 0, bytes: 0 }))
 }
 

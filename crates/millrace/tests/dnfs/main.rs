@@ -3,11 +3,15 @@
 
 mod appends;
 mod attributes;
+mod calls;
 mod client;
+mod contention;
 mod hosts;
 mod limits;
+mod losses;
 mod mount;
 mod mounted;
+mod names;
 mod retention;
 mod shared_commits;
 mod slots;

@@ -4,19 +4,17 @@ use crate::mounted::{Mounted, has_fuse};
 use crate::support::configured::Configured;
 use crate::support::ganesha::Ganesha;
 use crate::support::lesser_server::{LesserServer, NOT_SUPPORTED, Refusal};
+use crate::support::private_files::{CALLER, RIGHTS, lay_out};
 use crate::support::world::World;
 use crate::support::{Scratch, keepers, millrace, skip, succeed};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const CALLER: u32 = 4001;
-const OWNER: u32 = 4002;
 /// The distribution's, which every user may run.
 const PYTHON: &str = "/usr/bin/python3";
-const RIGHTS: &str = include_str!("../programs/rights.py");
 
 #[test]
 fn what_the_server_grants_is_granted_though_the_mode_bits_deny_it() {
@@ -28,13 +26,7 @@ fn what_the_server_grants_is_granted_though_the_mode_bits_deny_it() {
     }
     let scratch = Scratch::new("fuse-rights");
     let export = scratch.folder("vol");
-    std::fs::write(export.join("f"), "text").unwrap();
-    std::fs::write(export.join("program"), "#!/bin/sh\n").unwrap();
-    std::fs::create_dir(export.join("closed")).unwrap();
-    for (name, mode) in [("f", 0o600), ("program", 0o700), ("closed", 0o700)] {
-        std::fs::set_permissions(export.join(name), PermissionsExt::from_mode(mode)).unwrap();
-        chown(export.join(name), Some(OWNER), Some(OWNER)).unwrap();
-    }
+    lay_out(&export);
     let rest = "admin = \"DIR/admin.sock\"\n[[volume]]\nname = \"vol\"\ndir = \"DIR/vol\"\nclients = [\"127.0.0.1\"]\n\
                 squash = \"all\"\nanonymous_uid = 4002\nanonymous_gid = 4002\n";
     let filer = Configured::start(&scratch, rest);

@@ -2,14 +2,12 @@
 
 use crate::support::configured::Configured;
 use crate::support::ganesha::Ganesha;
+use crate::support::private_files::{CALLER, OWNER, RIGHTS, lay_out};
 use crate::support::{Scratch, is_root, keepers, millrace, preload_library, skip, succeed};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const CALLER: u32 = 4001;
-const OWNER: u32 = 4002;
-const RIGHTS: &str = include_str!("../programs/rights.py");
 const WAYS: [&str; 12] = [
     "read",
     "write",
@@ -74,18 +72,6 @@ fn may_try() -> bool {
         return false;
     }
     true
-}
-
-/// What [`RIGHTS`] asks for, private to the owner.
-fn lay_out(export: &Path) {
-    std::fs::set_permissions(export, PermissionsExt::from_mode(0o777)).unwrap();
-    std::fs::write(export.join("f"), "text").unwrap();
-    std::fs::write(export.join("program"), "#!/bin/sh\n").unwrap();
-    std::fs::create_dir(export.join("closed")).unwrap();
-    for (name, mode) in [("f", 0o600), ("program", 0o700), ("closed", 0o700)] {
-        std::fs::set_permissions(export.join(name), PermissionsExt::from_mode(mode)).unwrap();
-        chown(export.join(name), Some(OWNER), Some(OWNER)).unwrap();
-    }
 }
 
 fn runtime_of_caller() -> tempfile::TempDir {

@@ -24,6 +24,7 @@ pub mod mariadb;
 pub mod namespaces;
 pub mod orders;
 pub mod postgres;
+pub mod private_files;
 pub mod proxy;
 pub mod remote;
 pub mod rules;

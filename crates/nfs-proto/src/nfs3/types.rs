@@ -53,6 +53,25 @@ xdr_enum! {
     }
 }
 
+impl Procedure {
+    /// Whether a call gives the same answer when it is carried out twice (RFC 1813 4.4). A server stores its replies to the others.
+    #[must_use]
+    pub const fn is_idempotent(self) -> bool {
+        !matches!(
+            self,
+            Self::SetAttr
+                | Self::Create
+                | Self::MkDir
+                | Self::SymLink
+                | Self::MkNod
+                | Self::Remove
+                | Self::RmDir
+                | Self::Rename
+                | Self::Link
+        )
+    }
+}
+
 xdr_enum! {
     /// RFC 1813 2.6, `nfsstat3`.
     NfsStatus {

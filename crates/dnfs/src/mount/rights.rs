@@ -5,10 +5,13 @@
 use super::{Mount, Object, OpenHow};
 use crate::error::Error;
 use crate::file::{AccessRights, Attributes, FileHandle, FileKind, FsError};
+use crate::sys::local_file::{open_array, read};
 
 const READ: u32 = libc::R_OK as u32;
 const WRITE: u32 = libc::W_OK as u32;
 const EXECUTE: u32 = libc::X_OK as u32;
+/// A program with these bits runs as the file's group.
+const SET_GROUP_ID_RUN: u32 = libc::S_ISGID | libc::S_IXGRP;
 
 impl Mount {
     /// Refuses what the caller may not do. `wanted` are bits of access(2): R_OK, W_OK, X_OK; the last is the right to search a directory.
@@ -31,6 +34,22 @@ impl Mount {
         let rights = || rights.into_iter().filter(|(bit, _)| wanted & bit != 0).map(|(_, rights)| rights);
         let granted = self.client.access(handle, rights().fold(AccessRights::NONE, |all, rights| all | rights))?;
         Ok(rights().all(|rights| granted.has_any(rights)))
+    }
+
+    /// Refuses a further name for a file where the kernel would refuse it on a file system of its own (`fs.protected_hardlinks`,
+    /// proc_sys_fs(5)), so that nobody keeps another user's file by a link. `uid` is the caller's on this host.
+    ///
+    /// # Errors
+    /// [`FsError::NotOwner`].
+    pub fn check_link(&self, object: &Object, uid: u32) -> Result<(), Error> {
+        let attr = &object.attr;
+        if uid == 0 || uid == attr.uid || !hard_links_are_protected() {
+            return Ok(());
+        }
+        let set_group_id = attr.mode & SET_GROUP_ID_RUN == SET_GROUP_ID_RUN;
+        let harmless = attr.kind == FileKind::Regular && attr.mode & libc::S_ISUID == 0 && !set_group_id;
+        let may = harmless && self.check_rights(object, READ | WRITE).is_ok();
+        if may { Ok(()) } else { Err(Error::Fs(FsError::NotOwner)) }
     }
 
     /// Whether the server lets the caller add and remove names in a directory.
@@ -61,4 +80,11 @@ impl Mount {
         };
         bits & wanted == wanted
     }
+}
+
+/// What the host is set to; protected where it does not say.
+fn hard_links_are_protected() -> bool {
+    let mut digit = [0];
+    let read = open_array(b"/proc/sys/fs/protected_hardlinks\0", libc::O_RDONLY, 0).and_then(|file| read(&file, &mut digit));
+    read != Ok(1) || digit != *b"0"
 }

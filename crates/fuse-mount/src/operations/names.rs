@@ -101,10 +101,14 @@ impl Operations {
         let of = self.nodes.handle(of)?;
         self.made(header, name, |mount, entry| {
             let from = mount.entry_of(&of)?;
-            match from.object.map(|object| object.attr.kind) {
-                Some(FileKind::Directory) => Err(dnfs::FsError::NotOwner.into()),
-                _ => mount.link(&from, entry),
+            if let Some(object) = &from.object {
+                if object.attr.kind == FileKind::Directory {
+                    return Err(dnfs::FsError::NotOwner.into());
+                }
+                // The kernel's own check finds every right granted, since it does not judge by cached modes here.
+                mount.check_link(object, header.uid)?;
             }
+            mount.link(&from, entry)
         })
     }
 }

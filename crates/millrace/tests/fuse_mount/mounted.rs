@@ -1,9 +1,10 @@
 //! A mounted export.
 
 use crate::support::filer::Filer;
+pub(crate) use crate::support::fuse::{has_fuse, is_mounted};
 use crate::support::world::World;
-use crate::support::{await_until, is_root, millrace, skip_unsupported, succeed, text};
-use std::path::{Path, PathBuf};
+use crate::support::{await_until, fuse, millrace, skip_unsupported, succeed};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -58,11 +59,7 @@ impl Mounted {
     }
 
     fn mount_url(&mut self, url: &str, arguments: &[&str]) {
-        let output = millrace().args(["mount", "--json"]).args(arguments).arg(url).arg(&self.directory).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output));
-        let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(said["mounted"].as_str(), self.directory.to_str());
-        self.pid = u32::try_from(said["pid"].as_u64().unwrap()).unwrap();
+        self.pid = fuse::mount(millrace(), arguments, url, &self.directory);
     }
 
     pub(crate) const fn filer(&self) -> &Filer {
@@ -107,35 +104,13 @@ impl Mounted {
     }
 }
 
-/// Whether this host has FUSE for these tests; says so if not.
-pub(crate) fn has_fuse() -> bool {
-    let has = is_root() && Path::new("/dev/fuse").exists();
-    if !has {
-        skip_unsupported("no root or /dev/fuse");
-    }
-    has
-}
-
 /// Whether a process runs; one that nobody has waited for yet does not.
 pub(crate) fn is_alive(pid: u32) -> bool {
     crate::support::keepers::stat(pid).is_some_and(|fields| fields.first().is_some_and(|state| state != "Z"))
 }
 
-/// Whether something is mounted at a directory.
-pub(crate) fn is_mounted(directory: &Path) -> bool {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    table.lines().any(|line| line.split(' ').nth(4) == directory.to_str())
-}
-
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Without waiting for anything: a test that failed may have left its filer dead.
-        while is_mounted(&self.directory) {
-            let done = millrace().args(["unmount", "--lazy"]).arg(&self.directory).output().unwrap();
-            if !done.status.success() {
-                break;
-            }
-        }
-        let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).output();
+        fuse::end(&self.directory, self.pid);
     }
 }

@@ -1,7 +1,9 @@
 //! Requests are those of who asks.
 
 use crate::mounted::Mounted;
+use crate::support::succeed;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::process::Command;
 
 /// A script as another user with one supplementary group.
 fn as_user(uid: u32, group: u32, script: &str) -> String {
@@ -30,6 +32,22 @@ fn files_belong_to_who_made_them_and_are_closed_to_others() {
         assert_eq!(mounted.shell(&script), "refused\n", "{command}");
     }
     assert_eq!(mounted.shell(&as_user(4001, 4900, "cat mine room/file; test -w mine && echo allowed")), "secret\nx\nallowed\n");
+}
+
+#[test]
+fn a_user_may_link_to_anothers_file_only_as_the_hosts_kernel_would_let_him() {
+    let Some(mounted) = Mounted::new("fuse-links") else { return };
+    let local = mounted.world.scratch.folder("local");
+    let files = "chmod 1777 .; for f in 600:private 644:read 666:shared 4666:setuid 2676:setgid; do : >${f#*:}; chown 4001:4001 ${f#*:}; chmod ${f%%:*} ${f#*:}; done
+ln -s shared symlink; chown -h 4001:4001 symlink";
+    let link = |prefix: &str| {
+        format!("for f in private read shared setuid setgid symlink; do ln -P $f {prefix}-$f 2>/dev/null && echo $f || :; done")
+    };
+    let script = format!("{files}\n{}\n{}", as_user(4002, 4900, &link("his")), as_user(4001, 4900, &link("own")));
+    let expected = succeed(Command::new("sh").args(["-euc", &script]).current_dir(&local));
+    assert_eq!(mounted.shell(&script), expected);
+    let protected = std::fs::read_to_string("/proc/sys/fs/protected_hardlinks").unwrap();
+    assert_eq!(expected.lines().count(), if protected.trim() == "0" { 12 } else { 7 }, "{expected}");
 }
 
 #[test]

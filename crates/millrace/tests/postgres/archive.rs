@@ -1,20 +1,23 @@
 //! A log archive on a mount: what `archive_command` copied with `cp`, and PostgreSQL believes archived, is whole, whatever happens to
-//! the power of the filer it was copied to.
+//! the power of the filer it was copied to, and however many directories other programs walk over.
 //!
 //! `MILLRACE_E2E_SEEDS` power cuts (2 by default, 20 in `make nightly`); `MILLRACE_SEED` replays one.
 
 use crate::support::filer::Filer;
 use crate::support::postgres::{give_to_database_user, server_programs};
-use crate::support::remote::RemoteCluster;
-use crate::support::{Scratch, await_until, seeds, skip};
+use crate::support::remote::{MOUNT, RemoteCluster};
+use crate::support::{Scratch, await_until, seeds, skip, succeed};
 use std::path::Path;
 use std::time::Duration;
 
 /// Where the archive appears; there is no such path on the host.
 const ARCHIVE: &str = "/millrace-archive";
 
+/// Directories of a tree: more than the library keeps for processes that do not know them.
+const TREE: usize = 4600;
+
 #[test]
-fn every_segment_that_postgresql_believes_archived_is_whole_after_power_cuts_of_the_archive() {
+fn every_segment_that_postgresql_believes_archived_by_absolute_and_relative_path_is_whole_after_a_walk_and_power_cuts() {
     let Some(programs) = server_programs() else {
         return skip("PostgreSQL's server programs (apt-get install postgresql)");
     };
@@ -24,12 +27,17 @@ fn every_segment_that_postgresql_believes_archived_is_whole_after_power_cuts_of_
     // What PostgreSQL had to archive, kept on this host when the command for the archive has succeeded.
     let kept = scratch.folder("kept");
     give_to_database_user(&kept);
-    let command = format!("test ! -f {ARCHIVE}/%f && cp %p {ARCHIVE}/%f && cp %p {}/%f", kept.display());
+    let relative = "test ! -f ../archive/%f && cp %p ../archive/%f";
+    let command = format!("test ! -f {ARCHIVE}/%f && cp %p {ARCHIVE}/%f && {relative} && cp %p {}/%f", kept.display());
     let settings = format!("-c archive_mode=on -c 'archive_command={command}' -c log_min_messages=warning");
     let mut cluster = RemoteCluster::create(&scratch, &filer, &programs, &settings);
     cluster.mount(ARCHIVE, &archive);
+    let beside_data = filer.export().join("archive");
+    std::fs::create_dir(&beside_data).unwrap();
+    give_to_database_user(&beside_data);
     cluster.start();
     cluster.sql("create table t(a int, b text)");
+    walk_over_a_tree(&cluster, filer.export());
     let mut switched = 0;
     for seed in seeds(|count| count) {
         let mut random = sim::Rng::new(seed);
@@ -50,6 +58,16 @@ fn every_segment_that_postgresql_believes_archived_is_whole_after_power_cuts_of_
         assert_eq!(compared(&kept, archive.export(), seed), switched, "seed {seed}");
     }
     cluster.stop("fast");
+    assert!(compared(&kept, &beside_data, 0) >= switched);
+}
+
+/// `find` over a large tree of the mount in which the archiver has its working directory.
+fn walk_over_a_tree(cluster: &RemoteCluster, export: &Path) {
+    for number in 0..TREE {
+        std::fs::create_dir_all(export.join(format!("tree/{}/{number}", number / 500))).unwrap();
+    }
+    let found = succeed(cluster.exec(Path::new("/usr/bin/find")).args([&format!("{MOUNT}/tree"), "-type", "d"]));
+    assert!(found.lines().count() > TREE);
 }
 
 /// Compares each segment in the archive, as its filer has it now, with what PostgreSQL had: how many there are.

@@ -13,7 +13,7 @@ mod program;
 mod shrink;
 mod side;
 
-use crate::support::{Scratch, environment_number, find_program, is_root, seeds, skip, skip_unsupported, succeed};
+use crate::support::{Scratch, environment_number, find_program, fuse, is_root, seeds, skip, skip_unsupported, succeed};
 use compare::{Difference, Exerciser};
 use program::Step;
 use std::collections::BTreeMap;
@@ -30,26 +30,55 @@ const FAILURES_MAX: usize = 12;
 /// Mounts that programs take turns on: as a database has it, and as a server with old limits wants it.
 const MOUNTS: [&str; 2] = ["", "&slots=1&writers=one&channels=1&split=8k"];
 
+/// What a run is like.
+#[derive(Clone, Copy, Default)]
+struct How {
+    /// The filer goes down within the programs.
+    faults: bool,
+    /// Every second process has the export through FUSE.
+    beside_fuse: bool,
+}
+
+const FAULTS: How = How { faults: true, beside_fuse: false };
+const BESIDE_FUSE: How = How { faults: false, beside_fuse: true };
+
 #[test]
 fn random_programs_see_the_same_on_a_mount_as_on_local_disk() {
-    exercise(&seeds(|count| count * 12), false);
+    exercise(&seeds(|count| count * 12), How::default());
 }
 
 #[test]
 #[ignore = "nightly: 1,000 programs, some minutes"]
 fn a_thousand_random_programs_see_the_same_on_a_mount_as_on_local_disk() {
-    exercise(&seeds(|_| 1000), false);
+    exercise(&seeds(|_| 1000), How::default());
 }
 
 #[test]
 fn random_programs_see_nothing_of_a_filer_that_is_killed_restarted_or_cut_off() {
-    exercise(&seeds(|count| count * 5), true);
+    exercise(&seeds(|count| count * 5), FAULTS);
 }
 
 #[test]
 #[ignore = "nightly: 300 programs with a filer that goes down within them, some minutes"]
 fn many_random_programs_see_nothing_of_a_filer_that_is_killed_restarted_or_cut_off() {
-    exercise(&seeds(|_| 300), true);
+    exercise(&seeds(|_| 300), FAULTS);
+}
+
+#[test]
+fn random_programs_under_exec_and_through_fuse_at_once_see_the_same_as_on_local_disk() {
+    exercise(&seeds(|count| count * 6), BESIDE_FUSE);
+}
+
+#[test]
+#[ignore = "nightly: 500 programs, some minutes"]
+fn many_random_programs_under_exec_and_through_fuse_at_once_see_the_same_as_on_local_disk() {
+    exercise(&seeds(|_| 500), BESIDE_FUSE);
+}
+
+#[test]
+#[ignore = "nightly: 200 programs with a filer that goes down within them, some minutes"]
+fn random_programs_under_exec_and_through_fuse_at_once_see_nothing_of_a_filer_that_goes_down() {
+    exercise(&seeds(|_| 200), How { faults: true, beside_fuse: true });
 }
 
 #[test]
@@ -112,19 +141,23 @@ fn programs_that_once_differed_do_not() {
 }
 
 /// Runs the programs of these seeds; panics with what differed, made small.
-fn exercise(seeds: &[u64], faults: bool) {
+fn exercise(seeds: &[u64], how: How) {
+    if how.beside_fuse && !fuse::has_fuse() {
+        return;
+    }
     if !is_root() {
         skip_unsupported("only root can be several users: the programs are those of one");
     }
     let scratch = Scratch::new("exerciser-actor");
     let Some(actor) = build(&scratch) else { return skip("no C compiler") };
-    let filer_options: &[&'static str] = if faults { &["--loss-layer"] } else { &[] };
-    let mut worlds: Vec<Exerciser> = MOUNTS.iter().map(|options| Exerciser::new(&actor, filer_options, options)).collect();
+    let filer_options: &[&'static str] = if how.faults { &["--loss-layer"] } else { &[] };
+    let new = if how.beside_fuse { Exerciser::beside_fuse } else { Exerciser::new };
+    let mut worlds: Vec<Exerciser> = MOUNTS.iter().map(|options| new(&actor, filer_options, options)).collect();
     let programs: Vec<(u64, Vec<Step>)> = match std::env::var("MILLRACE_PROGRAM") {
         Ok(file) => {
             vec![(environment_number("MILLRACE_SEED").unwrap_or(0), program::parse(&std::fs::read_to_string(file).unwrap()))]
         }
-        Err(_) => seeds.iter().map(|seed| (*seed, generate::generate(*seed, faults))).collect(),
+        Err(_) => seeds.iter().map(|seed| (*seed, generate::generate(*seed, how.faults, how.beside_fuse))).collect(),
     };
     let mut failures = Vec::new();
     let mut steps: BTreeMap<String, u32> = BTreeMap::new();
@@ -141,6 +174,7 @@ fn exercise(seeds: &[u64], faults: bool) {
         }
     }
     for world in &worlds {
+        assert_eq!(world.segments(), 1, "processes of one export are in different mounts");
         failures.extend(world.hidden_names().into_iter().map(|name| format!("left behind: {name}")));
     }
     println!("steps: {steps:?}");

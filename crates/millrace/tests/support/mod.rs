@@ -16,6 +16,7 @@ pub mod browser;
 pub mod compare;
 pub mod configured;
 pub mod filer;
+pub mod fuse;
 pub mod ganesha;
 pub mod keepers;
 pub mod lesser_server;

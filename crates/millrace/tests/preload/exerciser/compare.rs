@@ -1,10 +1,11 @@
 //! Runs a program on both sides, step by step, and compares every result, and at the end what the server's disk holds.
 
-use super::known::REFUSED;
+use super::known::{NOT_BY_FUSE, REFUSED};
 use super::program::{FILER, Step};
-use super::side::{NO_PROCESS, Side};
+use super::side::{Fuse, NO_PROCESS, Side};
+use crate::support::any_server::segments;
 use crate::support::filer::Filer;
-use crate::support::{Scratch, is_root, millrace, preload_library, share_with_group};
+use crate::support::{Scratch, fuse, is_root, millrace, preload_library, share_with_group};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -36,13 +37,22 @@ pub(crate) struct Exerciser {
     runs: u32,
     boots: u32,
     filer_options: Vec<&'static str>,
-    _runtime: tempfile::TempDir,
+    runtime: tempfile::TempDir,
     _scratch: Scratch,
 }
 
 impl Exerciser {
     /// With more options of the filer and of the mount.
     pub(crate) fn new(actor: &Path, filer_options: &[&'static str], mount_options: &str) -> Self {
+        Self::made(actor, filer_options, mount_options, false)
+    }
+
+    /// The same, and every second process has the export through FUSE.
+    pub(crate) fn beside_fuse(actor: &Path, filer_options: &[&'static str], mount_options: &str) -> Self {
+        Self::made(actor, filer_options, mount_options, true)
+    }
+
+    fn made(actor: &Path, filer_options: &[&'static str], mount_options: &str, beside_fuse: bool) -> Self {
         let scratch = Scratch::new("exerciser");
         let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
         if is_root() {
@@ -51,27 +61,28 @@ impl Exerciser {
         let filer = Filer::start(&scratch, filer_options);
         std::fs::set_permissions(filer.export(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let folder = scratch.folder("local");
-        let (here, there) = (actor.to_owned(), actor.to_owned());
-        let local = Side::new(scratch.path(), false, move |uid| as_user(Command::new(&here), uid));
-        let mounted = format!("/db={}{mount_options}", filer.url);
-        let shared = runtime.path().to_owned();
-        let mount = Side::new(scratch.path(), true, move |uid| {
+        let native = |actor: &Path| {
+            let actor = actor.to_owned();
+            move |uid| as_user(Command::new(&actor), uid)
+        };
+        let local = Side::new(scratch.path(), false, folder.to_str().unwrap(), native(actor));
+        let (there, shared) = (actor.to_owned(), runtime.path().to_owned());
+        let url = format!("{}{mount_options}", filer.url);
+        let fuse = beside_fuse.then(|| {
+            let directory = scratch.folder("fuse");
+            let mut by = millrace();
+            by.env("MILLRACE_RUNTIME_DIR", &shared);
+            Fuse { pid: fuse::mount(by, &[], &url, &directory), directory, command: Box::new(native(actor)) }
+        });
+        let mounted = format!("/db={url}");
+        let mount = Side::new(scratch.path(), true, "/db", move |uid| {
             let mut command = as_user(millrace(), uid);
             command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", &shared);
             command.args(["exec", "--mount", &mounted, "--"]).arg(&there);
             command
-        });
-        Self {
-            mount,
-            local,
-            filer,
-            folder,
-            runs: 0,
-            boots: 0,
-            filer_options: filer_options.to_vec(),
-            _runtime: runtime,
-            _scratch: scratch,
-        }
+        })
+        .beside(fuse);
+        Self { mount, local, filer, folder, runs: 0, boots: 0, filer_options: filer_options.to_vec(), runtime, _scratch: scratch }
     }
 
     /// Runs a program in new directories; where the sides first differ, if they do.
@@ -94,8 +105,8 @@ impl Exerciser {
             std::fs::create_dir(path).unwrap();
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
         }
-        self.local.begin(here.to_str().unwrap().to_owned());
-        self.mount.begin(format!("/db/{name}"));
+        self.local.begin(&name);
+        self.mount.begin(&name);
         (here, there)
     }
 
@@ -109,6 +120,9 @@ impl Exerciser {
     fn step(&mut self, step: &Step) -> Option<(String, String)> {
         if step.process == FILER {
             return self.disturb(step);
+        }
+        if self.mount.is_by_fuse(step.process) && NOT_BY_FUSE.iter().any(|(begin, _)| step.text.starts_with(begin)) {
+            return None;
         }
         let local = match step.name() {
             "refused" => self.refusal(step),
@@ -219,6 +233,11 @@ impl Exerciser {
             lines.map(|(name, value)| format!("{name}: {value}\n")).collect::<String>()
         };
         Some(Difference { at, local: only(&wanted, &found), mount: only(&found, &wanted) })
+    }
+
+    /// Mounts that the processes have: one.
+    pub(crate) fn segments(&self) -> usize {
+        segments(self.runtime.path())
     }
 
     /// Hidden names that stay though nobody has their files open; the keeper removes them within seconds.

@@ -49,12 +49,12 @@ pub(crate) struct Generator {
     ended: bool,
 }
 
-/// A program of 20 to 80 steps; with `faults` of the filer, if asked for.
-pub(crate) fn generate(seed: u64, faults: bool) -> Vec<Step> {
+/// A program of 20 to 80 steps; with `faults` of the filer, and with all its processes from the beginning, if asked for.
+pub(crate) fn generate(seed: u64, faults: bool, all_processes: bool) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let length = 20 + rng.index(60);
     let mut made = Generator { rng, processes: [Picture::default(); 4], program: Vec::new(), writes: 0, faults, ended: false };
-    made.begin();
+    made.begin(all_processes);
     while made.program.len() < length {
         made.step();
     }
@@ -62,9 +62,12 @@ pub(crate) fn generate(seed: u64, faults: bool) -> Vec<Step> {
 }
 
 impl Generator {
-    fn begin(&mut self) {
+    fn begin(&mut self, all_processes: bool) {
         self.start(0, 0);
-        if self.rng.chance(1, 3) {
+        if all_processes {
+            let other = if is_root() && self.rng.chance(1, 2) { OTHER_USER } else { 0 };
+            [(1, 0), (2, other), (3, other)].into_iter().for_each(|(process, uid)| self.start(process, uid));
+        } else if self.rng.chance(1, 3) {
             let uid = if is_root() && self.rng.chance(1, 2) { OTHER_USER } else { 0 };
             self.start(1, uid);
         }

@@ -4,7 +4,10 @@
 /// no answer that could be compared. The actor names the rule where it applies it.
 #[expect(dead_code, reason = "a table for readers, applied by the actor")]
 pub(crate) const MODEL_RULES: [(&str, &str); 5] = [
-    ("alignment", "O_DIRECT needs no alignment on NFS: the local side opens without it, and F_GETFL is compared without it"),
+    (
+        "alignment",
+        "O_DIRECT needs no alignment on NFS: the local side opens without it, and F_GETFL is compared without it; so does FUSE open a directory",
+    ),
     (
         "copies within a file",
         "sendfile and copy_file_range between descriptors of one file: what is seen depends on the kernel's pages",
@@ -24,4 +27,15 @@ pub(crate) const REFUSED: [(&str, &str, &str); 4] = [
     ("fsetxattr", "EOPNOTSUPP", "NFSv3 has no extended attributes"),
     ("tmpfile", "EOPNOTSUPP", "NFSv3 has no files without a name"),
     ("exchange", "EINVAL", "NFSv3's RENAME cannot exchange"),
+];
+
+/// Steps that processes on a FUSE mount leave out, by the beginning of their text, and why (docs/mount.md).
+pub(crate) const NOT_BY_FUSE: [(&str, &str); 7] = [
+    ("share", "the kernel maps pages of its own, which programs under `millrace exec` do not see before msync"),
+    ("store", "the same"),
+    ("look", "the same"),
+    ("msync", "the same"),
+    ("unshare", "the same"),
+    ("pappend", "FUSE does not pass RWF_APPEND on: the kernel writes at the end that it knows of"),
+    ("refused exchange", "the step exchanges a name with itself, for which the kernel asks no file system"),
 ];

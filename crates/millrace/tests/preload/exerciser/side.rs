@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::program::Step;
-use crate::support::await_until;
+use crate::support::{await_until, fuse};
 
 /// Longest wait for a step; a step takes milliseconds.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -20,38 +20,72 @@ pub(crate) const NO_PROCESS: &str = "no such process";
 struct Actor {
     stream: BufReader<UnixStream>,
     pid: u32,
+    /// Whether it is one of [`Fuse`], as its children are.
+    by_fuse: bool,
 }
 
-/// Actors, started by one parent for each user.
+/// An export that is mounted through FUSE as well: processes with odd numbers, and their children, have it there.
+pub(crate) struct Fuse {
+    pub(crate) directory: PathBuf,
+    pub(crate) pid: u32,
+    pub(crate) command: Box<dyn Fn(u32) -> Command + Sync + Send>,
+}
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        fuse::end(&self.directory, self.pid);
+    }
+}
+
+/// Actors, started by one parent for each user and way to the files.
 pub(crate) struct Side {
-    starters: BTreeMap<u32, (Child, Actor)>,
+    starters: BTreeMap<(u32, bool), (Child, Actor)>,
     listener: UnixListener,
     address: PathBuf,
     actors: BTreeMap<u8, Actor>,
     /// Process ids seen in this program, ended ones too.
     pids: BTreeMap<u32, u8>,
-    /// Where the program runs, as the actor sees it.
-    root: String,
+    /// The program's directory, below `top` or below the FUSE mount.
+    name: String,
+    top: String,
     on_mount: bool,
     command: Box<dyn Fn(u32) -> Command + Sync + Send>,
+    fuse: Option<Fuse>,
 }
 
 impl Side {
-    /// `command` gives the actor's program, run as a user, to which its arguments are added.
-    pub(crate) fn new(scratch: &Path, on_mount: bool, command: impl Fn(u32) -> Command + Sync + Send + 'static) -> Self {
+    /// `command` gives the actor's program, run as a user, to which its arguments are added; it sees the files below `top`.
+    pub(crate) fn new(
+        scratch: &Path,
+        on_mount: bool,
+        top: &str,
+        command: impl Fn(u32) -> Command + Sync + Send + 'static,
+    ) -> Self {
         let address = scratch.join(if on_mount { "mount.sock" } else { "local.sock" });
         let _ = std::fs::remove_file(&address);
         let listener = UnixListener::bind(&address).unwrap();
         std::fs::set_permissions(&address, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let (starters, actors, pids) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { starters, listener, address, actors, pids, root: String::new(), on_mount, command: Box::new(command) }
+        let (top, command) = (top.to_owned(), Box::new(command));
+        Self { starters, listener, address, actors, pids, name: String::new(), top, on_mount, command, fuse: None }
     }
 
-    /// Begins a program in this directory.
-    pub(crate) fn begin(&mut self, root: String) {
+    /// The same with a mount through FUSE beside.
+    pub(crate) fn beside(mut self, fuse: Option<Fuse>) -> Self {
+        self.fuse = fuse;
+        self
+    }
+
+    /// Begins a program in the directory of this name.
+    pub(crate) fn begin(&mut self, name: &str) {
         self.end();
-        self.root = root;
+        name.clone_into(&mut self.name);
+    }
+
+    /// Whether a process has the mount through FUSE.
+    pub(crate) fn is_by_fuse(&self, process: u8) -> bool {
+        self.actors.get(&process).is_some_and(|actor| actor.by_fuse)
     }
 
     /// Ends all processes of the program, and waits for that.
@@ -80,7 +114,10 @@ impl Side {
         }
         let said = self.actors.get_mut(&step.process).unwrap().ask(&asked);
         match said {
-            Said::Line(line) if step.name() == "fork" => self.adopt(step.word(1), &line),
+            Said::Line(line) if step.name() == "fork" => {
+                let by_fuse = self.is_by_fuse(step.process);
+                self.adopt(step.word(1), by_fuse, &line)
+            }
             Said::Line(line) => self.with_numbers(&line),
             Said::Ended => {
                 self.actors.remove(&step.process);
@@ -118,24 +155,27 @@ impl Side {
             return "busy".to_owned();
         }
         let uid: u32 = step.word(1).parse().unwrap();
-        if !self.starters.contains_key(&uid) {
-            let mut command = (self.command)(uid);
+        let fuse = self.fuse.as_ref().filter(|_| step.process % 2 == 1);
+        let (by_fuse, top) = (fuse.is_some(), fuse.map_or_else(|| self.top.clone(), |fuse| fuse.directory.display().to_string()));
+        if !self.starters.contains_key(&(uid, by_fuse)) {
+            let mut command = fuse.map_or(&self.command, |fuse| &fuse.command)(uid);
             command.arg("start").arg(&self.address).arg(if self.on_mount { "1" } else { "0" });
             let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
             let stream = self.accept();
-            self.starters.insert(uid, (child, stream));
+            self.starters.insert((uid, by_fuse), (child, stream));
         }
         // The starter runs as that user already, where it could not become it.
-        let order = format!("start {} {uid} {}\n", step.process, self.root);
-        let Said::Line(line) = self.starters.get_mut(&uid).unwrap().1.ask(&order) else { panic!("the actors' parent ended") };
-        self.adopt(&step.process.to_string(), &line)
+        let order = format!("start {} {uid} {top}/{}\n", step.process, self.name);
+        let starter = &mut self.starters.get_mut(&(uid, by_fuse)).unwrap().1;
+        let Said::Line(line) = starter.ask(&order) else { panic!("the actors' parent ended") };
+        self.adopt(&step.process.to_string(), by_fuse, &line)
     }
 
     /// Takes the connection of a new process when its parent said that it made one.
-    fn adopt(&mut self, number: &str, line: &str) -> String {
+    fn adopt(&mut self, number: &str, by_fuse: bool, line: &str) -> String {
         let mut actor = self.accept();
         let Some((said, pid)) = line.split_once('\t') else { return line.to_owned() };
-        actor.pid = pid.parse().unwrap();
+        (actor.pid, actor.by_fuse) = (pid.parse().unwrap(), by_fuse);
         let number = number.parse().unwrap();
         self.pids.insert(actor.pid, number);
         self.actors.insert(number, actor);
@@ -146,7 +186,7 @@ impl Side {
         let stream = await_until("an actor to connect", ANSWER_MAX, || self.listener.accept().ok()).0;
         stream.set_nonblocking(false).unwrap();
         stream.set_read_timeout(Some(ANSWER_MAX)).unwrap();
-        let mut actor = Actor { stream: BufReader::new(stream), pid: 0 };
+        let mut actor = Actor { stream: BufReader::new(stream), pid: 0, by_fuse: false };
         let mut hello = String::new();
         actor.stream.read_line(&mut hello).unwrap();
         actor

@@ -1,0 +1,44 @@
+//! An export mounted through FUSE.
+
+use super::{is_root, millrace, skip_unsupported, text};
+use std::path::Path;
+use std::process::Command;
+
+/// Whether this host has FUSE for these tests; says so if not.
+pub fn has_fuse() -> bool {
+    let has = is_root() && Path::new("/dev/fuse").exists();
+    if !has {
+        skip_unsupported("no root or /dev/fuse");
+    }
+    has
+}
+
+/// Mounts a URL at a directory by the command, which is `millrace`; the process that serves the mount.
+pub fn mount(mut millrace: Command, arguments: &[&str], url: &str, directory: &Path) -> u32 {
+    let output = millrace.args(["mount", "--json"]).args(arguments).arg(url).arg(directory).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["mounted"].as_str(), directory.to_str());
+    u32::try_from(said["pid"].as_u64().unwrap()).unwrap()
+}
+
+/// Whether something is mounted at a directory.
+pub fn is_mounted(directory: &Path) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    table.lines().any(|line| line.split(' ').nth(4) == directory.to_str())
+}
+
+/// Unmounts what is mounted at a directory, and ends the process that serves it, without waiting for anything: a test that
+/// failed may have left its filer dead.
+pub fn end(directory: &Path, pid: u32) {
+    while is_mounted(directory) {
+        let done = millrace().args(["unmount", "--lazy"]).arg(directory).output().unwrap();
+        if !done.status.success() {
+            break;
+        }
+    }
+    // 0, the process group of this test, where it could not be mounted.
+    if pid != 0 {
+        let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
+    }
+}

@@ -58,7 +58,9 @@ const fn errno_of_segment(error: &SegmentError) -> i32 {
     match error {
         SegmentError::Retained => libc::ENOLCK,
         SegmentError::Full => libc::ENFILE,
-        SegmentError::Local { errno, .. } | SegmentError::NoSlots { errno } => *errno,
+        SegmentError::Local { errno, .. } | SegmentError::NoSlots { errno } | SegmentError::NoRuntimeDirectory { errno, .. } => {
+            *errno
+        }
         SegmentError::Version { .. } | SegmentError::Foreign(_) | SegmentError::Directory(_) => libc::ENOTSUP,
         SegmentError::VerifiersFull => libc::EIO,
     }

@@ -255,22 +255,37 @@ impl Error {
                 vec![format!("is NFS served on port {}? the server's services: rpcinfo -p {}", server.port(), server.ip())]
             }
             Self::Url(error) => error.hint().into_iter().collect(),
-            Self::Segment(SegmentError::Directory(refused)) => vec![refused.hint().into()],
-            Self::Segment(SegmentError::Version { .. }) => vec![
-                "end the programs that another version of Millrace runs on this export; if there are none, remove what they left in \
-                 /dev/shm/millrace-UID (root: /run/millrace), or in the directory that MILLRACE_RUNTIME_DIR names"
-                    .into(),
-            ],
-            Self::Segment(SegmentError::Local { errno, .. } | SegmentError::NoSlots { errno })
-                if *errno == rustix::io::Errno::NOSPC.raw_os_error() =>
-            vec![
-                "the file system of the runtime directory is full, /dev/shm by default: free space there, enlarge it (mount -o \
-                 remount,size=1G /dev/shm; docker run --shm-size=1g), or name another directory in MILLRACE_RUNTIME_DIR"
-                    .into(),
-            ],
+            Self::Segment(error) => segment_hint(error).into_iter().collect(),
             _ => Vec::new(),
         }
     }
+}
+
+/// What to do about this host's part of a mount.
+fn segment_hint(error: &SegmentError) -> Option<String> {
+    const FULL: i32 = rustix::io::Errno::NOSPC.raw_os_error();
+    const LIMITED: i32 = rustix::io::Errno::FBIG.raw_os_error();
+    let hint = match error {
+        SegmentError::Directory(refused) => return Some(refused.hint().into()),
+        SegmentError::NoRuntimeDirectory { .. } => {
+            "mount a tmpfs at /dev/shm (docker run --shm-size=1g; Kubernetes: an emptyDir with `medium: Memory`), or name a directory in memory \
+             that this user may make: MILLRACE_RUNTIME_DIR=/run/NAME"
+        }
+        SegmentError::Version { .. } => {
+            "end the programs that another version of Millrace runs on this export; if there are none, remove what they left in \
+             /dev/shm/millrace-UID (root: /run/millrace), or in the directory that MILLRACE_RUNTIME_DIR names"
+        }
+        SegmentError::Local { errno: FULL, .. } | SegmentError::NoSlots { errno: FULL } => {
+            "the file system of the runtime directory is full, /dev/shm by default: free space there, enlarge it (mount -o \
+             remount,size=1G /dev/shm; docker run --shm-size=1g), or name another directory in MILLRACE_RUNTIME_DIR"
+        }
+        SegmentError::Local { errno: LIMITED, .. } | SegmentError::NoSlots { errno: LIMITED } => {
+            "the hard limit of this process for the length of files, RLIMIT_FSIZE, is smaller than the memory of a mount: raise it \
+             (ulimit -H -f; systemd: LimitFSIZE=) to 128 MiB or more"
+        }
+        _ => return None,
+    };
+    Some(hint.into())
 }
 
 const REACH_HINT: &str = "check the address, the route and the firewall";

@@ -87,7 +87,7 @@ pub(crate) fn of_placeholder(place: Place, stat: &libc::stat) -> Result<Option<O
     let placeholder = placeholders::of_stat(stat);
     let known = KNOWN.find(placeholder).or_else(|| of_attached(placeholder));
     let Some(known) = known.or_else(|| of_segment(place, placeholder)) else {
-        return refuse_stranger(place).map(|()| None);
+        return refuse_stranger(place, stat).map(|()| None);
     };
     let is_named = |mounted: &&'static Mounted| mounted.tag() == known.tag;
     let others = mounts::all().filter(|mounted| !is_named(mounted));
@@ -110,7 +110,7 @@ pub(crate) fn of_placeholder(place: Place, stat: &libc::stat) -> Result<Option<O
         }
         (None, Some(Out::Errno(libc::ENOTSUP))) => Err(Out::Errno(libc::EACCES)), // a user who may not use the runtime directory
         (None, Some(refused)) => Err(refused),
-        (None, None) => refuse_stranger(place).map(|()| None),
+        (None, None) => refuse_stranger(place, stat).map(|()| None),
     }
 }
 
@@ -143,11 +143,11 @@ fn path_of(place: Place, buffer: &mut [u8]) -> Result<&[u8], Errno> {
 /// Of a placeholder that leads to no directory of this process' mounts.
 ///
 /// # Errors
-/// ESTALE, with one line on stderr. Without /proc the kernel's own ENOENT is the answer.
-fn refuse_stranger(place: Place) -> Result<(), Out> {
+/// ESTALE, with one line on stderr; EIO where the runtime directory is covered, or /proc is missing.
+fn refuse_stranger(place: Place, stat: &libc::stat) -> Result<(), Out> {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let mut buffer = [0; libc::PATH_MAX as usize];
-    let Ok(path) = path_of(place, &mut buffer) else { return Ok(()) };
+    let Ok(path) = path_of(place, &mut buffer) else { return mounts::refuse_nameless(stat) };
     mounts::refuse_hidden(path)?;
     if !mounts::is_below_root(path) || mount_of_directory_placeholder(path).is_none() {
         return Ok(());

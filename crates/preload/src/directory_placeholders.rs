@@ -14,7 +14,7 @@ use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 
 /// Everybody may enter a placeholder: there is nothing in it, and the server decides on what it stands for.
-const MODE: u32 = 0o555;
+pub(crate) const MODE: u32 = 0o555;
 
 /// Whether something may be a placeholder of a directory.
 #[inline]

@@ -2,6 +2,7 @@
 
 use crate::attach_lock::AttachLock;
 use crate::credentials::{self, KNOWN_MAX};
+use crate::directory_placeholders;
 use crate::keeper;
 use crate::kernel_aio;
 use crate::messages::warn;
@@ -62,6 +63,28 @@ pub(crate) fn refuse_hidden(path: &[u8]) -> Result<(), Out> {
         true => Err(refused(Refusal::Covered)),
         false => Ok(()),
     }
+}
+
+/// The same where the path cannot be read: /proc is not mounted.
+///
+/// # Errors
+/// EIO, with a line on stderr, when the attributes are those of a placeholder.
+pub(crate) fn refuse_nameless(stat: &libc::stat) -> Result<(), Out> {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    let mode = stat.st_mode & 0o777;
+    // The placeholder of a file gives nobody the right to search; that of a directory is removed.
+    if mode & 0o111 != 0 && (mode != directory_placeholders::MODE || stat.st_nlink != 0) {
+        return Ok(());
+    }
+    if refusal::is_covered() {
+        return Err(refused(Refusal::Covered));
+    }
+    if !REPORTED.swap(true, Ordering::Relaxed) {
+        warn(format_args!(
+            "/proc is not mounted: files and directories of a mount that this program inherited are not recognized (EIO); mount it"
+        ));
+    }
+    Err(Out::Errno(libc::EIO))
 }
 
 /// The outcome of a call that failed in the runtime directory with this errno: EIO, with a line on stderr, when the program has covered that
@@ -304,6 +327,11 @@ pub(crate) extern "C" fn after_fork_child() {
     for mounted in all() {
         mounted.views().for_each(Mount::after_fork_child);
     }
+}
+
+/// Before this process changes its root directory.
+pub(crate) fn before_new_root() {
+    all().filter_map(Mounted::attached).for_each(Mount::before_new_root);
 }
 
 /// Before a child is made that shares this memory; `files_too` when it shares the descriptors as well.

@@ -4,11 +4,12 @@ use crate::directories;
 use crate::exec::image;
 use crate::ffi;
 use crate::hook::hooks;
-use crate::mounts::Mounted;
+use crate::mounts::{self, Mounted};
 use crate::outcome::{Out, kept};
 use crate::paths::{self, Target};
 use crate::permission;
 use crate::raw;
+use crate::refusal;
 use crate::stand_ins;
 use crate::table::{self, Found};
 use crate::umask::masked;
@@ -522,7 +523,12 @@ hooks! {
     }
     /// chroot(2): the runtime directory and the mounts would be out of reach.
     fn chroot(path: *const c_char) -> c_int = SYS_chroot {
-        paths::at(HERE, path, true, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path))
+        paths::at(HERE, path, true, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| {
+            mounts::before_new_root();
+            let answer = real(path);
+            if answer == 0 { refusal::note_new_root() }
+            answer
+        })
     }
     /// getcwd(3).
     fn getcwd(into: *mut c_char, room: size_t) -> *mut c_char = SYS_getcwd {

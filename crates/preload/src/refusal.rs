@@ -6,6 +6,7 @@ use crate::raw;
 use std::ffi::{CStr, CString};
 use std::fmt::{Display, Formatter};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The runtime directory that `millrace exec` found: `DEVICE:INODE:PATH`.
 pub(crate) const VARIABLE: &CStr = c"MILLRACE_RUNTIME_ID";
@@ -17,6 +18,8 @@ pub(crate) enum Refusal {
     AddressSpace,
     /// Another file system covers the runtime directory, as one of a mount namespace with a /dev/shm of its own.
     Covered,
+    /// The process has another root directory since it called chroot(2): what the mount's path names there is not the mount.
+    NewRoot,
 }
 
 impl Refusal {
@@ -25,6 +28,7 @@ impl Refusal {
         match self {
             Self::AddressSpace => libc::ENOMEM,
             Self::Covered => libc::EIO,
+            Self::NewRoot => libc::ENOENT,
         }
     }
 }
@@ -34,10 +38,13 @@ impl Display for Refusal {
         match (self, FOUND.get()) {
             (Self::Covered, Some(found)) => write!(
                 out,
-                "the runtime directory {} is not the one that `millrace exec` found: another file system covers it in this mount namespace, or it \
-                 was removed; make it visible here (bwrap --bind), or run `millrace exec` inside the namespace",
+                "the runtime directory {} is not the one that `millrace exec` found: another file system covers it in this mount namespace, it was \
+                 removed, or the root directory is another one; make it visible here (bwrap --bind), or run `millrace exec` inside the namespace",
                 found.path.to_string_lossy()
             ),
+            (Self::NewRoot, _) => {
+                out.write_str("this process has changed its root directory; what it has open of the mount goes on working")
+            }
             _ => out.write_str("there is no address space for the table of descriptors: raise RLIMIT_AS (ulimit -v) by 100 MiB"),
         }
     }
@@ -53,6 +60,7 @@ struct RuntimeDirectory {
 
 static FOUND: OnceLock<RuntimeDirectory> = OnceLock::new();
 static REFUSED: OnceLock<Refusal> = OnceLock::new();
+static HAS_NEW_ROOT: AtomicBool = AtomicBool::new(false);
 
 /// No mount can be used from now on.
 pub(crate) fn set(refusal: Refusal) {
@@ -78,9 +86,14 @@ pub(crate) fn of_now() -> Option<Refusal> {
         if seen.is_ok_and(|seen| (seen.st_dev, seen.st_ino) == (found.device, found.inode)) {
             return None;
         }
-        set(Refusal::Covered);
+        set(if HAS_NEW_ROOT.load(Ordering::Relaxed) { Refusal::NewRoot } else { Refusal::Covered });
     }
     REFUSED.get().copied()
+}
+
+/// This process has called chroot(2).
+pub(crate) fn note_new_root() {
+    HAS_NEW_ROOT.store(true, Ordering::Relaxed);
 }
 
 /// Whether this process was refused since it does not see the runtime directory.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 impl From<dnfs::Error> for Out {
     fn from(error: dnfs::Error) -> Self {
-        tell_if_full(&error);
+        report_limit(&error);
         match error {
             dnfs::Error::Segment(_) => mounts::failed_in_runtime(error.errno()),
             _ => Self::Errno(error.errno()),
@@ -15,10 +15,12 @@ impl From<dnfs::Error> for Out {
     }
 }
 
-/// Says once what there is to be done when this host's memory is full: a program's own message would not tell that it is not the server's.
-fn tell_if_full(error: &dnfs::Error) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !matches!(error, dnfs::Error::Segment(_)) || error.errno() != libc::ENOSPC || TOLD.swap(true, Ordering::Relaxed) {
+/// Reports once, with what to do, that this host's memory is full, or a limit of this process too small: a program's own message does not say that the
+/// server is not the cause.
+fn report_limit(error: &dnfs::Error) {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    let is_limit = matches!(error, dnfs::Error::Segment(_)) && matches!(error.errno(), libc::ENOSPC | libc::EFBIG);
+    if !is_limit || REPORTED.swap(true, Ordering::Relaxed) {
         return;
     }
     let hint = error.hints().into_iter().next().unwrap_or_default();

@@ -96,9 +96,9 @@ pub(crate) fn find(fd: c_int) -> Result<Found, Out> {
         Some(open) => Ok(Found::File(open)),
         None if directory_placeholders::may_be(&stat) => match directories::of_placeholder(fd, &stat)? {
             Some(opened) => Ok(Found::Directory(opened)),
-            None => learn(fd, stat.st_ino),
+            None => learn(fd, &stat),
         },
-        None => learn(fd, stat.st_ino),
+        None => learn(fd, &stat),
     }
 }
 
@@ -168,9 +168,9 @@ fn entry(fd: c_int, slot: &'static Slot) -> Option<Open> {
 ///
 /// # Errors
 /// EIO for a placeholder that no mount of this process knows: its file can't be reached.
-fn learn(fd: c_int, inode: u64) -> Result<Found, Out> {
+fn learn(fd: c_int, stat: &libc::stat) -> Result<Found, Out> {
     let mut buffer = [0u8; libc::PATH_MAX as usize];
-    let Ok(path) = raw::fd_path(fd, &mut buffer) else { return Ok(Found::Elsewhere) };
+    let Ok(path) = raw::fd_path(fd, &mut buffer) else { return mounts::refuse_nameless(stat).map(|()| Found::Elsewhere) };
     mounts::refuse_hidden(path)?;
     if !mounts::is_below_root(path) {
         return Ok(Found::Elsewhere);
@@ -191,7 +191,7 @@ fn learn(fd: c_int, inode: u64) -> Result<Found, Out> {
     // SAFETY: open: it was just asked for its flags, and the borrow ends with this line.
     mount.opened_elsewhere(file, unsafe { BorrowedFd::borrow_raw(fd) });
     let mount = mounted.attach_as(credentials::of_inherited(fd, mount))?;
-    insert(fd, inode, (mounted, mount), file, flags, mount.error_cursor(file));
+    insert(fd, stat.st_ino, (mounted, mount), file, flags, mount.error_cursor(file));
     let Some(slot) = slot(fd) else { return Err(Out::Errno(libc::EMFILE)) };
     slot.copies.fetch_sub(1, Ordering::Relaxed); // another process had it first
     let Some(open) = entry(fd, slot) else { return Err(Out::Errno(libc::EMFILE)) };

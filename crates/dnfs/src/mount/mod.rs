@@ -252,6 +252,15 @@ impl Mount {
         self.segment.before_sharing_memory();
     }
 
+    /// To be called before this process changes its root directory: takes what its writes need of the runtime directory, which is out of reach
+    /// then.
+    pub fn before_new_root(&self) {
+        if let Ok(Some(retention)) = self.retention() {
+            retention.reserve();
+            let _ = retention.owner();
+        }
+    }
+
     /// What all processes did on this export.
     #[must_use]
     pub fn totals(&self) -> Totals {

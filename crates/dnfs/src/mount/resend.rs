@@ -9,7 +9,8 @@ use crate::limits::RESEND_ROUNDS_MAX;
 use crate::retention::layout::{CHUNK_BYTES, Record};
 use crate::retention::{Extent, PIECE_BYTES_MAX, Retention, State};
 use crate::segment::layout::Slot;
-use crate::segment::{CommitTicket, SegmentError};
+use crate::segment::{CommitTicket, SegmentError, local};
+use crate::sys::local_file::Errno;
 use crate::sys::region::Region;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::io::IoSlice;
@@ -30,7 +31,10 @@ impl Mount {
         if retain_bytes.load(Relaxed) == 0 {
             return Ok(None);
         }
-        let mapped = self.retention.map(retain_bytes).map_err(|_| SegmentError::Retained)?;
+        let mapped = self.retention.map(retain_bytes).map_err(|errno| match errno {
+            Errno(libc::EFBIG) => local("find memory for written data")(errno),
+            _ => SegmentError::Retained,
+        })?;
         Ok(mapped.then_some(&self.retention))
     }
 

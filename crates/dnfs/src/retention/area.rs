@@ -83,6 +83,8 @@ impl Retention {
         }
         match self.create(retain_bytes.load(Acquire)) {
             Ok(mapping) => self.memory.install(mapping),
+            // A limit of this process, RLIMIT_FSIZE: others can make it.
+            Err(errno @ Errno(libc::EFBIG)) => return Err(errno),
             Err(_) => {
                 retain_bytes.store(0, Release);
                 report(Event::NothingKept);
@@ -134,6 +136,13 @@ impl Retention {
 
     fn data_at(&self, chunk: usize) -> usize {
         data_offset(self.header().chunk_max.load(Relaxed) as usize) + chunk * CHUNK_BYTES
+    }
+
+    /// Makes sure that there are chunks with memory at all.
+    pub(crate) fn reserve(&self) {
+        if self.records().is_empty() {
+            self.grow();
+        }
     }
 
     /// Gives memory to as many chunks again as have it; false when there is no more.

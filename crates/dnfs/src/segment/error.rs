@@ -3,6 +3,7 @@
 use super::layout::{LAYOUT_VERSION, SLOT_COUNT};
 use super::trust::Untrusted;
 use crate::sys::local_file::Errno;
+use std::path::PathBuf;
 
 /// Why the state shared by the processes of this host could not be used, or what it has to report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +22,14 @@ pub enum SegmentError {
     Local {
         /// What was tried.
         action: &'static str,
+        /// Error number of the kernel.
+        errno: i32,
+    },
+    /// The runtime directory is missing and cannot be made.
+    #[error("make the runtime directory {}: {}", .path.display(), std::io::Error::from_raw_os_error(*.errno))]
+    NoRuntimeDirectory {
+        /// Where it would be.
+        path: PathBuf,
         /// Error number of the kernel.
         errno: i32,
     },

@@ -94,7 +94,9 @@ pub(crate) fn sharing_of(base: &[u8]) -> Result<Sharing, SegmentError> {
     }
     match mkdir(&CPath::new(base), 0o700) {
         Ok(()) | Err(Errno(libc::EEXIST)) => trusted(base),
-        Err(errno) => Err(local("make the runtime directory")(errno)),
+        Err(Errno(errno)) => {
+            Err(SegmentError::NoRuntimeDirectory { path: Path::new(std::ffi::OsStr::from_bytes(base)).to_owned(), errno })
+        }
     }
 }
 

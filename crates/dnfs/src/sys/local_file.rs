@@ -78,11 +78,13 @@ pub(crate) fn read(fd: &Fd, buffer: &mut [u8]) -> Result<usize> {
 
 /// `write(2)` of all bytes.
 pub(crate) fn write(fd: &Fd, mut bytes: &[u8]) -> Result<()> {
-    while !bytes.is_empty() {
-        let written = retry_on_intr(|| rustix::io::write(fd, bytes))?;
-        bytes = bytes.get(written..).unwrap_or_default();
-    }
-    Ok(())
+    above_the_limit(bytes.len() as u64, || {
+        while !bytes.is_empty() {
+            let written = retry_on_intr(|| rustix::io::write(fd, bytes))?;
+            bytes = bytes.get(written..).unwrap_or_default();
+        }
+        Ok(())
+    })
 }
 
 /// `pread(2)`; 0 is the end.

@@ -1,7 +1,7 @@
 //! A program that cannot use the mount gets an error that names the cause, and never what this host has at the mount's path.
 
 use crate::support::world::{World, compile};
-use crate::support::{find_program, may_make_namespaces, skip, succeed, text};
+use crate::support::{find_program, is_root, may_make_namespaces, skip, skip_unsupported, succeed, text};
 use std::path::Path;
 use std::process::Command;
 
@@ -101,4 +101,68 @@ fn a_program_that_does_not_see_the_runtime_directory_gets_an_error_that_names_it
     }
     assert_eq!(world.exported("d/f"), b"hello\nmore\n");
     assert!(!world.filer.export().join("g").exists());
+}
+
+#[test]
+fn what_a_program_without_proc_inherits_of_a_mount_is_an_error_that_names_the_cause() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let world = World::new("closed-proc");
+    let inside = |script: &str| {
+        let inner = format!("umount -l /proc; {script}");
+        let outer = format!("mkdir -p /db/d; echo hello > /db/d/f; cd /db/d; exec unshare --mount sh -c '{inner}' 9< /db/d/f");
+        world.exec("/bin/sh").args(["-euc", &outer]).output().unwrap()
+    };
+    for script in ["exec cat <&9", "exec cat f", "exec cp /etc/hostname new"] {
+        let said = text(&inside(script));
+        assert!(said.contains("/proc is not mounted") && said.contains("Input/output error"), "{script}: {said}");
+    }
+    let output = inside("exec cat /db/d/f 9<&-");
+    assert!(output.status.success() && output.stdout == b"hello\n", "{}", text(&output));
+    assert!(!world.filer.export().join("d/new").exists());
+}
+
+#[test]
+fn a_limit_of_the_length_of_files_ends_no_program_that_reads_a_mount() {
+    let world = World::new("closed-length");
+    std::fs::write(world.filer.export().join("f"), "hello").unwrap();
+    let limited = || world.exec("/bin/sh").args(["-c", "ulimit -f 0; exec cat /db/f"]).output().unwrap();
+    // Nobody has used the mount: it has no memory for files yet.
+    let said = text(&limited());
+    assert!(said.contains("File too large") && said.contains("RLIMIT_FSIZE"), "{said}");
+    assert_eq!(world.shell("cat /db/f"), "hello");
+    let output = limited();
+    assert!(output.status.success() && output.stdout == b"hello", "{}", text(&output));
+    // Nobody has written: the program cannot make the memory for it, and others can.
+    let said = text(&world.exec("/bin/bash").args(["-c", "ulimit -f 20000; echo more >> /db/f"]).output().unwrap());
+    assert!(said.contains("File too large") && said.contains("RLIMIT_FSIZE") && !said.contains("is not kept"), "{said}");
+    let output = world.exec("/bin/sh").args(["-c", "echo more >> /db/f; ulimit -f 10; echo more >> /db/f"]).output().unwrap();
+    assert!(output.status.success() && text(&output).is_empty(), "{}", text(&output));
+    assert_eq!(world.exported("f"), b"hellomore\nmore\n");
+}
+
+#[test]
+fn after_chroot_open_files_of_a_mount_work_and_paths_below_it_are_enoent_with_a_line() {
+    if !is_root() || find_program("python3").is_none() {
+        return skip_unsupported("no root, or no python3");
+    }
+    let world = World::new("closed-chroot");
+    let script = "
+import os, sys
+file = os.open('/db/f', os.O_RDWR | os.O_CREAT | os.O_APPEND)
+os.chroot(sys.argv[1])
+os.write(file, b'inside')
+os.fsync(file)
+print(os.pread(file, 10, 0))
+for path in ['/db/f', '/db/g']:
+    try: os.open(path, os.O_RDWR | os.O_CREAT)
+    except OSError as error: print(error.strerror)
+";
+    let elsewhere = world.scratch.folder("elsewhere");
+    let output = world.exec("python3").args(["-c", script]).arg(&elsewhere).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(printed, format!("b'inside'\n{}", "No such file or directory\n".repeat(2)), "{}", text(&output));
+    assert!(text(&output).contains("has changed its root directory"), "{}", text(&output));
+    assert_eq!(world.exported("f"), b"inside");
 }

@@ -116,9 +116,8 @@ mod tests {
     use crate::sys::shm::tests::Child;
 
     fn notes(segment: &Segment) -> CallNotes {
-        let members = Members::shared(segment.memory(), segment.members_path());
-        members.watch().unwrap();
-        CallNotes::new(segment.memory(), Arc::new(members))
+        segment.members().watch().unwrap();
+        CallNotes::new(segment.memory(), Arc::clone(segment.members()))
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::rpc::tls_config::TlsConfig;
 use crate::single_call::SingleCall;
 use crate::slot_limiter::{SlotLimiter, SlotPermit};
 use crate::sys::clock;
+use crate::sys::connect::SOCKET_TIMEOUT;
 use crate::sys::fork;
 use crate::url::NfsUrl;
 use nfs_proto::nfs3::{FsInfoOk, FsInfoResult, NfsStatus, ObjectArgs, Outcome, Procedure};
@@ -195,6 +196,14 @@ impl Client {
         MountParts { rtmax, wtmax, ..self.parts }
     }
 
+    /// Fences the connections that a process made under this number, its own or another's: false where the server cannot.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub(crate) fn fence(&self, number: u64) -> Result<bool, Error> {
+        self.pool.with(|channel| channel.fence(&self.service, number))
+    }
+
     /// To be called in a child after fork, async-signal-safe: the parent's connections are never used again.
     pub fn after_fork_child(&self) {
         fork::note_fork();
@@ -334,7 +343,7 @@ impl Client {
             if single.status != NfsStatus::JukeBox {
                 return Ok((single.status, resent));
             }
-            pause.wait();
+            pause.wait(&self.service);
         }
     }
 
@@ -386,8 +395,14 @@ impl Jukebox {
         Self { pause: Duration::from_millis(JUKEBOX_MS_MIN) }
     }
 
-    pub(crate) fn wait(&mut self) {
-        clock::sleep(self.pause);
+    pub(crate) fn wait(&mut self, service: &Service) {
+        let mut left = self.pause;
+        while !left.is_zero() {
+            service.renew_leases();
+            let part = left.min(SOCKET_TIMEOUT);
+            clock::sleep(part);
+            left -= part;
+        }
         self.pause = (self.pause * 2).min(Duration::from_millis(JUKEBOX_MS_MAX));
     }
 }

@@ -121,7 +121,7 @@ impl Client {
             }
             self.counts.read_bytes.fetch_add((done.bytes - before) as u64, Ordering::Relaxed);
             match refused {
-                Some(NfsStatus::JukeBox) => pause.wait(),
+                Some(NfsStatus::JukeBox) => pause.wait(&self.service),
                 Some(status) if self.is_to_repeat(status, &mut refusals)? => {}
                 Some(status) if done.bytes == 0 => return Err(refusal(status)),
                 Some(_) => return Ok(done),
@@ -217,7 +217,7 @@ impl Client {
             let after = all.map_or(0, |done| done.bytes);
             self.counts.write_bytes.fetch_add((after - before) as u64, Ordering::Relaxed);
             match (refused, all) {
-                (Some(NfsStatus::JukeBox), _) => pause.wait(),
+                (Some(NfsStatus::JukeBox), _) => pause.wait(&self.service),
                 (Some(status), _) if self.is_to_repeat(status, &mut refusals)? => {}
                 (Some(status), None) => return Err(refusal(status)),
                 (Some(_), Some(done)) => return Ok(done),

@@ -53,6 +53,9 @@ pub enum Error {
     /// The caller's memory is not there, or not for this: EFAULT.
     #[error("the caller's buffer is not in its memory")]
     BadAddress,
+    /// Another process took over a lock that this call held, and nothing was sent: the call begins again.
+    #[error("another process took over a lock of this call")]
+    TakenOver,
     /// No connection to the server.
     #[error("no connection to {service} at {server}")]
     Connect {

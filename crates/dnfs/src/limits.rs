@@ -28,6 +28,18 @@ pub const KEEPER_MEMBERS: usize = 4;
 pub const MEMBER_RETRY_MS: u64 = 1_000;
 /// How long such a process waits for a keeper that nobody hears of, in ms; then it gives up what it waits for.
 pub const OUTSIDER_WAIT_MS: u64 = 10_000;
+/// Leases of all processes of a mount at once: a call in progress holds one to four. A call that finds no free lease goes on without: its locks are
+/// taken over only when its process has died.
+pub const LEASES_MAX: usize = 1024;
+/// Age at which a lease may be revoked, in ms.
+pub const LEASE_MS: u64 = 1_000;
+/// Longest call of one who waits for a lease to ask whether the server answers, and to fence its holder, in ms: below [`LEASE_MS`], since its own leases
+/// are not renewed meanwhile.
+pub const FENCE_CALL_MS: u64 = 750;
+/// Threads of one process whose leases are renewed. One beyond that number may lose a lease in a slow call, and repeats the call.
+pub const LEASE_THREADS_MAX: usize = 2048;
+/// Leases of one thread that are renewed: a COMMIT of 16 files holds one for each.
+pub const THREAD_LEASES_MAX: usize = 24;
 /// Written data kept until COMMIT, in bytes, unless `retain=` says otherwise or the runtime directory has less than four times as much.
 pub const RETAIN_BYTES_MAX: u64 = 64 << 20;
 /// Most that `retain=` can ask for, in bytes.
@@ -194,11 +206,6 @@ pub const KEEPER_UNUSED_LOOKS: u32 = 3;
 pub const DIRTY_EXPIRE_MS: u64 = 30_000;
 /// Rounds of asking for a size that writes keep changing; then the largest acknowledged end stands.
 pub const SIZE_ROUNDS_MAX: u32 = 32;
-/// How long an append waits for one that sets the size and gives no sign of going on, and the other way round, in ms: by then it
-/// was killed, and its call has arrived or never will.
-pub const SIZE_WAIT_MS: u64 = 3000;
-/// Times an append waits for one that sets the size, each of which ends.
-pub const APPEND_ROUNDS_MAX: u32 = 64;
 /// Times a large write is repeated because the server restarted in the middle of it.
 pub const WRITE_ROUNDS_MAX: u32 = 8;
 /// Times a slot may be given to another file between finding it and locking it.

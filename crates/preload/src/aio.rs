@@ -409,9 +409,9 @@ hooks! {
         list(mode, requests, count, event, |requests, count| real(mode, requests, count, event))
     }
     /// aio_suspend(3).
-    fn aio_suspend(list: *const *const aiocb, count: c_int, longest: *const timespec) -> c_int { suspend(list, count, longest) }
+    @cancellation_point fn aio_suspend(list: *const *const aiocb, count: c_int, longest: *const timespec) -> c_int { suspend(list, count, longest) }
     /// aio_suspend(3).
-    fn aio_suspend64(list: *const *const aiocb, count: c_int, longest: *const timespec) -> c_int { suspend(list, count, longest) }
+    @cancellation_point fn aio_suspend64(list: *const *const aiocb, count: c_int, longest: *const timespec) -> c_int { suspend(list, count, longest) }
     /// aio_cancel(3).
     fn aio_cancel(fd: c_int, request: *mut aiocb) -> c_int { cancel(fd, request) }
     /// aio_cancel(3).

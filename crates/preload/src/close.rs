@@ -114,9 +114,9 @@ pub(crate) fn close_between(
 
 hooks! {
     /// close(2).
-    fn close(fd: c_int) -> c_int = SYS_close { close_fd(fd, || real(fd)) }
+    @cancellation_point fn close(fd: c_int) -> c_int = SYS_close { close_fd(fd, || real(fd)) }
     /// close(2), libc's other name.
-    fn __close(fd: c_int) -> c_int { close_fd(fd, || real(fd)) }
+    @cancellation_point fn __close(fd: c_int) -> c_int { close_fd(fd, || real(fd)) }
     /// close_range(2).
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int = SYS_close_range { close_between(first, last, flags, |first, last, flags| real(first, last, flags)) }
     /// closefrom(3).

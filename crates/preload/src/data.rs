@@ -407,78 +407,78 @@ fn seek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Out> {
 
 hooks! {
     /// read(2).
-    fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t = SYS_read {
+    @cancellation_point fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t = SYS_read {
         Ok(read_here(&source(fd, None)?, ffi::bytes_mut_checked(buffer, count)?)? as ssize_t)
     }
     /// read(2), libc's other name.
-    fn __read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
+    @cancellation_point fn __read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
         Ok(read_here(&source(fd, None)?, ffi::bytes_mut_checked(buffer, count)?)? as ssize_t)
     }
     /// read(2), fortified.
-    fn __read_chk(fd: c_int, buffer: *mut c_void, count: size_t, room: size_t) -> ssize_t {
+    @cancellation_point fn __read_chk(fd: c_int, buffer: *mut c_void, count: size_t, room: size_t) -> ssize_t {
         if count > room { return Err(Out::Pass) } // libc ends the process
         Ok(read_here(&source(fd, None)?, ffi::bytes_mut_checked(buffer, count)?)? as ssize_t)
     }
     /// write(2).
-    fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t = SYS_write {
+    @cancellation_point fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t = SYS_write {
         Ok(write_here(&target(fd, None)?, ffi::bytes_checked(buffer, count)?)? as ssize_t)
     }
     /// write(2), libc's other name.
-    fn __write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+    @cancellation_point fn __write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
         Ok(write_here(&target(fd, None)?, ffi::bytes_checked(buffer, count)?)? as ssize_t)
     }
     /// pread(2).
-    fn pread(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t = SYS_pread64 { pread_at(fd, buffer, count, offset) }
+    @cancellation_point fn pread(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t = SYS_pread64 { pread_at(fd, buffer, count, offset) }
     /// pread(2).
-    fn pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t { pread_at(fd, buffer, count, offset) }
+    @cancellation_point fn pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t { pread_at(fd, buffer, count, offset) }
     /// pread(2), libc's other name.
-    fn __pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t { pread_at(fd, buffer, count, offset) }
+    @cancellation_point fn __pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t { pread_at(fd, buffer, count, offset) }
     /// pread(2), fortified.
-    fn __pread_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, room: size_t) -> ssize_t {
+    @cancellation_point fn __pread_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, room: size_t) -> ssize_t {
         if count > room { return Err(Out::Pass) }
         pread_at(fd, buffer, count, offset)
     }
     /// pread(2), fortified.
-    fn __pread64_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, room: size_t) -> ssize_t {
+    @cancellation_point fn __pread64_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, room: size_t) -> ssize_t {
         if count > room { return Err(Out::Pass) }
         pread_at(fd, buffer, count, offset)
     }
     /// pwrite(2).
-    fn pwrite(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t = SYS_pwrite64 { pwrite_at(fd, buffer, count, offset) }
+    @cancellation_point fn pwrite(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t = SYS_pwrite64 { pwrite_at(fd, buffer, count, offset) }
     /// pwrite(2).
-    fn pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t { pwrite_at(fd, buffer, count, offset) }
+    @cancellation_point fn pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t { pwrite_at(fd, buffer, count, offset) }
     /// pwrite(2), libc's other name.
-    fn __pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t { pwrite_at(fd, buffer, count, offset) }
+    @cancellation_point fn __pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t { pwrite_at(fd, buffer, count, offset) }
     /// readv(2).
-    fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t = SYS_readv {
+    @cancellation_point fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t = SYS_readv {
         Ok(read_vector_here(&source(fd, None)?, ffi::vector_mut(vector, count)?)? as ssize_t)
     }
     /// writev(2).
-    fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t = SYS_writev {
+    @cancellation_point fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t = SYS_writev {
         Ok(write_vector_here(&target(fd, None)?, ffi::vector(vector, count)?)? as ssize_t)
     }
     /// preadv(2).
-    fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t = SYS_preadv { preadv_at(fd, vector, count, offset) }
+    @cancellation_point fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t = SYS_preadv { preadv_at(fd, vector, count, offset) }
     /// preadv(2).
-    fn preadv64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { preadv_at(fd, vector, count, offset) }
+    @cancellation_point fn preadv64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { preadv_at(fd, vector, count, offset) }
     /// pwritev(2).
-    fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t = SYS_pwritev { pwritev_at(fd, vector, count, offset) }
+    @cancellation_point fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t = SYS_pwritev { pwritev_at(fd, vector, count, offset) }
     /// pwritev(2).
-    fn pwritev64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { pwritev_at(fd, vector, count, offset) }
+    @cancellation_point fn pwritev64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { pwritev_at(fd, vector, count, offset) }
     /// preadv2(2).
-    fn preadv2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = SYS_preadv2 {
+    @cancellation_point fn preadv2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = SYS_preadv2 {
         flagged_read(&flagged(fd, offset, flags, Ask::Read)?, ffi::vector_mut(vector, count)?, offset, flags)
     }
     /// preadv2(2).
-    fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+    @cancellation_point fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
         flagged_read(&flagged(fd, offset, flags, Ask::Read)?, ffi::vector_mut(vector, count)?, offset, flags)
     }
     /// pwritev2(2).
-    fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = SYS_pwritev2 {
+    @cancellation_point fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = SYS_pwritev2 {
         flagged_write(&flagged(fd, offset, flags, Ask::Write)?, ffi::vector(vector, count)?, offset, flags)
     }
     /// pwritev2(2).
-    fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+    @cancellation_point fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
         flagged_write(&flagged(fd, offset, flags, Ask::Write)?, ffi::vector(vector, count)?, offset, flags)
     }
     /// lseek(2).

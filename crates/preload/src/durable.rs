@@ -21,9 +21,9 @@ fn sync_fd(fd: c_int) -> Result<c_int, Out> {
 
 hooks! {
     /// fsync(2).
-    fn fsync(fd: c_int) -> c_int = SYS_fsync { sync_fd(fd) }
+    @cancellation_point fn fsync(fd: c_int) -> c_int = SYS_fsync { sync_fd(fd) }
     /// fdatasync(2).
-    fn fdatasync(fd: c_int) -> c_int = SYS_fdatasync { sync_fd(fd) }
+    @cancellation_point fn fdatasync(fd: c_int) -> c_int = SYS_fdatasync { sync_fd(fd) }
     /// syncfs(2).
     fn syncfs(fd: c_int) -> c_int = SYS_syncfs {
         match table::find(fd)? {

@@ -18,33 +18,48 @@ pub(crate) static TEXT_BASE: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of this library's mapping from [`TEXT_BASE`].
 pub(crate) static TEXT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs a hook's body: no unwinding, `errno` kept on success; `pass` is libc's own function.
-pub(crate) fn entered<R: Failure>(pass: impl FnOnce() -> R, body: impl FnOnce() -> Result<R, Out>) -> R {
+/// Runs a hook's body: no unwinding, `errno` kept on success; `timed` is libc's own function. None when the caller is to call that one, after this call
+/// has ended: a thread may be cancelled there.
+pub(crate) fn entered<R: Failure>(timed: impl FnOnce() -> R, body: impl FnOnce() -> Result<R, Out>) -> Option<R> {
+    let call = crate::mounts::any().then(dnfs::begin_call);
+    if let Some(call) = &call {
+        call.mark();
+    }
     let saved = errno();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => {
             set_errno(value.errno_left().unwrap_or(saved));
-            value
+            Some(value)
         }
         Ok(Err(Out::Pass)) => {
             set_errno(saved);
-            pass()
+            None
         }
-        Ok(Err(Out::Timed(timed))) => {
+        Ok(Err(Out::Timed(medium))) => {
             set_errno(saved);
-            let answer = pass();
-            timed.wait(&answer);
-            answer
+            let answer = timed();
+            medium.wait(&answer);
+            Some(answer)
         }
         Ok(Err(Out::Errno(errno))) => {
             set_errno(errno);
-            R::FAILED
+            Some(R::FAILED)
         }
         Err(_) => {
             set_errno(libc::EIO);
-            R::FAILED
+            Some(R::FAILED)
         }
     }
+}
+
+unsafe extern "C" {
+    /// pthread_testcancel(3).
+    pub(crate) fn pthread_testcancel();
+}
+
+/// Whether a thread may be cancelled where it enters a hook: not in a signal handler that interrupted a call of this library, whose locks would stay.
+pub(crate) extern "C" fn may_be_cancelled() -> bool {
+    crate::mounts::any() && !dnfs::is_inside_call()
 }
 
 /// Stands in for a function this libc does not have.
@@ -101,6 +116,29 @@ macro_rules! entry { ($pass:path, $hook:path) => {
         "jmp {hook}",
         base = sym $crate::hook::TEXT_BASE, bytes = sym $crate::hook::TEXT_BYTES, pass = sym $pass, hook = sym $hook,
     )
+};
+// A cancellation point of POSIX: the thread may end here, and is unwound through this frame.
+($pass:path, $hook:path, cancellation_point) => {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "mov r11, [rsp]",
+        "sub r11, [rip + {base}]",
+        "cmp r11, [rip + {bytes}]",
+        "jb {pass}",
+        "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
+        ".cfi_adjust_cfa_offset 56",
+        "call {may}",
+        "test al, al",
+        "je 2f",
+        "call {cancel}",
+        "2:",
+        "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+        ".cfi_adjust_cfa_offset -56",
+        "jmp {hook}",
+        ".cfi_endproc",
+        base = sym $crate::hook::TEXT_BASE, bytes = sym $crate::hook::TEXT_BYTES, pass = sym $pass, hook = sym $hook,
+        may = sym $crate::hook::may_be_cancelled, cancel = sym $crate::hook::pthread_testcancel,
+    )
 } }
 
 /// The exported entry: our own calls go to `pass`, all others to `hook`. Only scratch registers are touched.
@@ -111,6 +149,30 @@ macro_rules! entry { ($pass:path, $hook:path) => {
         "adrp x17, {bytes}", "ldr x17, [x17, :lo12:{bytes}]", "cmp x16, x17",
         "b.lo 2f", "b {hook}", "2: b {pass}",
         base = sym $crate::hook::TEXT_BASE, bytes = sym $crate::hook::TEXT_BYTES, pass = sym $pass, hook = sym $hook,
+    )
+};
+// A cancellation point of POSIX: the thread may end here, and is unwound through this frame.
+($pass:path, $hook:path, cancellation_point) => {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "adrp x16, {base}", "ldr x16, [x16, :lo12:{base}]", "sub x16, x30, x16",
+        "adrp x17, {bytes}", "ldr x17, [x17, :lo12:{bytes}]", "cmp x16, x17",
+        "b.lo 3f",
+        "stp x29, x30, [sp, #-80]!",
+        ".cfi_def_cfa_offset 80", ".cfi_offset x29, -80", ".cfi_offset x30, -72",
+        "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]", "stp x4, x5, [sp, #48]", "stp x6, x7, [sp, #64]",
+        "bl {may}",
+        "tbz w0, #0, 2f",
+        "bl {cancel}",
+        "2:",
+        "ldp x0, x1, [sp, #16]", "ldp x2, x3, [sp, #32]", "ldp x4, x5, [sp, #48]", "ldp x6, x7, [sp, #64]",
+        "ldp x29, x30, [sp], #80",
+        ".cfi_def_cfa_offset 0", ".cfi_restore x29", ".cfi_restore x30",
+        "b {hook}",
+        "3: b {pass}",
+        ".cfi_endproc",
+        base = sym $crate::hook::TEXT_BASE, bytes = sym $crate::hook::TEXT_BYTES, pass = sym $pass, hook = sym $hook,
+        may = sym $crate::hook::may_be_cancelled, cancel = sym $crate::hook::pthread_testcancel,
     )
 } }
 pub(crate) use entry;
@@ -129,9 +191,9 @@ pub(crate) unsafe fn kernel<R: FromKernel>(number: c_long, arguments: &[usize]) 
 /// Declares hooks. `fn name(args) -> type { body }` makes a module `name` with `real` (libc's own) and the exported
 /// symbol; the body is a `Result<type, Out>`. `-> type = SYS_name` adds `by_number`, the same body for syscall(2), in which `real` is the
 /// kernel's call: a library behind this one may define libc's function by syscall(2), and each would call the other for ever.
-/// `= old SYS_name` is for numbers that only x86-64 has.
+/// `= old SYS_name` is for numbers that only x86-64 has. `@cancellation_point` stands before those at which POSIX lets a thread be cancelled.
 macro_rules! hooks {
-    ($($(#[doc = $doc:literal])* fn $name:ident($($arg:ident : $type:ty),* $(,)?) -> $answer:ty $(= $($number:ident)+)? $body:block)*) => { $(
+    ($($(#[doc = $doc:literal])* $(@$point:ident)? fn $name:ident($($arg:ident : $type:ty),* $(,)?) -> $answer:ty $(= $($number:ident)+)? $body:block)*) => { $(
         $(#[doc = $doc])*
         #[allow(unused_imports, reason = "not every hook needs what its file imports")]
         #[allow(non_snake_case, reason = "libc's names")]
@@ -169,7 +231,7 @@ macro_rules! hooks {
             /// # Safety
             /// As libc documents.
             pub(crate) unsafe extern "C" fn hook($($arg: $type),*) -> $answer {
-                $crate::hook::entered::<$answer>(
+                let answer = $crate::hook::entered::<$answer>(
                     // SAFETY: the arguments are the caller's own, who keeps the function's contract.
                     || unsafe { real($($arg),*) },
                     || -> Result<$answer, $crate::outcome::Out> {
@@ -177,7 +239,12 @@ macro_rules! hooks {
                         #[allow(unused_unsafe, reason = "not every hook has pointers")]
                         unsafe { $body }
                     },
-                )
+                );
+                match answer {
+                    Some(answer) => answer,
+                    // SAFETY: as above.
+                    None => unsafe { real($($arg),*) },
+                }
             }
 
             $crate::hook::by_number!([$($($number)+)?] ($($arg: $type),*) -> $answer, $body);
@@ -186,7 +253,7 @@ macro_rules! hooks {
             /// As libc documents.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name() { $crate::hook::entry!(real, hook) }
+            unsafe extern "C" fn $name() { $crate::hook::entry!(real, hook $(, $point)?) }
         }
     )* };
 }

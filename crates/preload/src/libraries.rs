@@ -130,7 +130,8 @@ unsafe extern "C" fn prepare(path: *const c_char) -> Onward {
             // SAFETY: the caller's path.
             false => in_its_place(unsafe { CStr::from_ptr(path) }, 0).or(Err(Out::Pass)),
         },
-    );
+    )
+    .unwrap_or(path);
     Onward { path: given, function: next(&NEXT, NAME) }
 }
 

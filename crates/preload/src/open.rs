@@ -24,51 +24,51 @@ const ATTEMPTS_MAX: usize = 16;
 
 hooks! {
     /// open(2).
-    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int = old SYS_open {
+    @cancellation_point fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int = old SYS_open {
         open_at(libc::AT_FDCWD, path, flags, mode, |_, path| real(path, flags, mode))
     }
     /// open(2).
-    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    @cancellation_point fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         open_at(libc::AT_FDCWD, path, flags, mode, |_, path| real(path, flags, mode))
     }
     /// open(2), libc's other name.
-    fn __open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    @cancellation_point fn __open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         open_at(libc::AT_FDCWD, path, flags, mode, |_, path| real(path, flags, mode))
     }
     /// open(2), libc's other name.
-    fn __open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    @cancellation_point fn __open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         open_at(libc::AT_FDCWD, path, flags, mode, |_, path| real(path, flags, mode))
     }
     /// open(2) without a mode, fortified.
-    fn __open_2(path: *const c_char, flags: c_int) -> c_int {
+    @cancellation_point fn __open_2(path: *const c_char, flags: c_int) -> c_int {
         open_at(libc::AT_FDCWD, path, flags, 0, |_, path| real(path, flags))
     }
     /// open(2) without a mode, fortified.
-    fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
+    @cancellation_point fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
         open_at(libc::AT_FDCWD, path, flags, 0, |_, path| real(path, flags))
     }
     /// openat(2).
-    fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int = SYS_openat {
+    @cancellation_point fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int = SYS_openat {
         open_at(directory, path, flags, mode, |directory, path| real(directory, path, flags, mode))
     }
     /// openat(2).
-    fn openat64(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    @cancellation_point fn openat64(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         open_at(directory, path, flags, mode, |directory, path| real(directory, path, flags, mode))
     }
     /// openat(2) without a mode, fortified.
-    fn __openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+    @cancellation_point fn __openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
         open_at(directory, path, flags, 0, |directory, path| real(directory, path, flags))
     }
     /// openat(2) without a mode, fortified.
-    fn __openat64_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+    @cancellation_point fn __openat64_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
         open_at(directory, path, flags, 0, |directory, path| real(directory, path, flags))
     }
     /// creat(2).
-    fn creat(path: *const c_char, mode: mode_t) -> c_int = old SYS_creat {
+    @cancellation_point fn creat(path: *const c_char, mode: mode_t) -> c_int = old SYS_creat {
         open_at(libc::AT_FDCWD, path, CREAT, mode, |_, path| real(path, mode))
     }
     /// creat(2).
-    fn creat64(path: *const c_char, mode: mode_t) -> c_int {
+    @cancellation_point fn creat64(path: *const c_char, mode: mode_t) -> c_int {
         open_at(libc::AT_FDCWD, path, CREAT, mode, |_, path| real(path, mode))
     }
 }

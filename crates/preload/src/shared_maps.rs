@@ -226,7 +226,7 @@ hooks! {
         Ok(answer)
     }
     /// msync(2).
-    fn msync(at: *mut c_void, bytes: size_t, flags: c_int) -> c_int = SYS_msync {
+    @cancellation_point fn msync(at: *mut c_void, bytes: size_t, flags: c_int) -> c_int = SYS_msync {
         if !regions::any() { return Err(Out::Pass) }
         let answer = kept(real(at, bytes, flags))?;
         sync(at, bytes, flags)?;

@@ -24,6 +24,7 @@ use crate::nfs3_types::{handle, refusal, stable_how};
 use crate::rpc::io_slices::total;
 use crate::rpc::lane::Lane;
 use crate::segment::layout::Slot;
+use crate::slot_limiter::{Lease, Owner, Strength};
 
 /// A read or write to be done.
 #[derive(Debug)]
@@ -66,6 +67,8 @@ pub struct AsyncIo<'m> {
     mount: &'m Mount,
     reads: Side<'m>,
     writes: Side<'m>,
+    /// Of all writes in flight.
+    lease: Option<Lease<'m>>,
 }
 
 /// One connection and the calls on it.
@@ -88,7 +91,7 @@ impl<'m> AsyncIo<'m> {
     /// For requests on this mount; not connected yet.
     #[must_use]
     pub fn new(mount: &'m Mount) -> Self {
-        Self { mount, reads: Side::new(Procedure::Read), writes: Side::new(Procedure::Write) }
+        Self { mount, reads: Side::new(Procedure::Read), writes: Side::new(Procedure::Write), lease: None }
     }
 
     /// The mount.
@@ -130,8 +133,17 @@ impl<'m> AsyncIo<'m> {
                 if wanted == Stability::Unstable || past_end || slot.is_mapped() {
                     return Offered::Alone(request);
                 }
-                let others = self.in_flight();
-                let lock = |request: &IoRequest<'m>| mount.lock_alone(slot, request.file, request.offset, bytes, wanted, others);
+                self.drop_lost_lease();
+                if self.lease.is_none() {
+                    self.lease = mount.segment.members().lease(Strength::Strong);
+                }
+                let Some(lease) = self.lease.as_ref() else { return Offered::Alone(request) };
+                if !lease.is_held() {
+                    return Offered::Full(request); // until the writes that are in flight have ended
+                }
+                lease.renew();
+                let (owner, others) = (lease.owner(), self.in_flight());
+                let lock = |request: &IoRequest<'m>| mount.lock_alone(slot, (owner, request), bytes, wanted, others);
                 self.writes.take(mount, slot, request, (bytes, mount.client.parts.wtmax), lock)
             }
         }
@@ -146,6 +158,7 @@ impl<'m> AsyncIo<'m> {
                 side.given_up(sent, finished);
             }
         }
+        self.drop_lost_lease();
     }
 
     /// Takes the replies that are there: `readable` says on which of [`Self::sockets`].
@@ -160,9 +173,17 @@ impl<'m> AsyncIo<'m> {
             side.finish(self.mount, finished);
             side.given_up(received, finished);
         }
+        self.drop_lost_lease();
     }
 
-    /// There was nothing to receive for a second.
+    /// Others took over what the writes in flight held. Once these have ended, with or without an answer, they are done again.
+    fn drop_lost_lease(&mut self) {
+        if self.writes.calls.in_flight() == 0 && self.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
+            self.lease = None;
+        }
+    }
+
+    /// There was nothing to receive for 250 ms.
     pub fn silent(&mut self, finished: &mut Vec<Finished<'m>>) {
         let service = &self.mount.client.service;
         for side in [&mut self.reads, &mut self.writes] {
@@ -171,6 +192,7 @@ impl<'m> AsyncIo<'m> {
                 side.given_up(waited, finished);
             }
         }
+        self.drop_lost_lease();
     }
 }
 
@@ -243,8 +265,7 @@ impl Mount {
     fn lock_alone<'m>(
         &'m self,
         slot: &'m Slot,
-        file: FileRef,
-        offset: u64,
+        (owner, request): (Owner, &IoRequest<'m>),
         bytes: usize,
         wanted: Stability,
         others: usize,
@@ -255,8 +276,10 @@ impl Mount {
         let guard = match retention {
             None => None,
             Some(retention) => {
-                let owner = retention.owner().filter(|_| bytes <= retention.piece_bytes()).ok_or(Refused::Alone)?;
-                let locked = retention.locks().try_lock(owner, file, offset, bytes);
+                if bytes > retention.piece_bytes() {
+                    return Err(Refused::Alone);
+                }
+                let locked = retention.locks().try_lock(owner, request.file, request.offset, bytes);
                 let guard = locked.ok_or(if others > 0 { Refused::Full } else { Refused::Alone })?;
                 if slot.has_retained() {
                     return Err(Refused::Alone);

@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use super::fence::FenceClient;
 use super::keeper_process::be_user;
 use super::served::{Served, Waiting, ask, retire_if_replaced};
 use super::{Mount, MountSpec, mount_paths};
@@ -18,7 +19,7 @@ use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::runtime_root::{runtime_root, sharing_of};
 use crate::segment::url_notes::UrlRoot;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
-use crate::slot_limiter::{KeptConnections, Members, SlotLimiter};
+use crate::slot_limiter::{KeptConnections, SlotLimiter};
 use crate::sys::file_lock::FileLock;
 use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::Errno;
@@ -72,9 +73,11 @@ impl Mount {
 
     fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Result<Self, Error> {
         let options = &spec.url.options;
-        let members = members_of(&segment);
+        let members = Arc::clone(segment.members());
         client.service.call_notes = Some(CallNotes::new(segment.memory(), Arc::clone(&members)));
         client.service.share(&segment);
+        client.service.leases = Some(Arc::clone(&members));
+        members.fence_by(Box::new(FenceClient::of(&client, &spec.url, who)));
         if options.slot_count.is_some() || options.one_writer {
             // A limit that cannot be kept is an error here, not a mount without it.
             members.join().map_err(local("take one of the 1,020 places for processes, which slots= and writers=one need,"))?;
@@ -152,11 +155,6 @@ fn enter(identity: u64) -> Result<(RuntimeDir, InternalFd), SegmentError> {
     }
 }
 
-/// The processes of a segment.
-pub(super) fn members_of(segment: &Segment) -> Arc<Members> {
-    Arc::new(Members::shared(segment.memory(), segment.members_path()))
-}
-
 /// Attaches to the segment that a URL leads to, or makes it of what was `mounted`. Waits while the server of a segment does not answer or does not
 /// export the volume: the programs of the mount wait too. `None` when the URL leads elsewhere by now.
 fn attach_or_create(
@@ -204,7 +202,7 @@ pub(super) fn client_of(segment: &Segment, url_root: &UrlRoot, spec: &MountSpec,
     };
     let parts = MountParts { root: url_root.root, host: url_root.host, ..of_segment };
     let mut client = Client::from_parts(parts, &spec.url, who)?;
-    client.service.call_notes = Some(CallNotes::new(segment.memory(), members_of(segment)));
+    client.service.call_notes = Some(CallNotes::new(segment.memory(), Arc::clone(segment.members())));
     client.service.share(segment);
     Ok(client)
 }
@@ -220,7 +218,7 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: Clie
 }
 
 pub(super) fn lock(directory: &RuntimeDir) -> Result<FileLock, SegmentError> {
-    FileLock::wait_with_signals(&directory.lock_path("create")).map_err(local("take the lock"))
+    FileLock::wait(&directory.lock_path("create")).map_err(local("take the lock"))
 }
 
 fn stored_of(parts: &MountParts) -> StoredParts {

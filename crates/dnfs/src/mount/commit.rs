@@ -168,6 +168,9 @@ impl Mount {
             let sent = Sent { ticket, loss_epoch, moment: slot.attr_moment() };
             let answer = client.commit(&handle_of(slot)?);
             drop(writing);
+            if matches!(answer, Err(Error::TakenOver)) {
+                continue; // the file's lock was, and nothing was sent
+            }
             self.cell().commits.note_call(begun.elapsed());
             if self.commit_ended(file, slot, &sent, answer, &is_refusal).inspect_err(|_| turn.failed())? {
                 break;
@@ -177,7 +180,7 @@ impl Mount {
     }
 
     /// Who sends the COMMIT by which everything counted up to `due` becomes stable.
-    fn commit_turn<'s>(&self, slot: &'s Slot, due: u64) -> CommitTurn<'s> {
+    fn commit_turn<'s>(&'s self, slot: &'s Slot, due: u64) -> CommitTurn<'s> {
         if self.writers.is_some() {
             return CommitTurn::Beside; // who has the turn may wait for the file, which this caller may have locked
         }

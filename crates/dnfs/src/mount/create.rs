@@ -33,6 +33,10 @@ impl KeepsAccessTimes {
 impl Mount {
     /// Makes a regular file, mode and times as open(2) wants them, and its slot: nobody takes the name before that is there.
     pub(super) fn create(&self, entry: &Entry, how: &OpenHow) -> Result<(FileRef, Object), Error> {
+        self.again(|| self.create_once(entry, how))
+    }
+
+    fn create_once(&self, entry: &Entry, how: &OpenHow) -> Result<(FileRef, Object), Error> {
         let mode = Some(how.mode & 0o7777);
         let _lock = self.segment.lock_name(entry.parent.as_bytes(), &entry.name)?;
         if !entry.assumed && self.current(entry)?.is_some() {

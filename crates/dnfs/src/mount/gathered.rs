@@ -3,9 +3,11 @@
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::time::Duration;
+use std::io::IoSlice;
 use std::time::Instant;
 
 use super::io::{full, note_attributes, number};
+use super::retained::{Attempt, Piece};
 use super::sequences::SMALL_BYTES;
 use super::{FileRef, Mount, handle_of};
 use crate::client_io::WriteDone;
@@ -14,11 +16,10 @@ use crate::file::{FsError, Stability};
 use crate::limits::{IN_FLIGHT_MS, KEEPER_START_MS, RUN_WAIT_MS};
 use crate::options::StablePolicy;
 use crate::payload::Payload;
-use crate::retention::layout::Run;
-use crate::retention::{Extent, Gathered, HeldRun, Retention, WriteGuard};
+use crate::retention::layout::{CHUNK_BYTES, RUN_CHUNKS, Run};
+use crate::retention::{Extent, Gathered, HeldRun, Hold, Retention, WriteGuard};
 use crate::segment::SegmentError;
 use crate::segment::layout::Slot;
-use crate::slot_limiter::Owner;
 use crate::sys::clock::{monotonic_ms, sleep};
 use crate::sys::fork::shares_memory;
 use crate::sys::region::Region;
@@ -37,8 +38,7 @@ impl Mount {
     /// told by the next sync or close of each description.
     ///
     /// # Errors
-    /// The server does not answer, on a soft mount; [`SegmentError::Retained`] when somebody else is at it and cannot be waited for: in a
-    /// signal handler inside a write, and by the keeper.
+    /// The server does not answer, on a soft mount; [`SegmentError::Retained`] when somebody else sends it and the keeper has waited for a second.
     pub(super) fn send_unsent(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         if slot.has_unsent() { self.send_run(file, slot).map(|_| ()) } else { Ok(()) }
     }
@@ -60,11 +60,6 @@ impl Mount {
         }
     }
 
-    /// Whether this is a signal handler that interrupted its thread sending what was gathered of the file.
-    pub(super) fn is_sending(retention: &Retention, owner: Owner, slot: &Slot) -> bool {
-        retention.run(slot.run.load(SeqCst)).is_some_and(|run| run.is_held_by(owner))
-    }
-
     /// Gathers a write, if it may be: whether it is done.
     ///
     /// # Errors
@@ -83,20 +78,17 @@ impl Mount {
             return Ok(false);
         }
         let Some(retention) = self.retention()?.filter(|retention| self.is_kept(retention)) else { return Ok(false) };
-        let (Some(owner), Some(credentials)) = (retention.owner(), self.note_writer(slot)) else { return Ok(false) };
-        if retention.locks().is_inside(owner) {
-            return Ok(false); // a signal handler inside a write: what it interrupted may be about to send
-        }
+        let (Some(_), Some(credentials)) = (retention.owner(), self.note_writer(slot)) else { return Ok(false) };
         touch(payload);
         let moment = slot.size_moment();
         let write = Extent { file, offset, length: bytes as u32, order: 0, credentials };
         let mut due = None;
-        let mut gathered = retention.gather(&self.segment, (owner, slot), &write, payload, &mut due);
+        let mut gathered = retention.gather(&self.segment, slot, &write, payload, &mut due);
         if gathered == Gathered::Full {
             if let Some(refused) = self.send_run(file, slot)? {
                 return Err(refused.into());
             }
-            gathered = retention.gather(&self.segment, (owner, slot), &write, payload, &mut due);
+            gathered = retention.gather(&self.segment, slot, &write, payload, &mut due);
         }
         if !matches!(gathered, Gathered::Kept | Gathered::KeptFull) {
             return Ok(false);
@@ -153,39 +145,83 @@ impl Mount {
     #[cold]
     fn send_run(&self, file: FileRef, slot: &Slot) -> Result<Option<FsError>, Error> {
         let Some(retention) = self.retention_if_there()? else { return Ok(None) };
-        let Some(owner) = retention.owner() else { return self.await_run_sent(retention, slot).map(|()| None) };
-        // Who is waited for may wait for the write that this handler interrupted; the keeper waits for no program.
-        let bounded = self.is_keeper() || retention.locks().is_inside(owner);
-        let longest = bounded.then_some(Duration::from_millis(RUN_WAIT_MS));
+        if retention.owner().is_none() {
+            return self.await_run_sent(retention, slot).map(|()| None);
+        }
+        // The keeper waits for no program.
+        let longest = self.is_keeper().then_some(Duration::from_millis(RUN_WAIT_MS));
         loop {
             let number = slot.run.load(SeqCst);
             let Some(run) = retention.run(number) else { return Ok(None) };
-            if run.is_held_by(owner) {
-                return self.send_interrupted(retention, run, slot).map(|()| None);
-            }
-            let held = retention.hold(run, owner, longest).ok_or(SegmentError::Retained)?;
+            let hold = retention.hold(run, longest).ok_or(SegmentError::Retained)?;
             if !run.is_of(file, slot, number) {
                 if slot.run.load(SeqCst) == number {
                     return Ok(None); // the slot is another file's by now
                 }
                 continue;
             }
-            match self.send_held(retention, held, (file, slot), number)? {
-                Sent::Done(refused) => return Ok(refused),
-                Sent::Again => {}
+            let sent = match hold {
+                Hold::Held(held) => self.send_held(retention, held, (file, slot), number),
+                Hold::Left => self.send_left(retention, run, (file, slot), number),
+            };
+            match sent {
+                Ok(Sent::Done(refused)) => return Ok(refused),
+                Ok(Sent::Again) => {}
+                Err(Error::TakenOver) if self.segment.members().may_send() => {}
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// In a signal handler that interrupted its own thread sending this run: the same bytes once more, so that the server has them. All
-    /// else is done by what it interrupted.
-    fn send_interrupted(&self, retention: &Retention, run: &Run, slot: &Slot) -> Result<(), Error> {
-        let length = run.length.load(SeqCst) as usize;
-        let mut buffer = Region::map(length.max(1)).map_err(|_| SegmentError::Retained)?;
-        let bytes = buffer.get_mut(..length).unwrap_or_default();
-        retention.copy_run(run, bytes);
-        let client = self.acting_as(run.credentials.load(Relaxed))?;
-        client.write_gathered(&handle_of(slot)?, run.start.load(Relaxed), bytes).map(|_| ())
+    /// Sends the bytes of a run whose holder was stopped, as a write of this call, and takes the run from its file. The run itself, and
+    /// its chunks, stay the holder's, who may still store to them.
+    fn send_left(&self, retention: &Retention, run: &Run, (file, slot): (FileRef, &Slot), number: u32) -> Result<Sent, Error> {
+        let mut buffer = Region::map(RUN_CHUNKS * CHUNK_BYTES).map_err(|_| SegmentError::Retained)?;
+        let lease = retention.lease().ok_or(SegmentError::Retained)?;
+        run.seal();
+        let (start, length) = (run.start.load(Relaxed), run.bytes());
+        let Some(guard) = retention.locks().lock(lease, file, start, length.max(1)) else {
+            self.settle(true)?;
+            return Ok(Sent::Again);
+        };
+        if !run.is_of(file, slot, number) {
+            return Ok(Sent::Again); // somebody else has sent it
+        }
+        let credentials = run.credentials.load(Relaxed);
+        let client = self.acting_as(credentials)?;
+        let (start, length) = retention.copy_left_run(run, &mut buffer[..length]);
+        let handle = handle_of(slot)?;
+        let piece = Piece { file, slot, handle: &handle, offset: start };
+        let list = [IoSlice::new(&buffer[..length])];
+        let mut payload = Payload::Given(&list);
+        let detach = || {
+            let _ = slot.run.compare_exchange(number, 0, SeqCst, Relaxed);
+        };
+        if length == 0 {
+            detach();
+            return Ok(Sent::Done(None));
+        }
+        match self.write_locked(retention, &piece, &mut payload, (client, credentials), Stability::Unstable, guard, detach) {
+            Ok(Attempt::Done(bytes)) if bytes == length => Ok(Sent::Done(None)),
+            Ok(Attempt::Done(_)) => self.refuse_left(slot, number, FsError::NoSpace),
+            Ok(Attempt::Again) => Ok(Sent::Again),
+            Ok(Attempt::Full(oldest)) => {
+                if !retention.wait_for_commit() {
+                    self.make_space(oldest)?;
+                }
+                Ok(Sent::Again)
+            }
+            Err(Error::Fs(refused)) => self.refuse_left(slot, number, refused),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The server refused what a run held whose holder was stopped.
+    fn refuse_left(&self, slot: &Slot, number: u32, refused: FsError) -> Result<Sent, Error> {
+        slot.note_refused(refused); // first: nothing is forgotten that nobody hears of
+        let _ = slot.run.compare_exchange(number, 0, SeqCst, Relaxed);
+        slot.attr_doubt();
+        Ok(Sent::Done(Some(refused)))
     }
 
     /// With the lock of the run.
@@ -198,14 +234,14 @@ impl Mount {
     ) -> Result<Sent, Error> {
         let run = held.run;
         retention.repair_run(run);
-        let (start, length) = (run.start.load(Relaxed), run.length.load(SeqCst) as usize);
+        let (start, length) = (run.start.load(Relaxed), run.bytes());
         if length == 0 {
             let _signals = SignalsBlocked::new();
             retention.end_run(&held, None, slot, number, 0);
             return Ok(Sent::Done(None));
         }
-        let owner = retention.owner().ok_or(SegmentError::Retained)?;
-        let Some(guard) = retention.locks().lock(owner, file, start, length) else {
+        let lease = retention.lease().ok_or(SegmentError::Retained)?;
+        let Some(guard) = retention.locks().lock(lease, file, start, length) else {
             drop(held); // whoever settles waits for writes, and those may wait for this run
             self.settle(true)?;
             return Ok(Sent::Again);
@@ -214,6 +250,12 @@ impl Mount {
         let begun = Instant::now();
         let outcome = self.write_run(retention, &held, (file, slot), number, &guard);
         let outcome = match outcome {
+            Err(Error::TakenOver) => {
+                drop(guard);
+                drop(held);
+                self.restore_newer()?;
+                return Err(Error::TakenOver);
+            }
             Err(error) if held.is_of_this_process() => {
                 sleep(Duration::from_millis(IN_FLIGHT_MS)); // it may still be on its way, and must not come after anything newer
                 return Err(error);
@@ -249,7 +291,7 @@ impl Mount {
         guard: &WriteGuard<'_>,
     ) -> Result<Option<(usize, Option<FsError>, bool)>, Error> {
         let run = held.run;
-        let (start, length) = (run.start.load(Relaxed), run.length.load(SeqCst) as usize);
+        let (start, length) = (run.start.load(Relaxed), run.bytes());
         let mut buffer = Region::map(length).map_err(|_| SegmentError::Retained)?;
         retention.copy_run(run, &mut buffer);
         let client = self.acting_as(run.credentials.load(Relaxed))?;
@@ -281,6 +323,9 @@ impl Mount {
             note_attributes(file, slot, attr.as_ref(), moment);
         }
         let written = done.map_or(0, |done| done.bytes);
+        if !held.is_held() || !guard.is_held() {
+            return Err(Error::TakenOver); // others have sent it, and see to its end
+        }
         let _signals = SignalsBlocked::new();
         if let Some(refused) = refused {
             slot.note_refused(refused); // first: nothing is forgotten that nobody hears of

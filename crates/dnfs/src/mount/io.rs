@@ -16,6 +16,7 @@ use crate::options::{ClosePolicy, StablePolicy};
 use crate::payload::{LazyBuffer, Payload};
 use crate::segment::layout::{FLAG_STORED, Slot};
 use crate::segment::{AttrMoment, SegmentError, VerifiersFull};
+use crate::slot_limiter::{Locked, WriterGuard};
 
 /// A moment in the life of a file's data, for [`Mount::changes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +127,15 @@ impl Mount {
     }
 
     fn write_payload(&self, file: FileRef, offset: u64, payload: &mut Payload<'_, '_>, how: Stability) -> Result<usize, Error> {
+        loop {
+            match self.write_once(file, offset, payload, how) {
+                Err(Error::TakenOver) => {} // written again
+                done => return done,
+            }
+        }
+    }
+
+    fn write_once(&self, file: FileRef, offset: u64, payload: &mut Payload<'_, '_>, how: Stability) -> Result<usize, Error> {
         let slot = self.live(file)?;
         let length_max = payload.len();
         if length_max == 0 {
@@ -189,20 +199,34 @@ impl Mount {
     /// As [`Self::write`].
     pub fn append(&self, file: FileRef, bufs: &[IoSlice<'_>], how: Stability) -> Result<(usize, u64), Error> {
         let slot = self.live(file)?;
-        // Where a file has one writer at a time, the write itself sees to it.
-        let _alone = if self.writers.is_none() { self.retention.members().lock_for_writing(slot) } else { None };
-        let _appending = self.start_append(file, slot);
-        if self.shared_use || slot.size_known().is_none() {
-            self.fetch(file, slot)?;
+        self.again(|| {
+            let _alone = self.lock_file(file, slot)?;
+            if self.shared_use || slot.size_known().is_none() {
+                self.fetch(file, slot)?;
+            }
+            let offset = slot.size.load(Acquire);
+            self.write_once(file, offset, &mut Payload::Given(bufs), how).map(|bytes| (bytes, offset))
+        })
+    }
+
+    /// Waits until nobody else appends to the file or sets its size. None when this call has the lock already.
+    ///
+    /// # Errors
+    /// ENOLCK when this process can hold no lock; what settling the writes of a process that died or was stopped meets.
+    pub(super) fn lock_file<'s>(&'s self, file: FileRef, slot: &'s Slot) -> Result<Option<WriterGuard<'s>>, Error> {
+        let lock = match self.segment.members().lock_file(slot) {
+            Locked::Held(lock) => lock,
+            Locked::Already => return Ok(None),
+            Locked::Taken | Locked::Refused => return Err(SegmentError::Retained.into()),
+        };
+        if lock.was_left() {
+            // Its last holder may have appended, and the server knows. It did so by now, or never will.
+            self.settle(true)?;
+            self.send_unsent(file, slot)?;
+            self.refresh_size(file, slot);
+            slot.size_rest();
         }
-        let length: u64 = bufs.iter().map(|buffer| buffer.len() as u64).sum();
-        let offset = slot.append_reserve(length).ok_or(Error::Fs(FsError::FileTooLarge))?;
-        let done = self.write(file, offset, bufs, how);
-        let written = done.as_ref().map_or(0, |bytes| *bytes as u64);
-        if written < length {
-            slot.append_return(offset, length, written);
-        }
-        done.map(|bytes| (bytes, offset))
+        Ok(Some(lock))
     }
 
     /// Notices that the server was restarted and lost uncommitted writes of this file, before anything read is trusted.

@@ -1,4 +1,4 @@
-//! Writes of processes that were killed in them. Nobody knows whether the server executed one, others may have read it if it did, and
+//! Writes of processes that were killed or stopped in them. Nobody knows whether the server executed one, others may have read it if it did, and
 //! nothing newer may be written over it before that is settled: a later resend would bring it back.
 
 use std::io::IoSliceMut;
@@ -20,7 +20,7 @@ impl Mount {
         }
     }
 
-    /// With the gate closed: what processes left that died in a write; the whole resend if the server was restarted since.
+    /// With the gate closed: what processes left that died or were stopped in a write; the whole resend if the server was restarted since.
     pub(super) fn finish_writes(&self, retention: &Retention, gate: &Gate<'_>) -> Result<(), Error> {
         if !self.judge_left(retention)? {
             self.resend_all(retention)?;
@@ -40,7 +40,7 @@ impl Mount {
                 continue;
             }
             let (Some(extent), Some(slot)) = (record.extent(), self.segment.slot(record.file())) else {
-                record.free();
+                record.free(life);
                 continue;
             };
             let Some(there) = buffer.get_mut(..(extent.length as usize).min(CHUNK_BYTES)) else { continue };
@@ -51,10 +51,11 @@ impl Mount {
             if verifiers.epoch_of(number(verifier), newest).map_err(full)? > self.segment.resent() {
                 return Ok(false);
             }
-            if executed {
-                record.answered(life, slot.retained_write_counts());
-            } else {
-                record.free();
+            let answer = executed.then(|| slot.retained_write_counts());
+            match answer {
+                _ if !retention.has_died(record) => record.settle(life, answer), // it stays the writer's, who was stopped
+                Some(answer) => record.answered(life, answer),
+                None => record.free(life),
             }
             slot.attr_doubt();
         }

@@ -12,7 +12,6 @@
 //! [`crate::FsError::Stale`], the file was removed in between: walk again.
 
 mod apart;
-mod appends;
 mod async_calls;
 mod async_io;
 mod attach;
@@ -23,6 +22,7 @@ mod create;
 mod directories;
 mod early_reads;
 mod export_watch;
+mod fence;
 mod gathered;
 mod give_up;
 mod io;
@@ -248,8 +248,7 @@ impl Mount {
     /// To be called after [`crate::expect_sharing`]: takes the locks that a child which shares the memory cannot take for itself.
     /// Without them, what needs them is refused there.
     pub fn before_sharing_memory(&self) {
-        let _ = self.retention.owner();
-        self.segment.before_sharing_memory();
+        let _ = self.segment.members().join();
     }
 
     /// To be called before this process changes its root directory: takes what its writes need of the runtime directory, which is out of reach
@@ -287,8 +286,18 @@ impl Mount {
     }
 
     /// Waits until nobody writes to the file, and is its writer until dropped, where only one may be.
-    fn lock_for_writing<'s>(&self, slot: &'s Slot) -> Option<WriterGuard<'s>> {
+    fn lock_for_writing<'s>(&'s self, slot: &'s Slot) -> Option<WriterGuard<'s>> {
         self.writers.as_ref().and_then(|members| members.lock_for_writing(slot))
+    }
+
+    /// Calls `act` until no lock that it held was taken over by others. It repeats what it had not sent by then.
+    fn again<T>(&self, mut act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+        loop {
+            match act() {
+                Err(Error::TakenOver) if self.segment.members().may_send() => {}
+                done => return done,
+            }
+        }
     }
 
     /// Whether the server exports another volume by now: every call here fails with ESTALE, and the path has to be attached again.

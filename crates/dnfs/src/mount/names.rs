@@ -10,9 +10,9 @@ use crate::segment::layout::FLAG_REMOVING;
 use crate::segment::{Pinned, Unopened};
 
 /// How a name is about to be taken from a file.
-enum Removal {
+enum Removal<'s> {
     /// Nobody has it open; nobody can open it while this lives.
-    Unopened(Unopened),
+    Unopened(Unopened<'s>),
     /// It is open: it needs another name. Also when it has some already, since they may be taken at this moment. Pinned,
     /// so that nobody tidies the new name up while it is being given.
     Open(Pinned),
@@ -91,6 +91,10 @@ impl Mount {
     /// # Errors
     /// As unlink(2).
     pub fn unlink(&self, entry: &Entry) -> Result<(), Error> {
+        self.again(|| self.unlink_once(entry))
+    }
+
+    fn unlink_once(&self, entry: &Entry) -> Result<(), Error> {
         present(entry)?;
         let _lock = self.segment.lock_name(entry.parent.as_bytes(), &entry.name)?;
         let object = self.current(entry)?.ok_or(Error::Fs(FsError::NotFound))?;
@@ -119,6 +123,10 @@ impl Mount {
     /// # Errors
     /// As rmdir(2).
     pub fn rmdir(&self, entry: &Entry) -> Result<(), Error> {
+        self.again(|| self.rmdir_once(entry))
+    }
+
+    fn rmdir_once(&self, entry: &Entry) -> Result<(), Error> {
         let object = present(entry)?;
         if object.attr.kind != FileKind::Directory {
             return Err(Error::Fs(FsError::NotDirectory));
@@ -138,6 +146,10 @@ impl Mount {
     /// # Errors
     /// As rename(2).
     pub fn rename(&self, from: &Entry, to: &Entry) -> Result<(), Error> {
+        self.again(|| self.rename_once(from, to))
+    }
+
+    fn rename_once(&self, from: &Entry, to: &Entry) -> Result<(), Error> {
         present(from)?;
         let _locks = self.segment.lock_names((from.parent.as_bytes(), &from.name), (to.parent.as_bytes(), &to.name))?;
         let object = self.current(from)?.ok_or(Error::Fs(FsError::NotFound))?;
@@ -222,7 +234,7 @@ impl Mount {
     }
 
     /// Finds out how a name may be taken from a file.
-    fn removal_of(&self, object: &Object) -> Result<(FileRef, Removal), Error> {
+    fn removal_of(&self, object: &Object) -> Result<(FileRef, Removal<'_>), Error> {
         for _ in 0..REMOVE_ROUNDS_MAX {
             let file = match self.enter(object, false) {
                 Err(Error::Fs(FsError::Stale)) => continue,
@@ -249,7 +261,7 @@ impl Mount {
         &self,
         file: FileRef,
         object: &Object,
-        unopened: &Unopened,
+        unopened: &Unopened<'_>,
         remove: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(slot) = self.segment.slot(file) else { return remove() };
@@ -257,7 +269,7 @@ impl Mount {
         slot.flags.fetch_or(FLAG_REMOVING, AcqRel);
         let done = remove();
         // A silly name noted by a process that was killed may still come into being: the sweep looks after it.
-        if done.is_ok() && object.attr.nlink <= 1 && self.segment.silly_name(file).is_none() {
+        if done.is_ok() && unopened.is_held() && object.attr.nlink <= 1 && self.segment.silly_name(file).is_none() {
             self.segment.release(file, unopened)?;
         } else {
             self.segment.name_changed();

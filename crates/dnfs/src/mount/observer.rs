@@ -6,7 +6,6 @@ use std::time::SystemTime;
 
 pub use crate::retention::Retained;
 
-use super::attach::members_of;
 use super::mount_paths::{self, MountPath};
 use super::{Totals, totals_of};
 use crate::activity::Activity;
@@ -76,7 +75,7 @@ impl Observer {
     /// Calls that programs have waited for, for a second or longer, the longest first; none that is answered sooner.
     #[must_use]
     pub fn calls_in_progress(&self) -> Vec<CallInProgress> {
-        let members = members_of(&self.segment);
+        let members = std::sync::Arc::clone(self.segment.members());
         // Without an answer to who lives, all are taken to.
         let _ = members.watch();
         CallNotes::new(self.segment.memory(), members).list()
@@ -97,7 +96,7 @@ impl Observer {
 
     pub(super) fn retention(&self) -> Retention {
         let instance = self.segment.header().instance.load(Relaxed);
-        Retention::new(self.segment.directory(), instance, members_of(&self.segment))
+        Retention::new(self.segment.directory(), instance, std::sync::Arc::clone(self.segment.members()))
     }
 
     /// The sums of it.

@@ -101,9 +101,7 @@ impl Mount {
             return;
         }
         let Ok(Some(_unopened)) = self.segment.if_unopened(file) else { return };
-        if slot.size_known().is_none() {
-            self.refresh_size(file, slot);
-        }
+        self.refresh_size(file, slot);
         slot.size_rest();
     }
 

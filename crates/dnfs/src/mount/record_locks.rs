@@ -5,13 +5,12 @@
 
 use super::{FileRef, Mount};
 use crate::error::Error;
-use crate::segment::local;
+use crate::segment::QuietLock;
 use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
-use crate::sys::file_lock::FileLock;
 
 /// Nobody else changes record locks of open descriptions on this mount until this is dropped. No signal handler runs in
 /// this thread meanwhile.
-pub struct RecordLocks(#[expect(dead_code, reason = "held, not used")] FileLock);
+pub struct RecordLocks<'m>(#[expect(dead_code, reason = "held, not used")] QuietLock<'m>);
 
 impl Mount {
     /// The file that the POSIX record locks of an open file lie on, ended by a NUL; made by who sets the first.
@@ -24,9 +23,8 @@ impl Mount {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn record_locks(&self) -> Result<RecordLocks, Error> {
-        let lock = FileLock::wait(&self.segment.directory().lock_path("record"));
-        Ok(RecordLocks(lock.map_err(local("take the lock"))?))
+    pub fn record_locks(&self) -> Result<RecordLocks<'_>, Error> {
+        Ok(RecordLocks(self.segment.lock_quietly(&self.segment.header().record_lock)?))
     }
 
     /// Whether an open description ever had record locks on the file.

@@ -10,6 +10,7 @@ use crate::retention::layout::{CHUNK_BYTES, Record};
 use crate::retention::{Extent, PIECE_BYTES_MAX, Retention, State};
 use crate::segment::layout::Slot;
 use crate::segment::{CommitTicket, SegmentError, local};
+use crate::slot_limiter::begin_call;
 use crate::sys::local_file::Errno;
 use crate::sys::region::Region;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -123,14 +124,22 @@ impl Mount {
     /// killed processes left.
     ///
     /// # Errors
-    /// [`FsError::WritesLost`] in a signal handler inside a write, which would wait for itself; a soft mount's time is over.
+    /// A soft mount's time is over.
     pub(super) fn settle(&self, force: bool) -> Result<(), Error> {
         let Some(retention) = self.retention_if_there()? else { return Ok(()) };
-        let Some(owner) = retention.owner() else { return self.await_settled(retention) };
-        if retention.locks().is_inside(owner) {
-            return Err(FsError::WritesLost.into());
+        if retention.owner().is_none() {
+            return self.await_settled(retention);
         }
-        let gate = retention.locks().close_gate(owner);
+        loop {
+            match self.settle_once(retention, force) {
+                Err(Error::TakenOver) if self.segment.members().may_send() => {} // only the gate was taken over
+                done => return done,
+            }
+        }
+    }
+
+    fn settle_once(&self, retention: &Retention, force: bool) -> Result<(), Error> {
+        let gate = retention.locks().close_gate(retention.lease().ok_or(SegmentError::Retained)?);
         self.finish_truncation(retention)?;
         let verifiers = self.segment.verifiers();
         if verifiers.newest() > self.segment.resent() {
@@ -141,6 +150,19 @@ impl Mount {
         }
         drop(gate);
         Ok(())
+    }
+
+    /// After a WRITE of this call was sent whose blocks others had taken over: it may have been done late, over what they wrote. That is sent again as far as it is
+    /// kept. Nothing where the server fences: there it was not done late.
+    pub(super) fn restore_newer(&self) -> Result<(), Error> {
+        if self.client.service.uses_attach() {
+            return Ok(());
+        }
+        let Some(retention) = self.retention_if_there()? else { return Ok(()) };
+        let _call = begin_call(); // which has not lost anything
+        let _gate = retention.locks().close_gate(retention.lease().ok_or(SegmentError::Retained)?);
+        self.finish_truncation(retention)?;
+        self.resend_all(retention)
     }
 
     /// With the gate closed: all records by order, under one verifier.
@@ -169,12 +191,15 @@ impl Mount {
         for entry in entries.iter() {
             let Some(record) = records.get(chunk_of(entry)) else { continue };
             let Some(slot) = self.segment.slot(record.file()) else { continue };
-            if record.life().state() == State::Published {
-                record.answered(record.life(), slot.retained_write_counts()); // a killed writer's, finished for it
+            let life = record.life();
+            if life.state() == State::Published {
+                // Of a writer that died, finished for it; or of one that was stopped, whose record it stays.
+                let answer = slot.retained_write_counts();
+                if retention.has_died(record) { record.answered(life, answer) } else { record.settle(life, Some(answer)) }
             }
             slot.attr_doubt();
         }
-        self.segment.header().resent.store(target.max(1), SeqCst);
+        self.segment.header().resent.fetch_max(target.max(1), SeqCst);
         Ok(())
     }
 
@@ -205,7 +230,9 @@ impl Mount {
                         FsError::NoSpace | FsError::QuotaExceeded => slot.note_refused(refused),
                         _ => slot.note_loss(),
                     }
-                    sent.iter().filter_map(|entry| retention.records().get(chunk_of(entry))).for_each(Record::free);
+                    sent.iter()
+                        .filter_map(|entry| retention.records().get(chunk_of(entry)))
+                        .for_each(|record| record.free(record.life()));
                 }
                 Err(error) => return Err(error),
             }

@@ -5,25 +5,28 @@
 
 use super::io::{full, note_attributes, number};
 use super::{FileRef, Mount};
+use crate::client::Client;
 use crate::error::Error;
 use crate::file::{FileHandle, Stability};
 use crate::limits::{CHUNK_ROUNDS_MAX, WRITE_ROUNDS_MAX};
 use crate::payload::Payload;
-use crate::retention::{Extent, NoChunk, Retention};
+use crate::retention::{Claims, Extent, NoChunk, Retention, WriteGuard};
 use crate::rpc::io_slices::{LONG, SendList};
 use crate::segment::SegmentError;
 use crate::segment::layout::Slot;
+use crate::slot_limiter::begin_call;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// A piece of a write: where its bytes go.
-struct Piece<'p> {
-    file: FileRef,
-    slot: &'p Slot,
-    handle: &'p FileHandle,
-    offset: u64,
+pub(super) struct Piece<'p> {
+    pub(super) file: FileRef,
+    pub(super) slot: &'p Slot,
+    pub(super) handle: &'p FileHandle,
+    pub(super) offset: u64,
 }
 
 /// What came of one attempt to write a piece.
-enum Attempt {
+pub(super) enum Attempt {
     /// So many bytes are at the server, as stable as asked for.
     Done(usize),
     /// Begin again.
@@ -99,26 +102,27 @@ impl Mount {
         wanted: Stability,
     ) -> Result<Attempt, Error> {
         let (slot, length) = (piece.slot, payload.len());
-        let Some(owner) = retention.owner() else { return Err(SegmentError::Retained.into()) };
         let guard = loop {
-            let Some(guard) = retention.locks().lock(owner, piece.file, piece.offset, length) else {
-                self.settle(true)?; // of what somebody left who died in a write or a truncation
+            let lease = retention.lease().ok_or(SegmentError::Retained)?;
+            let Some(guard) = retention.locks().lock(lease, piece.file, piece.offset, length) else {
+                self.settle(true)?; // of what somebody left who died or was stopped in a write or a truncation
                 return Ok(Attempt::Again);
             };
             // With the blocks locked: what is gathered of them from here on is sent after this write.
             if !slot.has_unsent() {
                 break guard;
             }
-            if Self::is_sending(retention, owner, slot) {
-                self.send_before_write(piece.file, slot)?; // again, and then this handler's write
-                break guard;
-            }
             drop(guard);
             self.send_before_write(piece.file, slot)?;
         };
-        if wanted != Stability::Unstable && !slot.has_retained() {
+        if wanted != Stability::Unstable && !slot.has_retained() && !self.is_append(slot) {
             let moment = slot.attr_moment();
-            let done = self.client.write_payload(piece.handle, piece.offset, payload, wanted, &mut |_, _| ())?;
+            let done = self.client.write_payload(piece.handle, piece.offset, payload, wanted, &mut |_, _| ());
+            let done = match done {
+                Err(Error::TakenOver) => return self.after_loss(guard, None, length),
+                Ok(_) if !guard.is_held() => return self.after_loss(guard, None, length),
+                other => other?,
+            };
             note_attributes(piece.file, slot, done.attr.as_ref(), moment);
             if done.committed >= wanted {
                 return Ok(Attempt::Done(done.bytes));
@@ -126,11 +130,37 @@ impl Mount {
             // A server must not promise less than asked (RFC 1813 3.3.7); some do. Kept, then.
         }
         let Some(credentials) = self.note_writer(slot) else { return Ok(Attempt::Full(Some(piece.file))) };
+        let how = if slot.has_retained() { Stability::Unstable } else { wanted };
+        let attempt = self.write_locked(retention, piece, payload, (&self.client, credentials), how, guard, || ())?;
+        if matches!(attempt, Attempt::Done(_)) && wanted != Stability::Unstable && how == Stability::Unstable {
+            self.make_stable(piece.file, slot)?;
+        }
+        Ok(attempt)
+    }
+
+    /// Whether the write is part of an append: should others take it over, it must be known afterwards whether the server did it.
+    fn is_append(&self, slot: &Slot) -> bool {
+        self.segment.members().is_of_this_call(slot.writer.load(Relaxed))
+    }
+
+    /// With the blocks of the piece locked: keeps it, writes it by this client, and calls `done` before the blocks are given up.
+    #[expect(clippy::too_many_arguments, reason = "what a write is made of")]
+    pub(super) fn write_locked(
+        &self,
+        retention: &Retention,
+        piece: &Piece<'_>,
+        payload: &mut Payload<'_, '_>,
+        (client, credentials): (&Client, u32),
+        how: Stability,
+        guard: WriteGuard<'_>,
+        ended: impl FnOnce(),
+    ) -> Result<Attempt, Error> {
+        let (slot, length) = (piece.slot, payload.len());
         let verifiers = self.segment.verifiers();
         let (sent, moment) = (verifiers.newest(), slot.attr_moment());
         let extent = Extent { file: piece.file, offset: piece.offset, length: length as u32, order: 0, credentials };
         slot.retained_write_counts(); // before anything is published: who truncates must know
-        let mut claims = match retention.claim_piece(&self.segment, owner, extent) {
+        let mut claims = match retention.claim_piece(&self.segment, extent) {
             Ok(claims) => claims,
             Err(NoChunk(oldest)) => return Ok(Attempt::Full(oldest)),
         };
@@ -140,12 +170,21 @@ impl Mount {
                 claims.publish(payload, end);
             }
         };
-        let done = self.client.write_payload(piece.handle, piece.offset, payload, Stability::Unstable, &mut keep);
+        let done = client.write_payload(piece.handle, piece.offset, payload, how, &mut keep);
         if !guard.is_of_this_process() {
             return Ok(Attempt::Again); // a child that came out of a fork in here: locks and records are the parent's
         }
-        let done = done.inspect_err(|_| claims.drop_all())?;
+        let done = match done {
+            Err(Error::TakenOver) => return self.after_loss(guard, Some(claims), length),
+            Ok(_) if !self.segment.members().may_send() => return self.after_loss(guard, Some(claims), length),
+            other => other.inspect_err(|_| claims.drop_all())?,
+        };
         note_attributes(piece.file, slot, done.attr.as_ref(), moment);
+        if how != Stability::Unstable && done.committed >= how {
+            claims.drop_all();
+            ended();
+            return Ok(Attempt::Done(done.bytes));
+        }
         let epoch = verifiers.epoch_of(number(done.verifier), sent).map_err(full).inspect_err(|_| claims.drop_all())?;
         let resent = self.segment.resent_by(epoch);
         if done.verifier_changed || epoch < resent {
@@ -155,6 +194,7 @@ impl Mount {
         }
         let due = claims.commit_due;
         claims.answered(done.bytes, slot.retained_write_counts());
+        ended();
         drop(guard);
         // The write is done, whatever comes of these: who reads or syncs next does what is left.
         if epoch > resent {
@@ -165,10 +205,31 @@ impl Mount {
         {
             let _ = self.make_space(Some(due));
         }
-        if wanted != Stability::Unstable {
-            self.make_stable(piece.file, slot)?;
-        }
         Ok(Attempt::Done(done.bytes))
+    }
+
+    /// After somebody took over the blocks of a write, or another lock that this call holds. What was sent is at the server by now or never will be; the
+    /// write begins again, unless the server has it.
+    fn after_loss(&self, guard: WriteGuard<'_>, claims: Option<Claims<'_>>, length: usize) -> Result<Attempt, Error> {
+        drop(guard);
+        let done = match claims {
+            Some(claims) => {
+                let call = begin_call(); // which has not lost anything
+                self.settle(true)?;
+                drop(call);
+                claims.pass()
+            }
+            None => 0,
+        };
+        if done == length {
+            return Ok(Attempt::Done(done));
+        }
+        match (self.segment.members().may_send(), done) {
+            (true, _) => Ok(Attempt::Again),
+            (false, 0) => Err(Error::TakenOver),
+            // Of an append: others have appended after it.
+            (false, _) => Ok(Attempt::Done(done)),
+        }
     }
 
     /// Frees chunks: a COMMIT of this file, or a look at what killed writers left.

@@ -1,6 +1,5 @@
 //! Changing attributes.
 
-use super::appends::start_size_set;
 use super::attributes::record_of;
 use super::{FileRef, Mount, Target, handle_of};
 use crate::error::Error;
@@ -8,6 +7,7 @@ use crate::file::{FileHandle, FileKind, FsError, SetAttributes};
 use crate::limits::SAME_OWNER_MS_MAX;
 use crate::segment::AttrRecord;
 use crate::segment::layout::Slot;
+use crate::slot_limiter::WriterGuard;
 
 impl Mount {
     /// Changes attributes (RFC 1813 3.3.2). **Stability**: stable when it returns.
@@ -40,15 +40,16 @@ impl Mount {
             None => self.client.setattr(&handle, set, None).map(|_| ()),
         };
         // Who may pass through a directory is part of what cached handles rest on.
-        if kind == FileKind::Directory { self.segment.change_namespace(change)? } else { change() }
+        self.again(|| if kind == FileKind::Directory { self.segment.change_namespace(change)? } else { change() })
     }
 
     fn set_known(&self, file: FileRef, slot: &Slot, handle: &FileHandle, set: &SetAttributes) -> Result<(), Error> {
         self.settle_before(file, slot, set)?;
+        let alone = if set.size.is_some() { self.lock_file(file, slot)? } else { None };
         let entered = match set.size {
             Some(size) => {
                 let entered = self.enter_mapped(file, slot, size)?;
-                start_size_set(slot);
+                slot.size_set_starts();
                 entered
             }
             None => None,
@@ -66,7 +67,9 @@ impl Mount {
             if !known {
                 self.refresh_size(file, slot);
             }
-            slot.size_set_ends();
+            if alone.as_ref().is_none_or(WriterGuard::is_held) {
+                slot.size_set_ends();
+            } // else whoever took the lock over has asked for the size
             let attr = done.as_ref().ok().and_then(Option::as_ref);
             self.leave_mapped_resized(file, slot, entered, done.is_ok().then_some(size), attr);
         }

@@ -2,7 +2,7 @@
 
 use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
-use crate::file::{Attributes, FileHandle, FsError, SetAttributes};
+use crate::file::{Attributes, FileHandle, SetAttributes};
 use crate::retention::{Retention, State};
 use crate::segment::SegmentError;
 use crate::segment::layout::Slot;
@@ -30,26 +30,25 @@ impl Mount {
             }
             return done;
         }
-        let _gate = self.gate(retention)?;
+        let gate = self.gate(retention)?;
         let truncated = &retention.header().truncated_file;
         truncated.store(file.word(), SeqCst);
         let done = self.client.setattr(handle, set, None);
+        if !gate.is_held() {
+            return done; // whoever took the gate over has seen to what was kept
+        }
         match (&done, set.size) {
             (Ok(_), Some(size)) => retention.drop_beyond(file, size),
             (Err(Error::Fs(_)), _) => {} // refused: nothing was changed
             // A soft mount's time is over, and the call may be done yet.
             _ => self.drop_beyond_the_end(retention, file, slot)?,
         }
-        truncated.store(0, SeqCst);
+        let _ = truncated.compare_exchange(file.word(), 0, SeqCst, SeqCst);
         done
     }
 
     fn gate<'m>(&'m self, retention: &'m Retention) -> Result<crate::retention::Gate<'m>, Error> {
-        let owner = retention.owner().ok_or(SegmentError::Retained)?;
-        if retention.locks().is_inside(owner) {
-            return Err(FsError::Io.into()); // a signal handler inside a write would wait for itself
-        }
-        let gate = retention.locks().close_gate(owner);
+        let gate = retention.locks().close_gate(retention.lease().ok_or(SegmentError::Retained)?);
         self.finish_truncation(retention)?;
         if gate.has_dead {
             self.finish_writes(retention, &gate)?;
@@ -66,7 +65,7 @@ impl Mount {
         }
         let file = FileRef::of_word(word);
         if let Some(slot) = self.segment.slot(file) {
-            crate::sys::clock::sleep(std::time::Duration::from_millis(crate::limits::IN_FLIGHT_MS));
+            crate::sys::clock::sleep(std::time::Duration::from_millis(crate::limits::IN_FLIGHT_MS)); // of one that died
             self.drop_beyond_the_end(retention, file, slot)?;
         }
         truncated.store(0, SeqCst);
@@ -89,11 +88,15 @@ impl Mount {
 impl Retention {
     /// Frees what is kept of `file` from byte `size` on. With the gate closed.
     fn drop_beyond(&self, file: FileRef, size: u64) {
-        let of_file = self.records().iter().filter(|record| record.file() == file && record.life().state() == State::Answered);
+        let of_file = self
+            .records()
+            .iter()
+            .filter(|record| record.file() == file && matches!(record.life().state(), State::Answered | State::Kept));
         for record in of_file {
+            let life = record.life();
             let Some(extent) = record.extent() else { continue };
             if extent.offset >= size {
-                record.free();
+                record.free(life);
             } else if extent.end() > size {
                 record.shorten((size - extent.offset) as u32);
             }

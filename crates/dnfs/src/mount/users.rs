@@ -25,8 +25,8 @@ impl Mount {
         trusted(self.segment.directory().root())?; // this user may be another than the one who attached
         let mut client = self.client.with_credentials(&self.url, who)?;
         let count = self.url.options.slot_count;
-        client.pool.keep_by(KeptConnections::new(self.retention.members()));
-        client.slot_limiter = count.map(|count| SlotLimiter::new(self.retention.members(), count));
+        client.pool.keep_by(KeptConnections::new(Arc::clone(self.segment.members())));
+        client.slot_limiter = count.map(|count| SlotLimiter::new(Arc::clone(self.segment.members()), count));
         Ok(Self {
             local_path: self.local_path.clone(),
             who: who.for_url(&self.url),

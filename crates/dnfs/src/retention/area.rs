@@ -13,16 +13,12 @@ use super::layout::{
 use crate::limits::RETAIN_BYTES_MIN;
 use crate::rpc::events::{Event, report};
 use crate::segment::runtime_dir::{FILE_MODE, RuntimeDir};
-use crate::slot_limiter::Members;
-use crate::sys::file_lock::FileLock;
+use crate::slot_limiter::{Lease, LeaseLock, Members, Strength};
 use crate::sys::local_file::{CPath, Errno, allocate, free_bytes, open, rename, stat, truncate, unlink};
 use crate::sys::shm::{LateMapping, Mapping};
 
 /// Chunks that get memory first; each step doubles what there is.
 const FIRST_CHUNKS: u32 = 128;
-
-/// Threads of one process that are known to be inside a write.
-const INSIDE_COUNT: usize = 64;
 
 /// The retained data of a mount, as one process sees it.
 #[derive(Debug)]
@@ -31,9 +27,7 @@ pub(crate) struct Retention {
     path: CPath,
     /// The file while it is being made.
     fresh_path: CPath,
-    lock_path: CPath,
     pub(super) members: Arc<Members>,
-    inside: [AtomicU64; INSIDE_COUNT],
     /// The chunks this process uses one after the other, from the first on, until it finds one in use: the first, and the next. After a
     /// COMMIT it begins again with the first, whose memory is still in the processor's cache.
     pub(super) run_first: AtomicU32,
@@ -47,9 +41,7 @@ impl Retention {
             memory: LateMapping::default(),
             path: directory.retained_path(instance),
             fresh_path: directory.new_retained_path(),
-            lock_path: directory.lock_path("retained"),
             members,
-            inside: core::array::from_fn(|_| AtomicU64::new(0)),
             run_first: AtomicU32::new(0),
             run_next: AtomicU32::new(0),
         }
@@ -77,14 +69,18 @@ impl Retention {
     /// # Errors
     /// The kernel's, when there is a file but this process cannot map it.
     pub(crate) fn map(&self, retain_bytes: &AtomicU64) -> Result<bool, Errno> {
-        let _lock = FileLock::wait(&self.lock_path)?;
         if self.map_if_there()? {
             return Ok(true);
         }
-        match self.create(retain_bytes.load(Acquire)) {
+        let lock = self.lock().ok_or(Errno(libc::ENOLCK))?;
+        if self.map_if_there()? {
+            return Ok(true);
+        }
+        match self.create(&lock, retain_bytes.load(Acquire)) {
             Ok(mapping) => self.memory.install(mapping),
             // A limit of this process, RLIMIT_FSIZE: others can make it.
             Err(errno @ Errno(libc::EFBIG)) => return Err(errno),
+            Err(Errno(libc::EINTR)) => return self.map_if_there(),
             Err(_) => {
                 retain_bytes.store(0, Release);
                 report(Event::NothingKept);
@@ -93,14 +89,20 @@ impl Retention {
         Ok(self.is_mapped())
     }
 
-    /// Owner word of the calling thread; none when there are no more liveness locks.
+    /// Owner word of the calling thread. `None` when there are no more liveness locks.
     pub(crate) fn owner(&self) -> Option<crate::slot_limiter::Owner> {
         self.members.owner()
     }
 
+    /// A lease for locks whose holder may write to the server; none when there are no more liveness locks.
+    pub(crate) fn lease(&self) -> Option<Lease<'_>> {
+        self.owner()?;
+        self.members.lease(Strength::Strong)
+    }
+
     /// The processes of the mount.
-    pub(crate) fn members(&self) -> Arc<Members> {
-        Arc::clone(&self.members)
+    pub(crate) const fn members(&self) -> &Arc<Members> {
+        &self.members
     }
 
     pub(crate) fn header(&self) -> &AreaHeader {
@@ -110,7 +112,7 @@ impl Retention {
 
     pub(crate) fn locks(&self) -> BlockLocks<'_> {
         let words = self.memory.values(LOCKS_OFFSET, BLOCK_LOCK_COUNT);
-        BlockLocks { words, header: self.header(), members: &self.members, inside: &self.inside }
+        BlockLocks { words, header: self.header(), members: &self.members }
     }
 
     /// Runs of gathered writes, free ones too.
@@ -151,7 +153,7 @@ impl Retention {
         if header.is_full.load(Relaxed) != 0 {
             return false;
         }
-        let Ok(_lock) = FileLock::wait(&self.lock_path) else { return false };
+        let Some(_lock) = self.lock() else { return false };
         let (count, most) = (header.chunk_count.load(Acquire), header.chunk_max.load(Relaxed));
         let more = count.max(FIRST_CHUNKS).min(most.saturating_sub(count));
         let given = more > 0
@@ -159,7 +161,7 @@ impl Retention {
                 .and_then(|file| allocate(&file, self.data_at(count as usize) as u64, u64::from(more) * CHUNK_BYTES as u64))
                 .is_ok();
         if given {
-            header.chunk_count.store(count + more, Release);
+            header.chunk_count.fetch_max(count + more, AcqRel);
         }
         if !given || count + more == most {
             header.is_full.store(1, Relaxed);
@@ -186,7 +188,7 @@ impl Retention {
     }
 
     /// Makes the file; it appears under its name complete or not at all.
-    fn create(&self, bytes_max: u64) -> Result<Mapping, Errno> {
+    fn create(&self, lock: &LeaseLock<'_>, bytes_max: u64) -> Result<Mapping, Errno> {
         match unlink(&self.fresh_path) {
             Ok(()) | Err(Errno(libc::ENOENT)) => {}
             Err(errno) => return Err(errno),
@@ -207,8 +209,17 @@ impl Retention {
         header.layout_version.store(LAYOUT_VERSION, Relaxed);
         header.chunk_max.store(chunk_max as u32, Relaxed);
         header.magic.store(MAGIC, Release);
+        if !lock.is_held() {
+            return Err(Errno(libc::EINTR)); // this process was stopped, and another has made the file
+        }
         rename(&self.fresh_path, &self.path)?;
         Ok(mapping)
+    }
+
+    /// Waits for the lock of those who make or extend the file.
+    fn lock(&self) -> Option<LeaseLock<'_>> {
+        let table = self.members.table();
+        self.members.lock(&table.area_lock, &table.area_unlocked, Strength::Weak).held()
     }
 
     /// After a COMMIT: what this process used last may be free.

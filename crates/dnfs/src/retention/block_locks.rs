@@ -2,8 +2,8 @@
 //! whose holder no write begins.
 //!
 //! A block's lock is a word of a table, found by a hash of file and block: 0, or the owner word of the thread that holds it.
-//! Two blocks may share a word; that costs a wait. Words are taken in ascending order, so nobody waits in a circle. A signal
-//! handler inside a write waits for nothing here: what it would wait for may wait for the write below it.
+//! Two blocks may share a word; that costs a wait. Words are taken in ascending order, so nobody waits in a circle. A signal handler inside a
+//! write takes what it needs from the write that it interrupted, which begins again (docs/design/028-stopped-processes.md).
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -13,13 +13,9 @@ use super::PIECE_BLOCKS_MAX;
 use super::layout::{AreaHeader, BLOCK_LOCK_COUNT, CHUNK_BYTES};
 use crate::limits::IN_FLIGHT_MS;
 use crate::segment::FileRef;
-use crate::slot_limiter::{Members, Owner};
+use crate::slot_limiter::{Lease, Members, Owner};
 use crate::sys::clock::sleep;
 use crate::sys::fork;
-use crate::sys::signals_blocked::SignalsBlocked;
-
-/// Words of a bitmap with a bit for each block of a piece.
-const FOREIGN_WORDS: usize = PIECE_BLOCKS_MAX.div_ceil(64);
 
 /// The lock words, the gate, and who lives.
 #[derive(Clone, Copy)]
@@ -27,15 +23,13 @@ pub(crate) struct BlockLocks<'a> {
     pub(super) words: &'a [AtomicU64],
     pub(super) header: &'a AreaHeader,
     pub(super) members: &'a Members,
-    /// Threads of this process inside a write.
-    pub(super) inside: &'a [AtomicU64],
 }
 
 /// The blocks of a piece of a write, released when dropped.
 pub(crate) struct WriteGuard<'a> {
     words: Words<'a>,
-    /// None: no handler of a signal comes in on this thread.
-    _inside: Option<Inside<'a>>,
+    /// None where the caller has one lease for all its writes.
+    lease: Option<Lease<'a>>,
 }
 
 struct Words<'a> {
@@ -44,41 +38,31 @@ struct Words<'a> {
     fork_generation: u32,
     first: usize,
     count: usize,
-    /// Bit n: word `first + n` is another's, because this is a signal handler inside a write.
-    foreign: [u64; FOREIGN_WORDS],
+    /// Those taken, in the order they are taken.
+    taken: usize,
 }
 
-/// Says that a thread is inside a write. With all places taken nobody is told, and a handler waits.
-struct Inside<'a> {
-    place: Option<&'a AtomicU64>,
-    owner: Owner,
-}
-
-/// The gate: no write of the mount is in flight, and none begins until it is dropped. Signals are held back.
+/// The gate: no write of the mount is in flight, and none begins until it is dropped.
 pub(crate) struct Gate<'a> {
     locks: BlockLocks<'a>,
-    owner: Owner,
-    /// Processes died in a write, and hold words still.
+    lease: Lease<'a>,
+    /// Words are held whose holders died or were stopped.
     pub(crate) has_dead: bool,
-    fork_generation: u32,
-    _signals: SignalsBlocked,
 }
 
 impl<'a> BlockLocks<'a> {
-    /// Waits for the blocks of a piece of a write, `length` bytes of `file` at `offset`, and for the gate. None when a process
-    /// died in a write of one of them, or in the middle of a truncation: see to it first. What it left published must be at the server
+    /// Waits for the blocks of a piece of a write, `length` bytes of `file` at `offset`, and for the gate. None when somebody died or was stopped in
+    /// a write of one of them, or in the middle of a truncation: see to it first. What was left published must be at the server
     /// before anything newer is, or a resend would bring it back over the newer.
-    pub(crate) fn lock(self, owner: Owner, file: FileRef, offset: u64, length: usize) -> Option<WriteGuard<'a>> {
-        let nested = self.is_inside(owner);
-        let inside = Inside::enter(self, owner);
+    pub(crate) fn lock(self, lease: Lease<'a>, file: FileRef, offset: u64, length: usize) -> Option<WriteGuard<'a>> {
         loop {
-            let mut words = Words::of(self, owner, file, offset, length);
-            if !words.take(nested) {
+            let mut words = Words::of(self, lease.owner(), file, offset, length);
+            if !words.take() {
                 return None;
             }
             // After the words are taken: the gate's holder sees them, or is seen here.
-            if nested || self.header.gate.load(SeqCst) == 0 {
-                return Some(WriteGuard { words, _inside: Some(inside) });
+            if self.header.gate.load(SeqCst) == 0 {
+                return Some(WriteGuard { words, lease: Some(lease) });
             }
             drop(words);
             if !self.wait_for_gate() {
@@ -87,35 +71,38 @@ impl<'a> BlockLocks<'a> {
         }
     }
 
-    /// The same without waiting, for a thread that has several writes in flight: none when somebody else, or another write of the
+    /// The same without waiting, for a thread that has several writes in flight, all with one lease. `None` when somebody else, or another write of the
     /// caller's, has one of the blocks or the gate. A thread that holds such a guard must not wait for anybody's.
     pub(crate) fn try_lock(self, owner: Owner, file: FileRef, offset: u64, length: usize) -> Option<WriteGuard<'a>> {
         let mut words = Words::of(self, owner, file, offset, length);
         let taken = words.try_take() && self.header.gate.load(SeqCst) == 0;
-        taken.then_some(WriteGuard { words, _inside: None })
+        taken.then_some(WriteGuard { words, lease: None })
     }
 
-    /// Whether the calling thread is inside a write: this is a signal handler that interrupted it.
-    pub(crate) fn is_inside(self, owner: Owner) -> bool {
-        self.inside.iter().any(|place| place.load(Relaxed) == owner)
-    }
-
-    /// Waits until this thread has the gate and no write is in flight. Not to be called inside a write.
-    pub(crate) fn close_gate(self, owner: Owner) -> Gate<'a> {
-        let signals = SignalsBlocked::new();
-        self.header.unlocked.wait_until(|overdue| self.try_gate(owner, overdue).then_some(()));
+    /// Waits until this thread has the gate and no write is in flight. Not to be called by a call that holds blocks.
+    pub(crate) fn close_gate(self, lease: Lease<'a>) -> Gate<'a> {
+        self.header.unlocked.wait_until(|overdue| {
+            self.members.renew_leases();
+            self.try_gate(lease.owner(), overdue).then_some(())
+        });
         let (mut dead, mut has_dead) = (None, false);
         for word in self.words {
             has_dead |= !self.wait_for_word(word, &mut dead);
         }
-        Gate { locks: self, owner, has_dead, fork_generation: fork::fork_generation(), _signals: signals }
+        Gate { locks: self, lease, has_dead }
     }
 
-    /// False when the holder of the gate died in the middle of a truncation.
+    /// Whether the holder is gone. Checked after a while, and at once when the holder is another call of this thread.
+    fn is_left(self, holder: Owner, overdue: bool) -> bool {
+        holder != 0 && (overdue || self.members.is_of_other_call(holder)) && self.members.is_gone(holder)
+    }
+
+    /// False when the holder of the gate died or was stopped in the middle of a truncation.
     fn wait_for_gate(self) -> bool {
         self.header.unlocked.wait_until(|overdue| {
+            self.members.renew_leases();
             let holder = self.header.gate.load(SeqCst);
-            if overdue && holder != 0 && self.members.is_gone(holder) {
+            if self.is_left(holder, overdue) {
                 if self.header.truncated_file.load(SeqCst) != 0 {
                     return Some(false);
                 }
@@ -128,23 +115,24 @@ impl<'a> BlockLocks<'a> {
     fn try_gate(self, owner: Owner, overdue: bool) -> bool {
         match self.header.gate.compare_exchange(0, owner, SeqCst, SeqCst) {
             Ok(_) => true,
-            Err(holder) if overdue && self.members.is_gone(holder) => {
+            Err(holder) if self.is_left(holder, overdue) => {
                 self.header.gate.compare_exchange(holder, owner, SeqCst, Relaxed).is_ok()
             }
             Err(_) => false,
         }
     }
 
-    /// Waits until nobody holds a word. False when its holder died: after its WRITE has arrived or never will, waited for once for
-    /// each such process.
+    /// Waits until nobody holds a word. False when its holder died or was stopped. After a death its WRITE has arrived or never will, which is waited for once for
+    /// each such process; after a revocation that is so already.
     pub(super) fn wait_for_word(self, word: &AtomicU64, dead: &mut Option<Owner>) -> bool {
         if word.load(SeqCst) == 0 {
             return true;
         }
         self.header.unlocked.wait_until(|overdue| {
+            self.members.renew_leases();
             let holder = word.load(SeqCst);
-            if overdue && holder != 0 && self.members.is_gone(holder) {
-                if *dead != Some(process_of(holder)) {
+            if self.is_left(holder, overdue) {
+                if self.members.has_died(holder) && *dead != Some(process_of(holder)) {
                     sleep(Duration::from_millis(IN_FLIGHT_MS));
                     *dead = Some(process_of(holder));
                 }
@@ -164,6 +152,11 @@ impl WriteGuard<'_> {
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.words.fork_generation == fork::fork_generation()
     }
+
+    /// Whether nobody has taken the blocks over.
+    pub(crate) fn is_held(&self) -> bool {
+        self.lease.as_ref().is_none_or(Lease::is_held)
+    }
 }
 
 impl<'a> Words<'a> {
@@ -174,44 +167,40 @@ impl<'a> Words<'a> {
         let start = u64::from(file.slot).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         let first = (start.wrapping_add(block) % BLOCK_LOCK_COUNT as u64) as usize;
         let count = ((end - block) as usize).min(PIECE_BLOCKS_MAX);
-        Self { locks, owner, fork_generation: fork::fork_generation(), first, count, foreign: [0; FOREIGN_WORDS] }
+        Self { locks, owner, fork_generation: fork::fork_generation(), first, count, taken: 0 }
     }
 
     /// Takes the words, if all are free.
     fn try_take(&mut self) -> bool {
-        self.foreign = [u64::MAX; FOREIGN_WORDS]; // those that are not taken stay with whoever has them, the owner itself perhaps
-        (0..self.count).all(|step| {
-            let free = self.word(step).compare_exchange(0, self.owner, SeqCst, Relaxed).is_ok();
-            if free {
-                self.foreign[step / 64] &= !(1 << (step % 64));
+        while self.taken < self.count {
+            if self.word(self.taken).compare_exchange(0, self.owner, SeqCst, Relaxed).is_err() {
+                return false;
             }
-            free
-        })
-    }
-
-    /// Takes the words; in a signal handler (`nested`) only those that are free. False when one is a dead process'.
-    fn take(&mut self, nested: bool) -> bool {
-        let (owner, mut dead) = (self.owner, None);
-        // The part behind the end of the table stands at its beginning, and comes first.
-        let straight = self.count - (self.first + self.count).saturating_sub(BLOCK_LOCK_COUNT);
-        for step in (straight..self.count).chain(0..straight) {
-            let word = self.word(step);
-            while word.compare_exchange(0, owner, SeqCst, Relaxed).is_err() {
-                if nested {
-                    self.foreign[step / 64] |= 1 << (step % 64);
-                    break;
-                }
-                if !self.locks.wait_for_word(word, &mut dead) {
-                    return false;
-                }
-            }
+            self.taken += 1;
         }
         true
     }
 
-    fn word(&self, step: usize) -> &'a AtomicU64 {
+    /// Takes the words. False when the holder of one died or was stopped.
+    fn take(&mut self) -> bool {
+        let mut dead = None;
+        while self.taken < self.count {
+            let word = self.word(self.taken);
+            while word.compare_exchange(0, self.owner, SeqCst, Relaxed).is_err() {
+                if !self.locks.wait_for_word(word, &mut dead) {
+                    return false;
+                }
+            }
+            self.taken += 1;
+        }
+        true
+    }
+
+    /// In ascending order: the part after the end of the table is at its beginning, and comes first.
+    fn word(&self, turn: usize) -> &'a AtomicU64 {
+        let wrapped = (self.first + self.count).saturating_sub(BLOCK_LOCK_COUNT);
         let words = self.locks.words;
-        &words[(self.first + step) % BLOCK_LOCK_COUNT]
+        if turn < wrapped { &words[turn] } else { &words[self.first + turn - wrapped] }
     }
 }
 
@@ -221,37 +210,15 @@ impl Drop for Words<'_> {
         if self.fork_generation != fork::fork_generation() {
             return;
         }
-        for step in 0..self.count {
-            if self.foreign[step / 64] >> (step % 64) & 1 == 0 {
-                let _ = self.word(step).compare_exchange(self.owner, 0, SeqCst, Relaxed);
-            }
+        for turn in 0..self.taken {
+            let _ = self.word(turn).compare_exchange(self.owner, 0, SeqCst, Relaxed);
         }
         self.locks.header.unlocked.notify(u32::MAX);
     }
 }
 
-impl<'a> Inside<'a> {
-    fn enter(locks: BlockLocks<'a>, owner: Owner) -> Self {
-        let take = |place: &&AtomicU64| {
-            let found = place.load(Relaxed);
-            // Of another process: copied by a fork, of threads that do not exist here.
-            let is_free = found == 0 || process_of(found) != process_of(owner);
-            is_free && place.compare_exchange(found, owner, SeqCst, Relaxed).is_ok()
-        };
-        Self { place: locks.inside.iter().find(take), owner }
-    }
-}
-
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        if let Some(place) = self.place {
-            let _ = place.compare_exchange(self.owner, 0, SeqCst, Relaxed);
-        }
-    }
-}
-
 impl Gate<'_> {
-    /// What dead processes left published is at the server: gives up the words they hold.
+    /// What was left published is settled: gives up the words of those who died or were stopped.
     pub(crate) fn free_dead(&self) {
         for word in self.locks.words {
             let holder = word.load(SeqCst);
@@ -260,12 +227,17 @@ impl Gate<'_> {
             }
         }
     }
+
+    /// Whether nobody has taken it over.
+    pub(crate) fn is_held(&self) -> bool {
+        self.lease.is_held()
+    }
 }
 
 impl Drop for Gate<'_> {
     fn drop(&mut self) {
-        if self.fork_generation == fork::fork_generation() {
-            let _ = self.locks.header.gate.compare_exchange(self.owner, 0, SeqCst, Relaxed);
+        if self.lease.is_of_this_process() {
+            let _ = self.locks.header.gate.compare_exchange(self.lease.owner(), 0, SeqCst, Relaxed);
             self.locks.header.unlocked.notify(u32::MAX);
         }
     }
@@ -294,7 +266,7 @@ mod tests {
 
         fn locks(&self) -> BlockLocks<'_> {
             let header = &self.header.values::<AreaHeader>(0, 1)[0];
-            BlockLocks { words: &self.words, header, members: &self.members, inside: &[] }
+            BlockLocks { words: &self.words, header, members: &self.members }
         }
     }
 

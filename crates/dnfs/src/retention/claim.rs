@@ -34,7 +34,8 @@ pub(crate) struct NoChunk(pub(crate) Option<FileRef>);
 
 impl Retention {
     /// Takes the chunks that keep a piece. Its order number is found here.
-    pub(crate) fn claim_piece(&self, segment: &Segment, owner: Owner, piece: Extent) -> Result<Claims<'_>, NoChunk> {
+    pub(crate) fn claim_piece(&self, segment: &Segment, piece: Extent) -> Result<Claims<'_>, NoChunk> {
+        let owner = self.members.owner().ok_or(NoChunk(None))?;
         let chunks = [(0, Life::FREE); PIECE_BLOCKS_MAX];
         let mut claims = Claims { retention: self, piece, chunks, count: 0, published: 0, commit_due: None };
         let records = (piece.length as usize).div_ceil(CHUNK_BYTES);
@@ -119,21 +120,32 @@ impl Retention {
     pub(crate) fn holds_nothing(&self, segment: &Segment, record: &super::layout::Record, dead_too: bool) -> bool {
         match record.life().state() {
             State::Free => true,
-            State::Answered => {
-                segment.slot(record.file()).is_none_or(|slot| slot.clean.load(Acquire) >= record.answer.load(Relaxed))
-            }
-            State::Claimed => dead_too && self.members.is_gone(u64::from(record.life().process()) << 32),
+            State::Answered => self.is_committed(segment, record),
+            State::Claimed => dead_too && self.has_died(record),
             // Of a killed writer too: somebody may have read what the server has of it.
             State::Published | State::Unsent => false,
+            // Given to nobody while its writer lives.
+            State::Kept => dead_too && self.has_died(record) && self.is_committed(segment, record),
+            State::Void => dead_too && self.has_died(record),
         }
+    }
+
+    /// Whether the server has it for good, or its file is gone.
+    fn is_committed(&self, segment: &Segment, record: &super::layout::Record) -> bool {
+        segment.slot(record.file()).is_none_or(|slot| slot.clean.load(Acquire) >= record.answer.load(Relaxed))
+    }
+
+    /// Whether its writer has died.
+    pub(crate) fn has_died(&self, record: &super::layout::Record) -> bool {
+        self.members.has_died(u64::from(record.life().process()) << 32)
     }
 
     /// Whether a record is to be sent again: answered and not committed, or left by a killed writer, of whose WRITE the server may
     /// have executed what others have read. With the gate closed.
     pub(crate) fn is_to_be_sent(&self, segment: &Segment, record: &super::layout::Record) -> bool {
         match record.life().state() {
-            State::Free | State::Claimed | State::Unsent => false,
-            State::Answered => !self.holds_nothing(segment, record, false),
+            State::Free | State::Claimed | State::Unsent | State::Void => false,
+            State::Answered | State::Kept => !self.is_committed(segment, record),
             State::Published => segment.slot(record.file()).is_some(),
         }
     }
@@ -152,8 +164,7 @@ impl Retention {
 
     /// Whether a killed writer left something published, of which nobody knows whether the server has it.
     pub(crate) fn has_left_records(&self) -> bool {
-        let mut lives = self.records().iter().map(super::layout::Record::life);
-        lives.any(|life| life.state() == State::Published && self.members.is_gone(u64::from(life.process()) << 32))
+        self.records().iter().any(|record| record.life().state() == State::Published && self.has_died(record))
     }
 
     /// The file of the answered record with the lowest order number.
@@ -186,14 +197,14 @@ impl Claims<'_> {
         for (number, (chunk, life)) in self.chunks.iter().take(self.count).enumerate() {
             let Some(record) = self.retention.records().get(*chunk as usize) else { continue };
             if number >= self.published {
-                record.free();
+                record.free(*life);
                 continue;
             }
             let Some(extent) = record.extent() else { continue };
             let length = left.min(extent.length as usize);
             left -= length;
             if length == 0 {
-                record.free();
+                record.free(*life);
                 continue;
             }
             if length < extent.length as usize {
@@ -205,10 +216,23 @@ impl Claims<'_> {
 
     /// Nothing of the piece was written.
     pub(crate) fn drop_all(&self) {
-        for (chunk, _) in self.chunks.iter().take(self.count) {
+        for (chunk, life) in self.chunks.iter().take(self.count) {
             if let Some(record) = self.retention.records().get(*chunk as usize) {
-                record.free();
+                record.free(*life);
             }
         }
+    }
+
+    /// After others took the write over and settled what it left: how many of its first bytes the server has.
+    pub(crate) fn pass(self) -> usize {
+        let mut bytes = 0;
+        let mut is_whole = true;
+        for (number, (chunk, life)) in self.chunks.iter().take(self.count).enumerate() {
+            let Some(record) = self.retention.records().get(*chunk as usize) else { continue };
+            let length = if number < self.published { record.length.load(Relaxed) as usize } else { 0 };
+            is_whole &= record.pass(*life) && length > 0;
+            bytes += if is_whole { length } else { 0 };
+        }
+        bytes
     }
 }

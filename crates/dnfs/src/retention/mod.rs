@@ -13,9 +13,9 @@ mod runs;
 
 pub(crate) use area::Retention;
 pub(crate) use block_locks::{Gate, WriteGuard};
-pub(crate) use claim::NoChunk;
+pub(crate) use claim::{Claims, NoChunk};
 pub(crate) use record::{Extent, State};
-pub(crate) use runs::{Gathered, HeldRun};
+pub(crate) use runs::{Gathered, HeldRun, Hold};
 
 use layout::CHUNK_BYTES;
 

@@ -24,6 +24,10 @@ pub(crate) enum State {
     Answered,
     /// Belongs to a run that is not sent yet, which says what it holds.
     Unsent,
+    /// As answered; its writer was stopped, and may still store to it.
+    Kept,
+    /// Holds nothing; its writer was stopped, and may still store to it.
+    Void,
 }
 
 /// The word of a record.
@@ -51,7 +55,9 @@ impl Life {
             1 => State::Claimed,
             2 => State::Published,
             3 => State::Answered,
-            _ => State::Unsent,
+            4 => State::Unsent,
+            5 => State::Kept,
+            _ => State::Void,
         }
     }
 
@@ -122,10 +128,31 @@ impl Record {
         let _ = self.life.compare_exchange(life.with(State::Unsent).0, life.with(State::Answered).0, Release, Relaxed);
     }
 
-    /// Ends this life, in whatever state.
-    pub(crate) fn free(&self) {
+    /// Ends a life, in whatever state, unless it has ended.
+    pub(crate) fn free(&self, life: Life) {
         let now = self.life();
-        let _ = self.life.compare_exchange(now.0, now.with(State::Free).0, Release, Relaxed);
+        if now.with(State::Free) == life.with(State::Free) {
+            let _ = self.life.compare_exchange(now.0, now.with(State::Free).0, Release, Relaxed);
+        }
+    }
+
+    /// Settles what a stopped writer published: whether the server has it. The record stays the writer's.
+    pub(crate) fn settle(&self, life: Life, answer: Option<u64>) {
+        if let Some(answer) = answer {
+            self.answer.store(answer, Relaxed);
+        }
+        let settled = if answer.is_some() { State::Kept } else { State::Void };
+        let _ = self.life.compare_exchange(life.with(State::Published).0, life.with(settled).0, AcqRel, Relaxed);
+    }
+
+    /// The writer goes on after others settled the record: whether the server has it, which is then answered as any other.
+    pub(crate) fn pass(&self, life: Life) -> bool {
+        let (kept, answered) = (life.with(State::Kept), life.with(State::Answered));
+        let has = self.life.compare_exchange(kept.0, answered.0, AcqRel, Relaxed).is_ok();
+        if !has {
+            self.free(life);
+        }
+        has
     }
 
     /// Makes the record shorter. Only by its writer or by the holder of the gate. One store: whoever is killed here has done it

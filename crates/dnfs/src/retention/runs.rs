@@ -14,17 +14,31 @@ use crate::limits::{IN_FLIGHT_MS, RUN_MET_MS};
 use crate::payload::Payload;
 use crate::segment::layout::Slot;
 use crate::segment::{FileRef, Segment};
-use crate::slot_limiter::Owner;
+use crate::slot_limiter::{Lease, Owner};
 use crate::sys::clock::{monotonic_ms, sleep};
-use crate::sys::fork;
 use crate::sys::signals_blocked::SignalsBlocked;
+
+/// Bit of the lock of a run whose holder was stopped: only sent, never added to.
+const LEFT: Owner = 1;
+/// Bit of the length of a run that lets nothing more in.
+const SEALED: u32 = 1 << 31;
+/// Bits of [`Slot::run`] that say which run it is; those above tell its turns apart.
+const NUMBER_BITS: u32 = 8;
+const _: () = assert!(RUN_COUNT < 1 << NUMBER_BITS);
 
 /// A run whose lock this thread has, until dropped.
 pub(crate) struct HeldRun<'r> {
     pub(crate) run: &'r Run,
     retention: &'r Retention,
-    owner: Owner,
-    fork_generation: u32,
+    lease: Lease<'r>,
+}
+
+/// What came of waiting for a run.
+pub(crate) enum Hold<'r> {
+    /// It is held.
+    Held(HeldRun<'r>),
+    /// Its holder was stopped, and may still add to it: its bytes are to be sent without it.
+    Left,
 }
 
 /// What became of a write that was to be gathered.
@@ -43,17 +57,22 @@ pub(crate) enum Gathered {
 impl Run {
     /// First byte behind it.
     pub(crate) fn end(&self) -> u64 {
-        self.start.load(Relaxed) + u64::from(self.length.load(SeqCst))
+        self.start.load(Relaxed) + self.bytes() as u64
+    }
+
+    /// Bytes written to it.
+    pub(crate) fn bytes(&self) -> usize {
+        (self.length.load(SeqCst) & !SEALED) as usize
+    }
+
+    /// Lets no more in, its holder having been stopped: what is in it by now was written, and nothing else.
+    pub(crate) fn seal(&self) {
+        self.length.fetch_or(SEALED, SeqCst);
     }
 
     /// Whether it stands for this file, whose slot says that its run is this number.
     pub(crate) fn is_of(&self, file: FileRef, slot: &Slot, number: u32) -> bool {
         self.file.load(SeqCst) == file.word() && slot.run.load(SeqCst) == number
-    }
-
-    /// Whether this thread is at work on it: then this is a signal handler that interrupted itself.
-    pub(crate) fn is_held_by(&self, owner: Owner) -> bool {
-        self.lock.load(SeqCst) == owner
     }
 
     fn chunk(&self, place: usize) -> Option<(usize, Life)> {
@@ -65,23 +84,28 @@ impl Run {
 impl HeldRun<'_> {
     /// Whether this is still the process that took the lock, and not a child of it.
     pub(crate) fn is_of_this_process(&self) -> bool {
-        self.fork_generation == fork::fork_generation()
+        self.lease.is_of_this_process()
+    }
+
+    /// Whether nobody has taken it over.
+    pub(crate) fn is_held(&self) -> bool {
+        self.lease.is_held()
     }
 }
 
 impl Drop for HeldRun<'_> {
     fn drop(&mut self) {
         if self.is_of_this_process() {
-            let _ = self.run.lock.compare_exchange(self.owner, 0, SeqCst, Relaxed);
+            let _ = self.run.lock.compare_exchange(self.lease.owner(), 0, SeqCst, Relaxed);
             self.retention.header().unlocked.notify(u32::MAX);
         }
     }
 }
 
 impl Retention {
-    /// The run of this number, counted from 1.
+    /// The run that a file's slot names: counted from 1, its turn above.
     pub(crate) fn run(&self, number: u32) -> Option<&Run> {
-        self.runs().get((number as usize).checked_sub(1)?)
+        self.runs().get((number as usize % (1 << NUMBER_BITS)).checked_sub(1)?)
     }
 
     /// Bytes of one run at most.
@@ -102,37 +126,67 @@ impl Retention {
         if aligned >= most / 2 { aligned } else { most }
     }
 
-    fn try_hold<'r>(&'r self, run: &'r Run, owner: Owner) -> Option<HeldRun<'r>> {
-        let free = run.lock.compare_exchange(0, owner, SeqCst, Relaxed).is_ok();
-        free.then(|| HeldRun { run, retention: self, owner, fork_generation: fork::fork_generation() })
+    fn try_hold<'r>(&'r self, run: &'r Run, lease: Lease<'r>) -> Result<HeldRun<'r>, Lease<'r>> {
+        match run.lock.compare_exchange(0, lease.owner(), SeqCst, Relaxed) {
+            Ok(_) => Ok(HeldRun { run, retention: self, lease }),
+            Err(_) => Err(lease),
+        }
     }
 
-    /// The lock of a run that no file has: it may be that of one who died beginning or ending it.
-    fn hold_left<'r>(&'r self, run: &'r Run, owner: Owner) -> Option<HeldRun<'r>> {
+    /// Whether the lock of a run that no file has can be had: it may be that of one who died beginning or ending it, or who was stopped and has gone on since.
+    fn is_unlocked(&self, run: &Run) -> bool {
         let holder = run.lock.load(SeqCst);
-        if holder != 0 && self.members.is_gone(holder) {
+        let is_over = self.members.has_died(holder) || holder & LEFT != 0 && self.members.has_ended(holder & !LEFT);
+        if holder != 0 && is_over {
             let _ = run.lock.compare_exchange(holder, 0, SeqCst, Relaxed);
         }
-        self.try_hold(run, owner)
+        run.lock.load(SeqCst) == 0
     }
 
-    /// Waits for the lock of a run; none when that takes longer than `longest`. A WRITE of a holder that died has arrived by then, or
-    /// never will.
-    pub(crate) fn hold<'r>(&'r self, run: &'r Run, owner: Owner, longest: Option<Duration>) -> Option<HeldRun<'r>> {
+    /// Waits for the lock of a run. `None` when that takes longer than `longest`, or when this process can hold no lock. A WRITE of a holder that died has arrived by
+    /// then, or never will.
+    pub(crate) fn hold<'r>(&'r self, run: &'r Run, longest: Option<Duration>) -> Option<Hold<'r>> {
         let give_up_ms = longest.map_or(u64::MAX, |longest| monotonic_ms() + longest.as_millis() as u64);
-        self.header().unlocked.wait_until(|overdue| {
-            if let Some(held) = self.try_hold(run, owner) {
-                return Some(Some(held));
+        let lease = self.lease()?;
+        let is_left = self.header().unlocked.wait_until(|overdue| {
+            self.members.renew_leases();
+            let Err(holder) = run.lock.compare_exchange(0, lease.owner(), SeqCst, SeqCst) else { return Some(Some(false)) };
+            let is_looked_at = overdue || holder & LEFT != 0 || self.members.is_of_other_call(holder);
+            if is_looked_at && holder & LEFT != 0 && !self.members.has_died(holder) {
+                return Some(Some(true));
             }
-            let holder = run.lock.load(SeqCst);
-            if overdue && holder != 0 && self.members.is_gone(holder) {
+            if is_looked_at && self.members.is_gone(holder) {
+                if !self.members.has_died(holder) {
+                    // From here on its holder cannot go on with it.
+                    let _ = run.lock.compare_exchange(holder, holder | LEFT, SeqCst, SeqCst);
+                    return None;
+                }
                 sleep(Duration::from_millis(IN_FLIGHT_MS));
-                if run.lock.compare_exchange(holder, owner, SeqCst, Relaxed).is_ok() {
-                    return Some(Some(HeldRun { run, retention: self, owner, fork_generation: fork::fork_generation() }));
+                if run.lock.compare_exchange(holder, lease.owner(), SeqCst, Relaxed).is_ok() {
+                    run.length.fetch_and(!SEALED, SeqCst);
+                    return Some(Some(false));
                 }
             }
             (overdue && monotonic_ms() >= give_up_ms).then_some(None)
-        })
+        });
+        Some(if is_left? { Hold::Left } else { Hold::Held(HeldRun { run, retention: self, lease }) })
+    }
+
+    /// Copies what a run holds whose holder was stopped: where it begins, and how many bytes of it are to be sent. The others are records already, of which the
+    /// server has the bytes.
+    pub(crate) fn copy_left_run(&self, run: &Run, buffer: &mut [u8]) -> (u64, usize) {
+        let (start, length) = (run.start.load(Relaxed), run.bytes().min(buffer.len()));
+        let mut copied = 0;
+        for (place, to) in buffer[..length].chunks_mut(CHUNK_BYTES).enumerate() {
+            let Some((chunk, life)) = run.chunk(place) else { break };
+            self.load(chunk, to);
+            // Checked after the copy: the chunk may have become somebody else's.
+            if !self.records().get(chunk).is_some_and(|record| record.is_unsent(life)) {
+                break;
+            }
+            copied += to.len();
+        }
+        (start, copied)
     }
 
     /// Adds a write to the run of its file, begun if there is none. Waits for nobody. A file whose COMMIT frees chunks that will be
@@ -140,20 +194,22 @@ impl Retention {
     pub(crate) fn gather(
         &self,
         segment: &Segment,
-        (owner, slot): (Owner, &Slot),
+        slot: &Slot,
         write: &Extent,
         payload: &Payload<'_, '_>,
         due: &mut Option<FileRef>,
     ) -> Gathered {
-        // A handler must not find the run half done: it could not wait for it.
+        // A handler must not find the run half done: it would take it over.
         let _signals = SignalsBlocked::new();
+        let Some(lease) = self.lease() else { return Gathered::No };
+        let owner = lease.owner();
         let number = slot.run.load(SeqCst);
         let held = match self.run(number) {
-            Some(run) => match self.try_hold(run, owner) {
-                Some(held) => (held, number),
-                None => return Gathered::Full, // it is being sent, by the keeper most likely: the next run begins when that is done
+            Some(run) => match self.try_hold(run, lease) {
+                Ok(held) => (held, number),
+                Err(_) => return Gathered::Full, // it is being sent, by the keeper most likely: the next run begins when that is done
             },
-            None => match self.begin_run(segment, (owner, slot), write) {
+            None => match self.begin_run(segment, (lease, slot), write) {
                 Some(begun) => begun,
                 None => return Gathered::No,
             },
@@ -164,7 +220,7 @@ impl Retention {
         if !is_next || run.credentials.load(Relaxed) != write.credentials {
             return Gathered::No;
         }
-        let (length, room) = (run.length.load(Relaxed) as usize, self.room(run.start.load(Relaxed)));
+        let (length, room) = (run.bytes(), self.room(run.start.load(Relaxed)));
         let end = length + write.length as usize;
         if end > room {
             return Gathered::Full;
@@ -177,7 +233,10 @@ impl Retention {
             payload.each(from..from + bytes, |place, bytes| self.store(chunk, within + place, bytes));
             at += bytes;
         }
-        run.length.store(end as u32, SeqCst);
+        // A write is in the run from here on, or, if others were faster who took the run over, not at all.
+        if run.length.compare_exchange(length as u32, end as u32, SeqCst, SeqCst).is_err() {
+            return Gathered::No;
+        }
         if end == room { Gathered::KeptFull } else { Gathered::Kept }
     }
 
@@ -205,23 +264,26 @@ impl Retention {
 
     /// Begins the run of a file with nothing in it, its lock held; none when too many files have one, or something else wrote to the file
     /// a short time ago.
-    fn begin_run(&self, segment: &Segment, (owner, slot): (Owner, &Slot), write: &Extent) -> Option<(HeldRun<'_>, u32)> {
+    fn begin_run<'r>(
+        &'r self,
+        segment: &Segment,
+        (lease, slot): (Lease<'r>, &Slot),
+        write: &Extent,
+    ) -> Option<(HeldRun<'r>, u32)> {
         let now_ms = monotonic_ms();
         let met_ms = slot.run_met_ms.load(Relaxed);
         if met_ms != 0 && (now_ms as u32).wrapping_sub(met_ms) < RUN_MET_MS {
             return None;
         }
-        let free = self.runs().iter().take(self.run_max()).zip(1..).find_map(|(run, number)| {
-            let is_over = |run: &Run| {
-                let word = run.file.load(SeqCst);
-                let its = segment.slot(FileRef::of_word(word));
-                word == 0 || its.is_none_or(|slot| slot.run.load(SeqCst) != number)
-            };
-            let held = if is_over(run) { self.hold_left(run, owner) } else { None };
-            held.filter(|held| is_over(held.run)).map(|held| (held, number))
-        });
-        let (held, number) = free?;
-        let run = held.run;
+        let is_over = |run: &Run, number: u32| {
+            let word = run.file.load(SeqCst);
+            let its = segment.slot(FileRef::of_word(word));
+            word == 0 || its.is_none_or(|slot| slot.run.load(SeqCst) % (1 << NUMBER_BITS) != number)
+        };
+        let mut runs = self.runs().iter().take(self.run_max()).zip(1..);
+        let (run, number) = runs.find(|(run, number)| is_over(run, *number) && self.is_unlocked(run))?;
+        let held = self.try_hold(run, lease).ok().filter(|held| is_over(held.run, number))?;
+        let number = (self.next_order(1) as u32) << NUMBER_BITS | number;
         self.free_chunks(run, 0); // of a file that is gone
         run.length.store(0, Relaxed);
         run.start.store(write.offset, Relaxed);
@@ -267,7 +329,7 @@ impl Retention {
     /// here on, `order` being the number of its first chunk, and the run is over.
     pub(crate) fn end_run(&self, held: &HeldRun<'_>, blocks: Option<&WriteGuard<'_>>, slot: &Slot, number: u32, order: u64) {
         let run = held.run;
-        let length = run.length.load(Relaxed) as usize;
+        let length = run.bytes();
         let count = length.div_ceil(CHUNK_BYTES);
         self.free_chunks(run, count);
         if blocks.is_some() && count > 0 {
@@ -299,7 +361,7 @@ impl Retention {
         for place in from..RUN_CHUNKS {
             let Some((chunk, life)) = run.chunk(place) else { return };
             match self.records().get(chunk) {
-                Some(record) if record.is_unsent(life) => record.free(),
+                Some(record) if record.is_unsent(life) => record.free(life),
                 _ => return,
             }
         }
@@ -307,7 +369,7 @@ impl Retention {
 
     /// Order numbers for the chunks of a run. With its blocks locked.
     pub(crate) fn orders_of_run(&self, run: &Run) -> u64 {
-        self.next_order(u64::from(run.length.load(Relaxed)).div_ceil(CHUNK_BYTES as u64).max(1))
+        self.next_order((run.bytes() as u64).div_ceil(CHUNK_BYTES as u64).max(1))
     }
 
     /// Files with a run, and when each was begun, in ms of the monotonic clock.
@@ -335,7 +397,7 @@ impl Retention {
         let live = |run: &Run| {
             let file = FileRef::of_word(Some(run.file.load(Acquire)).filter(|word| *word != 0)?);
             let has_unsent = segment.slot(file).is_some_and(Slot::has_unsent);
-            has_unsent.then(|| (file, u64::from(run.length.load(Relaxed))))
+            has_unsent.then(|| (file, run.bytes() as u64))
         };
         self.runs().iter().filter_map(live)
     }

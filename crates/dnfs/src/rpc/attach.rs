@@ -11,7 +11,7 @@ use crate::error::ProtocolError;
 use crate::limits::{ATTACH_BYTES_MAX, ATTACH_ROUNDS_MAX};
 use crate::sys::fork;
 use crate::sys::random::random;
-use nfs_proto::channel1::{self, AttachArgs, ChannelResult, ChannelStatus, Procedure};
+use nfs_proto::channel1::{self, AttachArgs, ChannelResult, ChannelStatus, FenceArgs, Procedure};
 use nfs_proto::record::{self, Framed};
 use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
@@ -54,6 +54,9 @@ impl ChannelIdentity {
         self.generation = self.generation.saturating_add(1);
         for _ in 0..ATTACH_ROUNDS_MAX {
             let (instance, process) = (support.instance(), fork::process_number());
+            if let Some(members) = &service.leases {
+                members.publish_fence_number(process); // before a connection has it
+            }
             let args = AttachArgs { instance, process, channel: self.channel, generation: self.generation };
             let answer = exchange(stream, service, Procedure::Attach, &args, &mut self.call);
             match &answer {
@@ -66,7 +69,8 @@ impl ChannelIdentity {
                 ChannelStatus::Ok | ChannelStatus::Full => return Ok(()),
                 ChannelStatus::OtherInstance | ChannelStatus::Busy => {}
                 ChannelStatus::Fenced => {
-                    // Somebody took this process for dead. All it had sent has ended: it begins anew under another number.
+                    // Another process took over locks of this one, which was stopped. All that this process had sent has ended. It goes on
+                    // under another number: each call checks its leases before it is sent again.
                     fork::renew_process_number(process);
                     self.renew();
                     return Err(Fault::Broken(io::ErrorKind::ConnectionReset.into()));
@@ -74,6 +78,22 @@ impl ChannelIdentity {
             }
         }
         Err(Fault::Connect(io::Error::from_raw_os_error(libc::EBUSY)))
+    }
+}
+
+impl ChannelIdentity {
+    /// Ends the connections that were made under this number, on a connection of another: whether that was done, false where the server does not
+    /// have the program or no room to remember. `None` when it is to be asked again.
+    pub(crate) fn fence(&mut self, stream: &mut Stream<'_>, service: &Service, process: u64) -> Result<Option<bool>, Fault> {
+        let support = &service.channel_support;
+        let args = FenceArgs { instance: support.instance(), process };
+        let Some(result) = exchange(stream, service, Procedure::Fence, &args, &mut self.call)? else { return Ok(Some(false)) };
+        support.set_present(result.instance);
+        match result.status {
+            ChannelStatus::Ok => Ok(Some(true)),
+            ChannelStatus::Full => Ok(Some(false)),
+            ChannelStatus::OtherInstance | ChannelStatus::Busy | ChannelStatus::Fenced => Ok(None),
+        }
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) struct Channel {
     queue: SendQueue,
     buffer: ReceiveBuffer,
     refused: bool, // the server ended a new connection without an answer
+    resends: bool, // what is queued was sent before
 }
 
 impl Channel {
@@ -52,6 +53,7 @@ impl Channel {
             queue: SendQueue::new(depth),
             buffer: ReceiveBuffer::default(),
             refused: false,
+            resends: false,
         }
     }
 
@@ -63,6 +65,7 @@ impl Channel {
         if fork::shares_memory() && !self.connection.is_aside() {
             return self.run_aside(service, calls);
         }
+        service.renew_leases();
         let mut timer = ResponseTimer::new(calls.procedure());
         let done = self.run_until_answered(service, calls, &mut timer);
         timer.finish(service);
@@ -105,10 +108,12 @@ impl Channel {
         if renewed {
             self.renew(service, calls.procedure());
         }
+        service.renew_leases();
         let Self { table, queue, .. } = self;
         queue.clear();
         let resends = table.resend(|xid, call| queue.push(service, xid, call, calls));
         service.resends.fetch_add(resends, Ordering::Relaxed);
+        self.resends = resends > 0;
         Ok(resends)
     }
 
@@ -169,6 +174,15 @@ impl Channel {
         }
     }
 
+    /// After a user that was left in the middle of a call: closes the connection, and drops nothing else.
+    pub(crate) fn leave(&mut self) {
+        self.connection.leave();
+        self.table.abandon();
+        self.queue.clear();
+        self.buffer.abandon();
+        (self.refused, self.resends) = (false, false);
+    }
+
     /// In a child after fork, when a thread of the parent was at work here: forgets whatever that left, drops nothing of it.
     pub(crate) fn abandon(&mut self) {
         self.connection.abandon();
@@ -221,13 +235,16 @@ impl Channel {
             let xid = table.insert(call, *now_ms.get_or_insert_with(call_table::now));
             queue.push(service, xid, call, calls);
             if C::ONE_BY_ONE {
+                check_leases(self.resends, service, calls)?;
                 queue.transmit(connection, calls, table, service, timer)?;
             }
         }
         if !queue.is_empty() {
             calls.sending();
+            check_leases(self.resends, service, calls)?;
             queue.transmit(connection, calls, table, service, timer)?;
         }
+        self.resends = false;
         // Replies of others keep a connection busy while one call is left unanswered.
         if now_ms.is_some_and(|now_ms| table.is_look_due(now_ms)) { unanswered::look(table, calls, service) } else { Ok(()) }
     }
@@ -235,6 +252,23 @@ impl Channel {
     /// Whether a call in flight is left unanswered, looked at once a second.
     pub(super) fn look_for_unanswered<C: Calls>(&mut self, service: &Service, calls: &C) -> Result<(), Fault> {
         if self.table.is_look_due(call_table::now()) { unanswered::look(&mut self.table, calls, service) } else { Ok(()) }
+    }
+
+    /// Fences the connections that were made under a process number, on a connection of another number: false where the server cannot.
+    ///
+    /// # Errors
+    /// When the retry policy gives up.
+    pub(crate) fn fence(&mut self, service: &Service, number: u64) -> Result<bool, Error> {
+        let mut backoff = Backoff::new();
+        loop {
+            self.disconnect(); // it may be one of those
+            fork::renew_process_number(number);
+            match self.connect(service).and_then(|()| self.connection.fence(service, number)) {
+                Ok(Some(fenced)) => return Ok(fenced),
+                Ok(None) => {} // calls of it still run
+                Err(fault) => backoff.wait(fault, service)?,
+            }
+        }
     }
 
     /// One receive that waits for nothing. False when there was nothing to receive.
@@ -300,4 +334,12 @@ impl Channel {
         }
         Ok(())
     }
+}
+
+/// Calls must not reach the server once another process took over what their caller holds. A resend that is not a WRITE goes on: the
+/// server may know it by its xid.
+#[inline]
+fn check_leases<C: Calls>(resends: bool, service: &Service, calls: &C) -> Result<(), Fault> {
+    let is_checked = !resends || calls.procedure() == Procedure::Write.number();
+    if is_checked && !service.may_send() { Err(Fault::Fatal(Error::TakenOver)) } else { Ok(()) }
 }

@@ -141,6 +141,15 @@ impl Connection {
         self.local_port = None;
     }
 
+    /// Fences another process, on this connection: whether that was done, false where the server cannot. `None` when it is to be asked again.
+    pub(super) fn fence(&mut self, service: &Service, number: u64) -> Result<Option<bool>, Fault> {
+        if !service.uses_attach() {
+            return Ok(Some(false));
+        }
+        let Some(socket) = &self.socket else { return Err(not_connected()) };
+        self.identity.fence(&mut Stream { socket, tls: self.tls.as_mut() }, service, number)
+    }
+
     /// Ends the connection: no reply can come any more.
     pub(crate) fn disconnect(&mut self) {
         self.tls = None;
@@ -151,6 +160,16 @@ impl Connection {
             socket.abort();
         }
         // Otherwise it is the parent's connection: only the descriptor is closed, by dropping it.
+    }
+
+    /// Closes the connection that somebody was left with in the middle of a call.
+    pub(crate) fn leave(&mut self) {
+        if self.is_of_parent() {
+            return self.abandon();
+        }
+        std::mem::forget(self.tls.take()); // it may be half changed
+        self.aside = false;
+        self.disconnect();
     }
 
     /// In a child that knows it is one, right after the fork: closes the parent's connection. True when there was a fork.

@@ -70,7 +70,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Nothing came for a second.
+    /// Nothing came for 250 ms.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -96,6 +96,7 @@ impl Lane {
         calls: &mut C,
         step: impl FnOnce(&mut Channel, &mut C, &mut ResponseTimer) -> Result<(), Fault>,
     ) -> Result<(), Error> {
+        service.renew_leases();
         let Self { channel, timer, backoff } = self;
         let mut outcome = step(channel, calls, timer);
         while let Err(fault) = outcome {

@@ -6,13 +6,17 @@ use crate::rpc::channel::Channel;
 use crate::slot_limiter::KeptConnections;
 use crate::sys::fork;
 use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
+use crate::sys::stack_mark::{MarkPlace, StackMark};
 use std::sync::Arc;
 
-/// Up to 64 channels. A signal handler that comes in while its thread holds one takes another; nothing is allocated. In the
+/// Up to 64 channels. A signal handler that comes in while its thread holds one takes another; nothing is allocated. One whose user was left by
+/// `longjmp` is taken over once no other is free. In the
 /// child of a fork all of them can be had: those that threads of the parent held were copied locked, and are taken over.
 #[derive(Debug)]
 pub(crate) struct Pool {
     entries: Box<[ForkLock<Channel>]>,
+    /// Where the functions are that use them.
+    users: Box<[MarkPlace]>,
     /// Entries used as long as one of them is free; the rest are for signal handlers inside a call.
     count: usize,
     channel_freed: EventCount,
@@ -23,6 +27,7 @@ pub(crate) struct Pool {
 /// A channel in use. The fields are dropped in their order: the lock first.
 struct Lease<'p> {
     channel: ForkGuard<'p, Channel>,
+    user: &'p MarkPlace,
     finished: bool,
     _freed: Freed<'p>,
 }
@@ -38,6 +43,7 @@ impl Drop for Freed<'_> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
+        self.user.clear(); // before the lock is given back
         if !self.finished {
             // Somebody panicked in the middle of an exchange: its replies may still be on their way.
             self.channel.disconnect();
@@ -51,6 +57,7 @@ impl Pool {
         fork::watch_forks();
         Self {
             entries: (0..CHANNELS_MAX).map(|_| ForkLock::new(Channel::new())).collect(),
+            users: (0..CHANNELS_MAX).map(|_| MarkPlace::new()).collect(),
             count: count.clamp(1, CHANNELS_MAX),
             channel_freed: EventCount::default(),
             kept: None,
@@ -72,13 +79,17 @@ impl Pool {
         if fork::shares_memory() {
             return self.with_last(work);
         }
+        let mark = StackMark::new(); // dropped after the lease
         let mut lease = match self.free(self.count, Holder::current()) {
             Some(lease) => lease,
             None => self.channel_freed.wait_until(|_| {
+                self.kept.iter().for_each(|kept| kept.renew_leases());
                 let me = Holder::current(); // again: a signal handler may have forked meanwhile, and this be the child
-                self.free(if self.is_nested(me) { CHANNELS_MAX } else { self.count }, me)
+                let count = if self.is_nested(me) { CHANNELS_MAX } else { self.count };
+                self.free(count, me).or_else(|| self.take_left(me))
             }),
         };
+        mark.set(lease.user);
         let done = work(&mut lease.channel);
         if let Some(kept) = &self.kept {
             lease.channel.stay_or_end(kept);
@@ -87,13 +98,23 @@ impl Pool {
         done
     }
 
+    /// A channel whose user was left by `longjmp`, or whose thread has ended: its connection is given up.
+    #[cold]
+    fn take_left(&self, me: Holder) -> Option<Lease<'_>> {
+        let (entry, user) = self.entries.iter().zip(&self.users).find(|(entry, user)| entry.is_held() && user.take_left())?;
+        let mut channel = entry.take_left(me)?;
+        channel.leave();
+        Some(Lease { channel, user, finished: false, _freed: Freed(&self.channel_freed) })
+    }
+
     /// The same for a child that shares this memory: from the end, so that one that is killed leaves the parent what it uses.
     #[cold]
     fn with_last<T>(&self, work: impl FnOnce(&mut Channel) -> T) -> T {
         let mut lease = self.channel_freed.wait_until(|_| {
             let me = Holder::current();
-            let channel = self.entries.iter().rev().find_map(|entry| entry.try_lock(me, Channel::abandon))?;
-            Some(Lease { channel, finished: false, _freed: Freed(&self.channel_freed) })
+            let mut entries = self.entries.iter().zip(&self.users).rev();
+            let (user, channel) = entries.find_map(|(entry, user)| Some((user, entry.try_lock(me, Channel::abandon)?)))?;
+            Some(Lease { channel, user, finished: false, _freed: Freed(&self.channel_freed) })
         });
         let done = work(&mut lease.channel);
         lease.finished = true;
@@ -113,8 +134,9 @@ impl Pool {
 
     /// One of the first `count` entries, if one is free.
     fn free(&self, count: usize, me: Holder) -> Option<Lease<'_>> {
-        let channel = self.entries.iter().take(count).find_map(|entry| entry.try_lock(me, Channel::abandon))?;
-        Some(Lease { channel, finished: false, _freed: Freed(&self.channel_freed) })
+        let mut entries = self.entries.iter().zip(&self.users).take(count);
+        let (user, channel) = entries.find_map(|(entry, user)| Some((user, entry.try_lock(me, Channel::abandon)?)))?;
+        Some(Lease { channel, user, finished: false, _freed: Freed(&self.channel_freed) })
     }
 
     /// Whether the caller is a signal handler that came in while its thread was in a call.

@@ -5,11 +5,12 @@ use super::fault::Fault;
 use super::service::{Liveness, RetryPolicy, Service};
 use crate::call_notes::NotedCall;
 use crate::limits::UNRESPONSIVE_MS;
+use crate::sys::connect::SOCKET_TIMEOUT;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long a blocking send or receive waits before it returns for a look at the clock (`sys::socket`).
-const SOCKET_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a call waits before others are shown that it does.
+const NOTE_AFTER: Duration = Duration::from_secs(1);
 
 /// The wait for one server, attempt after attempt. Reads no clock as long as every send and receive moves bytes.
 #[derive(Debug)]
@@ -88,7 +89,8 @@ impl ResponseTimer {
         let now = Instant::now();
         let since = *self.since.get_or_insert_with(|| now.checked_sub(waited).unwrap_or(now));
         let silent = now.saturating_duration_since(since);
-        if silent >= SOCKET_TIMEOUT {
+        service.renew_leases();
+        if silent >= NOTE_AFTER {
             self.note(silent, service);
             if self.move_count.is_some_and(|at| at != service.move_count()) {
                 return Err(Fault::Moved);

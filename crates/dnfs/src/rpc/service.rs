@@ -11,10 +11,12 @@ use crate::call_notes::CallNotes;
 use crate::credentials::Credentials;
 use crate::limits::{CONNECT_ATTEMPT_MS, FENCE_MS, MOUNT_CONNECT_MS, PROBE_EVERY_MS, REPORT_EVERY_MS};
 use crate::segment::{ExportState, Segment};
+use crate::slot_limiter::Members;
 use crate::sys::clock::monotonic_ms;
 use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -86,6 +88,8 @@ pub(crate) struct Service {
     pub(crate) export_state: Option<ExportState>,
     /// What is reported of an export that the server no longer exports.
     pub(crate) gone: GoneReport,
+    /// Whose leases the callers hold (docs/design/028-stopped-processes.md); none for a client without a segment.
+    pub(crate) leases: Option<Arc<Members>>,
     header: Vec<u8>, // record mark, call header, credential, verifier; xid and procedure to be filled in
     unresponsive: AtomicBool,
     /// When that was last reported, on the monotonic clock; 0: never.
@@ -122,6 +126,7 @@ impl Service {
             call_notes: None,
             export_state: None,
             gone: GoneReport::default(),
+            leases: None,
             header,
             unresponsive: AtomicBool::new(false),
             reported_ms: AtomicU64::new(0),
@@ -149,6 +154,7 @@ impl Service {
         self.export_state.clone_from(&other.export_state);
         self.network_namespace = other.network_namespace;
         self.call_notes.clone_from(&other.call_notes);
+        self.leases.clone_from(&other.leases);
     }
 
     /// The server's address.
@@ -178,6 +184,20 @@ impl Service {
         let mut writer = Writer::new(out);
         writer.patch_u32(start + PROGRAM_AT, program);
         writer.patch_u32(start + PROGRAM_AT + 4, version);
+    }
+
+    /// Says that the calling thread runs, to those who wait for locks that its current call holds.
+    #[inline]
+    pub(crate) fn renew_leases(&self) {
+        if let Some(members) = &self.leases {
+            members.renew_leases();
+        }
+    }
+
+    /// Whether nobody has taken over what the thread's current call holds.
+    #[inline]
+    pub(crate) fn may_send(&self) -> bool {
+        self.leases.as_ref().is_none_or(|members| members.may_send())
     }
 
     /// Whether a new connection begins with ATTACH: those of NFS, unless the server is known not to have the program.

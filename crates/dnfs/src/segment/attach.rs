@@ -11,8 +11,8 @@ use super::trust::Sharing;
 use super::{Segment, SegmentError, local};
 use crate::address::AddressSet;
 use crate::file::FILE_HANDLE_BYTES_MAX;
-use crate::sys::liveness_lock::LivenessFile;
-use crate::sys::local_file::{Errno, allocate, open, rename, stat, truncate, unlink};
+use crate::slot_limiter::Members;
+use crate::sys::local_file::{CPath, Errno, allocate, open, rename, stat, truncate, unlink};
 use crate::sys::network;
 use crate::sys::random::random;
 use crate::sys::shm::Mapping;
@@ -38,7 +38,7 @@ impl Segment {
     /// Makes the segment of this directory; one that was there is replaced. Call under the directory's `create` lock.
     ///
     /// It appears under its name complete or not at all. `retain_bytes` holds for all who attach to it. Files get generations above
-    /// `first_generation`: [`Self::next_generation`] of the segment that it replaces, else any even number.
+    /// `first_generation`: [`Self::next_generation`] of the segment that it replaces, else 0.
     pub(crate) fn create(
         directory: &RuntimeDir,
         identity: u64,
@@ -56,11 +56,12 @@ impl Segment {
         // With the first slots, so that who is attached has places for some files, however full the file system becomes.
         allocate(&file, 0, slots_end(GROWTH_SLOTS)).map_err(local("find memory for the index"))?;
         let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
-        let segment = Self { mapping: Arc::new(mapping), directory: directory.clone(), probes: Arc::new(LivenessFile::new()) };
-        segment.header().retain_bytes.store(retain_bytes, Relaxed);
-        segment.header().instance.store(random(), Relaxed);
-        segment.header().first_generation.store(first_generation, Relaxed);
-        segment.header().fill(identity, directory.sharing().owner, parts);
+        let header = &mapping.values::<Header>(0, 1)[0];
+        header.retain_bytes.store(retain_bytes, Relaxed);
+        header.instance.store(random(), Relaxed);
+        header.first_generation.store(first_generation, Relaxed);
+        header.fill(identity, directory.sharing().owner, parts);
+        let segment = Self::of(mapping, directory);
         rename(&fresh, &directory.segment_path()).map_err(local("name the file"))?;
         Ok(segment)
     }
@@ -92,7 +93,19 @@ impl Segment {
             return Err(SegmentError::Foreign("of the wrong length"));
         }
         let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
-        Ok(Some(Self { mapping: Arc::new(mapping), directory: directory.clone(), probes: Arc::new(LivenessFile::new()) }))
+        Ok(Some(Self::of(mapping, directory)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn members_path(&self) -> CPath {
+        members_path(self.header(), self.directory())
+    }
+
+    fn of(mapping: Mapping, directory: &RuntimeDir) -> Self {
+        let path = members_path(&mapping.values::<Header>(0, 1)[0], directory);
+        let mapping = Arc::new(mapping);
+        let members = Arc::new(Members::shared(Arc::clone(&mapping), path));
+        Self { mapping, directory: directory.clone(), members }
     }
 
     /// What the process that made the segment learned from the server; none when the header makes no sense.
@@ -118,6 +131,14 @@ impl Segment {
         let last = generations.max().unwrap_or(0).max(self.header().first_generation.load(Acquire));
         // Even: no file has it. Far above, for files that are opened at this moment.
         (last | 1).wrapping_add(1 + GENERATIONS_BETWEEN).max(2)
+    }
+}
+
+/// The file of the liveness locks. The processes of a replaced segment keep the file of that one.
+fn members_path(header: &Header, directory: &RuntimeDir) -> CPath {
+    match header.first_generation.load(Acquire) {
+        0 => directory.lock_path("members"),
+        _ => directory.lock_path(&format!("members-{:016x}", header.instance.load(Acquire))),
     }
 }
 

@@ -28,8 +28,8 @@ fn hammer(segment: &Segment, mut seed: u64) {
         let sent = segment.verifiers().newest();
         slot.write_starts();
         let moment = slot.size_moment();
-        if let Some(offset) = slot.append_reserve(16) {
-            let _ = slot.size_grew(offset + 16, moment);
+        if let Some(_alone) = segment.members().try_lock_for_writing(slot) {
+            let _ = slot.size_grew(slot.size.load(SeqCst) + 16, moment);
         }
         slot.write_answered(segment.verifiers(), seed >> 58, sent).unwrap();
         let attr = AttrRecord { mode: (seed % 512) as u32, ctime: seed, used: seed % 512, ..AttrRecord::default() };
@@ -133,9 +133,9 @@ fn appends_of_eight_processes_never_overlap() {
             Child::run(|| {
                 let slot = segment.slot(found).unwrap();
                 for _ in 0..COUNT {
+                    let _alone = segment.members().lock_for_writing(slot).unwrap();
                     let moment = slot.size_moment();
-                    let offset = slot.append_reserve(10).unwrap();
-                    assert!(slot.size_grew(offset + 10, moment));
+                    assert!(slot.size_grew(moment.size() + 10, moment));
                 }
             })
         })

@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::event_count::EventCount;
 use crate::file::FILE_HANDLE_BYTES_MAX;
-use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, LATENCY_COUNT, MEMBERS_MAX, SIZE_COUNT};
-use crate::slot_limiter::KeptTable;
+use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, LATENCY_COUNT, LEASES_MAX, MEMBERS_MAX, SIZE_COUNT};
+use crate::slot_limiter::{KeptTable, LeaseRecord};
 
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
@@ -39,6 +39,8 @@ pub(crate) const INHERITED_DIRECTORY_COUNT: usize = DIRECTORY_COUNT / 2;
 pub(crate) const DIRECTORY_RECORD_BYTES: usize = 224;
 /// Directories that were removed through this mount last.
 pub(crate) const REMOVED_DIRECTORY_COUNT: usize = 256;
+/// Changes of directories and symbolic links that may be under way at once: bits of a word.
+pub(crate) const NAMESPACE_CHANGE_COUNT: usize = 64;
 /// Longest silly name in bytes.
 pub(crate) const SILLY_NAME_BYTES_MAX: usize = 32;
 
@@ -144,8 +146,7 @@ pub(crate) struct Header {
     pub(crate) silly_count: AtomicU32,
     /// Moves before and after each change that may invalidate a cached directory handle or symbolic link.
     pub(crate) namespace_generation: AtomicU64,
-    /// Nonzero while such a change runs, under the namespace lock.
-    pub(crate) namespace_busy: AtomicU32,
+    pub(crate) reserved_namespace: AtomicU32,
     /// Verifiers met so far (durability.rs).
     pub(crate) epoch: AtomicU32,
     /// Epoch in which the server has everything retained; 0 before the first.
@@ -156,8 +157,6 @@ pub(crate) struct Header {
     pub(crate) retain_bytes: AtomicU64,
     /// Moves after each change of a name that a lookup made before may not know.
     pub(crate) name_changes: AtomicU64,
-    /// Nonzero while the holder of that name lock works.
-    pub(crate) name_busy: [AtomicU32; NAME_LOCK_COUNT],
     /// 1 once the server refused READDIRPLUS: READDIR is used (client_directory.rs).
     pub(crate) without_readdirplus: AtomicU32,
 
@@ -174,6 +173,15 @@ pub(crate) struct Header {
     /// Slots begin with a generation above this one: an even number above all generations of the segment that this one replaced.
     pub(crate) first_generation: AtomicU32,
     pub(crate) moved: [StoredAddress; 2],
+    /// Locks whose words name their holders' leases: of names, of index and slot allocation, of record locks.
+    pub(crate) name_locks: [AtomicU64; NAME_LOCK_COUNT],
+    pub(crate) structure_lock: AtomicU64,
+    pub(crate) record_lock: AtomicU64,
+    /// Waiters for these, and for the probers of slots.
+    pub(crate) unlocked: EventCount,
+    /// Bit n: the n-th of the next words names who changes something that cached directory handles or symbolic links rest on.
+    pub(crate) namespace_busy: AtomicU64,
+    pub(crate) namespace_changers: [AtomicU64; NAMESPACE_CHANGE_COUNT],
 }
 
 /// A call that its process has waited for (call_notes.rs).
@@ -213,6 +221,13 @@ pub(crate) struct SlotTable {
     pub(crate) kept: KeptTable,
     /// How often each liveness lock was taken: the words of earlier holders are void.
     pub(crate) incarnations: [AtomicU32; MEMBERS_MAX],
+    /// The number under which each member's connections can be fenced at our filer; 0: not known (rpc/attach.rs).
+    pub(crate) fence_numbers: [AtomicU64; MEMBERS_MAX],
+    /// Who makes or extends the file of retained data, and the waiters.
+    pub(crate) area_lock: AtomicU64,
+    pub(crate) area_unlocked: EventCount,
+    /// What holders of locks renew while they run (slot_limiter/leases.rs).
+    pub(crate) leases: [LeaseRecord; LEASES_MAX],
 }
 
 /// Calls of one kind: how many, how large, how long.
@@ -291,7 +306,7 @@ pub(crate) struct Slot {
     pub(crate) fsid: AtomicU64,
     pub(crate) fileid: AtomicU64,
     pub(crate) rdev: AtomicU64,
-    /// Calls in flight that change the size downwards; those of killed processes stay until the last close.
+    /// Calls in flight that set the size; those of killed processes stay until the next one that has the file's lock.
     pub(crate) size_unsure: AtomicU32,
     /// Moves after the server made the file shorter (or longer by SETATTR), before `size` follows.
     pub(crate) size_sets: AtomicU32,
@@ -300,8 +315,7 @@ pub(crate) struct Slot {
 
     /// Bytes acknowledged by the server.
     pub(crate) size: AtomicU64,
-    /// End of the appends given out; may run ahead of `size`.
-    pub(crate) append_end: AtomicU64,
+    pub(crate) reserved_end: AtomicU64,
     /// Moves after each write was acknowledged, before `size` follows.
     pub(crate) size_events: AtomicU64,
     /// Moves when an unstable write starts and when it is answered.
@@ -332,17 +346,15 @@ pub(crate) struct Slot {
     pub(crate) silly_parent: HandleWords,
     /// When the silly name was noted, in ms of the monotonic clock.
     pub(crate) silly_since_ms: AtomicU64,
-    /// Who writes to the file, where only one may; 0 when nobody does.
+    /// Who appends, sets the size, changes a mapped file, or writes where only one may; 0 when nobody does.
     pub(crate) writer: AtomicU64,
     pub(crate) writer_unlocked: EventCount,
     /// `dirty` as it was when the last retained write was sent or answered.
     pub(crate) retained: AtomicU64,
     /// When the server last told size and attributes, in ms of the monotonic clock.
     pub(crate) checked_ms: AtomicU64,
-    /// Appends in flight; those of killed processes stay until the last close, or until a truncation has waited for them.
-    pub(crate) appends: AtomicU32,
-    /// Appends that wait for a change of the size to end: the next change lets them go first.
-    pub(crate) appends_waiting: AtomicU32,
+    /// Who asks whether the file is open, or fills the slot in; 0 when nobody does.
+    pub(crate) prober: AtomicU64,
     /// Place + 1 of the credentials that last wrote to it unstably; 0 while unknown.
     pub(crate) writer_credentials: AtomicU32,
     /// The same of those that took its last name away.
@@ -352,7 +364,7 @@ pub(crate) struct Slot {
     pub(crate) commit_ended: EventCount,
     /// Moves when a COMMIT had no answer, or a refusal.
     pub(crate) commit_failures: AtomicU32,
-    /// Number of the run of gathered writes that is not sent yet, + 1; 0: none is (retention/runs.rs).
+    /// Number and turn of the run of gathered writes that is not sent yet; 0 without one (retention/runs.rs).
     pub(crate) run: AtomicU32,
     /// Why the server refused gathered writes, as [`Slot::note_refused`] says; 0: it never did. From then on none are gathered.
     pub(crate) refused: AtomicU32,

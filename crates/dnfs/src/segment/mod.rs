@@ -2,8 +2,8 @@
 //! which files were unlinked while open (docs/design/002-segment.md).
 //!
 //! A file in memory, mapped by every process, changed only by atomic operations. A process may be killed at any
-//! instruction: counters are moved so that the state it leaves errs on the safe side, records carry a checksum, and the
-//! one lock (for index and slot allocation) is the kernel's and dies with its holder.
+//! instruction: counters are moved so that the state it leaves errs on the safe side, records carry a checksum, and locks are taken over
+//! from a holder that died or was stopped (docs/design/028-stopped-processes.md).
 
 mod attach;
 mod attributes;
@@ -36,31 +36,33 @@ pub use file_ref::FileRef;
 pub use open_directories::{DirectoryKept, DirectoryPlaceholder};
 pub(crate) use placeholder::{Pinned, Unopened};
 pub(crate) use runtime_dir::RuntimeDir;
-pub(crate) use size::{Appending, SizeMoment};
+pub(crate) use size::SizeMoment;
 pub(crate) use table::NewFile;
 pub use trust::{Distrust, Untrusted};
 
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::sys::file_lock::FileLock;
-use crate::sys::liveness_lock::LivenessFile;
-use crate::sys::local_file::CPath;
+use crate::limits::HOLDER_CHECK_MS;
+use crate::slot_limiter::{LeaseLock, Locked, Members, Strength};
+use crate::sys::local_file::Errno;
 use crate::sys::shm::Mapping;
+use crate::sys::signals_blocked::SignalsBlocked;
 use layout::{
     ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, CREDENTIAL_COUNT, CREDENTIALS_OFFSET, DIRECTORIES_OFFSET,
     DirectoryTable, GROWTH_SLOTS, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot, SlotTable,
     StoredCredentials, VERIFIER_COUNT, VERIFIERS_OFFSET,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A segment, attached.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     mapping: Arc<Mapping>,
     directory: RuntimeDir,
-    /// Its bytes are the rights to ask whether files are open.
-    probes: Arc<LivenessFile>,
+    /// The processes that use it, and who of them holds what.
+    members: Arc<Members>,
 }
 
 impl Segment {
@@ -74,6 +76,11 @@ impl Segment {
         &self.mapping.values::<Header>(0, 1)[0]
     }
 
+    /// The processes that use it, and what they hold.
+    pub(crate) const fn members(&self) -> &Arc<Members> {
+        &self.members
+    }
+
     /// The memory, for parts of it that live longer than a borrow.
     pub(crate) fn memory(&self) -> Arc<Mapping> {
         Arc::clone(&self.mapping)
@@ -82,14 +89,6 @@ impl Segment {
     /// How the processes of the mount reach the export.
     pub(crate) fn export_state(&self) -> ExportState {
         ExportState::new(self.memory(), self.directory.clone())
-    }
-
-    /// The file of the liveness locks. The processes of a replaced segment keep the file of that one.
-    pub(crate) fn members_path(&self) -> CPath {
-        match self.header().first_generation.load(Acquire) {
-            0 => self.directory.lock_path("members"),
-            _ => self.directory.lock_path(&format!("members-{:016x}", self.header().instance.load(Acquire))),
-        }
     }
 
     /// The counters of all processes.
@@ -160,9 +159,35 @@ impl Segment {
         self.mapping.values(INDEX_OFFSET, INDEX_COUNT as usize)
     }
 
-    fn lock_structure(&self) -> Result<FileLock, SegmentError> {
-        FileLock::wait(&self.directory.lock_path("structure")).map_err(local("take the lock"))
+    /// Waits for a lock of the header under which nothing is asked of the server. No signal handler runs in this thread while it is held.
+    ///
+    /// # Errors
+    /// ENOLCK when this process can hold no lock.
+    pub(crate) fn lock_quietly<'a>(&'a self, word: &'a AtomicU64) -> Result<QuietLock<'a>, SegmentError> {
+        let unlocked = &self.header().unlocked;
+        loop {
+            let signals = SignalsBlocked::new();
+            match self.members.try_lock(word, unlocked, Strength::Weak) {
+                Locked::Held(lock) => return Ok(QuietLock { lock, _signals: signals }),
+                Locked::Taken => {}
+                Locked::Already => return Err(local("take the lock")(Errno(libc::EDEADLK))),
+                Locked::Refused => return Err(local("take the lock")(Errno(libc::ENOLCK))),
+            }
+            drop(signals); // nobody waits with signals blocked
+            self.members.renew_leases();
+            unlocked.wait_at_most(Duration::from_millis(HOLDER_CHECK_MS), || (word.load(Acquire) == 0).then_some(()));
+        }
     }
+
+    fn lock_structure(&self) -> Result<QuietLock<'_>, SegmentError> {
+        self.lock_quietly(&self.header().structure_lock)
+    }
+}
+
+/// A lock that is held for a moment. The fields are dropped in their order.
+pub(crate) struct QuietLock<'a> {
+    lock: LeaseLock<'a>,
+    _signals: SignalsBlocked,
 }
 
 #[cfg(test)]

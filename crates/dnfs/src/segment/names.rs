@@ -1,14 +1,17 @@
 //! Files whose name was taken away while they are open, and the counters that guard cached names.
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::time::Duration;
 
 use super::layout::{FLAG_SILLY, FLAG_UNLINKED, NAME_LOCK_COUNT, SILLY_NAME_BYTES_MAX, load_bytes, store_bytes};
 use super::table::hash;
 use super::{FileRef, Segment, SegmentError, local};
 use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::limits::SILLY_IN_FLIGHT_MS;
-use crate::sys::clock::monotonic_ms;
-use crate::sys::file_lock::FileLock;
+use crate::slot_limiter::{LeaseLock, Locked, Owner, Strength};
+use crate::sys::clock::{monotonic_ms, sleep};
+use crate::sys::local_file::Errno;
 
 /// Where the data of an unlinked but open file went: a name in the same directory that programs do not see.
 #[derive(Clone, Copy, Debug)]
@@ -24,14 +27,12 @@ pub(crate) struct SillyName {
 /// Holds a name still among those who take names from files; moves the count of changes when dropped.
 pub(crate) struct NameLock<'a> {
     segment: &'a Segment,
-    number: usize,
-    _lock: FileLock,
+    _lock: LeaseLock<'a>,
 }
 
 impl Drop for NameLock<'_> {
     fn drop(&mut self) {
         self.segment.name_changed();
-        self.segment.header().name_busy[self.number].store(0, Release);
     }
 }
 
@@ -157,12 +158,24 @@ impl Segment {
     }
 
     fn lock_name_number(&self, number: usize) -> Result<NameLock<'_>, SegmentError> {
-        let path = self.directory().lock_path(&format!("name-{number}"));
-        let lock = FileLock::wait_with_signals(&path).map_err(local("take a name's lock"))?;
-        if self.header().name_busy[number].swap(1, AcqRel) != 0 {
-            self.name_changed(); // its holder was killed: nobody knows what the server did
+        let header = self.header();
+        let lock = self.lock(&header.name_locks[number], Strength::Strong).map_err(local("take a name's lock"))?;
+        if lock.was_left() {
+            self.name_changed(); // nobody knows what the server did
         }
-        Ok(NameLock { segment: self, number, _lock: lock })
+        Ok(NameLock { segment: self, _lock: lock })
+    }
+
+    /// Waits for a lock of the header.
+    ///
+    /// # Errors
+    /// EDEADLK when this very call has it; ENOLCK when this process can hold no lock.
+    pub(super) fn lock<'a>(&'a self, word: &'a AtomicU64, strength: Strength) -> Result<LeaseLock<'a>, Errno> {
+        match self.members.lock(word, &self.header().unlocked, strength) {
+            Locked::Held(lock) => Ok(lock),
+            Locked::Already => Err(Errno(libc::EDEADLK)),
+            Locked::Taken | Locked::Refused => Err(Errno(libc::ENOLCK)),
+        }
     }
 
     /// Number that stands still while cached directory handles and symbolic links hold; none while one may change.
@@ -172,35 +185,48 @@ impl Segment {
         (header.namespace_busy.load(Acquire) == 0).then_some(generation)
     }
 
-    /// Puts the guard in order after a process was killed inside [`Segment::change_namespace`].
+    /// Puts the guard in order after a process died or was stopped inside [`Segment::change_namespace`].
     pub(crate) fn repair_namespace(&self) {
-        // A living holder keeps the lock: then there is nothing to repair.
-        drop(self.namespace_lock(true));
+        let header = self.header();
+        let busy = header.namespace_busy.load(Acquire);
+        for (place, word) in header.namespace_changers.iter().enumerate().filter(|(place, _)| busy >> place & 1 == 1) {
+            let changer = word.load(Acquire);
+            if changer != 0 && self.members.is_gone(changer) {
+                self.end_change(place, changer);
+            }
+        }
     }
 
-    /// Runs a change that may invalidate cached directory handles or symbolic links. One at a time.
+    /// Runs a change that may invalidate cached directory handles or symbolic links.
     pub(crate) fn change_namespace<T>(&self, change: impl FnOnce() -> T) -> Result<T, SegmentError> {
-        let lock = self.namespace_lock(false)?;
+        let lease = self.members.lease(Strength::Weak).ok_or(Errno(libc::ENOLCK)).map_err(local("note a change of names"))?;
         let header = self.header();
-        header.namespace_busy.store(1, Release);
+        let words = &header.namespace_changers;
+        let place = loop {
+            let is_taken = |word: &AtomicU64| word.compare_exchange(0, lease.owner(), AcqRel, Acquire).is_ok();
+            if let Some(place) = words.iter().position(is_taken) {
+                break place;
+            }
+            self.repair_namespace();
+            sleep(Duration::from_millis(1)); // as many changes are under way as there are places
+        };
+        header.namespace_busy.fetch_or(1 << place, AcqRel);
         header.namespace_generation.fetch_add(1, AcqRel);
         let done = change();
-        header.namespace_generation.fetch_add(1, AcqRel);
-        header.namespace_busy.store(0, Release);
-        drop(lock);
+        if lease.is_of_this_process() {
+            self.end_change(place, lease.owner());
+        }
         Ok(done)
     }
 
-    fn namespace_lock(&self, attempt: bool) -> Result<Option<FileLock>, SegmentError> {
-        let path = self.directory().lock_path("namespace");
-        let lock = if attempt { FileLock::attempt(&path) } else { FileLock::wait_with_signals(&path).map(Some) };
-        let lock = lock.map_err(local("take the namespace lock"))?;
+    fn end_change(&self, place: usize, changer: Owner) {
         let header = self.header();
-        if lock.is_some() && header.namespace_busy.load(Acquire) != 0 {
-            header.namespace_generation.fetch_add(1, AcqRel);
-            header.namespace_busy.store(0, Release);
+        header.namespace_generation.fetch_add(1, AcqRel);
+        let word = &header.namespace_changers[place];
+        if word.load(Acquire) == changer {
+            header.namespace_busy.fetch_and(!(1 << place), AcqRel);
+            let _ = word.compare_exchange(changer, 0, AcqRel, Acquire);
         }
-        Ok(lock)
     }
 }
 

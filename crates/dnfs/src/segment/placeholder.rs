@@ -2,23 +2,21 @@
 //!
 //! A directory can be neither read nor written, so a program that uses such a descriptor without this library gets an
 //! error, and changes nothing for the others. An open description has a shared lock on one byte of it; that nobody has
-//! it is how the last close is found. Who asks for that is alone (a byte of the lock `probe` for each slot), says so in
+//! it is how the last close is found. Who asks for that is alone (the slot's `prober`), says so in
 //! the slot first, and keeps openers waiting until it is done.
 
 use core::sync::atomic::Ordering::{AcqRel, SeqCst};
 use core::sync::atomic::fence;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 
-use super::layout::{FLAG_DESCRIPTION_LOCKS, FLAG_PROBED, SLOT_COUNT, SLOTS_OFFSET, Slot};
+use super::layout::{FLAG_DESCRIPTION_LOCKS, FLAG_PROBED, Slot};
 use super::{FileRef, RuntimeDir, Segment, SegmentError, local};
+use crate::slot_limiter::{LeaseLock, Locked, Strength};
 use crate::sys::fd::Fd;
-use crate::sys::file_lock::ByteLock;
 use crate::sys::fork;
 use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::{Errno, mkdir, open, open_array, rmdir, unlink, unlink_array};
 use crate::sys::range_lock;
-use crate::sys::shm::Mapping;
 
 /// Byte that open descriptions have locked; below it lie the locks of programs (preload's `record_locks`).
 const OPEN_BYTE: i64 = 3 << 61;
@@ -33,16 +31,29 @@ const MAPPED_KINDS: [char; 5] = ['d', 'k', 'a', 'n', 'o'];
 const MODE: u32 = 0o660;
 
 /// The right to ask whether one slot's file is open. Others who want it wait, or take the file for open.
-#[derive(Debug)]
-pub(crate) struct Prober {
-    lock: ByteLock,
+pub(crate) struct Prober<'s> {
+    lock: LeaseLock<'s>,
+    slot: &'s Slot,
 }
 
 /// Nobody has the file open, and an opener waits until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Unopened {
-    prober: Prober,
-    memory: Arc<Mapping>,
+pub(crate) struct Unopened<'s> {
+    prober: Prober<'s>,
+}
+
+impl Unopened<'_> {
+    /// Whether nobody has taken over the right, so that nobody has opened the file since.
+    pub(crate) fn is_held(&self) -> bool {
+        self.prober.lock.is_held()
+    }
+
+    /// Lets openers go on.
+    pub(super) fn end(&self) {
+        if self.prober.lock.is_of_this_process() && self.prober.lock.is_held() && self.prober.lock.is_locked() {
+            self.prober.slot.flags.fetch_and(!FLAG_PROBED, AcqRel);
+            self.prober.lock.release();
+        }
+    }
 }
 
 /// An open description of our own: nobody takes the file for closed.
@@ -62,10 +73,10 @@ impl Segment {
     }
 
     /// Takes the right to remove a file; none when it is open somewhere.
-    pub(crate) fn if_unopened(&self, file: FileRef) -> Result<Option<Unopened>, SegmentError> {
+    pub(crate) fn if_unopened(&self, file: FileRef) -> Result<Option<Unopened<'_>>, SegmentError> {
         let Some(prober) = self.prober(file, false)? else { return Ok(None) };
         let Some(slot) = self.slot(file) else { return Ok(None) };
-        let unopened = Unopened { prober, memory: self.memory() };
+        let unopened = Unopened { prober };
         // First said, then asked; an opener locks its byte first and then looks. One of the two sees the other.
         slot.flags.fetch_or(FLAG_PROBED, SeqCst);
         fence(SeqCst);
@@ -133,19 +144,26 @@ impl Segment {
     }
 
     /// Waits until whoever may be removing this file is done or dead; none when the slot no longer stands for it.
-    pub(crate) fn wait_for_prober(&self, file: FileRef) -> Result<Option<Prober>, SegmentError> {
+    pub(crate) fn wait_for_prober(&self, file: FileRef) -> Result<Option<Prober<'_>>, SegmentError> {
         let prober = self.prober(file, true)?;
         Ok(prober.filter(|_| self.slot(file).is_some()))
     }
 
-    fn prober(&self, file: FileRef, wait: bool) -> Result<Option<Prober>, SegmentError> {
-        let lock = ByteLock::take(&self.probes, &self.directory().lock_path("probe"), file.slot, wait);
-        Ok(lock.map_err(local("take the lock"))?.map(|lock| Prober { lock }))
-    }
-
-    /// Takes what a child that shares this memory cannot take for itself.
-    pub(crate) fn before_sharing_memory(&self) {
-        let _ = self.probes.open(&self.directory().lock_path("probe"));
+    pub(super) fn prober(&self, file: FileRef, wait: bool) -> Result<Option<Prober<'_>>, SegmentError> {
+        let Some(slot) = self.slots().get(file.slot as usize) else { return Ok(None) };
+        let (word, unlocked) = (&slot.prober, &self.header().unlocked);
+        let locked = if wait {
+            self.members.lock(word, unlocked, Strength::Strong)
+        } else {
+            self.members.try_lock(word, unlocked, Strength::Strong)
+        };
+        match locked {
+            Locked::Held(lock) => Ok(Some(Prober { lock, slot })),
+            Locked::Taken => Ok(None),
+            Locked::Already if wait => Err(local("take the lock")(Errno(libc::EDEADLK))),
+            Locked::Already => Ok(None),
+            Locked::Refused => Err(local("take the lock")(Errno(libc::ENOLCK))),
+        }
     }
 
     /// Whether a program ever locked records of this file for an open description.
@@ -185,12 +203,9 @@ impl RuntimeDir {
     }
 }
 
-impl Drop for Unopened {
+impl Drop for Unopened<'_> {
     fn drop(&mut self) {
-        let slots = self.memory.values::<Slot>(SLOTS_OFFSET, SLOT_COUNT as usize);
-        if let Some(slot) = slots.get(self.prober.lock.byte() as usize).filter(|_| self.prober.lock.is_of_this_process()) {
-            slot.flags.fetch_and(!FLAG_PROBED, AcqRel);
-        }
+        self.end();
     }
 }
 

@@ -1,8 +1,9 @@
 //! From file handle to slot: an open-addressed index read without locks and changed under the structure lock.
 //!
-//! A slot begins to stand for a file, and ceases to, with one store of its generation; index and free list follow. A
-//! process killed in between leaves the busy mark set, and the next holder of the lock builds both anew from the
-//! generations. A reader that misses an entry meanwhile looks again under the lock before it makes a second one.
+//! A slot begins to stand for a file, and ceases to, with one change of its generation; index and free list follow. The next holder of the lock builds
+//! both from the generations when a process died or was stopped in between. Such a process may go on at any time with stores that it has begun: a slot that it
+//! fills in carries its mark (`prober`) and is given to nobody, all other words are changed by compare-and-swap, and what comes from the free list is
+//! checked. A reader that misses an entry meanwhile searches again under the lock before it makes a second one.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
@@ -11,12 +12,16 @@ use super::layout::{
     FLAG_COMMITTED, FLAG_DESCRIPTION_LOCKS, FLAG_IN_DOUBT, FLAG_MAPPED, FLAG_PROBED, FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT,
     INDEX_EMPTY, INDEX_GONE, SLOT_COUNT, Slot, load_bytes, slots_end, store_bytes,
 };
+use super::placeholder::Prober;
 use super::{AttrRecord, FileRef, Segment, SegmentError, Unopened};
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileKind};
+use crate::slot_limiter::LeaseLock;
 use crate::sys::local_file::{Errno, allocate, open};
 
 /// Slots given away in one search, so that the next openers find some free.
 const RECLAIM_COUNT: u32 = 32;
+/// Times the free list is built in one search because it was not whole.
+const FREE_REBUILDS_MAX: u32 = 4;
 
 /// What a new slot begins with.
 #[derive(Clone, Copy, Debug)]
@@ -65,34 +70,56 @@ impl Segment {
             }
             return Ok((found, false));
         }
-        self.change_structure(|| {
-            if let Some(found) = self.find(file.handle) {
-                return Ok((found, false));
+        loop {
+            let made = self.change_structure(|lock| {
+                if let Some(found) = self.find(file.handle) {
+                    return Ok(Some((found, false)));
+                }
+                let (number, mark) = self.take_free(lock)?;
+                let begun = self.begin_slot(lock, number, file);
+                drop(mark);
+                if begun.is_err() {
+                    self.push_free(number);
+                }
+                Ok(begun?.map(|file| (file, true)))
+            })?;
+            if let Some(made) = made {
+                return Ok(made);
             }
-            let number = self.take_free()?;
-            let slot = &self.slots()[number as usize];
-            slot.begin(file);
-            let before = slot.generation.load(Relaxed).max(self.header().first_generation.load(Relaxed));
-            let file_ref = FileRef { slot: number, generation: before.wrapping_add(1) };
-            // Before the slot counts: whoever finds it finds its placeholder.
-            self.make_placeholder(file_ref).inspect_err(|_| self.push_free(number))?;
-            slot.generation.store(file_ref.generation, Release);
-            self.index_insert(file.handle, number);
-            Ok((file_ref, true))
-        })
+        }
+    }
+
+    /// Has a free slot stand for a file. `None` when somebody took the lock over, and may have made one for the same file.
+    fn begin_slot(&self, lock: &LeaseLock<'_>, number: u32, file: &NewFile<'_>) -> Result<Option<FileRef>, SegmentError> {
+        let slot = &self.slots()[number as usize];
+        slot.begin(file);
+        let before = slot.generation.load(Relaxed);
+        let begun = before.max(self.header().first_generation.load(Relaxed));
+        let file_ref = FileRef { slot: number, generation: begun.wrapping_add(1) };
+        // Before the slot counts: whoever finds it finds its placeholder.
+        self.make_placeholder(file_ref)?;
+        if !lock.is_held() || slot.generation.compare_exchange(before, file_ref.generation, AcqRel, Relaxed).is_err() {
+            return Ok(None);
+        }
+        self.index_insert(file.handle, number);
+        if lock.is_held() {
+            return Ok(Some(file_ref));
+        }
+        let _ = slot.generation.compare_exchange(file_ref.generation, begun.wrapping_add(2), AcqRel, Relaxed);
+        Ok(None)
     }
 
     /// Gives the slot of a file that nobody has open away.
-    pub(crate) fn release(&self, file: FileRef, unopened: &Unopened) -> Result<(), SegmentError> {
+    pub(crate) fn release(&self, file: FileRef, unopened: &Unopened<'_>) -> Result<(), SegmentError> {
         // Told before the slot goes: whoever looked a name of it up and now makes a slot anew, asks the server.
         self.name_changed();
-        self.change_structure(|| self.free(file, unopened))
+        self.change_structure(|_| if unopened.is_held() { self.free(file, unopened) } else { Ok(()) })
     }
 
     /// Slots that stand for files, free slots, and index entries found inconsistent: for tests and diagnosis.
     #[cfg(test)]
     pub(crate) fn audit(&self) -> (u32, u32, Vec<String>) {
-        self.change_structure(|| {
+        self.change_structure(|_| {
             let mut faults = Vec::new();
             let live: Vec<_> = self.live_files().collect();
             for (file, slot) in &live {
@@ -116,15 +143,18 @@ impl Segment {
         .unwrap()
     }
 
-    /// Runs `change` under the structure lock, after repairing what a killed holder left.
-    fn change_structure<T>(&self, change: impl FnOnce() -> Result<T, SegmentError>) -> Result<T, SegmentError> {
-        let _lock = self.lock_structure()?;
+    /// Runs `change` under the structure lock, after repairing what its last holder left.
+    fn change_structure<T>(&self, change: impl FnOnce(&LeaseLock<'_>) -> Result<T, SegmentError>) -> Result<T, SegmentError> {
+        let structure = self.lock_structure()?;
         let busy = &self.header().structure_busy;
-        if busy.swap(1, AcqRel) != 0 || self.header().index_gone.load(Relaxed) > INDEX_COUNT / 4 {
+        let was_left = busy.swap(1, AcqRel) != 0 || structure.lock.was_left();
+        if was_left || self.header().index_gone.load(Relaxed) > INDEX_COUNT / 4 {
             self.rebuild();
         }
-        let done = change();
-        busy.store(0, Release);
+        let done = change(&structure.lock);
+        if structure.lock.is_held() {
+            busy.store(0, Release);
+        }
         done
     }
 
@@ -142,7 +172,7 @@ impl Segment {
             if slot.generation.load(Relaxed) & 1 == 1 {
                 self.index_insert(&slot.handle_bytes(), number);
                 silly += u32::from(slot.flags.load(Relaxed) & FLAG_SILLY != 0);
-            } else {
+            } else if self.is_unmarked(slot) {
                 slot.next_free.store(free_head, Relaxed);
                 free_head = number + 1;
             }
@@ -156,31 +186,46 @@ impl Segment {
         let start = hash(handle);
         for step in 0..INDEX_COUNT {
             let place = &self.index()[(start.wrapping_add(step) & mask) as usize];
-            match place.load(Relaxed) {
-                INDEX_EMPTY => {}
-                INDEX_GONE => {
+            let found = place.load(Relaxed);
+            let is_free = matches!(found, INDEX_EMPTY | INDEX_GONE);
+            if is_free && place.compare_exchange(found, number + 1, AcqRel, Relaxed).is_ok() {
+                if found == INDEX_GONE {
                     self.header().index_gone.fetch_sub(1, Relaxed);
                 }
-                _ => continue,
+                return;
             }
-            place.store(number + 1, Release);
-            return;
         }
     }
 
-    fn take_free(&self) -> Result<u32, SegmentError> {
+    /// Whether no living process fills the slot in.
+    fn is_unmarked(&self, slot: &Slot) -> bool {
+        let holder = slot.prober.load(Acquire);
+        holder == 0 || self.members().has_died(holder)
+    }
+
+    /// A free slot, marked as this call's until the mark is dropped.
+    fn take_free(&self, lock: &LeaseLock<'_>) -> Result<(u32, Prober<'_>), SegmentError> {
         let header = self.header();
-        if let Some(number) = self.pop_free() {
-            return Ok(number);
+        if let Some(taken) = self.pop_free()? {
+            return Ok(taken);
         }
         let high_water = header.high_water.load(Relaxed);
         let grown = if high_water < SLOT_COUNT { self.grow(high_water) } else { Ok(()) };
-        if high_water < SLOT_COUNT && grown.is_ok() {
-            header.high_water.store(high_water + 1, Release);
-            return Ok(high_water);
+        if high_water < SLOT_COUNT && grown.is_ok() && lock.is_held() {
+            // First of all the mark: the slot is in no list.
+            let mark = self.mark(high_water)?;
+            let is_ours = header.high_water.compare_exchange(high_water, high_water + 1, AcqRel, Relaxed).is_ok();
+            if let Some(mark) = mark.filter(|_| is_ours) {
+                return Ok((high_water, mark));
+            }
         }
         self.reclaim();
-        self.pop_free().ok_or(grown.map_or_else(|Errno(errno)| SegmentError::NoSlots { errno }, |()| SegmentError::Full))
+        let full = || grown.map_or_else(|Errno(errno)| SegmentError::NoSlots { errno }, |()| SegmentError::Full);
+        self.pop_free()?.ok_or_else(full)
+    }
+
+    fn mark(&self, number: u32) -> Result<Option<Prober<'_>>, SegmentError> {
+        self.prober(FileRef { slot: number, generation: 0 }, false)
     }
 
     fn push_free(&self, number: u32) {
@@ -189,11 +234,25 @@ impl Segment {
         header.free_head.store(number + 1, Relaxed);
     }
 
-    fn pop_free(&self) -> Option<u32> {
+    fn pop_free(&self) -> Result<Option<(u32, Prober<'_>)>, SegmentError> {
         let header = self.header();
-        let number = header.free_head.load(Relaxed).checked_sub(1)?;
-        header.free_head.store(self.slots().get(number as usize)?.next_free.load(Relaxed), Relaxed);
-        Some(number)
+        let mut rebuilds = 0;
+        while rebuilds < FREE_REBUILDS_MAX {
+            let head = header.free_head.load(Relaxed);
+            let Some(number) = head.checked_sub(1) else { return Ok(None) };
+            let Some(slot) = self.slots().get(number as usize) else { break };
+            let next = slot.next_free.load(Relaxed);
+            let mark = self.mark(number)?;
+            let is_ours = header.free_head.compare_exchange(head, next, AcqRel, Relaxed).is_ok();
+            if !is_ours || slot.generation.load(Acquire) & 1 == 1 {
+                drop(mark);
+                self.rebuild(); // somebody was stopped while it changed the list
+                rebuilds += 1;
+            } else if let Some(mark) = mark {
+                return Ok(Some((number, mark)));
+            } // else somebody asks for what the slot stood for, and the slot is left out until the list is built again
+        }
+        Ok(None)
     }
 
     /// Gives memory to the slots from `high_water` on. A hole in a full tmpfs would kill the process that stores to it.
@@ -231,28 +290,33 @@ impl Segment {
         }
     }
 
-    fn free(&self, file: FileRef, _unopened: &Unopened) -> Result<(), SegmentError> {
+    fn free(&self, file: FileRef, unopened: &Unopened<'_>) -> Result<(), SegmentError> {
         let Some(slot) = self.slot(file) else { return Ok(()) };
         let handle = slot.handle_bytes();
-        if slot.flags.load(Acquire) & FLAG_SILLY != 0 {
+        let is_silly = slot.flags.load(Acquire) & FLAG_SILLY != 0;
+        if slot.generation.compare_exchange(file.generation, file.generation.wrapping_add(1), AcqRel, Relaxed).is_err() {
+            return Ok(());
+        }
+        if is_silly {
             self.header().silly_count.fetch_sub(1, AcqRel);
         }
-        slot.generation.store(file.generation.wrapping_add(1), Release);
         let mask = INDEX_COUNT - 1;
         let start = hash(&handle);
         for step in 0..INDEX_COUNT {
             let place = &self.index()[(start.wrapping_add(step) & mask) as usize];
             let entry = place.load(Relaxed);
             if entry == file.slot + 1 {
-                place.store(INDEX_GONE, Release);
-                self.header().index_gone.fetch_add(1, Relaxed);
+                let gone = place.compare_exchange(entry, INDEX_GONE, AcqRel, Relaxed).is_ok();
+                self.header().index_gone.fetch_add(u32::from(gone), Relaxed);
             }
             if entry == file.slot + 1 || entry == INDEX_EMPTY {
                 break;
             }
         }
+        let is_mapped = slot.flags.load(Acquire) & FLAG_MAPPED != 0;
+        unopened.end();
         self.push_free(file.slot);
-        if slot.flags.load(Acquire) & FLAG_MAPPED != 0 {
+        if is_mapped {
             self.directory.remove_mapped(file);
         }
         self.directory.remove_placeholder(file)
@@ -307,7 +371,7 @@ impl Slot {
         ] {
             place.store(value, Relaxed);
         }
-        for zeroed in [&self.append_end, &self.size_events, &self.loss] {
+        for zeroed in [&self.size_events, &self.loss] {
             zeroed.store(0, Relaxed);
         }
         // These count on: a COMMIT of the slot's former file that is answered now must not cover writes of this one.
@@ -319,8 +383,6 @@ impl Slot {
             zeroed.store(0, Relaxed);
         }
         self.size_unsure.store(0, Relaxed);
-        self.appends.store(0, Relaxed);
-        self.appends_waiting.store(0, Relaxed);
         self.writer_credentials.store(0, Relaxed);
         self.remover_credentials.store(0, Relaxed);
         self.attr_begin(file.attr);

@@ -44,6 +44,11 @@ impl KeptConnections {
         Arc::new(Self { members, looked_ms: AtomicU64::new(0) })
     }
 
+    /// As [`Members::renew_leases`].
+    pub(crate) fn renew_leases(&self) {
+        self.members.renew_leases();
+    }
+
     /// A place for a connection; none when all are taken: it must end with its call.
     pub(crate) fn take(self: &Arc<Self>) -> Option<KeptPlace> {
         let owner = self.members.owner()?;

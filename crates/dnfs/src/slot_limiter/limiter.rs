@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Members;
-use super::members::Owner;
+use super::leases::{Lease, Strength};
 use crate::limits::{CALL_SLOTS_MAX, SLOTS_MAX};
 use crate::segment::layout::SlotTable;
-use crate::sys::fork;
 use crate::sys::local_file::Errno;
 use crate::sys::shm::Mapping;
 
@@ -25,8 +24,7 @@ pub(crate) struct SlotLimiter {
 #[derive(Debug)]
 pub(crate) struct SlotPermit<'g> {
     limiter: &'g SlotLimiter,
-    owner: Owner, // 0: let through without a slot
-    fork_generation: u32,
+    lease: Option<Lease<'g>>, // without one: let through
     since: Instant,
     count: usize,
     places: [u16; SLOTS_MAX],
@@ -50,15 +48,15 @@ impl SlotLimiter {
             return permit;
         }
         let table = self.members.table();
-        let owner = self.members.owner();
-        if table.slots.iter().take(self.limit).any(|slot| Some(slot.load(Relaxed)) == owner) {
-            return self.over_limit(wanted); // a signal handler inside a call would wait for the call it interrupted
-        }
         let begun = Instant::now();
         table.waits.fetch_add(1, Relaxed);
         let permit = table.slot_freed.wait_until(|overdue| {
+            self.members.renew_leases();
             if overdue {
                 self.reclaim_slots();
+            } else if table.slots.iter().take(self.limit).any(|slot| self.members.is_of_this_thread(slot.load(Relaxed))) {
+                // A signal handler inside a call would wait for the call that it interrupted.
+                return Some(self.over_limit(wanted));
             }
             self.try_acquire(wanted)
         });
@@ -69,7 +67,8 @@ impl SlotLimiter {
     /// The same without waiting; none when all slots are taken.
     pub(crate) fn try_acquire(&self, wanted: usize) -> Option<SlotPermit<'_>> {
         let table = self.members.table();
-        let Some(owner) = self.members.owner() else { return Some(self.over_limit(wanted)) };
+        let Some(lease) = self.members.lease(Strength::Weak) else { return Some(self.over_limit(wanted)) };
+        let owner = lease.owner();
         let wanted = wanted.clamp(1, SLOTS_MAX);
         let (mut places, mut count, mut most) = ([0; SLOTS_MAX], 0, 0);
         for (place, slot) in table.slots.iter().take(self.limit).enumerate() {
@@ -91,14 +90,14 @@ impl SlotLimiter {
         }
         table.limit.store(self.limit as u32, Relaxed);
         table.calls.fetch_add(count as u64, Relaxed);
-        Some(SlotPermit { limiter: self, owner, fork_generation: fork::fork_generation(), since: Instant::now(), count, places })
+        Some(SlotPermit { limiter: self, lease: Some(lease), since: Instant::now(), count, places })
     }
 
     /// Lets calls through without a slot, and counts them.
     fn over_limit(&self, wanted: usize) -> SlotPermit<'_> {
         let count = wanted.clamp(1, SLOTS_MAX);
         self.members.table().beyond.fetch_add(count as u64, Relaxed);
-        SlotPermit { limiter: self, owner: 0, fork_generation: 0, since: Instant::now(), count, places: [0; SLOTS_MAX] }
+        SlotPermit { limiter: self, lease: None, since: Instant::now(), count, places: [0; SLOTS_MAX] }
     }
 
     /// Slots and waits so far.
@@ -106,7 +105,7 @@ impl SlotLimiter {
         self.members.table()
     }
 
-    /// Takes back the slots of dead processes.
+    /// Takes back the slots of processes that died or were stopped.
     pub(super) fn reclaim_slots(&self) {
         let table = self.members.table();
         for slot in table.slots.iter().take(self.limit) {
@@ -128,14 +127,12 @@ impl SlotPermit<'_> {
 impl Drop for SlotPermit<'_> {
     fn drop(&mut self) {
         // In a child that came out of a fork inside a call, the slots are the parent's.
-        if self.owner == 0 || self.fork_generation != fork::fork_generation() {
-            return;
-        }
+        let Some(lease) = self.lease.as_ref().filter(|lease| lease.is_of_this_process()) else { return };
         let table = self.limiter.members.table();
         table.held_ns.fetch_add(self.since.elapsed().as_nanos() as u64 * self.count as u64, Relaxed);
         for place in self.places.iter().take(self.count) {
             if let Some(slot) = table.slots.get(usize::from(*place)) {
-                let _ = slot.compare_exchange(self.owner, 0, SeqCst, Relaxed);
+                let _ = slot.compare_exchange(lease.owner(), 0, SeqCst, Relaxed);
             }
         }
         table.slot_freed.notify(self.count as u32);

@@ -2,8 +2,9 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use super::leases::{Fence, OUTSIDER};
 use crate::limits::{KEEPER_MEMBERS, MEMBER_RETRY_MS, MEMBERS_MAX};
 use crate::segment::layout::{CALLS_OFFSET, SlotTable};
 use crate::sys::clock::monotonic_ms;
@@ -17,6 +18,8 @@ use crate::sys::shm::Mapping;
 /// Bits of an owner word: member, incarnation of its lock, thread.
 const MEMBER_BITS: u32 = 10;
 const INCARNATION_BITS: u32 = 22;
+/// Where the member stands in an owner word.
+pub(super) const MEMBER_SHIFT: u32 = 32 + INCARNATION_BITS;
 const _: () = assert!(MEMBERS_MAX == 1 << MEMBER_BITS && MEMBER_BITS + INCARNATION_BITS == 32);
 
 /// The processes of a mount, as one of them sees it.
@@ -36,6 +39,8 @@ pub(crate) struct Members {
     is_keeper: AtomicBool,
     /// When all places were found taken, in ms of the monotonic clock; 0: never.
     refused_ms: AtomicU64,
+    /// How holders of revoked leases are kept from acting at the server; none where no server is behind it.
+    pub(super) fence: OnceLock<Box<dyn Fence>>,
 }
 
 /// Whom a slot or a lock belongs to: never 0.
@@ -43,7 +48,7 @@ pub(crate) type Owner = u64;
 
 impl Members {
     /// The members of a segment, whose liveness locks are bytes of this file.
-    pub(crate) const fn shared(memory: Arc<Mapping>, path: CPath) -> Self {
+    pub(crate) fn shared(memory: Arc<Mapping>, path: CPath) -> Self {
         // No process has this generation, so that the first request takes a lock.
         Self::new(memory, CALLS_OFFSET, Some(path), u64::MAX)
     }
@@ -53,9 +58,10 @@ impl Members {
         Self::new(memory, 0, None, u64::from(fork::fork_generation()) << 32)
     }
 
-    const fn new(memory: Arc<Mapping>, table_offset: usize, path: Option<CPath>, mine: u64) -> Self {
+    fn new(memory: Arc<Mapping>, table_offset: usize, path: Option<CPath>, mine: u64) -> Self {
         let (is_keeper, refused_ms) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { memory, table_offset, path, mine: AtomicU64::new(mine), file: LivenessFile::new(), is_keeper, refused_ms }
+        let (mine, file, fence) = (AtomicU64::new(mine), LivenessFile::new(), OnceLock::new());
+        Self { memory, table_offset, path, mine, file, is_keeper, refused_ms, fence }
     }
 
     /// Lets this process take a place that is reserved for keepers.
@@ -67,6 +73,16 @@ impl Members {
     pub(crate) fn table(&self) -> &SlotTable {
         // The slice has one element; an empty one can't be.
         &self.memory.values::<SlotTable>(self.table_offset, 1)[0]
+    }
+
+    /// Tells mounts of this process apart: an even number.
+    pub(super) fn table_id(&self) -> usize {
+        core::ptr::from_ref(self.table()) as usize
+    }
+
+    /// Says how holders of revoked leases are fenced.
+    pub(crate) fn fence_by(&self, fence: Box<dyn Fence>) {
+        let _ = self.fence.set(fence);
     }
 
     /// Becomes a member now, so that a lock that cannot be had is an error of mounting.
@@ -99,9 +115,12 @@ impl Members {
         Ok(u64::from(mine as u32) << 32 | u64::from(thread_number()))
     }
 
-    /// Whether the owner has died: what it holds is free.
-    pub(crate) fn is_gone(&self, owner: Owner) -> bool {
+    /// Whether the owner's process has died.
+    pub(crate) fn has_died(&self, owner: Owner) -> bool {
         let bits = (owner >> 32) as u32;
+        if u64::from(bits) == OUTSIDER {
+            return false; // nobody knows: its lease tells
+        }
         let mine = self.mine.load(Acquire);
         // What a fork copied is the parent's: it may have died.
         let is_ours = bits == mine as u32 && mine >> 32 == u64::from(fork::fork_generation());

@@ -6,16 +6,22 @@
 //! the thread. Whoever waits sleeps on a futex and checks now and then whether the holder is alive. A thread that holds
 //! something and wants it again, as a signal handler inside a call does, is let through: it would wait for itself.
 
+mod call_frames;
 mod commit_turn;
 mod kept;
+mod lease_lock;
+mod leases;
 mod limiter;
 mod members;
 #[cfg(test)]
 mod tests;
 mod writer_lock;
 
+pub use call_frames::{CallFrame, begin_call, is_inside_call};
 pub(crate) use commit_turn::CommitTurn;
 pub(crate) use kept::{KeptConnections, KeptPlace, KeptTable};
+pub(crate) use lease_lock::{LeaseLock, Locked};
+pub(crate) use leases::{Fence, Lease, LeaseRecord, Strength};
 pub(crate) use limiter::{SlotLimiter, SlotPermit};
 pub(crate) use members::{Members, Owner};
 pub(crate) use writer_lock::WriterGuard;

@@ -22,7 +22,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 fn limiter(limit: usize) -> (TempDir, Segment, SlotLimiter) {
     let (place, segment) = fresh_segment();
-    let members = Members::shared(segment.memory(), segment.members_path());
+    let members = Members::shared(segment.memory(), segment.directory().lock_path("members"));
     (place, segment, SlotLimiter::new(Arc::new(members), limit))
 }
 
@@ -114,9 +114,11 @@ fn processes_killed_at_any_instruction_leave_every_slot_to_be_had() {
 fn a_call_inside_a_call_of_the_same_thread_is_let_through() {
     let (_place, _segment, limiter) = limiter(1);
     let outer = limiter.acquire(1);
+    let handler = super::begin_call();
     let inner = limiter.acquire(1);
     assert_eq!((inner.count(), limiter.table().beyond.load(Relaxed)), (1, 1));
     drop(inner);
+    drop(handler);
     assert!(limiter.try_acquire(1).is_none(), "the outer call still has its slot");
     drop(outer);
     assert!(limiter.try_acquire(1).is_some());
@@ -242,7 +244,7 @@ fn a_file_has_one_writer_at_a_time_and_readers_between_them() {
 }
 
 #[test]
-fn a_signal_handler_inside_a_call_does_not_wait_for_a_writer_that_may_need_its_slot() {
+fn a_signal_handler_inside_a_call_waits_for_a_writer_that_needs_its_slot_until_the_writer_takes_it() {
     let (_place, segment, limiter) = limiter(1);
     let attr = AttrRecord::default();
     let file = NewFile {
@@ -265,8 +267,10 @@ fn a_signal_handler_inside_a_call_does_not_wait_for_a_writer_that_may_need_its_s
         drop(limiter.acquire(1));
     });
     await_word(&segment, 1);
+    let handler = super::begin_call();
     limiter.members.wait_for_writer(slot);
-    assert!(limiter.members.lock_for_writing(slot).is_none());
+    assert!(limiter.members.lock_for_writing(slot).is_some());
+    drop(handler);
     drop(held);
     assert!(writer.succeeded());
 }
@@ -296,7 +300,7 @@ fn slots_of_a_killed_process_are_taken_back_though_a_child_that_knows_of_nothing
 #[test]
 fn two_mounts_of_one_segment_in_a_process_are_one_member_as_long_as_one_of_them_lasts() {
     let (_place, segment, limiter) = limiter(1);
-    let path = || segment.members_path();
+    let path = || segment.directory().lock_path("members");
     let second = Members::shared(segment.memory(), path());
     let owner = limiter.members.owner().unwrap();
     assert_eq!(second.owner(), Some(owner));

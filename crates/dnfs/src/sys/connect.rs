@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// How long one blocking send or receive waits before it returns for a look at the clock.
-const SOCKET_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const SOCKET_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How a connection is to be made.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,6 @@ use super::clock;
 use super::fd::Fd;
 use super::fork;
 use super::fork_lock::{ForkLock, Holder};
-use super::liveness_lock::LivenessFile;
 use super::local_file::{CPath, Errno, LOCK_FILE_MODE, open};
 use super::record_lock;
 use super::signals_blocked::SignalsBlocked;
@@ -28,7 +27,6 @@ pub(crate) struct FileLock {
     fd: Option<Fd>, // until dropped
     generation: u32,
     _place: Option<Place>,
-    _signals: Option<SignalsBlocked>,
 }
 
 /// A place in the table.
@@ -44,35 +42,29 @@ impl FileLock {
     ///
     /// # Errors
     /// The kernel's; EDEADLK when this very thread has it.
-    pub(crate) fn wait_with_signals(path: &CPath) -> Result<Self, Errno> {
-        let place = Place::wait(path.hash(), || Some(SignalsBlocked::new()))?;
-        Self::take(path, place, None, true)
-    }
-
-    /// Waits for the lock of this file; makes the file when missing.
-    ///
-    /// # Errors
-    /// As [`Self::wait_with_signals`].
     pub(crate) fn wait(path: &CPath) -> Result<Self, Errno> {
-        let signals = SignalsBlocked::new();
-        let place = Place::wait(path.hash(), || None)?;
-        Self::take(path, place, Some(signals), true)
+        let place = Place::wait(path.hash())?;
+        Self::take(path, place, true)
     }
 
     /// The same if nobody holds it; none when somebody does.
+    #[cfg(test)]
     pub(crate) fn attempt(path: &CPath) -> Result<Option<Self>, Errno> {
-        let signals = SignalsBlocked::new();
-        let Ok(Some(place)) = Place::attempt_if_needed(path.hash()) else { return Ok(None) };
-        match Self::take(path, place, Some(signals), false) {
+        let place = {
+            let _signals = SignalsBlocked::new();
+            let Ok(Some(place)) = Place::attempt_if_needed(path.hash()) else { return Ok(None) };
+            place
+        };
+        match Self::take(path, place, false) {
             Err(Errno(libc::EACCES | libc::EAGAIN)) => Ok(None),
             taken => taken.map(Some),
         }
     }
 
-    fn take(path: &CPath, place: Option<Place>, signals: Option<SignalsBlocked>, wait: bool) -> Result<Self, Errno> {
+    fn take(path: &CPath, place: Option<Place>, wait: bool) -> Result<Self, Errno> {
         let fd = open(path, libc::O_WRONLY | libc::O_CREAT, LOCK_FILE_MODE)?;
         patiently(|| record_lock::take_file(fd.number(), wait))?;
-        Ok(Self { fd: Some(fd), generation: fork::fork_generation(), _place: place, _signals: signals })
+        Ok(Self { fd: Some(fd), generation: fork::fork_generation(), _place: place })
     }
 }
 
@@ -83,57 +75,6 @@ fn patiently(take: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
             Err(Errno(libc::EINTR)) => {}
             Err(Errno(libc::EDEADLK)) => clock::sleep(AGAIN),
             taken => return taken,
-        }
-    }
-}
-
-/// The lock of one byte of a file that this process opens once.
-#[derive(Debug)]
-pub(crate) struct ByteLock {
-    fd: i32,
-    byte: u32,
-    generation: u32,
-    _place: Option<Place>,
-}
-
-impl ByteLock {
-    /// Waits for the lock if told so; else none when somebody has it.
-    ///
-    /// # Errors
-    /// The kernel's; EDEADLK when this very thread has it and would wait.
-    pub(crate) fn take(file: &LivenessFile, path: &CPath, byte: u32, wait: bool) -> Result<Option<Self>, Errno> {
-        let fd = file.open(path)?;
-        let key = path.hash() ^ (u64::from(byte) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let place = if wait {
-            Place::wait(key, || Some(SignalsBlocked::new()))?
-        } else {
-            let _signals = SignalsBlocked::new();
-            match Place::attempt_if_needed(key) {
-                Ok(Some(place)) => place,
-                _ => return Ok(None),
-            }
-        };
-        match patiently(|| record_lock::take(fd, byte, wait)) {
-            Err(Errno(libc::EACCES | libc::EAGAIN)) if !wait => Ok(None),
-            taken => taken.map(|()| Some(Self { fd, byte, generation: fork::fork_generation(), _place: place })),
-        }
-    }
-
-    /// Which byte.
-    pub(crate) const fn byte(&self) -> u32 {
-        self.byte
-    }
-
-    /// Whether this is still the process that took it, and not a child of it.
-    pub(crate) fn is_of_this_process(&self) -> bool {
-        self.generation == fork::fork_generation()
-    }
-}
-
-impl Drop for ByteLock {
-    fn drop(&mut self) {
-        if self.is_of_this_process() {
-            record_lock::release(self.fd, self.byte);
         }
     }
 }
@@ -151,10 +92,10 @@ impl Drop for FileLock {
 }
 
 impl Place {
-    /// Waits for the place of this file. `signals` holds them back while the table is in use, if they are not already.
-    fn wait(file: u64, signals: impl Fn() -> Option<SignalsBlocked>) -> Result<Option<Self>, Errno> {
+    /// Waits for the place of this file. Signals are held back while the table is in use.
+    fn wait(file: u64) -> Result<Option<Self>, Errno> {
         RELEASED.wait_until(|_| {
-            let _signals = signals();
+            let _signals = SignalsBlocked::new();
             Self::attempt_if_needed(file).transpose()
         })
     }
@@ -231,7 +172,7 @@ mod tests {
             for _ in 0..200 {
                 let held = FileLock::wait(&file).unwrap();
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                drop(FileLock::wait_with_signals(&other).unwrap()); // another file of the same process
+                drop(FileLock::wait(&other).unwrap()); // another file of the same process
                 inside.fetch_sub(1, Ordering::SeqCst);
                 drop(held);
             }
@@ -249,7 +190,7 @@ mod tests {
     fn a_thread_that_has_the_lock_is_told_instead_of_waiting_for_itself() {
         let place = TempDir::new();
         let file = path(&place, "lock");
-        let held = FileLock::wait_with_signals(&file).unwrap();
+        let held = FileLock::wait(&file).unwrap();
         assert_eq!(FileLock::wait(&file).err(), Some(Errno(libc::EDEADLK)));
         assert!(FileLock::attempt(&file).unwrap().is_none());
         assert!(Child::run(|| assert!(FileLock::attempt(&file).unwrap().is_none())).succeeded());
@@ -261,7 +202,7 @@ mod tests {
     fn a_child_made_while_the_lock_is_held_neither_has_it_nor_gives_it_up() {
         let place = TempDir::new();
         let file = path(&place, "lock");
-        let held = std::cell::RefCell::new(Some(FileLock::wait_with_signals(&file).unwrap()));
+        let held = std::cell::RefCell::new(Some(FileLock::wait(&file).unwrap()));
         let child = Child::run(|| {
             assert!(FileLock::attempt(&file).unwrap().is_none());
             drop(held.take()); // as the frame below a signal handler does that forked
@@ -271,57 +212,5 @@ mod tests {
         assert!(Child::run(|| assert!(FileLock::attempt(&file).unwrap().is_none())).succeeded());
         drop(held.take());
         assert!(Child::run(|| assert!(FileLock::attempt(&file).unwrap().is_some())).succeeded());
-    }
-
-    static RUNG: AtomicU32 = AtomicU32::new(0);
-
-    extern "C" fn handler(_signal: i32) {
-        RUNG.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// An exclusive create must not fail once it has made the file: the second try would find it.
-    #[test]
-    fn waiting_for_a_byte_goes_on_through_signals_whose_handlers_end_calls_until_the_holder_is_dead() {
-        let place = TempDir::new();
-        let path = path(&place, "bytes");
-        let memory = crate::sys::shm::tests::shared_memory();
-        let held = &memory.values::<AtomicU32>(0, 1)[0];
-        let file = LivenessFile::new();
-        let take = |byte, wait| ByteLock::take(&file, &path, byte, wait);
-        let _other = take(8, false).unwrap().unwrap();
-        let holder = Child::run(|| {
-            let _held = take(7, false).unwrap().unwrap();
-            // A child that knows of nothing.
-            held.store(crate::sys::shm::tests::Bystander::fork().leave() as u32, Ordering::SeqCst);
-            clock::sleep(Duration::from_secs(60));
-        });
-        while held.load(Ordering::SeqCst) == 0 {
-            clock::give_way();
-        }
-        let _bystander = crate::sys::shm::tests::Bystander(held.load(Ordering::SeqCst) as i32);
-        assert!(take(7, false).unwrap().is_none());
-        // SAFETY: a handler that only counts, without SA_RESTART; plain integers, of which zero is valid.
-        unsafe {
-            let mut action: libc::sigaction = core::mem::zeroed();
-            action.sa_sigaction = handler as *const () as usize;
-            libc::sigaction(libc::SIGUSR2, &raw const action, core::ptr::null_mut());
-        }
-        let waiter = std::sync::atomic::AtomicI32::new(0);
-        std::thread::scope(|scope| {
-            let done = scope.spawn(|| {
-                // SAFETY: no pointers.
-                waiter.store(unsafe { libc::gettid() }, Ordering::SeqCst);
-                take(7, true).unwrap().is_some()
-            });
-            while RUNG.load(Ordering::SeqCst) < 3 {
-                // SAFETY: no pointers; the thread lives until it is joined, and its handler is installed.
-                unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), waiter.load(Ordering::SeqCst), libc::SIGUSR2) };
-                clock::sleep(Duration::from_millis(1));
-            }
-            assert!(!done.is_finished());
-            holder.kill();
-            assert!(done.join().unwrap());
-        });
-        assert!(!holder.succeeded());
     }
 }

@@ -77,6 +77,17 @@ impl<T> ForkLock<T> {
         Some(guard)
     }
 
+    /// Whether a thread has the lock.
+    pub(crate) fn is_held(&self) -> bool {
+        self.holder.load(Relaxed) != 0
+    }
+
+    /// Takes the lock from a holder that is known not to use it any more. The value is as that one left it, perhaps in the middle of a change.
+    pub(crate) fn take_left(&self, me: Holder) -> Option<ForkGuard<'_, T>> {
+        let held = self.holder.load(Relaxed);
+        (held != 0 && self.holder.compare_exchange(held, me.0, Acquire, Relaxed).is_ok()).then_some(ForkGuard { lock: self, me })
+    }
+
     /// Whether this thread has the lock: then it is in a signal handler.
     pub(crate) fn is_held_by(&self, me: Holder) -> bool {
         let held = self.holder.load(Relaxed);

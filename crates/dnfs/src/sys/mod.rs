@@ -28,6 +28,7 @@ pub(crate) mod region;
 pub(crate) mod shm;
 pub(crate) mod signals_blocked;
 pub(crate) mod socket;
+pub(crate) mod stack_mark;
 pub(crate) mod whole_file;
 
 #[cfg(test)]

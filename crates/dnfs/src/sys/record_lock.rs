@@ -21,17 +21,6 @@ pub(super) fn take_byte(fd: i32, byte: u32) -> bool {
     lock_call(fd, libc::F_SETLK, range(byte, 1, libc::F_WRLCK)).is_ok()
 }
 
-/// Takes the lock of this byte, at once or after waiting.
-pub(super) fn take(fd: i32, byte: u32, wait: bool) -> Result<(), Errno> {
-    let operation = if wait { libc::F_SETLKW } else { libc::F_SETLK };
-    lock_call(fd, operation, range(byte, 1, libc::F_WRLCK)).map(|_| ())
-}
-
-/// Gives the lock of this byte up.
-pub(super) fn release(fd: i32, byte: u32) {
-    let _ = lock_call(fd, libc::F_SETLK, range(byte, 1, libc::F_UNLCK));
-}
-
 /// Whether another process has the lock of this byte.
 pub(super) fn is_byte_taken(fd: i32, byte: u32) -> Result<bool, Errno> {
     Ok(lock_call(fd, libc::F_GETLK, range(byte, 1, libc::F_WRLCK))?.l_type != libc::F_UNLCK as i16)

@@ -42,10 +42,10 @@ impl Socket {
         Some(address.port()).filter(|&port| port != 0)
     }
 
-    /// Sends what it can, blocking for at most a second when it can send nothing.
+    /// Sends what it can, blocking for at most 250 ms when it can send nothing.
     ///
     /// # Errors
-    /// `WouldBlock` after that second, `Interrupted`, or a broken connection.
+    /// `WouldBlock` after that time, `Interrupted`, or a broken connection.
     #[inline]
     pub(crate) fn send(&self, segments: &[IoSlice<'_>]) -> io::Result<usize> {
         if let [one] = segments {
@@ -54,7 +54,7 @@ impl Socket {
         Ok(sendmsg(&self.fd, segments, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)?)
     }
 
-    /// Receives what is there, blocking for at most a second when there is nothing; 0 means the end of the stream.
+    /// Receives what is there, blocking for at most 250 ms when there is nothing; 0 means the end of the stream.
     ///
     /// # Errors
     /// As [`Self::send`].

@@ -40,6 +40,7 @@ mod server_away;
 mod set_attributes;
 mod shared_maps;
 mod special_files;
+mod stopped;
 mod stored_programs;
 #[path = "../support/mod.rs"]
 mod support;

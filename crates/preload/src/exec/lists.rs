@@ -62,7 +62,8 @@ unsafe fn own(slot: &AtomicUsize, name: &CStr, list: List) -> usize {
             let become_program = if name == c"execlp" { by_name } else { by_path };
             become_program(list.word(0) as _, arguments.as_ptr(), environment)
         },
-    );
+    )
+    .unwrap_or_else(|| next(slot, name));
     if own == usize::FAILED { failed as *const () as usize } else { own }
 }
 

@@ -120,8 +120,8 @@ impl<'d> Backing<'d> {
         Ok(Self { directory, file, bytes, known: None })
     }
 
-    /// Notes that the server has just these bytes, before a program may store into them.
-    pub(super) fn make_known(&mut self) -> Result<(), NoBacking> {
+    /// Notes that the server has just these bytes, before a program may store into them. Calls `step` now and then.
+    pub(super) fn make_known(&mut self, step: &dyn Fn()) -> Result<(), NoBacking> {
         if self.known.is_some() {
             return Ok(());
         }
@@ -134,6 +134,7 @@ impl<'d> Backing<'d> {
             let mut buffer = Region::map(STEP_BYTES).map_err(|_| Errno(libc::ENOMEM))?;
             let mut at = 0;
             while let Some(data) = next_data(&self.bytes, at)? {
+                step();
                 let got = read_at(&self.bytes, data, &mut buffer)?;
                 if got == 0 {
                     break;
@@ -212,9 +213,11 @@ impl<'d> Backing<'d> {
     }
 
     /// Has `send` send what programs stored, between these offsets, one run of pages after the other; what it took, the server has.
+    /// Calls `step` now and then.
     pub(super) fn each_difference<E: From<Errno>>(
         &self,
         range: Range<u64>,
+        step: &dyn Fn(),
         mut send: impl FnMut(u64, &[u8]) -> Result<usize, E>,
     ) -> Result<bool, E> {
         let Some(known) = &self.known else { return Ok(false) };
@@ -224,6 +227,7 @@ impl<'d> Backing<'d> {
         let mut at = range.start;
         let mut sent = false;
         while at < end {
+            step();
             let next = [next_data(&self.bytes, at)?, next_data(known, at)?].into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next < end) else { break };
             at = next.max(at) / PAGE_BYTES as u64 * PAGE_BYTES as u64;
@@ -355,13 +359,13 @@ mod tests {
             to.copy_from_slice(&bytes[offset as usize..][..to.len()]);
             Ok(to.len())
         };
-        assert!(Backing::make(&directory, FILE, size, fill).is_ok_and(|mut made| made.make_known().is_ok()));
+        assert!(Backing::make(&directory, FILE, size, fill).is_ok_and(|mut made| made.make_known(&|| ()).is_ok()));
         directory
     }
 
     fn sent(backing: &Backing<'_>) -> Vec<(u64, Vec<u8>)> {
         let mut all = Vec::new();
-        let done = backing.each_difference(0..u64::MAX, |offset, bytes| -> Result<usize, Errno> {
+        let done = backing.each_difference(0..u64::MAX, &|| (), |offset, bytes| -> Result<usize, Errno> {
             all.push((offset, bytes.to_vec()));
             Ok(bytes.len())
         });

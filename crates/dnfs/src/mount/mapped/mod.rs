@@ -83,12 +83,12 @@ pub(super) struct Entered<'m> {
     slot: &'m Slot,
     /// It is this one that said so.
     says_unsure: bool,
-    _guard: Option<WriterGuard<'m>>,
+    guard: Option<WriterGuard<'m>>,
 }
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        if self.says_unsure {
+        if self.says_unsure && self.guard.as_ref().is_none_or(WriterGuard::is_held) {
             self.slot.flags.fetch_and(!FLAG_MAPPED_UNSURE, AcqRel);
         }
     }
@@ -101,6 +101,15 @@ impl Mount {
     /// # Errors
     /// [`MapRefusal`].
     pub fn map_shared(&self, file: FileRef, may_write: bool, stores: bool, is_pinned: bool) -> Result<Mapped, MapRefusal> {
+        loop {
+            match self.map_shared_once(file, may_write, stores, is_pinned) {
+                Err(MapRefusal::Failed(Error::TakenOver)) => {} // the file's lock was
+                done => return done,
+            }
+        }
+    }
+
+    fn map_shared_once(&self, file: FileRef, may_write: bool, stores: bool, is_pinned: bool) -> Result<Mapped, MapRefusal> {
         let slot = self.live(file)?;
         let pin = if is_pinned { None } else { Some(self.segment.pin_mapped(file).map_err(Error::from)?) };
         let guard = self.retention.members().lock_for_writing(slot);
@@ -118,7 +127,7 @@ impl Mount {
             })?,
         };
         if stores {
-            backing.make_known()?;
+            backing.make_known(&|| self.segment.members().renew_leases())?;
             self.note_writer(slot);
             slot.flags.fetch_or(FLAG_STORED, SeqCst);
         }
@@ -195,12 +204,14 @@ impl Mount {
         if Backing::seen(self.segment.directory(), file) == Some(seen_of(&attr)) {
             return Ok(());
         }
-        let guard = self.retention.members().lock_for_writing(slot);
-        self.repair(file, slot, guard.is_some())?;
-        match Backing::open(self.segment.directory(), file).map_err(failed)? {
-            Some(backing) => self.merge_if_changed(file, slot, &backing),
-            None => Ok(()),
-        }
+        self.again(|| {
+            let guard = self.retention.members().lock_for_writing(slot);
+            self.repair(file, slot, guard.is_some())?;
+            match Backing::open(self.segment.directory(), file).map_err(failed)? {
+                Some(backing) => self.merge_if_changed(file, slot, &backing),
+                None => Ok(()),
+            }
+        })
     }
 
     /// Whether a read is answered from memory, where programs may store at any time: nothing of it is to be kept.
@@ -255,7 +266,7 @@ impl Mount {
             backing.reserve(end).map_err(|_| Error::Fs(FsError::NoSpace))?;
         }
         let before = slot.flags.fetch_or(FLAG_MAPPED_UNSURE, AcqRel);
-        Ok(Some(Entered { slot, says_unsure: before & FLAG_MAPPED_UNSURE == 0, _guard: guard }))
+        Ok(Some(Entered { slot, says_unsure: before & FLAG_MAPPED_UNSURE == 0, guard }))
     }
 
     /// After `bytes` of a payload were written, 0 when the server refused: the mappings show it.

@@ -32,15 +32,17 @@ impl Mount {
     /// The server's refusal; what it did not take is tried again by the next call.
     pub fn write_back(&self, file: FileRef, range: Range<u64>) -> Result<(), Error> {
         let Some(slot) = self.segment.slot(file).filter(|slot| slot.has_stores()) else { return Ok(()) };
-        let guard = self.retention.members().lock_for_writing(slot);
-        self.repair(file, slot, guard.is_some())?;
-        self.as_writer(slot, |writer| writer.send_stores(file, slot, range, Stability::Unstable))
+        self.again(|| {
+            let guard = self.retention.members().lock_for_writing(slot);
+            self.repair(file, slot, guard.is_some())?;
+            self.as_writer(slot, |writer| writer.send_stores(file, slot, range.clone(), Stability::Unstable))
+        })
     }
 
     /// With the file's lock.
     pub(super) fn send_stores(&self, file: FileRef, slot: &Slot, range: Range<u64>, how: Stability) -> Result<(), Error> {
         let Some(backing) = Backing::open(self.segment.directory(), file).map_err(failed)? else { return Ok(()) };
-        let sent = backing.each_difference(range, |offset, bytes| {
+        let sent = backing.each_difference(range, &|| self.segment.members().renew_leases(), |offset, bytes| {
             self.write_to_server(file, slot, offset, &mut Payload::Given(&[IoSlice::new(bytes)]), how).map_err(Refused)
         });
         let sent = sent.map_err(|Refused(error)| error).inspect_err(|_| backing.note_seen(None))?;

@@ -1,0 +1,58 @@
+//! How the holder of a lease that was revoked is kept from acting at the server (docs/design/028-stopped-processes.md).
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::client::{Client, MountParts};
+use crate::credentials::Credentials;
+use crate::limits::{FENCE_CALL_MS, IN_FLIGHT_MS};
+use crate::slot_limiter::Fence;
+use crate::sys::clock::sleep;
+use crate::url::NfsUrl;
+
+/// A client for these calls alone: it renews and checks no leases, and gives up soon, so that the waiter can check the lock again.
+#[derive(Debug)]
+pub(super) struct FenceClient {
+    parts: MountParts,
+    url: NfsUrl,
+    who: Credentials,
+    client: OnceLock<Option<Box<Client>>>,
+}
+
+impl FenceClient {
+    /// For the server of this client; made when it is first needed.
+    pub(super) fn of(client: &Client, url: &NfsUrl, who: &Credentials) -> Self {
+        let mut url = url.clone();
+        let options = &mut url.options;
+        (options.soft, options.retries, options.resend_after) = (true, 0, Duration::from_millis(FENCE_CALL_MS));
+        (options.slot_count, options.channel_count) = (None, 1);
+        Self { parts: client.offered(), url, who: who.clone(), client: OnceLock::new() }
+    }
+
+    fn client(&self) -> Option<&Client> {
+        let make = || Client::from_parts(self.parts, &self.url, &self.who).ok().map(Box::new);
+        self.client.get_or_init(make).as_deref()
+    }
+}
+
+impl Fence for FenceClient {
+    fn is_answered(&self) -> bool {
+        self.client().is_some_and(|client| client.null().is_ok())
+    }
+
+    fn fence(&self, number: u64) -> bool {
+        if number == 0 {
+            return true; // it has made no connection, and will check its leases on the first
+        }
+        let Some(client) = self.client() else { return false };
+        match client.fence(number) {
+            Ok(is_fenced) => {
+                if !is_fenced {
+                    sleep(Duration::from_millis(IN_FLIGHT_MS)); // what the holder sent has arrived by then, or never will
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}

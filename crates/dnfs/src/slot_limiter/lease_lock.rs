@@ -1,0 +1,112 @@
+//! A lock whose word names its holder's lease: it is taken over from one who died, was stopped or left its call.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
+
+use super::Members;
+use super::leases::{Lease, Strength};
+use crate::event_count::EventCount;
+
+/// The lock, held until dropped.
+pub(crate) struct LeaseLock<'a> {
+    lease: Lease<'a>,
+    word: &'a AtomicU64,
+    released: &'a EventCount,
+    was_left: bool,
+}
+
+/// What came of asking for a lock.
+pub(crate) enum Locked<'a> {
+    /// It is held.
+    Held(LeaseLock<'a>),
+    /// This very call has it already.
+    Already,
+    /// Somebody else has it, who is not waited for.
+    Taken,
+    /// This process can hold no lock of the mount.
+    Refused,
+}
+
+impl Members {
+    /// Waits for a lock.
+    pub(crate) fn lock<'a>(&'a self, word: &'a AtomicU64, released: &'a EventCount, strength: Strength) -> Locked<'a> {
+        self.take_lock(word, released, strength, true)
+    }
+
+    /// The lock, if nobody has it who runs.
+    pub(crate) fn try_lock<'a>(&'a self, word: &'a AtomicU64, released: &'a EventCount, strength: Strength) -> Locked<'a> {
+        self.take_lock(word, released, strength, false)
+    }
+
+    fn take_lock<'a>(&'a self, word: &'a AtomicU64, released: &'a EventCount, strength: Strength, wait: bool) -> Locked<'a> {
+        let Some(lease) = self.lease(strength) else { return Locked::Refused };
+        let owner = lease.owner();
+        let attempt = |overdue: bool| {
+            self.renew_leases();
+            let Err(found) = word.compare_exchange(0, owner, AcqRel, Acquire) else { return Some(Ok(false)) };
+            if self.is_of_this_call(found) {
+                return Some(Err(true));
+            }
+            let is_left = if wait {
+                (overdue || self.is_of_other_call(found)) && self.is_gone(found)
+            } else {
+                self.is_gone_by_itself(found)
+            };
+            if is_left && word.compare_exchange(found, owner, SeqCst, Acquire).is_ok() {
+                return Some(Ok(true));
+            }
+            if wait { None } else { Some(Err(false)) }
+        };
+        match released.wait_until(attempt) {
+            Ok(was_left) => Locked::Held(LeaseLock { lease, word, released, was_left }),
+            Err(true) => Locked::Already,
+            Err(false) => Locked::Taken,
+        }
+    }
+}
+
+impl<'a> LeaseLock<'a> {
+    /// Whether its last holder did not give it back: what it protects may be half done.
+    pub(crate) const fn was_left(&self) -> bool {
+        self.was_left
+    }
+
+    /// Whether nobody has taken it over.
+    pub(crate) fn is_held(&self) -> bool {
+        self.lease.is_held()
+    }
+
+    /// Gives it back before it is dropped.
+    pub(crate) fn release(&self) {
+        let _ = self.word.compare_exchange(self.lease.owner(), 0, SeqCst, Acquire);
+        self.released.notify(u32::MAX);
+    }
+
+    /// Whether it was not given back yet.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.word.load(Acquire) == self.lease.owner()
+    }
+
+    /// Whether this is still the process that took it, and not a child of it.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.lease.is_of_this_process()
+    }
+}
+
+impl Drop for LeaseLock<'_> {
+    fn drop(&mut self) {
+        if self.lease.is_of_this_process() {
+            self.release();
+        }
+    }
+}
+
+impl<'a> Locked<'a> {
+    /// The lock, if it is held by this call now.
+    pub(crate) fn held(self) -> Option<LeaseLock<'a>> {
+        match self {
+            Self::Held(lock) => Some(lock),
+            _ => None,
+        }
+    }
+}

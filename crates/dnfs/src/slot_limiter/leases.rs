@@ -1,0 +1,364 @@
+//! Leases: what a thread renews while it holds locks, so that others tell a process that was stopped, or a call that was left by `longjmp`,
+//! from one that runs (docs/design/028-stopped-processes.md).
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::time::Duration;
+
+use super::Members;
+use super::call_frames::CallFrame;
+use super::members::Owner;
+use crate::limits::{IN_FLIGHT_MS, LEASE_MS, LEASES_MAX};
+use crate::sys::clock::{monotonic_ms, sleep};
+use crate::sys::fork;
+use crate::sys::raw::thread_number;
+
+/// One lease, in the segment.
+#[repr(C, align(64))]
+pub(crate) struct LeaseRecord {
+    /// Turn and state.
+    state: AtomicU64,
+    /// When the holder last renewed it, in ms of the monotonic clock.
+    stamp_ms: AtomicU64,
+    /// High half of the holder's owner words.
+    process: AtomicU32,
+    /// The holder's thread in its process.
+    thread: AtomicU32,
+    /// 1: a call to the server may be under way whose effect others must not meet late, so the taker fences the holder.
+    is_strong: AtomicU32,
+}
+
+const FREE: u64 = 0;
+const HELD: u64 = 1;
+/// Nobody renews it any more; the holder is not fenced yet.
+const REVOKED: u64 = 2;
+/// No call of the holder is carried out any more.
+const GONE: u64 = 3;
+
+/// Bits of an owner word's low half: an even number. Those of threads are odd.
+const PLACE_BITS: u32 = 10;
+const TURN_BITS: u32 = 21;
+const _: () = assert!(LEASES_MAX == 1 << PLACE_BITS && PLACE_BITS + TURN_BITS == 31);
+
+/// In place of a process without a place among the members. Only its leases tell whether it runs.
+pub(super) const OUTSIDER: u64 = u32::MAX as u64;
+/// Age at which a lease of such a process is given to another, in ms: it has ended.
+const OUTSIDER_GONE_MS: u64 = 60_000;
+
+/// What a lease protects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strength {
+    /// Calls to the server: the taker fences the holder, and the holder checks the lease before it sends.
+    Strong,
+    /// Nothing at the server.
+    Weak,
+}
+
+/// How the holder of a lease that was revoked is kept from acting at the server.
+pub(crate) trait Fence: Send + Sync + core::fmt::Debug {
+    /// Whether the server answers a call now.
+    fn is_answered(&self) -> bool;
+
+    /// Ends the connections that were made under this number; where the server cannot, waits until their calls have arrived or never will.
+    /// False when the server does not answer.
+    fn fence(&self, number: u64) -> bool;
+}
+
+/// A lease of the calling thread, ended when dropped.
+#[derive(Debug)]
+pub(crate) struct Lease<'m> {
+    members: &'m Members,
+    owner: Owner,
+    fork_generation: u32,
+}
+
+impl Lease<'_> {
+    /// The word that names the holder in locks.
+    pub(crate) const fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Whether nobody has revoked it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.members.is_lease_held(self.owner)
+    }
+
+    /// Whether this is still the process that took it, and not a child of it.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.fork_generation == fork::fork_generation()
+    }
+
+    /// Renews it, for a thread whose calls do not.
+    pub(crate) fn renew(&self) {
+        if let Some((record, _)) = self.members.lease_record(self.owner) {
+            record.stamp_ms.store(monotonic_ms(), Relaxed);
+        }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if !self.is_of_this_process() {
+            return; // a child that came out of a fork: the lease is the parent's
+        }
+        CallFrame::forget(self.members.table_id(), self.owner);
+        if let Some((record, turn)) = self.members.lease_record(self.owner) {
+            let ended = pack(turn, FREE);
+            let end = |state| record.state.compare_exchange(pack(turn, state), ended, AcqRel, Relaxed).is_ok();
+            let _ = end(HELD) || end(REVOKED) || end(GONE);
+        }
+    }
+}
+
+const fn pack(turn: u64, state: u64) -> u64 {
+    turn << 2 | state
+}
+
+impl Members {
+    /// A lease for the calling thread. `None` when no liveness lock, or no lease, can be had. Async-signal-safe, allocates nothing.
+    pub(crate) fn lease(&self, strength: Strength) -> Option<Lease<'_>> {
+        let process = self.owner().map_or(OUTSIDER, |owner| owner >> 32);
+        let (records, thread) = (&self.table().leases, thread_number());
+        let start = (thread as usize >> 3).wrapping_mul(7);
+        let order = || (0..LEASES_MAX).map(|step| start.wrapping_add(step) % LEASES_MAX);
+        let found = order().find_map(|place| {
+            let record = &records[place];
+            let state = record.state.load(Acquire);
+            if state & 3 == FREE { record.take(state).map(|turn| (place, turn)) } else { None }
+        });
+        let found = found.or_else(|| order().find_map(|place| self.take_left(&records[place]).map(|turn| (place, turn))));
+        let (place, turn) = found?;
+        let record = &records[place];
+        record.process.store(process as u32, Relaxed);
+        record.thread.store(thread, Relaxed);
+        record.is_strong.store(u32::from(strength == Strength::Strong), Relaxed);
+        let owner = process << 32 | turn << (PLACE_BITS + 1) | (place as u64) << 1;
+        CallFrame::note(self.table_id(), owner, strength == Strength::Strong);
+        Some(Lease { members: self, owner, fork_generation: fork::fork_generation() })
+    }
+
+    /// The lease of a process that died.
+    fn take_left(&self, record: &LeaseRecord) -> Option<u64> {
+        let state = record.state.load(Acquire);
+        let holder = u64::from(record.process.load(Relaxed)) << 32;
+        let age_ms = monotonic_ms().saturating_sub(record.stamp_ms.load(Relaxed));
+        let is_left = self.has_died(holder) || holder >> 32 == OUTSIDER && age_ms >= OUTSIDER_GONE_MS;
+        if state & 3 != FREE && is_left { record.take(state) } else { None }
+    }
+
+    fn lease_record(&self, owner: Owner) -> Option<(&LeaseRecord, u64)> {
+        let low = owner & 0xffff_ffff;
+        if low == 0 || low & 1 == 1 {
+            return None; // of a process or a thread, without a lease
+        }
+        let record = self.table().leases.get((low >> 1) as usize % LEASES_MAX)?;
+        Some((record, low >> (PLACE_BITS + 1)))
+    }
+
+    /// Whether nobody has revoked the lease that this word names.
+    pub(super) fn is_lease_held(&self, owner: Owner) -> bool {
+        self.lease_record(owner).is_none_or(|(record, turn)| record.state.load(SeqCst) == pack(turn, HELD))
+    }
+
+    /// Whether its holder has ended the lease, so that it stores nothing more under it.
+    pub(crate) fn has_ended(&self, owner: Owner) -> bool {
+        let is_over = |(record, turn): (&LeaseRecord, u64)| {
+            let state = record.state.load(SeqCst);
+            state >> 2 != turn || state & 3 == FREE
+        };
+        self.lease_record(owner).is_some_and(is_over)
+    }
+
+    /// Renews the leases that the thread's current call holds.
+    #[inline]
+    pub(crate) fn renew_leases(&self) {
+        let mut now_ms = 0;
+        CallFrame::each(self.table_id(), |owner, _| {
+            if now_ms == 0 {
+                now_ms = monotonic_ms();
+            }
+            if let Some((record, turn)) = self.lease_record(owner)
+                && record.state.load(Relaxed) == pack(turn, HELD)
+            {
+                record.stamp_ms.store(now_ms, Relaxed);
+            }
+        });
+    }
+
+    /// Whether all leases that the thread's current call holds are still its own, so that it may send to the server.
+    #[inline]
+    pub(crate) fn may_send(&self) -> bool {
+        let mut held = true;
+        CallFrame::each(self.table_id(), |owner, is_strong| held = held && (!is_strong || self.is_lease_held(owner)));
+        held
+    }
+
+    /// Whether the thread's current call holds it.
+    pub(crate) fn is_of_this_call(&self, owner: Owner) -> bool {
+        let mut found = false;
+        CallFrame::each(self.table_id(), |other, _| found |= other == owner);
+        found
+    }
+
+    /// Whether another call of this thread holds it: it was interrupted by this one, or left.
+    pub(crate) fn is_of_other_call(&self, owner: Owner) -> bool {
+        self.is_of_this_thread(owner) && !self.is_of_this_call(owner)
+    }
+
+    /// Whether this thread holds it, in whatever call.
+    pub(super) fn is_of_this_thread(&self, owner: Owner) -> bool {
+        let Some(mine) = self.owner().map(|mine| mine >> 32) else { return self.is_of_this_call(owner) };
+        let is_mine = |(record, turn): (&LeaseRecord, u64)| {
+            owner >> 32 == mine && record.state.load(Acquire) >> 2 == turn && record.thread.load(Relaxed) == thread_number()
+        };
+        self.lease_record(owner).is_some_and(is_mine)
+    }
+
+    /// Whether nothing comes of the owner any more, so that what it holds is free: it has died, or its lease was revoked, now if that is due.
+    pub(crate) fn is_gone(&self, owner: Owner) -> bool {
+        self.is_over(owner, true)
+    }
+
+    /// The same for one who waits for nobody, the server included.
+    pub(super) fn is_gone_by_itself(&self, owner: Owner) -> bool {
+        self.is_over(owner, false)
+    }
+
+    fn is_over(&self, owner: Owner, may_call: bool) -> bool {
+        if self.has_died(owner) {
+            return true;
+        }
+        let Some((record, turn)) = self.lease_record(owner) else { return false };
+        let state = record.state.load(SeqCst);
+        if !may_call && record.is_strong.load(Relaxed) != 0 {
+            return state != pack(turn, HELD) && state != pack(turn, REVOKED);
+        }
+        match state {
+            state if state == pack(turn, HELD) => self.revoke(owner, record, turn),
+            state if state == pack(turn, REVOKED) => self.end(owner, record, turn),
+            _ => true,
+        }
+    }
+
+    /// Revokes a lease that nobody renews.
+    fn revoke(&self, owner: Owner, record: &LeaseRecord, turn: u64) -> bool {
+        let is_old = || monotonic_ms().saturating_sub(record.stamp_ms.load(SeqCst)) >= LEASE_MS;
+        let is_due = if self.is_of_other_call(owner) {
+            true // it cannot run while this one does
+        } else if record.is_strong.load(Relaxed) == 0 {
+            is_old()
+        } else {
+            // A host that was suspended, or a server that was away, is no reason.
+            is_old() && self.fence.get().is_none_or(|fence| fence.is_answered()) && is_old()
+        };
+        let revoked = is_due && record.state.compare_exchange(pack(turn, HELD), pack(turn, REVOKED), SeqCst, SeqCst).is_ok();
+        revoked && self.end(owner, record, turn)
+    }
+
+    /// Fences the holder of a revoked lease.
+    fn end(&self, owner: Owner, record: &LeaseRecord, turn: u64) -> bool {
+        let member = (owner >> super::members::MEMBER_SHIFT) as usize;
+        if record.is_strong.load(Relaxed) != 0 && owner >> 32 == OUTSIDER {
+            sleep(Duration::from_millis(IN_FLIGHT_MS)); // under which number its connections are made is not known
+        } else if record.is_strong.load(Relaxed) != 0
+            && let (Some(fence), Some(number)) = (self.fence.get(), self.table().fence_numbers.get(member))
+            && !fence.fence(number.load(SeqCst))
+        {
+            return false;
+        }
+        let _ = record.state.compare_exchange(pack(turn, REVOKED), pack(turn, GONE), SeqCst, Relaxed);
+        true
+    }
+
+    /// Says under which number the connections of this process are made.
+    pub(crate) fn publish_fence_number(&self, number: u64) {
+        let member = self.owner().map(|owner| (owner >> super::members::MEMBER_SHIFT) as usize);
+        if let Some(place) = member.and_then(|member| self.table().fence_numbers.get(member)) {
+            place.store(number, SeqCst);
+        }
+    }
+}
+
+impl LeaseRecord {
+    /// Takes the next turn, its stamp fresh from the first moment on.
+    fn take(&self, seen: u64) -> Option<u64> {
+        self.stamp_ms.store(monotonic_ms(), SeqCst);
+        let turn = (seen >> 2).wrapping_add(1) & ((1 << TURN_BITS) - 1);
+        self.state.compare_exchange(seen, pack(turn, HELD), AcqRel, Relaxed).is_ok().then_some(turn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Locked, begin_call};
+    use super::*;
+    use crate::event_count::EventCount;
+    use crate::segment::tests::fresh_segment;
+    use crate::sys::clock::{give_way, sleep};
+    use crate::sys::shm::tests::Child;
+    use core::time::Duration;
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    struct Counted(Arc<AtomicU32>);
+
+    impl Fence for Counted {
+        fn is_answered(&self) -> bool {
+            true
+        }
+
+        fn fence(&self, number: u64) -> bool {
+            assert_eq!(number, 77);
+            self.0.fetch_add(1, SeqCst);
+            true
+        }
+    }
+
+    #[test]
+    fn a_lock_is_taken_from_a_living_process_once_it_renews_nothing_for_a_second_and_after_a_fence() {
+        let (_place, segment) = fresh_segment();
+        let (members, header) = (segment.members(), segment.header());
+        let fences = Arc::new(AtomicU32::new(0));
+        members.fence_by(Box::new(Counted(Arc::clone(&fences))));
+        let holder = Child::run(|| {
+            members.publish_fence_number(77);
+            let lock = members.lock(&header.name_locks[0], &header.unlocked, Strength::Strong).held().unwrap();
+            let lost = (0..15).any(|_| {
+                members.renew_leases();
+                sleep(Duration::from_millis(100));
+                !lock.is_held()
+            });
+            header.reserved.store(1 + u32::from(lost), SeqCst);
+            while lock.is_held() && members.may_send() {
+                give_way();
+            }
+            header.reserved.store(3, SeqCst);
+        });
+        while header.name_locks[0].load(SeqCst) == 0 {
+            give_way();
+        }
+        let lock = members.lock(&header.name_locks[0], &header.unlocked, Strength::Strong).held().unwrap();
+        assert!(lock.was_left() && header.reserved.load(SeqCst) != 2, "it renewed its lease, and lost it");
+        assert_eq!(fences.load(SeqCst), 1);
+        assert!(holder.succeeded());
+        assert_eq!(header.reserved.load(SeqCst), 3, "it found out");
+        assert!(lock.is_held());
+    }
+
+    #[test]
+    fn a_call_takes_at_once_what_the_call_holds_that_it_interrupted() {
+        let (_place, segment) = fresh_segment();
+        let (members, header, unlocked) = (segment.members(), segment.header(), EventCount::new());
+        let lock = || members.lock(&header.structure_lock, &unlocked, Strength::Weak);
+        let _outer = begin_call();
+        let held = lock().held().unwrap();
+        assert!(matches!(lock(), Locked::Already));
+        let inner = begin_call();
+        let taken = lock().held().unwrap();
+        assert!(taken.was_left() && !held.is_held());
+        drop(taken);
+        drop(inner);
+        drop(held);
+        assert!(!lock().held().unwrap().was_left());
+    }
+}

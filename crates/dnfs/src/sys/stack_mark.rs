@@ -1,0 +1,124 @@
+//! Whether a function's frame is still on a stack: `longjmp` leaves functions without their knowing.
+//!
+//! A mark is a word that lies in the frame, and that nothing else has. A frame that was left is written over by those of later calls sooner or
+//! later: a mark that is gone proves that the frame is, whatever stack it was on.
+
+use super::raw::call;
+use core::cell::Cell;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+/// The mark, in the frame of the function that has it as a local variable and [`Self::set`] it.
+#[derive(Debug)]
+pub(crate) struct StackMark(Cell<u64>);
+
+/// Where a mark is to be found.
+#[derive(Debug)]
+pub(crate) struct MarkPlace {
+    address: AtomicU64,
+    word: AtomicU64,
+    /// Marks noted here so far.
+    serial: AtomicU64,
+}
+
+impl StackMark {
+    pub(crate) const fn new() -> Self {
+        Self(Cell::new(0))
+    }
+
+    /// Sets the mark and notes it. Not to be moved from here on.
+    #[inline]
+    pub(crate) fn set(&self, place: &MarkPlace) {
+        let address = core::ptr::from_ref(self) as u64;
+        let serial = place.serial.load(Relaxed) + 1;
+        place.serial.store(serial, Relaxed);
+        let word = (serial ^ core::ptr::from_ref(place) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        self.0.set(word);
+        core::hint::black_box(self);
+        place.word.store(0, Relaxed);
+        place.address.store(address, Relaxed);
+        place.word.store(word, Relaxed);
+    }
+}
+
+impl Drop for StackMark {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.set(0);
+        core::hint::black_box(&*self);
+    }
+}
+
+impl MarkPlace {
+    pub(crate) const fn new() -> Self {
+        Self { address: AtomicU64::new(0), word: AtomicU64::new(0), serial: AtomicU64::new(0) }
+    }
+
+    /// As it was before another mark was noted here.
+    pub(crate) fn restore(&self, (address, word): (u64, u64)) {
+        self.word.store(0, Relaxed);
+        self.address.store(address, Relaxed);
+        self.word.store(word, Relaxed);
+    }
+
+    /// Nobody's mark is noted here.
+    pub(crate) fn clear(&self) {
+        self.word.store(0, Relaxed);
+    }
+
+    /// Whether the function that set the mark was left. Only one of several callers gets true.
+    #[cold]
+    pub(crate) fn take_left(&self) -> bool {
+        let (_, word) = self.noted();
+        self.is_left() && self.word.compare_exchange(word, 0, AcqRel, Relaxed).is_ok()
+    }
+
+    pub(crate) fn noted(&self) -> (u64, u64) {
+        (self.address.load(Relaxed), self.word.load(Relaxed))
+    }
+
+    /// Whether the function that set the mark was left. By the kernel, as its stack may have been unmapped.
+    #[cold]
+    pub(crate) fn is_left(&self) -> bool {
+        let (address, word) = self.noted();
+        if word == 0 {
+            return false; // it is being set
+        }
+        let mut found = 0u64;
+        let local = libc::iovec { iov_base: (&raw mut found).cast(), iov_len: 8 };
+        let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 8 };
+        let pid = rustix::process::getpid().as_raw_nonzero().get() as usize;
+        // SAFETY: eight bytes are written to `found`; the other address is read by the kernel, which reports one that is not mapped.
+        let read =
+            unsafe { call(libc::SYS_process_vm_readv, [pid, &raw const local as usize, 1, &raw const remote as usize, 1, 0]) };
+        read == -(libc::EFAULT as isize) || read == 8 && found != word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_left_inside(place: &MarkPlace) -> bool {
+        let mark = StackMark::new();
+        mark.set(place);
+        place.is_left()
+    }
+
+    #[test]
+    fn a_mark_is_there_until_its_function_is_left_and_is_taken_once() {
+        let place = MarkPlace::new();
+        assert!(!place.is_left(), "nobody set it");
+        assert!(!is_left_inside(&place));
+        let noted = place.noted();
+        assert!(place.take_left());
+        assert!(!place.take_left());
+        assert!(!is_left_inside(&place));
+        place.restore(noted);
+        assert!(place.is_left());
+        place.restore((8, 1));
+        assert!(place.is_left(), "there is no memory");
+        place.clear();
+        assert!(!place.is_left());
+    }
+}

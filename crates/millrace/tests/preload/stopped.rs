@@ -1,0 +1,116 @@
+//! Processes that are stopped, that leave their calls by `siglongjmp`, and threads that are cancelled: nobody waits for them, and nothing is lost.
+
+use crate::support::ganesha::Ganesha;
+use crate::support::world::{World, compile};
+use crate::support::{environment_number, find_program, millrace, preload_library, skip, succeed};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn script() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/stopped.py").to_str().unwrap().to_owned()
+}
+
+fn python(world: &World) -> Option<Command> {
+    let Some(python) = find_program("python3") else {
+        skip("no python3");
+        return None;
+    };
+    let mut command = world.exec(python.to_str().unwrap());
+    command.arg(script());
+    Some(command)
+}
+
+#[test]
+fn no_call_waits_for_a_process_that_is_stopped_in_a_call_and_its_own_call_ends_when_it_goes_on() {
+    let world = World::new("stopped-held");
+    let Some(mut command) = python(&world) else { return };
+    let output = succeed(command.args(["held", "/db"]).arg(&world.filer.admin));
+    assert_eq!(output, "done\n");
+}
+
+fn stop_many(world: &World, stops: u64, seed: u64) {
+    let Some(mut command) = python(world) else { return };
+    println!("seed {seed}");
+    let output = succeed(command.args(["many", "/db", &stops.to_string(), &seed.to_string()]));
+    assert_eq!(output, "done\n");
+}
+
+#[test]
+fn fifty_stops_at_any_moment_lose_nothing_and_hold_up_no_other_process() {
+    stop_many(&World::new("stopped-many"), 50, environment_number("MILLRACE_SEED").unwrap_or(1));
+}
+
+#[test]
+#[ignore = "nightly: 500 stops, two minutes"]
+fn five_hundred_stops_at_any_moment_lose_nothing_and_hold_up_no_other_process() {
+    for seed in 1..=5 {
+        stop_many(&World::new("stopped-nightly"), 100, seed);
+    }
+}
+
+#[test]
+#[ignore = "nightly: 100 stops beside a server that cannot fence, half a minute"]
+fn a_hundred_stops_beside_another_server_hold_up_no_other_process() {
+    let Some(ganesha) = Ganesha::start("stopped-ganesha") else { return };
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let mut command = ganesha.inside(Path::new(millrace().get_program()));
+    command.env("MILLRACE_PRELOAD", preload_library()).current_dir("/");
+    command.args(["exec", "--mount", &format!("/db={}", ganesha.url()), "--"]).arg(python).arg(script());
+    assert_eq!(succeed(command.args(["many", "/db", "100", "1"])), "done\n");
+}
+
+fn left(world: &World, case: &str, slow: Option<(&str, u64)>) -> Option<String> {
+    let program = compile(&world.scratch, "left", &["-pthread", "-O1"])?;
+    std::fs::write(world.filer.export().join("file"), vec![b'x'; 16384]).unwrap();
+    if let Some((procedures, delay_ms)) = slow {
+        let fault = format!(r#"{{"op":"fault-add","fault":{{"kind":"slow","on":["{procedures}"],"delay_ms":{delay_ms}}}}}"#);
+        assert_eq!(world.filer.admin(&fault)["ok"], true);
+    }
+    Some(succeed(world.exec(program.to_str().unwrap()).args(["/db", case])))
+}
+
+#[test]
+fn a_thread_may_leave_any_number_of_reads_by_siglongjmp_and_reads_on() {
+    for case in ["reads", "stack"] {
+        let Some(output) = left(&World::new("stopped-reads"), case, Some(("READ", 60))) else { return };
+        assert!(output.ends_with("right\n") && !output.contains("left 0\n"), "{case}: {output}");
+    }
+}
+
+#[test]
+fn a_thread_may_leave_any_number_of_writes_by_siglongjmp_and_the_last_one_stands() {
+    let Some(output) = left(&World::new("stopped-writes"), "writes", Some(("WRITE", 60))) else { return };
+    assert!(output.ends_with("right\n") && !output.contains("left 0\n"), "{output}");
+}
+
+#[test]
+fn a_handler_on_a_stack_of_its_own_that_reads_is_not_taken_for_a_call_that_was_left() {
+    let Some(output) = left(&World::new("stopped-handlers"), "handlers", Some(("WRITE", 15))) else { return };
+    assert_eq!(output, "handled 1\nright\n");
+}
+
+#[test]
+fn a_thread_that_reads_or_writes_a_mount_can_be_cancelled() {
+    let Some(output) = left(&World::new("stopped-cancel"), "cancel", None) else { return };
+    assert_eq!(output, "right\n");
+}
+
+#[test]
+fn what_a_thread_left_of_a_log_by_siglongjmp_is_read_by_others_while_it_lives() {
+    let world = World::new("stopped-logs");
+    let Some(program) = compile(&world.scratch, "left", &["-pthread", "-O1"]) else { return };
+    std::fs::write(world.filer.export().join("file"), b"").unwrap();
+    let slow = r#"{"op":"fault-add","fault":{"kind":"slow","on":["WRITE"],"delay_ms":500,"times":1}}"#;
+    assert_eq!(world.filer.admin(slow)["ok"], true);
+    let mut child = world.exec(program.to_str().unwrap()).args(["/db", "logs"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "left 1");
+    let begun = Instant::now();
+    let output = world.shell("stat -c %s /db/file; wc -c </db/file; ls -l /db >/dev/null; echo more >>/db/file; wc -c </db/file");
+    assert_eq!(output, "320\n320\n325\n");
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    succeed(Command::new("kill").arg(child.id().to_string())); // timeout(1), which ends the program
+    child.wait().unwrap();
+}

@@ -1,0 +1,214 @@
+"""Processes that are stopped at any moment: stopped.py held DIRECTORY ADMIN | stopped.py many DIRECTORY STOPS SEED"""
+import json, os, random, signal, socket, struct, sys, time
+
+LONGEST = 3.0  # seconds that a call of another process may last longer
+SLOW_MS = 1200
+
+def admin(request):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(sys.argv[3]); s.sendall(json.dumps(request).encode() + b"\n")
+        return json.loads(s.makefile().readline())
+
+def put(path, data, flags=os.O_WRONLY | os.O_CREAT, offset=None):
+    fd = os.open(path, flags, 0o644)
+    try: return os.write(fd, data) if offset is None else os.pwrite(fd, data, offset)
+    finally: os.close(fd)
+
+class Held:
+    """What the stopped process is doing, by the procedure of the server that it waits for."""
+    def __init__(self, root): self.root = root
+    def gathered(self):
+        fd = os.open(self.root + "/log", os.O_WRONLY | os.O_APPEND)
+        for _ in range(50): os.write(fd, b"A" * 100)
+        os.fsync(fd)
+    def append(self): put(self.root + "/log", b"A" * 200000, os.O_WRONLY | os.O_APPEND)
+    def stable(self): put(self.root + "/log", b"A" * 5000, os.O_WRONLY | os.O_APPEND | os.O_DSYNC)
+    def block(self): put(self.root + "/block", b"A" * 100000, os.O_WRONLY, 0)
+    def truncate(self): os.truncate(self.root + "/log", 6)
+    def create(self): os.close(os.open(self.root + "/new", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    def remove(self): os.unlink(self.root + "/gone")
+    def rename(self): os.rename(self.root + "/from", self.root + "/to")
+    def rmdir(self): os.rmdir(self.root + "/empty")
+    def mode(self): os.chmod(self.root + "/d", 0o711)
+    def commit(self): fd = os.open(self.root + "/block", os.O_WRONLY); os.pwrite(fd, b"C" * 70000, 0); os.fsync(fd)
+
+WAITS = {"gathered": "WRITE", "append": "WRITE", "stable": "WRITE", "block": "WRITE", "truncate": "SETATTR", "create": "CREATE",
+         "remove": "REMOVE", "rename": "RENAME", "rmdir": "RMDIR", "mode": "SETATTR", "commit": "COMMIT"}
+
+def others(root):
+    """Calls of another process on what the stopped one is at."""
+    yield "stat", lambda: os.stat(root + "/log")
+    yield "read", lambda: open(root + "/log", "rb").read()
+    yield "append", lambda: put(root + "/log", b"B" * 100, os.O_WRONLY | os.O_APPEND)
+    yield "append much", lambda: put(root + "/log", b"B" * 100000, os.O_WRONLY | os.O_APPEND)
+    yield "write", lambda: put(root + "/block", b"B" * 8192, os.O_WRONLY, 0)
+    yield "sync", lambda: os.fsync(os.open(root + "/block", os.O_RDWR))
+    yield "scan", lambda: [entry.stat() for entry in os.scandir(root)]
+    yield "create", lambda: put(root + "/made", b"")
+    for n in range(70): yield f"create n{n}", lambda: put(f"{root}/n{n}", b"")
+    for n in range(70): yield f"remove n{n}", lambda: os.unlink(f"{root}/n{n}")
+    yield "exclusive", lambda: attempt(lambda: os.close(os.open(root + "/new", os.O_CREAT | os.O_EXCL | os.O_WRONLY)))
+    yield "open gone", lambda: attempt(lambda: os.close(os.open(root + "/gone", os.O_RDONLY)))
+    yield "open to", lambda: attempt(lambda: os.close(os.open(root + "/to", os.O_RDONLY)))
+    yield "mkdir", lambda: os.mkdir(root + "/e")
+    yield "rmdir", lambda: os.rmdir(root + "/e")
+    yield "link", lambda: (os.symlink("x", root + "/l"), os.unlink(root + "/l"))
+    yield "move directory", lambda: (os.rename(root + "/d", root + "/d2"), os.rename(root + "/d2", root + "/d"))
+    yield "truncate", lambda: os.truncate(root + "/log", 3)
+
+def attempt(act):
+    try: act()
+    except OSError: pass
+
+def in_a_call(pid):
+    """Whether the process waits for an answer: in recvfrom(2) or recvmsg(2)."""
+    numbers = {"x86_64": ("45", "47"), "aarch64": ("207", "212")}[os.uname().machine]
+    try: return open(f"/proc/{pid}/syscall").read().split(" ")[0] in numbers
+    except OSError: return False
+
+def held(root):
+    for what, procedure in WAITS.items():
+        put(root + "/log", b"start\n", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        put(root + "/block", b"x" * 100000, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for name in ("new", "gone", "from", "to"): attempt(lambda: os.unlink(f"{root}/{name}"))
+        for name in ("gone", "from"): put(f"{root}/{name}", b"data")
+        for name in ("empty", "d"): attempt(lambda: os.mkdir(f"{root}/{name}"))
+        os.sync()
+        go, went = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            act = getattr(Held(root), what)
+            os.stat(root + "/log")
+            os.read(go, 1)
+            try: act()
+            except OSError as error: print(f"{what}: the stopped process: {error}", flush=True); os._exit(1)
+            os._exit(0)
+        assert admin({"op": "fault-add", "fault": {"kind": "slow", "on": [procedure], "delay_ms": SLOW_MS, "times": 1}})["ok"]
+        os.write(went, b"g")
+        end = time.monotonic() + 10
+        while not in_a_call(pid):
+            assert time.monotonic() < end, f"{what}: it waits for no answer"
+        time.sleep(0.2)  # the call is on its way
+        os.kill(pid, signal.SIGSTOP)
+        assert admin({"op": "fault-clear"})["ok"]
+        slowest = ("", 0)
+        for name, act in others(root):
+            begun = time.monotonic()
+            try: act()
+            except OSError as error: print(f"{what}: {name}: {error}", flush=True)
+            lasted = time.monotonic() - begun
+            slowest = max(slowest, (name, lasted), key=lambda one: one[1])
+            if lasted >= LONGEST + SLOW_MS / 1000: print(f"{what}: {name} lasted {lasted:.1f} s", flush=True)
+        print(f"{what}: slowest {slowest}", file=sys.stderr, flush=True)
+        begun = time.monotonic()
+        os.kill(pid, signal.SIGCONT)
+        status = os.waitpid(pid, 0)[1]
+        lasted = time.monotonic() - begun
+        if lasted >= LONGEST: print(f"{what}: the stopped process went on after {lasted:.1f} s", flush=True)
+        if what in ("block", "commit"):
+            found = open(root + "/block", "rb").read()
+            letter = {"block": b"A", "commit": b"C"}[what]
+            # The stopped write may be done before or after the other, and each block is of one of them.
+            if found[8192:70000] != letter * (70000 - 8192) or found[:8192] not in (letter * 8192, b"B" * 8192):
+                print(f"{what}: the block holds {found[:1]!r} {found[8192:8193]!r}", flush=True)
+        os.close(go); os.close(went)
+    print("done")
+
+def worker(root, number, report):
+    """Works until it is killed; tells what is done once it is."""
+    rng, line, version = random.Random(number * 7919), 0, 0
+    log = os.open(root + "/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    own = os.open(f"{root}/own{number}", os.O_RDWR | os.O_CREAT, 0o644)
+    while True:
+        what = rng.randrange(8)
+        begun = time.monotonic()
+        if what < 3:
+            line += 1
+            os.write(log, b"%-63s\n" % (b"%d %d" % (number, line)))
+            done = ("line", line)
+        elif what == 3:
+            version += 1
+            os.pwrite(own, struct.pack("<Q", version) * 1024, 0)
+            done = ("version", version)
+        elif what == 4:
+            os.fsync(rng.choice((log, own))); done = ("sync", 0)
+        elif what == 5:
+            os.stat(root + "/log"); found = os.pread(own, 8, 0); done = ("read", 0)
+            if version and found and struct.unpack("<Q", found)[0] != version: done = ("wrong", struct.unpack("<Q", found)[0])
+        elif what == 6:
+            path = f"{root}/x{number}"
+            put(path, b"x"); os.rename(path, path + "y"); os.unlink(path + "y"); done = ("names", 0)
+        else:
+            path = f"{root}/d{number}"
+            os.mkdir(path); os.rmdir(path); done = ("directories", 0)
+        os.write(report, f"{done[0]} {done[1]} {time.monotonic() - begun:.3f} {begun:.3f}\n".encode())
+
+def many(root):
+    stops, rng = int(sys.argv[3]), random.Random(int(sys.argv[4]))
+    workers = {}
+    for number in range(5):
+        ear, mouth = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try: worker(root, number, mouth)
+            except BaseException as error: os.write(mouth, f"error {type(error).__name__}:{str(error).replace(' ', '_')} 0 0\n".encode())
+            os._exit(1)
+        os.close(mouth)
+        os.set_blocking(ear, False)
+        workers[number] = {"pid": pid, "ear": ear, "text": b"", "line": 0, "version": 0, "stopped": None, "pauses": []}
+    longest, wrong, calls = 0.0, [], 0
+    def hear():
+        nonlocal longest, calls
+        for number, one in workers.items():
+            while True:
+                try: text = os.read(one["ear"], 65536)
+                except BlockingIOError: break
+                if not text: break
+                one["text"] += text
+            *whole, one["text"] = one["text"].split(b"\n")
+            for what, value, lasted, begun in (entry.decode().split(" ") for entry in whole):
+                calls += 1
+                lasted, begun = float(lasted), float(begun)
+                if what in ("error", "wrong"): wrong.append(f"worker {number}: {what} {value}, {one['version']}")
+                if what in ("line", "version"): one[what] = int(value)
+                paused = sum(max(0, min(end, begun + lasted) - max(start, begun)) for start, end in one["pauses"])
+                if lasted - paused > longest: longest = lasted - paused
+    def until(moment):
+        while time.monotonic() < moment: hear(); time.sleep(0.005)
+    until(time.monotonic() + 1)
+    calm, longest = longest, 0.0
+    waiting = []
+    for _ in range(stops):
+        free = [number for number, one in workers.items() if one["stopped"] is None]
+        if len(free) > 2:
+            number = rng.choice(free)
+            os.kill(workers[number]["pid"], signal.SIGSTOP)
+            workers[number]["stopped"] = time.monotonic()
+            waiting.append((time.monotonic() + rng.choice((0.05, 0.3, 1.3, 1.6)), number))
+        until(time.monotonic() + rng.random() * 0.4)
+        for due in [due for due in waiting if due[0] <= time.monotonic()]: go_on(workers[due[1]]); waiting.remove(due)
+    for _, number in waiting: go_on(workers[number])
+    until(time.monotonic() + 3)
+    for one in workers.values(): os.kill(one["pid"], signal.SIGKILL); os.waitpid(one["pid"], 0)
+    hear()
+    lines = open(root + "/log", "rb").read()
+    seen = [lines[at:at + 64] for at in range(0, len(lines), 64)]
+    known = set(seen)
+    if len(known) != len(seen): wrong.append(f"{len(seen) - len(known)} lines twice")
+    for number, one in workers.items():
+        lost = [n for n in range(1, one["line"] + 1) if b"%-63s\n" % (b"%d %d" % (number, n)) not in known]
+        if lost: wrong.append(f"worker {number}: lines {lost[:5]} are gone")
+        found = open(f"{root}/own{number}", "rb").read()
+        versions = {struct.unpack("<Q", found[at:at + 8])[0] for at in range(0, len(found), 8)}
+        if one["version"] and not versions <= {one["version"], one["version"] + 1}: wrong.append(f"worker {number}: {versions}, wrote {one['version']}")
+    if longest > LONGEST + 2 * calm: wrong.append(f"a call lasted {longest:.1f} s, and {calm:.1f} s before")
+    print(f"{calls} calls, the longest {longest:.2f} s, and {calm:.2f} s before", file=sys.stderr)
+    print("; ".join(wrong) or "done")
+
+def go_on(one):
+    if one["stopped"] is not None:
+        os.kill(one["pid"], signal.SIGCONT)
+        one["pauses"].append((one["stopped"], time.monotonic() + 0.05))
+        one["stopped"] = None
+
+{"held": held, "many": many}[sys.argv[1]](sys.argv[2])

@@ -3,7 +3,7 @@
 //! The slot of a file names its run, and a run its file. Only the owner of a run's lock changes it; a write is in it from the store of
 //! its length on, so that a process killed at any instruction has written or not.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::time::Duration;
 
 use super::claim::NoChunk;
@@ -81,6 +81,17 @@ impl Run {
     }
 }
 
+/// Which run the word of a slot names, counted from 1; 0: the file has no run.
+const fn place_of(number: u32) -> u32 {
+    number % (1 << NUMBER_BITS)
+}
+
+/// The file of the run at this place, if the slot of the file names that run.
+fn file_of(run: &Run, place: u32, segment: &Segment) -> Option<FileRef> {
+    let file = FileRef::of_word(Some(run.file.load(SeqCst)).filter(|word| *word != 0)?);
+    segment.slot(file).is_some_and(|slot| place_of(slot.run.load(SeqCst)) == place).then_some(file)
+}
+
 impl HeldRun<'_> {
     /// Whether this is still the process that took the lock, and not a child of it.
     pub(crate) fn is_of_this_process(&self) -> bool {
@@ -105,7 +116,7 @@ impl Drop for HeldRun<'_> {
 impl Retention {
     /// The run that a file's slot names: counted from 1, its turn above.
     pub(crate) fn run(&self, number: u32) -> Option<&Run> {
-        self.runs().get((number as usize % (1 << NUMBER_BITS)).checked_sub(1)?)
+        self.runs().get(place_of(number).checked_sub(1)? as usize)
     }
 
     /// Bytes of one run at most.
@@ -275,11 +286,7 @@ impl Retention {
         if met_ms != 0 && (now_ms as u32).wrapping_sub(met_ms) < RUN_MET_MS {
             return None;
         }
-        let is_over = |run: &Run, number: u32| {
-            let word = run.file.load(SeqCst);
-            let its = segment.slot(FileRef::of_word(word));
-            word == 0 || its.is_none_or(|slot| slot.run.load(SeqCst) % (1 << NUMBER_BITS) != number)
-        };
+        let is_over = |run: &Run, place: u32| file_of(run, place, segment).is_none();
         let mut runs = self.runs().iter().take(self.run_max()).zip(1..);
         let (run, number) = runs.find(|(run, number)| is_over(run, *number) && self.is_unlocked(run))?;
         let held = self.try_hold(run, lease).ok().filter(|held| is_over(held.run, number))?;
@@ -374,11 +381,7 @@ impl Retention {
 
     /// Files with a run, and when each was begun, in ms of the monotonic clock.
     pub(crate) fn begun_runs(&self, segment: &Segment) -> impl Iterator<Item = (FileRef, u64)> {
-        let begun = |(run, number): (&Run, u32)| {
-            let file = FileRef::of_word(Some(run.file.load(Acquire)).filter(|word| *word != 0)?);
-            let is_live = segment.slot(file).is_some_and(|slot| slot.run.load(SeqCst) == number);
-            is_live.then(|| (file, run.since_ms.load(Relaxed)))
-        };
+        let begun = |(run, place): (&Run, u32)| Some((file_of(run, place, segment)?, run.since_ms.load(Relaxed)));
         self.runs().iter().zip(1..).filter_map(begun)
     }
 
@@ -394,12 +397,8 @@ impl Retention {
 
     /// The files that have runs, with the bytes in them.
     pub(super) fn unsent(&self, segment: &Segment) -> impl Iterator<Item = (FileRef, u64)> {
-        let live = |run: &Run| {
-            let file = FileRef::of_word(Some(run.file.load(Acquire)).filter(|word| *word != 0)?);
-            let has_unsent = segment.slot(file).is_some_and(Slot::has_unsent);
-            has_unsent.then(|| (file, run.bytes() as u64))
-        };
-        self.runs().iter().filter_map(live)
+        let live = |(run, place): (&Run, u32)| Some((file_of(run, place, segment)?, run.bytes() as u64));
+        self.runs().iter().zip(1..).filter_map(live)
     }
 }
 

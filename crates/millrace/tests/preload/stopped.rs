@@ -3,7 +3,7 @@
 use crate::support::ganesha::Ganesha;
 use crate::support::world::{World, compile};
 use crate::support::{environment_number, find_program, millrace, preload_library, skip, succeed};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -102,14 +102,17 @@ fn what_a_thread_left_of_a_log_by_siglongjmp_is_read_by_others_while_it_lives() 
     let world = World::new("stopped-logs");
     let Some(program) = compile(&world.scratch, "left", &["-pthread", "-O1"]) else { return };
     std::fs::write(world.filer.export().join("file"), b"").unwrap();
+    let mut logs = world.exec(program.to_str().unwrap());
+    let mut child = logs.args(["/db", "logs"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "begun");
     let slow = r#"{"op":"fault-add","fault":{"kind":"slow","on":["WRITE"],"delay_ms":500,"times":1}}"#;
     assert_eq!(world.filer.admin(slow)["ok"], true);
-    let mut child = world.exec(program.to_str().unwrap()).args(["/db", "logs"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    writeln!(child.stdin.as_mut().unwrap()).unwrap();
     assert_eq!(lines.next().unwrap().unwrap(), "left 1");
     let begun = Instant::now();
     let output = world.shell("stat -c %s /db/file; wc -c </db/file; ls -l /db >/dev/null; echo more >>/db/file; wc -c </db/file");
-    assert_eq!(output, "320\n320\n325\n");
+    assert_eq!(output, "352\n352\n357\n");
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
     succeed(Command::new("kill").arg(child.id().to_string())); // timeout(1), which ends the program
     child.wait().unwrap();

@@ -13,7 +13,7 @@ use crate::slot_limiter::{KeptTable, LeaseRecord};
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 11;
+pub(crate) const LAYOUT_VERSION: u32 = 12;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
 /// never used takes no memory, but for those of the first step.
 pub(crate) const SLOT_COUNT: u32 = 65_536;

@@ -157,13 +157,13 @@ impl World {
 }
 
 /// A driver under way.
-struct Run {
-    driver: Child,
+pub(crate) struct Run {
+    pub(crate) driver: Child,
     record: PathBuf,
 }
 
 impl Run {
-    fn start(scratch: &Scratch, cluster: &RemoteCluster, seed: u64, seconds: u64, reconnect: bool) -> Self {
+    pub(crate) fn start(scratch: &Scratch, cluster: &RemoteCluster, seed: u64, seconds: u64, reconnect: bool) -> Self {
         let record = scratch.path().join(format!("record-{seed}.json"));
         let mut command = millrace();
         command.args(["orders", "run", "--db", &cluster.dsn(), "-c", "4", "-j", "1", "-T", &seconds.to_string()]);
@@ -175,7 +175,7 @@ impl Run {
     }
 
     /// Waits for the driver.
-    fn ended(&mut self) {
+    pub(crate) fn ended(&mut self) {
         await_until("the driver to end", Duration::from_secs(150), || self.driver.try_wait().unwrap());
     }
 
@@ -201,7 +201,7 @@ impl Run {
     }
 }
 
-fn check(scratch: &Scratch, cluster: &RemoteCluster, seed: u64) {
+pub(crate) fn check(scratch: &Scratch, cluster: &RemoteCluster, seed: u64) {
     let output = millrace()
         .args(["orders", "check", "--after-run", "--db", &cluster.dsn(), "--ack-log"])
         .arg(ack_log(scratch))
@@ -210,7 +210,7 @@ fn check(scratch: &Scratch, cluster: &RemoteCluster, seed: u64) {
     assert!(output.status.success(), "seed {seed}: {}", text(&output));
 }
 
-fn ack_log(scratch: &Scratch) -> PathBuf {
+pub(crate) fn ack_log(scratch: &Scratch) -> PathBuf {
     Path::new(scratch.path()).join("acknowledged")
 }
 

@@ -7,5 +7,6 @@ mod cluster;
 mod containers;
 mod crash;
 mod sessions;
+mod stopped;
 #[path = "../support/mod.rs"]
 mod support;

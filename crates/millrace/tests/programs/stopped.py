@@ -1,5 +1,5 @@
-"""Processes that are stopped at any moment: stopped.py held DIRECTORY ADMIN | stopped.py many DIRECTORY STOPS SEED"""
-import json, os, random, signal, socket, struct, sys, time
+"""Processes that are stopped at any moment: stopped.py held DIRECTORY ADMIN | stopped.py many DIRECTORY TIMES SEED [JUMPING]"""
+import json, os, random, shutil, signal, socket, struct, subprocess, sys, time
 
 LONGEST = 3.0  # seconds that a call of another process may last longer
 SLOW_MS = 1200
@@ -115,7 +115,7 @@ def held(root):
     print("done")
 
 def worker(root, number, report):
-    """Works until it is killed; tells what is done once it is."""
+    """Works until it is killed, and reports each call that is done."""
     rng, line, version = random.Random(number * 7919), 0, 0
     log = os.open(root + "/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     own = os.open(f"{root}/own{number}", os.O_RDWR | os.O_CREAT, 0o644)
@@ -143,72 +143,132 @@ def worker(root, number, report):
             os.mkdir(path); os.rmdir(path); done = ("directories", 0)
         os.write(report, f"{done[0]} {done[1]} {time.monotonic() - begun:.3f} {begun:.3f}\n".encode())
 
-def many(root):
-    stops, rng = int(sys.argv[3]), random.Random(int(sys.argv[4]))
-    workers = {}
-    for number in range(5):
-        ear, mouth = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            try: worker(root, number, mouth)
+class Worker:
+    """A process at work, and what it says is done."""
+    def __init__(self, root, number, jumping):
+        self.number, self.text, self.stopped, self.pauses = number, b"", None, []
+        self.lines, self.version, self.tried = set(), 0, 0
+        self.ear, mouth = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                if jumping: os.set_inheritable(mouth, True); os.execv(jumping, [jumping, root, str(number), str(mouth)])
+                worker(root, number, mouth)
             except BaseException as error: os.write(mouth, f"error {type(error).__name__}:{str(error).replace(' ', '_')} 0 0\n".encode())
             os._exit(1)
         os.close(mouth)
-        os.set_blocking(ear, False)
-        workers[number] = {"pid": pid, "ear": ear, "text": b"", "line": 0, "version": 0, "stopped": None, "pauses": []}
-    longest, wrong, calls = 0.0, [], 0
-    def hear():
-        nonlocal longest, calls
-        for number, one in workers.items():
-            while True:
-                try: text = os.read(one["ear"], 65536)
-                except BlockingIOError: break
-                if not text: break
-                one["text"] += text
-            *whole, one["text"] = one["text"].split(b"\n")
-            for what, value, lasted, begun in (entry.decode().split(" ") for entry in whole):
-                calls += 1
-                lasted, begun = float(lasted), float(begun)
-                if what in ("error", "wrong"): wrong.append(f"worker {number}: {what} {value}, {one['version']}")
-                if what in ("line", "version"): one[what] = int(value)
-                paused = sum(max(0, min(end, begun + lasted) - max(start, begun)) for start, end in one["pauses"])
-                if lasted - paused > longest: longest = lasted - paused
-    def until(moment):
-        while time.monotonic() < moment: hear(); time.sleep(0.005)
-    until(time.monotonic() + 1)
-    calm, longest = longest, 0.0
-    waiting = []
-    for _ in range(stops):
-        free = [number for number, one in workers.items() if one["stopped"] is None]
-        if len(free) > 2:
-            number = rng.choice(free)
-            os.kill(workers[number]["pid"], signal.SIGSTOP)
-            workers[number]["stopped"] = time.monotonic()
-            waiting.append((time.monotonic() + rng.choice((0.05, 0.3, 1.3, 1.6)), number))
-        until(time.monotonic() + rng.random() * 0.4)
-        for due in [due for due in waiting if due[0] <= time.monotonic()]: go_on(workers[due[1]]); waiting.remove(due)
-    for _, number in waiting: go_on(workers[number])
-    until(time.monotonic() + 3)
-    for one in workers.values(): os.kill(one["pid"], signal.SIGKILL); os.waitpid(one["pid"], 0)
-    hear()
-    lines = open(root + "/log", "rb").read()
-    seen = [lines[at:at + 64] for at in range(0, len(lines), 64)]
-    known = set(seen)
-    if len(known) != len(seen): wrong.append(f"{len(seen) - len(known)} lines twice")
-    for number, one in workers.items():
-        lost = [n for n in range(1, one["line"] + 1) if b"%-63s\n" % (b"%d %d" % (number, n)) not in known]
-        if lost: wrong.append(f"worker {number}: lines {lost[:5]} are gone")
-        found = open(f"{root}/own{number}", "rb").read()
+        os.set_blocking(self.ear, False)
+
+    def hear(self):
+        """What it did since it was last asked: kind, value, seconds that it took without its own pauses."""
+        while True:
+            try: text = os.read(self.ear, 65536)
+            except BlockingIOError: break
+            if not text: break
+            self.text += text
+        *whole, self.text = self.text.split(b"\n")
+        for what, value, lasted, begun in (entry.decode().split(" ") for entry in whole):
+            lasted, begun = float(lasted), float(begun)
+            if what == "line": self.lines.add(int(value))
+            if what == "version": self.version = int(value)
+            if what in ("version", "left"): self.tried = max(self.tried, int(value))
+            yield what, value, lasted - sum(max(0, min(end, begun + lasted) - max(start, begun)) for start, end in self.pauses)
+
+    def stop(self):
+        os.kill(self.pid, signal.SIGSTOP)
+        self.stopped = time.monotonic()
+
+    def go_on(self):
+        os.kill(self.pid, signal.SIGCONT)
+        self.pauses.append((self.stopped, time.monotonic() + 0.05))
+        self.stopped = None
+
+    def attach(self):
+        """A debugger attaches, and is gone again when the program that is returned has ended."""
+        self.stopped = time.monotonic()
+        quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        command = ["gdb", "-nx", "-batch", "-iex", "set auto-solib-add off", "-p", str(self.pid), "-ex", "shell sleep 1.2", "-ex", "detach"]
+        return subprocess.Popen(command, env=own, **quiet)
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def faults(self, root, known):
+        """What is lost of what it said to be done."""
+        lost = [n for n in sorted(self.lines) if b"%-63s\n" % (b"%d %d" % (self.number, n)) not in known]
+        if lost: yield f"worker {self.number}: lines {lost[:5]} are gone"
+        found = open(f"{root}/own{self.number}", "rb").read() if self.version else b""
         versions = {struct.unpack("<Q", found[at:at + 8])[0] for at in range(0, len(found), 8)}
-        if one["version"] and not versions <= {one["version"], one["version"] + 1}: wrong.append(f"worker {number}: {versions}, wrote {one['version']}")
-    if longest > LONGEST + 2 * calm: wrong.append(f"a call lasted {longest:.1f} s, and {calm:.1f} s before")
-    print(f"{calls} calls, the longest {longest:.2f} s, and {calm:.2f} s before", file=sys.stderr)
-    print("; ".join(wrong) or "done")
+        if not all(self.version <= version <= max(self.version, self.tried) + 1 for version in versions):
+            yield f"worker {self.number}: {versions}, wrote {self.version}, tried {self.tried}"
 
-def go_on(one):
-    if one["stopped"] is not None:
-        os.kill(one["pid"], signal.SIGCONT)
-        one["pauses"].append((one["stopped"], time.monotonic() + 0.05))
-        one["stopped"] = None
+class Many:
+    """Five processes at work, of which some are stopped, killed, or debugged at random; one leaves its calls by siglongjmp."""
+    def __init__(self, root, seed, jumping):
+        self.root, self.rng, self.jumping = root, random.Random(seed), jumping
+        self.ended, self.wrong, self.calls, self.longest, self.made = [], [], 0, 0.0, 0
+        self.kinds = ("stop", "stop", "stop", "kill", "attach") if shutil.which("gdb") else ("stop", "stop", "kill")
+        self.workers = [self.make() for _ in range(5)]
 
-{"held": held, "many": many}[sys.argv[1]](sys.argv[2])
+    def make(self):
+        self.made += 1
+        return Worker(self.root, self.made, self.jumping if self.made % 3 == 1 else None)
+
+    def hear(self):
+        for one in self.workers:
+            for what, value, lasted in one.hear():
+                self.calls += 1
+                self.longest = max(self.longest, lasted)
+                if what in ("error", "wrong"): self.wrong.append(f"worker {one.number}: {what} {value}, {one.version}")
+
+    def until(self, moment):
+        while time.monotonic() < moment:
+            self.hear()
+            time.sleep(0.005)
+
+    def disturb(self, waiting):
+        one = self.rng.choice([one for one in self.workers if one.stopped is None])
+        kind, now = self.rng.choice(self.kinds), time.monotonic()
+        if kind == "kill":
+            one.kill()
+            self.hear()
+            self.ended.append(one)
+            self.workers[self.workers.index(one)] = self.make()
+        elif kind == "attach":
+            debugger = one.attach()
+            waiting.append((lambda: debugger.poll() is not None, one))
+        else:
+            one.stop()
+            end = now + self.rng.choice((0.05, 0.3, 1.3, 1.6))
+            waiting.append((lambda: end <= time.monotonic(), one))
+
+    def run(self, times):
+        self.until(time.monotonic() + 1)
+        calm, self.longest, waiting = self.longest, 0.0, []
+        while times or waiting:
+            if times and sum(one.stopped is None for one in self.workers) > 2:
+                self.disturb(waiting)
+                times -= 1
+            self.until(time.monotonic() + self.rng.random() * 0.4)
+            for due in [due for due in waiting if due[0]()]:
+                due[1].go_on()
+                waiting.remove(due)
+        self.until(time.monotonic() + 3)
+        for one in self.workers: one.kill()
+        self.hear()
+        self.check(calm)
+
+    def check(self, calm):
+        log = open(self.root + "/log", "rb").read()
+        lines = [log[at:at + 64] for at in range(0, len(log), 64)]
+        known = set(lines)
+        if len(known) != len(lines): self.wrong.append(f"{len(lines) - len(known)} lines twice")
+        for one in self.workers + self.ended: self.wrong.extend(one.faults(self.root, known))
+        if self.longest > LONGEST + 2 * calm: self.wrong.append(f"a call lasted {self.longest:.1f} s, and {calm:.1f} s before")
+        print(f"{self.calls} calls, the longest {self.longest:.2f} s, and {calm:.2f} s before", file=sys.stderr)
+        print("; ".join(self.wrong) or "done")
+
+if sys.argv[1] == "held": held(sys.argv[2])
+else: Many(sys.argv[2], int(sys.argv[4]), sys.argv[5] if len(sys.argv) > 5 else None).run(int(sys.argv[3]))

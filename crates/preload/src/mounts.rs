@@ -87,6 +87,15 @@ pub(crate) fn refuse_nameless(stat: &libc::stat) -> Result<(), Out> {
     Err(Out::Errno(libc::EIO))
 }
 
+/// Refuses a call that changes something at the server before it needs the runtime directory, when the program has covered that directory since
+/// it attached the mount. One stat(2).
+///
+/// # Errors
+/// EIO, with a line on stderr.
+pub(crate) fn refuse_covered() -> Result<(), Out> {
+    refusal::of_now().map_or(Ok(()), |refusal| Err(refused(refusal)))
+}
+
 /// The outcome of a call that failed in the runtime directory with this errno: EIO, with a line on stderr, when the program has covered that
 /// directory since it attached the mount.
 pub(crate) fn failed_in_runtime(errno: Errno) -> Out {

@@ -184,9 +184,12 @@ fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, fl
         directory: false,
         mode: masked(mode),
     };
-    // A program that has no descriptor left must learn it before a file is made: its second try would find the file.
+    // What lets an open fail on this host is found out before the server makes or empties the file: a second try would find it so.
     if create {
         spare_descriptors()?;
+    }
+    if create || how.truncate {
+        mounts::refuse_covered()?;
     }
     describe(mounted, mount, mount.open(entry, &how)?, flags)
 }

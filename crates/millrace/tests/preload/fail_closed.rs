@@ -71,7 +71,7 @@ fn a_program_that_does_not_see_the_runtime_directory_gets_an_error_that_names_it
     // Opened before, each of them: what the program inherits, and has as its working directory.
     let uses =
         ["exec cat", "exec cat /db/d/f", "exec cp /etc/hostname /db/g", "exec stat - <&9", "exec cat f", "exec flock /db/l true"];
-    let in_one_program = ["echo more > /db/g", "cd /db/d", "echo more > /db/d/f"];
+    let in_one_program = ["echo more > /db/g", "cd /db/d", "echo more > /db/d/f", "echo more >> /db/d/f"];
     let exec = |script: &str| {
         let namespace = format!("mount -t tmpfs none {}; mkdir -m 700 {}; exec \"$@\"", shm.display(), runtime.display());
         let exec = world.exec("/bin/sh");

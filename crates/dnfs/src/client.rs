@@ -244,7 +244,7 @@ impl Client {
         service.fence = url.options.fence;
         service.privileged_port = url.options.privileged_port;
         service.tls_config = tls_config;
-        service.gone.export.clone_from(&url.export_path);
+        service.gone.export = url.export_path.as_str().into();
         service.local.clone_from(&url.options.local);
         if retry_policy == RetryPolicy::Mounting {
             service.resend_after = service.resend_after.min(export::MOUNT_ANSWER);
@@ -306,8 +306,8 @@ impl Client {
         }
     }
 
-    /// A call whose results are looked at where they were received; `look` tells their status. The flag tells whether it had to be
-    /// sent again.
+    /// A call whose results are decoded where they were received; `look` returns their status. Returns whether the call had to be
+    /// resent. Waits while the server does not export the volume.
     pub(crate) fn call_with<A: Encode>(
         &self,
         procedure: Procedure,
@@ -324,7 +324,8 @@ impl Client {
         }
     }
 
-    /// The same, also while the server does not export the volume: its status.
+    /// As [`Self::call_with`], but does not wait for the export. Returns the status of the reply, and whether the call had to be
+    /// resent.
     pub(crate) fn call_once<A: Encode>(
         &self,
         procedure: Procedure,
@@ -347,8 +348,8 @@ impl Client {
         }
     }
 
-    /// GETATTR of a handle, with a limit on the time that the server has to answer; does not wait for an export that is gone. For a client
-    /// that nobody else uses yet.
+    /// GETATTR of a handle, which fails if the server does not answer within `time`. Does not wait for an export that is gone.
+    /// For a client that nobody else uses yet.
     ///
     /// # Errors
     /// The server's refusal; [`Error::TimedOut`].

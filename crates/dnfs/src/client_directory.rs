@@ -18,8 +18,8 @@ use nfs_proto::xdr::Decode;
 type Visit<'v> = &'v mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
 
 impl Client {
-    /// Names from a position on, by READDIRPLUS, or by READDIR where the server refuses that; otherwise as [`Self::readdirplus`]. `refused`
-    /// remembers it: 0 while the server did not.
+    /// As [`Self::readdirplus`], but uses READDIR if the server refuses READDIRPLUS. `refused` becomes 1 when the server refuses
+    /// it.
     ///
     /// # Errors
     /// The server's refusal.

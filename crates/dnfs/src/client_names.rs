@@ -1,5 +1,6 @@
-//! Attributes and names: every procedure that is one call and one answer. A call that was sent again may have been executed
-//! twice: [`retry_outcome`] says what came of those of which it can be known. REMOVE, RMDIR and LINK leave no evidence: a refusal stands.
+//! Attributes and names: every procedure that is one call and one answer. The server may have executed a resent call twice.
+//! [`retry_outcome`] finds out whether the first sending succeeded. REMOVE, RMDIR and LINK leave no evidence of that: a refusal
+//! stands.
 
 use crate::client::Client;
 use crate::error::Error;

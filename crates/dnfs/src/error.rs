@@ -67,7 +67,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// This process can make no connection to the server, whatever happens elsewhere.
+    /// This process may not connect to the server.
     #[error("no connection to server {server}: {denial}")]
     Denied {
         /// The server.
@@ -275,8 +275,8 @@ fn segment_hint(error: &SegmentError) -> Option<String> {
              that this user may make: MILLRACE_RUNTIME_DIR=/run/NAME"
         }
         SegmentError::Version { .. } => {
-            "end the programs that another version of Millrace runs on this export; if there are none, remove what they left in \
-             /dev/shm/millrace-UID (root: /run/millrace), or in the directory that MILLRACE_RUNTIME_DIR names"
+            "end the programs that use this export with another version of Millrace; if there are none, remove the contents of \
+             /dev/shm/millrace-UID (root: /run/millrace), or of the directory that MILLRACE_RUNTIME_DIR names"
         }
         SegmentError::Local { errno: FULL, .. } | SegmentError::NoSlots { errno: FULL } => {
             "the file system of the runtime directory is full, /dev/shm by default: free space there, enlarge it (mount -o \
@@ -294,8 +294,8 @@ fn segment_hint(error: &SegmentError) -> Option<String> {
 const REACH_HINT: &str = "check the address, the route and the firewall";
 
 /// What to do about a process that may not connect.
-const DENIED_HINT: &str = "allow the program sockets of the server's address family, and the host's network; or mount with `millrace mount`, under which programs \
-     need neither";
+const DENIED_HINT: &str = "allow the program to use sockets of the server's address family, and the host's network; or use `millrace mount`: \
+     programs on its mounts need neither";
 
 /// What to do about a connection that was not made, or ended before a reply.
 fn connect_hint(kind: io::ErrorKind, server: SocketAddr, service: &str) -> String {

@@ -1,7 +1,7 @@
 //! An export that the server withdrew: calls wait until the server exports it again (docs/design/026-away.md).
 //!
-//! A handle may be unknown to the server because its file was removed, or because the whole export is gone. GETATTR of the root tells
-//! which. It is sent after NFS3ERR_STALE and NFS3ERR_BADHANDLE only.
+//! The server may refuse a handle because its file was removed, or because the whole export is gone. A GETATTR of the root shows
+//! which. The client sends it after NFS3ERR_STALE and NFS3ERR_BADHANDLE only.
 
 use crate::client::Client;
 use crate::error::Error;
@@ -16,18 +16,18 @@ use nfs_proto::nfs3::{GetAttrResult, NfsStatus, ObjectArgs, Procedure};
 use nfs_proto::xdr::Decode;
 use std::time::{Duration, Instant};
 
-/// What is known, in the course of one call, of why the server refuses its handle.
+/// How often the server refused the handle of one call.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    /// The call was sent again after the server knew the root.
+    /// The call was repeated after the server had answered for the root.
     is_repeated: bool,
 }
 
 impl Client {
-    /// Whether a call is to be sent again that the server answered with `status`. Waits while the server does not export the volume.
+    /// Whether to repeat a call that the server answered with `status`. Waits while the server does not export the volume.
     ///
     /// # Errors
-    /// [`FsError::Stale`] when the server exports another volume by now; [`Error::ExportGone`] when the time of a soft mount is over.
+    /// [`FsError::Stale`] if the server now exports another volume; [`Error::ExportGone`] when the time of a soft mount is over.
     pub(crate) fn is_to_repeat(&self, status: NfsStatus, refusals: &mut Refusals) -> Result<bool, Error> {
         if !matches!(status, NfsStatus::Stale | NfsStatus::BadHandle) {
             return Ok(false);
@@ -37,11 +37,11 @@ impl Client {
             return Err(self.volume_replaced());
         }
         if self.serves_root()? {
-            // The export may have come back between the two answers: the second refusal is about the file.
+            // The export may have come back between the two answers. A second refusal is about the file.
             return Ok(!std::mem::replace(&mut refusals.is_repeated, true));
         }
         if self.gone_policy == GonePolicy::Error {
-            export.note_gone(); // the keeper looks whether another volume is there
+            export.note_gone(); // the keeper asks for another volume
             return Ok(false);
         }
         self.await_export(export).map(|()| true)
@@ -101,10 +101,10 @@ impl Client {
         Ok(false)
     }
 
-    /// Whether the server is there and has the volume.
+    /// Checks that the server answers and has the volume.
     ///
     /// # Errors
-    /// No answer, or a refusal of the volume's directories.
+    /// No answer; the server refuses the handles of all roots of the volume.
     pub(crate) fn check_volume(&self) -> Result<(), Error> {
         match self.getattr(&self.parts.root) {
             Err(Error::Fs(FsError::Stale | FsError::BadHandle)) if self.serves_another_root()? => Ok(()),
@@ -112,7 +112,7 @@ impl Client {
         }
     }
 
-    /// Whether the server knows a handle. Waits for no export.
+    /// Whether the server knows a handle. Does not wait for the export.
     pub(crate) fn serves(&self, root: &FileHandle) -> Result<bool, Error> {
         let arguments = ObjectArgs { object: convert::handle(root)? };
         let mut status = NfsStatus::Ok;
@@ -124,7 +124,7 @@ impl Client {
         Ok(!matches!(status, NfsStatus::Stale | NfsStatus::BadHandle))
     }
 
-    /// Reports once that the server exports another volume by now: what a call on the old one ends with.
+    /// Reports once that the server now exports another volume. Returns the error of a call on the old one.
     pub(crate) fn volume_replaced(&self) -> Error {
         self.service.gone.replaced(self.server());
         Error::Fs(FsError::Stale)

@@ -22,11 +22,11 @@ pub const CALL_SLOTS_MAX: usize = 1024;
 /// Processes that can hold a slot or a lock of the shared memory at once: databases have some hundreds. What others write is sent stable
 /// (mount/outsiders.rs).
 pub const MEMBERS_MAX: usize = 1024;
-/// Places of these that only keepers take: a keeper, the one that waits to replace it, and those that replace them.
+/// Places that only keepers take: the keeper, its standby, and the two that replace them.
 pub const KEEPER_MEMBERS: usize = 4;
-/// How long a process that found all places taken does not look for one, in ms: a look is a system call for each place.
+/// How long a process that found all places taken waits before it tries again, in ms: a try is a system call for each place.
 pub const MEMBER_RETRY_MS: u64 = 1_000;
-/// How long such a process waits for a keeper that nobody hears of, in ms; then it gives up what it waits for.
+/// How long such a process waits for a silent keeper, in ms. Then its call fails.
 pub const OUTSIDER_WAIT_MS: u64 = 10_000;
 /// Leases of all processes of a mount at once: a call in progress holds one to four. A call that finds no free lease goes on without: its locks are
 /// taken over only when its process has died.
@@ -129,33 +129,34 @@ pub const BACKOFF_MS_MAX: u64 = 500;
 pub const JUKEBOX_MS_MIN: u64 = 20;
 /// Longest pause after NFS3ERR_JUKEBOX, in ms.
 pub const JUKEBOX_MS_MAX: u64 = 2000;
-/// First pause before the server is asked again for an export that it does not export, in ms; doubled up to [`GONE_PAUSE_MS_MAX`].
+/// First pause between two GETATTRs of the root of an export that is gone, in ms; doubled up to [`GONE_PAUSE_MS_MAX`].
 pub const GONE_PAUSE_MS_MIN: u64 = 20;
-/// Longest pause of it, in ms: each process that waits asks, hundreds of a database.
+/// Longest such pause, in ms: each of a database's hundreds of processes asks.
 pub const GONE_PAUSE_MS_MAX: u64 = 1000;
 /// Pause between two questions of the keeper for an export that is gone, or for a server that does not answer, in ms.
 pub const GONE_ASK_MS: u64 = 2000;
-/// How long the root may take to be answered for when it is asked whether a server has gone, in ms. Longer than a busy disk takes.
+/// Timeout of the GETATTR of the root by which the keeper or an attaching process checks for the export, in ms. Longer than a
+/// busy disk takes.
 pub const ASK_TIME_MS: u64 = 2500;
 /// Time without a reply after which the server is reported as not responding, in ms.
 pub const UNRESPONSIVE_MS: u64 = 5000;
-/// Time after which an idempotent call that a server leaves unanswered while it answers others is sent under another xid, in ms; doubled
-/// each time up to [`RENEW_MS_MAX`].
+/// Age at which the client sends an unanswered idempotent call under another xid, while the server answers other calls, in ms;
+/// doubled each time up to [`RENEW_MS_MAX`].
 pub const RENEW_MS_MIN: u64 = 5000;
-/// Longest such time, in ms.
+/// Largest such age, in ms.
 pub const RENEW_MS_MAX: u64 = 60_000;
-/// Time between the end of a connection and the moment from which a server is trusted to carry out nothing that it had received on it, in
-/// ms, unless `fence_ms=` in the URL says otherwise. A server works off what it has received within a few ms.
+/// Time after the end of a connection in which the server may still execute calls that it had received on it, in ms, unless
+/// `fence_ms=` in the URL says otherwise. A server executes received calls within a few ms.
 pub const FENCE_MS: u32 = 1000;
 /// Largest `fence_ms=`.
 pub const FENCE_MS_MAX: u32 = 60_000;
-/// A server that answered any process so long ago at most, in ms, is one that answers.
+/// The server counts as answering if it answered any process within this time, in ms.
 pub const ANSWER_RECENT_MS: u64 = 2000;
-/// Accuracy of the time that processes share of the last answer, in ms: a shared cache line is written that often at most.
+/// Accuracy of the shared time of the last answer, in ms: processes write the shared cache line at most this often.
 pub const ANSWER_STEP_MS: u64 = 250;
-/// Shortest time between two NULLs by which a process asks a silent server for a sign of life, in ms.
+/// Shortest time between two NULL calls by which a process probes a silent server, in ms.
 pub const PROBE_EVERY_MS: u64 = 2000;
-/// Longest wait for the answer to one, in ms.
+/// Timeout of a NULL call, in ms.
 pub const PROBE_ANSWER_MS: u64 = 1000;
 /// Least time between two reports that a server does not respond, in ms: one that comes and goes fills no log.
 pub const REPORT_EVERY_MS: u64 = 60_000;
@@ -192,11 +193,12 @@ pub const SWEEP_PAUSE_MS: u64 = 50;
 pub const KEEPER_LOOK_MS: u64 = 1000;
 /// A keeper that has said nothing for so long, in ms, is taken for busy or gone: writers send their COMMITs themselves.
 pub const KEEPER_SILENT_MS: u64 = 2500;
-/// How long the first writes that may be gathered wait for a keeper that is starting, in ms. It takes 20 to 100 in a release build.
+/// How long the first writes that may be coalesced wait for a keeper that is starting, in ms. It takes 20 to 100 in a release
+/// build.
 pub const KEEPER_START_MS: u64 = 1000;
-/// How often a new keeper looks whether somebody has begun to write, in ms.
+/// Pause between two checks of a new keeper for the first write, in ms.
 pub const KEEPER_FIRST_LOOK_MS: u64 = 10;
-/// How long it does so, in ms.
+/// How long a new keeper checks this often, in ms.
 pub const KEEPER_FIRST_LOOKS_MS: u64 = 5000;
 /// Longest call of a keeper, in ms: so long it may take to notice that its segment is gone.
 pub const KEEPER_CALL_MS: u64 = 10_000;
@@ -216,12 +218,12 @@ pub const RUN_MET_MS: u32 = 20;
 pub const RUN_WAIT_MS: u64 = 1000;
 /// Bytes of one WRITE of gathered writes, where the server takes as many and `wsize=` does not say otherwise.
 pub const GATHERED_CALL_BYTES: u32 = 512 << 10;
-/// Age at which the keeper sends gathered writes, in ms. A container that is killed takes its keeper with it, and what was not sent: 50 ms of
-/// completed writes at most, of which 10 are for the keeper's wake-up and the call.
+/// Age at which the keeper sends coalesced writes, in ms. When a container is killed, its keeper ends too and the unsent writes
+/// are lost: at most 50 ms of completed writes, of which 10 ms are for the keeper's wake-up and the call.
 pub const RUN_AGE_MS: u64 = 40;
-/// How long the keeper waits after gathered writes could not be sent, in ms.
+/// How long the keeper waits after it could not send coalesced writes, in ms.
 pub const RUN_RETRY_MS: u64 = 500;
-/// Files whose gathered writes the keeper sends at once: one slow answer must not make the others old.
+/// Files whose coalesced writes the keeper sends at the same time: one slow answer must not delay the others.
 pub const RUN_SENDERS_MAX: usize = 8;
 /// Bytes that are read ahead of a write from its source end at a multiple of this: retention fills each of its chunks once.
 pub const LAZY_STEP_BYTES: usize = 64 * 1024;
@@ -242,5 +244,5 @@ const _: () = assert!(512 << (SIZE_COUNT - 1) == IO_BYTES_MAX as usize);
 const _: () = assert!(SLOTS_MAX * IO_HEAD_BYTES_MAX <= SEND_BYTES_MAX);
 const _: () = assert!(IO_HEAD_BYTES_MAX + 2 * NAME_BYTES_MAX + PATH_BYTES_MAX + 128 <= SEND_BYTES_MAX);
 const _: () = assert!((DIRECTORY_BYTES as usize) < RECEIVE_BYTES_MAX);
-/// Times an attach finds that its URL leads elsewhere by now and begins again: each time a volume or a directory was replaced.
+/// How often an attach begins again because its URL leads to another segment now: each time a volume or a directory was replaced.
 pub(crate) const FIND_ROUNDS_MAX: usize = 8;

@@ -32,7 +32,7 @@ pub enum ClosePolicy {
     Nothing,
 }
 
-/// What a call does that the server refuses because it no longer exports the volume.
+/// What a call does if the server refuses it because it no longer exports the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GonePolicy {
     /// Waits for the export, as for a server that does not answer; with `soft` for as long as for that.
@@ -40,7 +40,7 @@ pub enum GonePolicy {
     Wait,
     /// Fails with ESTALE, as on a Linux NFS client.
     Error,
-    /// Fails with [`crate::Error::ExportGone`], which says nothing about the file: for the keeper. No URL asks for it.
+    /// Fails with [`crate::Error::ExportGone`], which says nothing about the file. The keeper uses it; no URL asks for it.
     Report,
 }
 
@@ -94,7 +94,7 @@ pub struct Options {
     pub gone: GonePolicy,
     /// Silence on a live connection after which it is closed and every unanswered call sent again.
     pub resend_after: Duration,
-    /// Time after the end of a connection from which a server without FENCE is trusted to carry out nothing that came on it.
+    /// Time after the end of a connection in which a server without FENCE may still execute calls that it had received on it.
     pub fence: Duration,
     /// Give up after `retries` times `resend_after` instead of waiting for ever.
     pub soft: bool,
@@ -268,7 +268,7 @@ impl Options {
         Ok(())
     }
 
-    /// The same for the keys that say how a server is waited for; false when it is none of them.
+    /// As [`Self::set`], for the keys that say how calls wait for the server. False for every other key.
     fn set_waiting(&mut self, key: &str, value: Option<&str>) -> Result<bool, UrlError> {
         let bad = |expected| UrlError::Value { key: key.into(), value: value.unwrap_or_default().into(), expected };
         let number =

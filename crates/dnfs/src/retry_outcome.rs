@@ -1,30 +1,30 @@
-//! The outcome of a non-idempotent call that was sent again. A server that lost its reply cache (or never had one) executes it
-//! twice, and refuses the second time what it did the first. Looked at only when a call really was sent again.
+//! The outcome of a non-idempotent call that was resent. A server that lost its reply cache (or never had one) executes it
+//! twice, and refuses the second time what it did the first. Used only if the call was resent.
 //!
-//! The call has succeeded only where there is evidence that its first sending did it: an object that was made has the access time that the
-//! call gave it, whose nanoseconds are random ([`marked`]). Without evidence the refusal stands: somebody else may have made or removed the
-//! name, and two that take a name for a lock must not both have it. Our filer answers the second sending as it did the first, so that its
-//! refusals are those of the first sending.
+//! The call counts as successful only with evidence: the object has the access time that the call gave it, whose nanoseconds are
+//! random ([`marked`]). Without evidence the refusal stands: another client may have made or removed the name, and two clients
+//! that use a name as a lock must not both succeed. Millrace's filer repeats the answer of the first sending, so its refusals are
+//! those of the first sending.
 
 use crate::client::Client;
 use crate::error::Error;
 use crate::file::{Attributes, Created, FileHandle, FileKind, FileTime, FsError, SetAttributes, SetTime};
 use crate::sys::random::random;
 
-/// A time by which an object that this process makes is known: now, with random nanoseconds.
+/// An access time that identifies an object that this process makes: now, with random nanoseconds.
 pub(crate) fn mark() -> FileTime {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     FileTime { seconds: i64::try_from(now.as_secs()).unwrap_or_default(), nanoseconds: (random() % 1_000_000_000) as u32 }
 }
 
-/// The same attributes, with such an access time unless they have one.
+/// The same attributes, with such an access time unless they set one.
 pub(crate) fn marked(set: &SetAttributes) -> SetAttributes {
     let atime = if matches!(set.atime, SetTime::To(_)) { set.atime } else { SetTime::To(mark()) };
     SetAttributes { atime, ..*set }
 }
 
-/// RENAME: the old name is gone and the new one is that object. Nobody on this host renames it meanwhile, as the names are locked; our
-/// filer's reply is final (`exact`).
+/// RENAME succeeded if the old name is gone and the new name is that object. No process of this host renames it meanwhile, since
+/// the names are locked. With `exact` the refusal is final: the server repeats its first answer.
 pub(crate) fn renamed(
     client: &Client,
     to: (&FileHandle, &[u8]),
@@ -41,8 +41,7 @@ pub(crate) fn renamed(
     }
 }
 
-/// CREATE (GUARDED), MKDIR, SYMLINK and MKNOD: the object of that name and kind with the access time that the call gave is the one that
-/// the first sending made.
+/// CREATE (GUARDED), MKDIR, SYMLINK and MKNOD succeeded if the object has the kind and the access time that the call gave.
 pub(crate) fn created(
     client: &Client,
     (dir, name): (&FileHandle, &[u8]),

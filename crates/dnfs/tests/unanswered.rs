@@ -16,26 +16,26 @@ use std::time::{Duration, Instant};
 const OVERDUE: Duration = Duration::from_secs(5);
 const SLACK: Duration = Duration::from_secs(4);
 
-static EVENTS: Mutex<Vec<Event<'static>>> = Mutex::new(Vec::new());
+static EVENTS: Mutex<Vec<Event>> = Mutex::new(Vec::new());
 
 fn server() -> Server {
-    dnfs::report_to(|event| EVENTS.lock().unwrap().push(event.without_export()));
+    dnfs::report_to(|event| EVENTS.lock().unwrap().push(event));
     Server::start(1, Box::new(|_, _| Fault::None))
 }
 
 /// What was reported of a server.
-fn events(server: &Server) -> Vec<Event<'static>> {
-    let of_it = |event: &&Event<'_>| match event {
+fn events(server: &Server) -> Vec<Event> {
+    let of_it = |event: &&Event| match event {
         Event::NotResponding { server: at, .. } | Event::Unanswered { server: at, .. } | Event::Denied { server: at, .. } => {
             *at == server.address
         }
         _ => false,
     };
-    EVENTS.lock().unwrap().iter().filter(of_it).copied().collect()
+    EVENTS.lock().unwrap().iter().filter(of_it).cloned().collect()
 }
 
 fn sendings(server: &Server, procedure: Procedure) -> Vec<Sending> {
-    server.state.lock().unwrap().sendings.iter().filter(|sending| sending.procedure == procedure).copied().collect()
+    server.state.lock().unwrap().sendings.iter().filter(|sending| sending.procedure == procedure).cloned().collect()
 }
 
 type Call = fn(&Client, &FileHandle);

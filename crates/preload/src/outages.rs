@@ -9,7 +9,7 @@ use std::fmt::{Display, Formatter};
 use std::net::SocketAddr;
 
 /// Tells of one event. For who is in the middle of a call to the server, and may hold locks: allocates nothing and never waits.
-pub(crate) fn tell(event: Event<'_>) {
+pub(crate) fn tell(event: Event) {
     let now_s = raw::realtime_s();
     match event {
         Event::NotResponding { server, cause, silent } => {

@@ -5,7 +5,8 @@ use crate::mounts;
 use crate::outcome::{Failure, Out, kept};
 use crate::raw;
 use crate::stand_ins;
-use dnfs::mount::{Mount, STAND_IN_SOCKET};
+use crate::stand_ins::SOCKET_PREFIX;
+use dnfs::mount::Mount;
 use libc::{c_char, c_int, sockaddr, sockaddr_storage, sockaddr_un, socklen_t};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -83,7 +84,7 @@ pub(crate) unsafe fn path_of(address: *const sockaddr, length: socklen_t) -> Opt
 
 /// The path that a program bound, of an address of the kernel that is a stand-in's.
 fn shown(path: &[u8]) -> Option<Vec<u8>> {
-    let name = path.rsplit(|byte| *byte == b'/').next().filter(|name| name.starts_with(STAND_IN_SOCKET.as_bytes()))?;
+    let name = path.rsplit(|byte| *byte == b'/').next().filter(|name| name.starts_with(SOCKET_PREFIX.as_bytes()))?;
     if !mounts::is_below_root(path) && !path.starts_with(b"/proc/self/fd/") {
         return None;
     }

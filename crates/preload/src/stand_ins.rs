@@ -7,12 +7,18 @@ use crate::outcome::Out;
 use crate::permission;
 use crate::raw;
 use dnfs::file::{Attributes, FileHandle, FileKind};
-use dnfs::mount::{Mount, Object, SOCKET_NAME_SUFFIX, STAND_IN_FIFO, STAND_IN_SOCKET};
+use dnfs::mount::{Mount, Object};
 use libc::{c_int, mode_t};
 use std::ffi::CString;
 use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
 
+/// How the name of a FIFO begins that stands for one of the server.
+const FIFO_PREFIX: &str = "fifo-";
+/// How that of a socket begins.
+pub(crate) const SOCKET_PREFIX: &str = "sock-";
+/// What follows the name of a socket in that of the link whose text is the path that a program bound.
+const SOCKET_NAME_SUFFIX: &str = ".path";
 /// Who may use it: the directory decides.
 const MODE: mode_t = 0o660;
 /// Bytes of a handle that a name has room for, two letters for each; those of NFSv3 are no longer.
@@ -25,14 +31,14 @@ fn below(mount: &Mount, name: &str) -> CString {
 /// What stands for a FIFO. Its name is the handle, so that a descriptor leads back to it.
 fn fifo(mount: &Mount, handle: &FileHandle) -> CString {
     let digits: String = handle.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    below(mount, &format!("{STAND_IN_FIFO}{digits}"))
+    below(mount, &format!("{FIFO_PREFIX}{digits}"))
 }
 
 /// What stands for a socket: a name within the mount's runtime directory. An address has no room for a handle.
 pub(crate) fn socket_name(handle: &FileHandle) -> String {
     let mut hash = fnv::FnvHasher::default();
     hash.write(handle.as_bytes());
-    format!("{STAND_IN_SOCKET}{:016x}", hash.finish())
+    format!("{SOCKET_PREFIX}{:016x}", hash.finish())
 }
 
 /// The link beside a socket's stand-in whose text is the path that the program bound.
@@ -89,7 +95,7 @@ pub(crate) fn may_be_fifo(device: u64, mode: mode_t) -> bool {
 pub(crate) fn fifo_of_descriptor(fd: c_int) -> Option<(&'static Mounted, FileHandle)> {
     let mut buffer = [0u8; libc::PATH_MAX as usize];
     let (mounted, name) = mounts::below_runtime(raw::fd_path(fd, &mut buffer).ok()?)?;
-    let digits = std::str::from_utf8(name.strip_prefix(STAND_IN_FIFO.as_bytes())?).ok()?;
+    let digits = std::str::from_utf8(name.strip_prefix(FIFO_PREFIX.as_bytes())?).ok()?;
     let bytes: Option<Vec<u8>> =
         (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect();
     Some((mounted, FileHandle::new(&bytes?)?))

@@ -14,8 +14,8 @@ pub struct DirectoryPosition {
 }
 
 impl DirectoryPosition {
-    /// Behind a reply that ended with this cookie. None when cookies go round: a server that leads back to where the listing was would be
-    /// asked without end (Brent's algorithm: found within three times the length of the circle and of the way there).
+    /// The position after a reply that ended with this cookie. `None` if the cookies form a cycle, in which a listing would never
+    /// end. Brent's algorithm finds a cycle within three times the number of cookies in it and before it.
     pub(crate) fn next(self, cookie: u64, verifier: [u8; 8]) -> Option<Self> {
         if cookie == self.cookie || self.anchor_lasts > 0 && cookie == self.anchor {
             return None;

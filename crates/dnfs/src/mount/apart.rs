@@ -1,7 +1,8 @@
-//! Who else has a file system mounted on this host without sharing its state: other users, containers that do not see each other's
-//! memory. Each keeper has a name in the abstract socket namespace (unix(7)), which everybody in its network namespace can list and
-//! which ends with it. A keeper answers there whether programs of its mount hold record locks, which another mount would not know. The name
-//! and the answer prove nothing: they serve a warning and a refusal that the user can overrule.
+//! Finds mounts of the same file system on this host that do not share its state: those of other users, and of containers that do
+//! not see each other's memory. Each keeper binds a name in the abstract socket namespace (unix(7)). Every process in its network
+//! namespace can list the name, which ends with the keeper. The keeper answers there whether programs of its mount hold record
+//! locks, which another mount would not respect. Any process can bind such a name, so the answer serves only a warning and a
+//! refusal that the user can overrule.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -19,17 +20,17 @@ use crate::segment::Segment;
 use crate::sys::random::random;
 
 const PREFIX: &str = "millrace-mount";
-/// In place of an owner: one file system has one number on the host, whoever mounts it.
+/// Stands for the owner: a file system has the same number for all users.
 const ANYBODY: u32 = u32::MAX;
-/// How long a keeper may take to say whether locks are held: one that is stopped is not waited for.
+/// Timeout of the question for locks, so that nobody waits for a stopped keeper.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// A mount of the same file system that does not share its state with ours.
+/// A mount of the same file system that does not share this mount's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MountedApart {
-    /// The user whose mount it is.
+    /// The user who mounted it.
     pub uid: u32,
-    /// Its programs hold record locks now.
+    /// Its programs hold record locks.
     pub holds_locks: bool,
 }
 
@@ -41,7 +42,7 @@ pub(super) struct Announcement {
 }
 
 impl Announcement {
-    /// Of this user's mount whose state lies below `runtime_root`; none when a keeper that is ending still has the name.
+    /// Announces this user's mount, whose state lies below `runtime_root`. `None` while a keeper that is ending still has the name.
     pub(super) fn make(parts: &MountParts, runtime_root: &Path, uid: u32, segment: &Segment) -> Option<Self> {
         let place = place_of(runtime_root)?;
         let bind = |number: u64| {
@@ -102,8 +103,8 @@ fn numbers_of(parts: &MountParts) -> Vec<u64> {
     numbers
 }
 
-/// Who has this file system mounted now, by this network namespace, with the state elsewhere than below `runtime_root`: neither
-/// locks nor sizes are common with theirs. Each user once.
+/// Lists the mounts of this file system in this network namespace whose state is not below `runtime_root`: they share neither
+/// locks nor sizes with this mount. Each user is listed once.
 #[must_use]
 pub fn mounted_apart(parts: &MountParts, runtime_root: &Path) -> Vec<MountedApart> {
     let here = place_of(runtime_root).unwrap_or_default();
@@ -112,13 +113,13 @@ pub fn mounted_apart(parts: &MountParts, runtime_root: &Path) -> Vec<MountedApar
     let names: Vec<(u32, String)> = numbers_of(parts).into_iter().flat_map(|number| apart(&sockets, number, &here)).collect();
     let mut found: Vec<MountedApart> =
         names.into_iter().map(|(uid, name)| MountedApart { uid, holds_locks: ask(&name).unwrap_or(false) }).collect();
-    // Of one user's mounts that with locks counts.
+    // Of several mounts of one user, one that holds locks counts.
     found.sort_by_key(|apart| (apart.uid, !apart.holds_locks));
     found.dedup_by_key(|apart| apart.uid);
     found
 }
 
-/// Users, and the names by which their keepers are asked.
+/// Users, and the names of their keepers.
 fn apart(sockets: &str, number: u64, here: &str) -> Vec<(u32, String)> {
     let prefix = format!("{PREFIX}/{number:016x}/");
     let names = sockets.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));

@@ -25,7 +25,7 @@ use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::Errno;
 use crate::sys::random::random;
 
-/// Attempts to enter a directory that others remove each time.
+/// Attempts to enter a directory that other processes remove each time.
 const ENTER_TRIES: u32 = 16;
 
 impl Mount {
@@ -49,10 +49,10 @@ impl Mount {
             mount.sweep();
             return Ok(mount);
         }
-        Err(Error::Fs(FsError::Stale)) // the server exports something else each time
+        Err(Error::Fs(FsError::Stale)) // the server exported another volume each time
     }
 
-    /// The mount as its keeper sees it, who is no user of it; none when there is no segment. Asks the server nothing.
+    /// Attaches as the keeper, which does not count as a user of the mount. `None` if there is no segment. Sends no call.
     pub(super) fn attach_as_keeper(spec: &MountSpec, who: &Credentials) -> Result<Option<Self>, Error> {
         let (Some(directory), Some(url_root)) = (Self::directory_of(spec)?, UrlRoot::noted(&runtime_root(), &spec.url)) else {
             return Ok(None);
@@ -64,7 +64,7 @@ impl Mount {
         Ok(Some(mount))
     }
 
-    /// Where the segment is, if somebody made it.
+    /// The directory of the segment. `None` if no process has attached by this URL.
     pub(super) fn directory_of(spec: &MountSpec) -> Result<Option<RuntimeDir>, SegmentError> {
         let noted = UrlRoot::noted(&runtime_root(), &spec.url);
         let directory = RuntimeDir::of_program(|_| noted.map_or(0, |url_root| url_root.identity))?;
@@ -115,8 +115,8 @@ impl Mount {
     }
 }
 
-/// Where a URL leads: what is noted of it, else what the server says, with a client of what was mounted. The note is of no use when it led to
-/// the `former` segment and that is wrong now; a segment that is to be made takes the former one's place.
+/// Where a URL leads: as its note says, else as the server says, with the client that mounted it. Ignores the note if there is a
+/// `former` segment, to which it led wrongly. A new segment takes the place of the former one.
 fn find(spec: &MountSpec, who: &Credentials, former: Option<u64>) -> Result<(UrlRoot, Option<Client>), Error> {
     let root = runtime_root();
     let owner = sharing_of(root.as_os_str().as_bytes())?.owner;
@@ -127,7 +127,7 @@ fn find(spec: &MountSpec, who: &Credentials, former: Option<u64>) -> Result<(Url
     Ok((UrlRoot::of_mounted(&root, owner, &mounted, former), Some(mounted)))
 }
 
-/// Makes the segment of the volume that the server exports in place of that of `former`.
+/// Makes the segment of the volume that replaced the one of the segment `former`.
 pub(super) fn make_successor(spec: &MountSpec, who: &Credentials, former: u64) -> Result<(), Error> {
     let root = runtime_root();
     let (url_root, mounted) = find(spec, who, Some(former))?;
@@ -138,8 +138,8 @@ pub(super) fn make_successor(spec: &MountSpec, who: &Credentials, former: u64) -
     Ok(())
 }
 
-/// The export's directory, with this process as a user of the mount: begun again when the directory is removed at this moment
-/// (`millrace nfs give-up`).
+/// Opens the export's directory and becomes a user of the mount. Begins again if the directory is removed meanwhile (`millrace nfs
+/// give-up`).
 fn enter(identity: u64) -> Result<(RuntimeDir, InternalFd), SegmentError> {
     let mut tried = 0;
     loop {
@@ -155,8 +155,8 @@ fn enter(identity: u64) -> Result<(RuntimeDir, InternalFd), SegmentError> {
     }
 }
 
-/// Attaches to the segment that a URL leads to, or makes it of what was `mounted`. Waits while the server of a segment does not answer or does not
-/// export the volume: the programs of the mount wait too. `None` when the URL leads elsewhere by now.
+/// Attaches to the segment that a URL leads to, or makes it from `mounted`. Waits while the server does not answer or does not
+/// export the volume, as the programs of the mount do. `None` if the URL leads to another segment or root now.
 fn attach_or_create(
     directory: &RuntimeDir,
     url_root: &UrlRoot,
@@ -169,7 +169,7 @@ fn attach_or_create(
         let Some(segment) = Segment::attach(directory, url_root.identity)? else {
             let _lock = lock(directory)?;
             if Segment::attach(directory, url_root.identity)?.is_some() {
-                continue; // made meanwhile
+                continue; // another process made it meanwhile
             }
             return mounted.take().map(|mounted| create(directory, url_root.identity, spec, mounted)).transpose();
         };
@@ -195,7 +195,7 @@ fn attach_or_create(
     }
 }
 
-/// A client of the server that a segment names, with the root of a URL. Nothing is asked.
+/// A client of the server that a segment names, with the root of a URL. Sends no call.
 pub(super) fn client_of(segment: &Segment, url_root: &UrlRoot, spec: &MountSpec, who: &Credentials) -> Result<Client, Error> {
     let Some(of_segment) = segment.parts().and_then(|stored| parts_of(&stored)) else {
         return Err(SegmentError::Foreign("a segment without a server").into());
@@ -209,7 +209,7 @@ pub(super) fn client_of(segment: &Segment, url_root: &UrlRoot, spec: &MountSpec,
 
 /// Makes the segment of a file system that was mounted. Call under the `create` lock.
 fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: Client) -> Result<(Segment, Client), Error> {
-    // A process whose path leads to another segment from now on may have files of its former one open: no file here has their generations.
+    // A process may still have files of the former segment open. No file of the new segment has one of their generations.
     let fresh = || (random() as u32 >> 2) & !1;
     let first_generation = Segment::attach_any(directory, identity)?.map_or_else(fresh, |old| old.next_generation());
     let stored = stored_of(&mounted.offered());

@@ -85,7 +85,7 @@ impl Mount {
     /// As [`Self::sync`], of what happened meanwhile or was not reported to anybody yet. Told here it still counts as not
     /// reported: the next [`Self::sync`] tells it too.
     pub fn flush(&self, file: FileRef, others: impl Iterator<Item = FileRef>) -> Result<(), Error> {
-        // A file of a volume that was replaced: nobody knows any more what of it was not committed.
+        // Without a slot the volume was replaced, and what was not committed is lost.
         let slot = self.segment.slot(file).ok_or(Error::Fs(FsError::Stale))?;
         if self.close == ClosePolicy::Nothing {
             return self.send_unsent(file, slot); // other hosts see what was written, stable or not

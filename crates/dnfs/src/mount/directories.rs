@@ -1,6 +1,6 @@
-//! Directory handles and symbolic links this process met on its way, good while the namespace stands still. What is known is the name in
-//! a directory, by the directory's handle: so a path that begins in an open directory uses the cache as one from the root does, and
-//! nothing is believed of a directory that another has taken the path of.
+//! Cache of directory handles and symbolic links that this process looked up, valid until a name changes. An entry is found by
+//! the handle of the directory and the name in it. So a path that begins in an open directory uses the cache as a path from the
+//! root does, and an entry stays right when another directory takes the path.
 
 use crate::file::FileHandle;
 use crate::limits::DIRECTORIES_MAX;
@@ -35,7 +35,7 @@ struct Inner {
 }
 
 impl Directories {
-    /// What is known of a name at this generation of the namespace, and was found at `oldest_ms` or later.
+    /// The entry of a name in this generation of the namespace, if it is not older than `oldest_ms`.
     pub(crate) fn find(&self, generation: u64, name: &(FileHandle, Vec<u8>), oldest_ms: u64) -> Option<Known> {
         let inner = self.lock()?;
         let (found_ms, known) = inner.known.get(name)?;

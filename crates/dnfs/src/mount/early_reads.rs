@@ -115,7 +115,7 @@ impl EarlyReads {
         self.reads.iter().any(|read| read.state == State::Unwanted || read.state == State::Flying && read.is_old(now_ns))
     }
 
-    /// Whether one in flight is so old that the server will hardly answer it.
+    /// Whether a READ in flight is so old that the server probably will not answer it.
     pub(super) fn has_unanswered(&self, now_ns: u64) -> bool {
         let is_unanswered = |read: &Early| now_ns >= read.sent_ns + UNRESPONSIVE_MS * 1_000_000;
         self.reads.iter().any(|read| matches!(read.state, State::Flying | State::Unwanted) && is_unanswered(read))

@@ -1,5 +1,5 @@
-//! What the keeper does for programs that wait for the server: it finds the server's new address, and another volume under the path
-//! (docs/design/026-away.md). That the same volume is back each program finds by itself.
+//! The keeper asks for the export while programs wait. It finds a new address of the server, and another volume under the path
+//! (docs/design/026-away.md). Each program finds by itself that the same volume is back.
 
 use super::attach::{lock, make_successor};
 use super::served::{Served, ask, retire_if_replaced};
@@ -10,7 +10,7 @@ use crate::limits::GONE_ASK_MS;
 use crate::sys::clock::monotonic_ms;
 use std::time::Duration;
 
-/// The keeper's question for the export.
+/// The state of the keeper's check for the export.
 #[derive(Debug)]
 pub(super) struct ExportWatch {
     spec: MountSpec,
@@ -26,17 +26,17 @@ impl ExportWatch {
         Self { spec, who, is_away: false, asked_ms: 0 }
     }
 
-    /// Whether calls of the keeper would only run into their time limit.
+    /// Whether calls of the keeper would only time out.
     pub(super) const fn is_away(&self) -> bool {
         self.is_away
     }
 
-    /// What came of the keeper's own calls.
+    /// Notes the outcome of a call of the keeper.
     pub(super) fn note(&mut self, outcome: &Result<(), Error>) {
         self.is_away |= matches!(outcome, Err(Error::TimedOut { .. } | Error::ExportGone { .. }));
     }
 
-    /// Asks for the export if anybody waits for it, and it was not asked for within the last seconds.
+    /// Asks for the export if a program waits for it, at most once in [`GONE_ASK_MS`].
     pub(super) fn look(&mut self, mount: &Mount) {
         let state = mount.segment.export_state();
         let now_ms = monotonic_ms();
@@ -50,7 +50,7 @@ impl ExportWatch {
         match served {
             Ok(Served::Same(_) | Served::OtherRoot) => state.note_served(),
             Ok(Served::Another) => {
-                // Refused: at the next look.
+                // If that fails, the next check tries again.
                 if matches!(retire_if_replaced(mount.segment.directory(), &url_root, &self.spec, &self.who), Ok(true)) {
                     let _ = make_successor(&self.spec, &self.who, url_root.identity);
                 }
@@ -59,16 +59,16 @@ impl ExportWatch {
         }
     }
 
-    /// The mount that replaced this one. `None` when nobody made a segment for it.
+    /// The mount that replaced this one. `None` if no process made a segment for it.
     pub(super) fn successor(&mut self, mount: &Mount) -> Option<Mount> {
         let directory = mount.segment.directory();
-        let _lock = lock(directory).ok()?; // whoever retired the old segment is about to make the new one
+        let _lock = lock(directory).ok()?; // the process that retired the old segment makes the new one under it
         self.is_away = false;
         Mount::attach_as_keeper(&self.spec, &self.who).ok().flatten()
     }
 }
 
-/// Whether a call of any process has had no answer for so long that the server may be gone.
+/// Whether a call of any process has waited for so long that the server may be gone.
 fn somebody_waits(mount: &Mount) -> bool {
     let notes = mount.client.service.call_notes.as_ref();
     notes.is_some_and(|notes| notes.list().iter().any(|call| call.waited >= Duration::from_millis(GONE_ASK_MS)))

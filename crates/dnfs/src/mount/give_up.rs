@@ -1,4 +1,4 @@
-//! Gives a mount up that no program needs, or whose server is gone for good: reports the unsaved data, ends the keepers and removes the
+//! Ends a mount that no program needs, or whose server is gone for good: reports the unsaved data, ends the keepers and removes the
 //! shared state.
 
 use std::collections::BTreeMap;
@@ -26,28 +26,29 @@ use crate::sys::process::kill;
 use crate::sys::random::random;
 use crate::url::NfsUrl;
 
-/// Keepers notice within a second that their segment is gone. One that waits for a name's address is killed after this long, in ms.
+/// Keepers notice within a second that their segment is gone. A keeper that waits longer, for a name server, is killed after this
+/// time, in ms.
 const KEEPER_END_MS: u64 = 3_000;
-/// Then the kernel ends it, in ms.
+/// How long to wait for the end of keepers in all, in ms.
 const KEEPER_KILL_MS: u64 = 10_000;
-/// Pause between two looks at the keepers' locks.
+/// Pause between two checks of the keepers' locks.
 const LOOK: Duration = Duration::from_millis(20);
-/// Attempts to have a lock that a keeper takes for a moment.
+/// Attempts to take a lock that a keeper holds for a moment now and then.
 const TRIES: u32 = 25;
 
-/// A file with written data that no COMMIT covers, or with a loss that no program was told.
+/// A file with written data that is not committed, or with a loss that no fsync has reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsavedFile {
     /// Its number on the server.
     pub fileid: u64,
-    /// Bytes that are kept here to be sent again; 0 where nothing is kept (`retain=0`).
+    /// Bytes that are retained to be resent; 0 if nothing is retained (`retain=0`).
     pub kept_bytes: u64,
-    /// Data of it is lost already, and no fsync has returned that error yet.
+    /// Some of its data is lost already, and no fsync has reported that.
     pub has_error: bool,
 }
 
 impl Observer {
-    /// The files of which something would be lost with this host's state, by their numbers.
+    /// The files of which data would be lost with this host's state, sorted by their numbers.
     ///
     /// # Errors
     /// The kernel's, of the memory of written data; a layout of another version.
@@ -72,7 +73,7 @@ impl Observer {
         Ok(files)
     }
 
-    /// Removed files that programs had open: how many keep a hidden name on the server.
+    /// How many removed files, which programs had open, keep a hidden name on the server.
     #[must_use]
     pub fn hidden_names(&self) -> usize {
         self.segment.silly_files().len()
@@ -93,8 +94,8 @@ impl Observer {
         client.check_volume()
     }
 
-    /// Ends the mount, whatever it keeps: its keepers and its directory go. False, and nothing is done, while programs use it, unless
-    /// `although_used`: their calls with paths are ESTALE from then on.
+    /// Ends the mount and discards what it retains: ends its keepers and removes its directory. Does nothing and returns false
+    /// while programs use it, unless `although_used`; calls of these programs with a path then fail with ESTALE.
     ///
     /// # Errors
     /// The kernel's; EBUSY when a keeper of another user or PID namespace does not end.
@@ -106,7 +107,7 @@ impl Observer {
         }
         self.segment.retire();
         self.segment.export_state().forget_urls();
-        // Keepers go once the segment has no name.
+        // Keepers end when the segment has no name.
         match unlink(&directory.segment_path()) {
             Ok(()) | Err(Errno(libc::ENOENT)) => {}
             Err(errno) => return Err(local("remove the segment")(errno)),
@@ -117,7 +118,8 @@ impl Observer {
     }
 }
 
-/// Keeps everybody from attaching, if nobody is attached. A keeper has this lock for a moment now and then.
+/// Keeps all processes from attaching, if none is attached. Tries several times, since a keeper takes this lock for a moment now
+/// and then.
 pub(super) fn without_users(directory: &RuntimeDir) -> Option<Place> {
     (0..TRIES).find_map(|tried| {
         if tried > 0 {
@@ -171,7 +173,7 @@ pub(super) fn remove(directory: &RuntimeDir) -> Result<(), SegmentError> {
 
 /// Removes this user's default runtime directory once no mount is left in it. One that was named stays.
 fn remove_default_root(root: &[u8]) {
-    const UNREACHED: &str = "unreached"; // which programs were named; the preload library's
+    const UNREACHED: &str = "unreached"; // the preload library notes here which programs it has named
     let path = Path::new(std::ffi::OsStr::from_bytes(root));
     let mut names = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name());
     if is_default_root(path) && names.all(|name| name == UNREACHED) {
@@ -180,7 +182,7 @@ fn remove_default_root(root: &[u8]) {
     }
 }
 
-/// Directories that nobody may write in.
+/// Makes a directory and those in it writable.
 fn make_writable(directory: &Path) {
     let _ = std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700));
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

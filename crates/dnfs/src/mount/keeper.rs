@@ -47,7 +47,7 @@ pub struct Keeper {
     unused_looks: u32,
     /// A standby is to be started when there is none.
     wants_standby: bool,
-    /// Tells others of this mount; none while the keeper before this one still does.
+    /// Announces this mount to other mounts. `None` while the keeper before this one still does.
     announcement: Option<Announcement>,
     strays: Strays,
     /// Taken at the end, so that nobody attaches to a mount whose keeper is gone and does not notice.
@@ -107,7 +107,7 @@ impl Keeper {
         drop(self.place.take());
     }
 
-    /// Tends one segment until it is unused and stable, or gone. True when another one took its place, which is to be tended then.
+    /// Serves one segment until it is unused and stable, or gone. True if another segment replaced it, which is to be served then.
     fn tend(&mut self, another: &KeeperProgram) -> bool {
         let (mount, segment_file, ended) = (Arc::clone(&self.mount), Arc::clone(&self.segment_file), AtomicBool::new(false));
         let since_ms = self.since_ms;
@@ -161,7 +161,7 @@ impl Keeper {
         let is_due = !due.is_empty() || !hidden.is_empty() || !mapped.is_empty() || unsent || dead;
         if is_due && self.may_call() {
             let done = self.work((&due, &hidden, &mapped), unsent || dead, dead);
-            self.export.note(&done); // away: at the next look
+            self.export.note(&done); // if the server is away, the next look tries again
         }
         if unsent || !self.is_idle() {
             self.unused_looks = 0;
@@ -237,7 +237,7 @@ impl Keeper {
         let expire_ms = self.expire.as_millis() as u64;
         let mut seen = HashMap::new();
         let mut due = Vec::new();
-        // Nobody is left who would sync it.
+        // No program is left that would sync it.
         let asked = std::cell::OnceCell::new();
         let unused = || *asked.get_or_init(|| Place::without_users(self.mount.segment.directory()).is_some());
         for (file, slot) in self.mount.segment.live_files().filter(|(_, slot)| slot.has_unsaved()) {

@@ -70,8 +70,8 @@ impl Mount {
     }
 }
 
-/// Says that this process uses the mount, until it ends or calls exec. Waits while a keeper is ending. None when the directory was
-/// removed meanwhile.
+/// Marks this process as a user of the mount, until it ends or calls exec. Waits while a keeper is ending. `None` if the
+/// directory was removed meanwhile.
 pub(super) fn be_user(directory: &RuntimeDir) -> Result<Option<InternalFd>, SegmentError> {
     let fd = open(&directory.lock_path(USERS), libc::O_RDWR | libc::O_CREAT, FILE_MODE).map_err(local("open a lock"))?;
     flock(&fd, libc::LOCK_SH).map_err(local("take the lock"))?;

@@ -1,5 +1,5 @@
-//! The keeper sends what programs gathered before it is 50 ms old (docs/design/021-gathered-writes.md), in a thread of its own: all else that
-//! it does may wait for a disk.
+//! The keeper sends coalesced writes before they are 50 ms old (docs/design/021-gathered-writes.md). It does so in a thread of
+//! its own, since its other calls may wait for a disk of the server.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::SeqCst;
@@ -29,8 +29,9 @@ impl Drop for Ending<'_> {
 }
 
 impl Mount {
-    /// As the keeper since a moment on the monotonic clock: waits until somebody has made the area of retained data, so long at most. Programs
-    /// gather nothing before the keeper was heard of, so a new one looks often. None as soon as `ended`.
+    /// As the keeper since `since_ms` on the monotonic clock: waits for the area of retained data, which a program makes, for
+    /// `longest` at most. Programs coalesce no writes before the keeper has reported, so a new keeper checks often. `None` as
+    /// soon as `ended`.
     pub(super) fn retention_within(&self, longest: Duration, since_ms: u64, ended: &AtomicBool) -> Option<&Retention> {
         let end_ms = monotonic_ms() + longest.as_millis() as u64;
         while !ended.load(SeqCst) {
@@ -48,7 +49,7 @@ impl Mount {
         None
     }
 
-    /// Sends runs of the mount's files as they become old, until `ended`; none while `is_orphan`.
+    /// Sends runs of the mount's files as they become old, until `ended`. Sends nothing while `is_orphan`.
     pub(super) fn send_runs_in_time(&self, ended: &AtomicBool, since_ms: u64, is_orphan: impl Fn() -> bool) {
         let longest = Duration::from_millis(KEEPER_LOOK_MS);
         while !ended.load(SeqCst) {
@@ -65,11 +66,11 @@ impl Mount {
         }
     }
 
-    /// Whether all were sent, or refused: the error of the file's next fsync.
+    /// Whether the server answered for all. The file's next fsync reports a refusal.
     fn send_runs(&self, files: &[FileRef]) -> bool {
         let send = |files: &[FileRef]| {
             files.iter().fold(true, |all, file| {
-                // Not open here, perhaps: its slot must not be given to another file meanwhile.
+                // The file may be closed. Its slot must not be given to another file meanwhile.
                 let Ok(Some(_pinned)) = self.segment.pin(*file) else { return false };
                 self.send_written(*file).is_ok() && all
             })

@@ -1,4 +1,4 @@
-//! What this process knows of the directories it has open, and of its working directory.
+//! The directories that this process has open, and its working directory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::DirectoryPlaceholder;
 use crate::sys::clock::give_way;
 use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
 
-/// Turns given to a thread that has the table. It needs a microsecond, unless it is stopped.
+/// How often a thread yields to the one that holds the table. The holder needs a microsecond, unless it is stopped.
 const TURNS_MAX: u32 = 10_000;
 
-/// A table from placeholders to what they stand for, which a fork copies. A caller that does not get it (the frame below a signal
-/// handler has it) finds nothing there, and asks the segment.
+/// A table from placeholders to what they stand for. A fork copies it. A caller that does not get the lock, such as a signal
+/// handler that interrupted the holder, finds nothing and asks the segment.
 #[derive(Debug)]
 pub struct KnownDirectories<V>(ForkLock<Inner<V>>);
 
@@ -20,11 +20,11 @@ struct Inner<V> {
     known: BTreeMap<DirectoryPlaceholder, (u64, Arc<V>)>,
     /// Moves with each change, so that an entry knows when it was made.
     changes: u64,
-    /// Entries from which on those that are closed are looked for.
+    /// Number of entries from which on [`KnownDirectories::retain`] is due.
     limit: usize,
 }
 
-/// Entries that are kept without a question.
+/// Number of entries below which closed directories are not searched for.
 const UNASKED: usize = 64;
 
 impl<V> Inner<V> {
@@ -51,7 +51,8 @@ impl<V> KnownDirectories<V> {
         self.lock()?.known.get(&placeholder).map(|(_, value)| Arc::clone(value))
     }
 
-    /// Remembers what a placeholder stands for. Some of the number of changes when there are so many that [`Self::retain`] is due.
+    /// Remembers what a placeholder stands for. Returns the number of this change if there are so many entries that
+    /// [`Self::retain`] is due.
     pub fn insert(&self, placeholder: DirectoryPlaceholder, value: Arc<V>) -> Option<u64> {
         let mut inner = self.lock()?;
         inner.changes += 1;
@@ -59,11 +60,12 @@ impl<V> KnownDirectories<V> {
         let replaced = inner.known.insert(placeholder, (number, value));
         let due = (inner.known.len() > inner.limit).then_some(number);
         drop(inner);
-        drop(replaced); // frees memory without the lock
+        drop(replaced); // frees memory after the lock is released
         due
     }
 
-    /// Forgets all but those that are open, as a look that began at this number of changes found.
+    /// Forgets the directories that are closed. `is_open` is from a list of descriptors that was made after the change of number
+    /// `since`; newer entries stay.
     pub fn retain(&self, since: u64, is_open: impl Fn(DirectoryPlaceholder) -> bool) {
         let Some(mut inner) = self.lock() else { return };
         inner.known.retain(|placeholder, (number, _)| *number >= since || is_open(*placeholder));

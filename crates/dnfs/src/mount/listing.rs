@@ -58,7 +58,7 @@ impl Mount {
         Ok(items)
     }
 
-    /// Space and files of the file system that an object is in (RFC 1813 3.3.18): of the export's, or of one nested in it.
+    /// Space and files of the file system of an object (RFC 1813 3.3.18): the export's, or one nested in it.
     ///
     /// # Errors
     /// The server's refusal.
@@ -78,7 +78,8 @@ impl Mount {
         while let Some(from) = position {
             position = self.client.list(directory, from, refused, &mut |entry| {
                 let (name, fileid) = (entry.name.to_vec(), entry.fileid);
-                // Where another file system begins, the attributes may be those of its root and the number that of the directory above it.
+                // For a mount point of the server, the attributes may be those of the nested file system's root and the number
+                // that of the directory it is mounted on.
                 let of_entry = entry.attributes.filter(|attributes| attributes.fileid == fileid);
                 let fsid = of_entry.map_or(fsid, |attributes| attributes.fsid);
                 items.push(DirItem { name, fileid, fsid, kind: entry.attributes.map(|attributes| attributes.kind) });

@@ -1,6 +1,6 @@
-//! Which process holds a record lock that another process set for it, as a FUSE mount does: the kernel knows the lock as one of an open file
-//! description, which has no process. The file that the locks lie on names the holders, for F_GETLK alone: that a range is locked is
-//! only ever the kernel's answer.
+//! Names the process for which another process holds a record lock, as a FUSE mount does. To the kernel such a lock belongs to an
+//! open file description and to no process. The lock file lists the holders, for F_GETLK only: the kernel alone decides whether a
+//! range is locked.
 
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
@@ -9,25 +9,25 @@ use super::LockRange;
 use crate::sys::local_file::{read_at, write_at};
 use crate::sys::process::pid_namespace;
 
-/// Holders that a file names. Further ones have no number.
+/// Holders that a file lists. F_GETLK names no process for further ones.
 const HOLDERS_MAX: usize = 128;
 /// PID, PID namespace, first byte, byte after the last.
 const WORDS: usize = 4;
 const RECORD_BYTES: usize = WORDS * 8;
 
-/// Threads of this process write one after the other. Of two processes that write at the same moment one may get no number.
+/// Threads of this process write one after the other. If two processes write at the same moment, one entry may be lost.
 static WRITING: Mutex<()> = Mutex::new(());
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Holder {
-    /// 0: nobody.
+    /// 0: the entry is free.
     pid: i64,
     namespace: i64,
     start: i64,
     end: i64,
 }
 
-/// Notes that a process has locked a range; with `holds` false that it has unlocked it.
+/// Notes that a process has locked a range, or with `holds` false that it has unlocked it.
 pub(super) fn note(file: impl AsFd, pid: u32, range: LockRange, holds: bool) {
     if pid == 0 {
         return;
@@ -51,7 +51,7 @@ pub(super) fn note(file: impl AsFd, pid: u32, range: LockRange, holds: bool) {
     }
 }
 
-/// The process that has the lock of this range, which the kernel named; 0 where it is not known, or is of another PID namespace.
+/// The holder of a lock that the kernel reported on this range. 0 if it is not known, or is in another PID namespace.
 pub(super) fn holder_of(file: impl AsFd, range: LockRange) -> u32 {
     let ((start, end), namespace) = (bounds(range), own_namespace());
     let holders = read(&file);
@@ -74,7 +74,7 @@ impl Holder {
         (self.pid, self.namespace) == (other.pid, other.namespace)
     }
 
-    /// Takes a range away. One in the middle stays: the kernel is asked before this record is.
+    /// Removes a range from the entry, but not one in its middle: the kernel is asked first whether a range is locked.
     fn cut(&mut self, start: i64, end: i64) {
         if end <= self.start || self.end <= start {
             return;

@@ -56,7 +56,6 @@ mod sequences;
 mod served;
 mod set_attr;
 mod silly_rename;
-mod stand_ins;
 mod strays;
 mod sync_range;
 mod truncation;
@@ -90,7 +89,6 @@ pub use owner_locks::{
 pub use processes::{MountProcess, MountProcesses, processes_of};
 pub use read_ahead::EarlyRead;
 pub use record_locks::RecordLocks;
-pub use stand_ins::{SOCKET_NAME_SUFFIX, STAND_IN_FIFO, STAND_IN_SOCKET};
 pub use wal_index::{WalIndexInUse, WalIndexSide, claim_wal_index, is_wal_index_name, is_wal_index_path};
 pub use walk::{Entry, LastName, Object, PathEnd, Walk};
 
@@ -230,8 +228,8 @@ impl Mount {
         &self.client
     }
 
-    /// The inode number of an object whose handle this is, if processes of this host have it open or had it lately. Allocates nothing and
-    /// waits for nobody.
+    /// The inode number of the object with this handle, if processes of this host have it open or had it lately. Allocates
+    /// nothing and takes no lock.
     #[must_use]
     pub fn known_fileid(&self, handle: &FileHandle) -> Option<u64> {
         let file = self.segment.find(handle.as_bytes())?;
@@ -300,19 +298,20 @@ impl Mount {
         }
     }
 
-    /// Whether the server exports another volume by now: every call here fails with ESTALE, and the path has to be attached again.
+    /// Whether the server now exports another volume. Every call here then fails with ESTALE, and the path has to be attached
+    /// again.
     #[inline]
     #[must_use]
     pub fn is_retired(&self) -> bool {
         self.segment.is_retired()
     }
 
-    /// Reports, once for each process, that the server exports another volume by now.
+    /// Reports, once for each process, that the server now exports another volume.
     pub fn report_replaced(&self) {
         let _ = self.client.volume_replaced();
     }
 
-    /// The slot of an open file. Its placeholder is locked by the caller's descriptor, so it stays; unless the volume was replaced.
+    /// The slot of an open file. The caller's descriptor locks the placeholder, so the slot stays, unless the volume was replaced.
     fn live(&self, file: FileRef) -> Result<&Slot, Error> {
         self.segment.slot(file).filter(|_| !self.is_retired()).ok_or(Error::Fs(FsError::Stale))
     }

@@ -193,14 +193,14 @@ impl Mount {
             Removal::Open(pinned) => {
                 let (name, noted) = self.note_silly(file, &to.parent, target.attr.fileid)?;
                 let linked = match self.client.link(&target.handle, &to.parent, &name) {
-                    // By the one that was killed, or by a first sending: nobody else gives such names.
+                    // The name was made by the process that was killed, or by the first sending: no other process makes such names.
                     Err(Error::Fs(FsError::Exists)) if noted || self.stands_for(&to.parent, &name, target) => Ok(()),
                     other => other.map(|_| ()),
                 };
                 let done = match linked {
-                    // A second name, then the rename: at no moment, not even after a crash, is the target's name missing.
+                    // The second name is made before the rename, so the target's name is never missing, not even after a crash.
                     Ok(()) => rename().inspect_err(|_| drop(self.client.remove(&to.parent, &name))),
-                    // A file system without hard links, or a file that may have no more of them.
+                    // The file system has no hard links, or the file may have no more of them.
                     Err(Error::Fs(refused)) if refused != FsError::Exists => self.replace_without_link(to, target, &name, rename),
                     Err(error) => Err(error),
                 };
@@ -213,8 +213,8 @@ impl Mount {
         self.look_up(parent, name).is_ok_and(|found| found.attr.fileid == object.attr.fileid)
     }
 
-    /// Renames over a file that is open, where it can have no second name: it is renamed first, as by a Linux client, and back if the other
-    /// rename fails. Its name is missing for a moment.
+    /// Renames over an open file that can have no second name. The file is renamed first, as by a Linux client, and renamed back
+    /// if the other rename fails. Its name is missing for a moment.
     fn replace_without_link(
         &self,
         to: &Entry,

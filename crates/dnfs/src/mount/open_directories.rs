@@ -1,4 +1,4 @@
-//! Directories that programs have open or work in: what one stands for is its handle, wherever other hosts move it.
+//! Directories that programs have open or work in. A directory is identified by its handle, wherever other hosts move it.
 
 use std::path::Path;
 
@@ -16,13 +16,13 @@ const BYTES_MAX: usize = HEAD_BYTES + 2 * FILE_HANDLE_BYTES_MAX + PATH_BYTES_MAX
 /// A directory of the server, open in a program or its working directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenDirectory {
-    /// What it is.
+    /// Its handle.
     pub handle: FileHandle,
     /// Its path below the root of the mount when it was opened; [`Mount::locate`] says where it is now.
     pub path: Vec<u8>,
-    /// Generation of the namespace in which the path was right; 0: it has to be looked for.
+    /// Generation of the namespace in which the path was right; 0: the path is not known to be right.
     pub(super) path_as_of: u64,
-    /// The directory above when it was opened: `..` of one that is gone.
+    /// Its parent when it was opened: `..` of a removed directory.
     pub(super) parent: FileHandle,
 }
 
@@ -34,13 +34,13 @@ impl OpenDirectory {
         Some(Self { handle: object.handle, path: entry.path.clone(), path_as_of: entry.path_as_of, parent: entry.parent })
     }
 
-    /// The same, with a path that has to be looked for.
+    /// The same directory, with a path that is not known to be right.
     #[must_use]
     pub fn with_doubtful_path(&self) -> Self {
         Self { path_as_of: 0, ..self.clone() }
     }
 
-    /// As bytes for the segment, with a number of the caller's.
+    /// Encodes it for the segment, with a number of the caller's.
     fn encode(&self, tag: u32, into: &mut [u8; BYTES_MAX]) -> usize {
         let (handle, parent) = (self.handle.as_bytes(), self.parent.as_bytes());
         let (tag, as_of) = (tag.to_ne_bytes(), self.path_as_of.to_ne_bytes());
@@ -76,12 +76,12 @@ fn kept_in(segment: &Segment, placeholder: DirectoryPlaceholder) -> Option<(Open
 }
 
 impl Mount {
-    /// Tells the other processes of the mount what a placeholder stands for, with a number of the caller's. Allocates nothing.
+    /// Enters in the segment what a placeholder stands for, with a number of the caller's. Allocates nothing.
     pub fn keep_directory(&self, directory: &OpenDirectory, placeholder: DirectoryPlaceholder, kept: DirectoryKept, tag: u32) {
         directory.keep(&self.segment, placeholder, kept, tag);
     }
 
-    /// What a placeholder stands for, and the number given with it.
+    /// What a placeholder stands for, and the number that was entered with it.
     #[must_use]
     pub fn kept_directory(&self, placeholder: DirectoryPlaceholder) -> Option<(OpenDirectory, u32)> {
         kept_in(&self.segment, placeholder)
@@ -106,8 +106,8 @@ impl Mount {
         }
     }
 
-    /// An open directory with its path as of now. No call while no directory was renamed or removed through this mount; what another
-    /// host renamed meanwhile has the path of before.
+    /// An open directory with its current path. Sends no call if no directory was renamed or removed through this mount
+    /// meanwhile: a directory that another host renamed then keeps its former path.
     ///
     /// # Errors
     /// NOENT when it has no path any more; the server's refusal.
@@ -128,7 +128,7 @@ impl Mount {
         Ok(OpenDirectory { handle, path: self.path_upwards(&handle)?, path_as_of: now, parent })
     }
 
-    /// The path of what a walk found, as of now: as [`Self::locate`].
+    /// The current path of what a walk found, as [`Self::locate`].
     ///
     /// # Errors
     /// As [`Self::locate`].
@@ -143,7 +143,7 @@ impl Mount {
         Ok(if above.is_empty() { entry.name.clone() } else { [&above, &b"/"[..], &entry.name].concat() })
     }
 
-    /// The path of a directory, name by name from below.
+    /// The path of a directory, found name by name from the directory up to the root.
     fn path_upwards(&self, directory: &FileHandle) -> Result<Vec<u8>, Error> {
         let root = self.client.parts().root;
         let (mut handle, mut path) = (*directory, Vec::new());
@@ -165,7 +165,7 @@ impl Mount {
     }
 }
 
-/// A directory that is gone has no path.
+/// The error for a directory that has no path because it is gone.
 fn no_path(error: Error) -> Error {
     match error {
         Error::Fs(FsError::Stale | FsError::BadHandle) => Error::Fs(FsError::NotFound),
@@ -186,8 +186,7 @@ impl Observer {
     }
 }
 
-/// Whether a path of the host is that of a directory's placeholder below a runtime directory, as the kernel shows a removed one; the
-/// runtime directory of its mount.
+/// The runtime directory of a mount, if `path` is the kernel's path of a directory's placeholder in it. The placeholder is removed.
 #[must_use]
 pub fn mount_of_directory_placeholder(path: &[u8]) -> Option<&Path> {
     use std::os::unix::ffi::OsStrExt;

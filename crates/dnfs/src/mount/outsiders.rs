@@ -1,6 +1,7 @@
-//! A process without a place among the members (slot_limiter/members.rs): all are taken, or it cannot lock one. Others could not tell whether it
-//! lives, so it holds no lock in the shared memory and keeps no data there. Its writes are stable when they return, and what others retain of
-//! the file is committed before and after each: no resend brings older data back. What only a member may do, the keeper does for it.
+//! Writes of a process that has no place among the members (slot_limiter/members.rs), because all are taken or it cannot lock
+//! one. Other processes could not find out whether it lives. So it holds no lock in the shared memory and retains no data there.
+//! Its writes are stable when they return. It commits what others retain of the file before and after each write, so that no
+//! resend overwrites newer data with older data. The keeper does for it what only a member may do.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::segment::SegmentError;
 use crate::segment::layout::Slot;
 use crate::sys::clock::{monotonic_ms, sleep};
 
-/// Pause between looks whether the keeper has done it.
+/// Pause between two checks whether the keeper has done it.
 const PAUSE: Duration = Duration::from_millis(2);
 
 impl Mount {
@@ -29,7 +30,7 @@ impl Mount {
     ) -> Result<usize, Error> {
         self.commit_retained(file, slot)?;
         let done = self.write_until_acknowledged(file, slot, handle, offset, payload, wanted.max(Stability::DataSync))?;
-        self.commit_retained(file, slot)?; // of writes that were in flight beside this one
+        self.commit_retained(file, slot)?; // writes of other processes may have been in flight
         Ok(done.bytes)
     }
 
@@ -47,7 +48,7 @@ impl Mount {
         done
     }
 
-    /// Commits what processes of this host retain of a file. A refusal or a loss is for the file's next sync to report.
+    /// Commits what processes of this host retain of a file. The file's next sync reports a refusal or a loss.
     pub(super) fn commit_retained(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         match if slot.has_retained() { self.commit_writes(file, slot) } else { Ok(()) } {
             Err(Error::Fs(_)) => Ok(()),
@@ -55,7 +56,7 @@ impl Mount {
         }
     }
 
-    /// Waits until what is gathered of a file now is at the server.
+    /// Waits until the keeper has sent the writes of a file that are coalesced now.
     pub(super) fn await_run_sent(&self, retention: &Retention, slot: &Slot) -> Result<(), Error> {
         let run = || {
             let number = slot.run.load(SeqCst);
@@ -65,15 +66,15 @@ impl Mount {
         self.await_keeper(retention, || first.is_none() || run() != first)
     }
 
-    /// Waits until what the server lost is sent again.
+    /// Waits until the keeper has resent what the server lost.
     pub(super) fn await_settled(&self, retention: &Retention) -> Result<(), Error> {
         self.await_keeper(retention, || self.segment.verifiers().newest() <= self.segment.resent())
     }
 
-    /// Waits for what the keeper does.
+    /// Waits until `is_done`.
     ///
     /// # Errors
-    /// [`SegmentError::Retained`] when there is no keeper, or this is it.
+    /// [`SegmentError::Retained`] if there is no keeper, or this process is the keeper.
     fn await_keeper(&self, retention: &Retention, is_done: impl Fn() -> bool) -> Result<(), Error> {
         let mut heard_ms = monotonic_ms();
         while !is_done() {

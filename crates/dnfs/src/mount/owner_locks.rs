@@ -43,7 +43,7 @@ pub struct LockConflict {
     pub kind: LockKind,
     /// What is locked.
     pub range: LockRange,
-    /// The process; 0 where it is not known, or the lock is one of a description.
+    /// The process; 0 if it is not known, or the lock belongs to an open file description.
     pub pid: u32,
 }
 
@@ -153,8 +153,8 @@ impl Drop for OwnerLocks {
     }
 }
 
-/// The process that holds a record lock which the kernel knows as one of an open file description; 0 where it is not known. `lock_file` is
-/// the file of [`Mount::lock_file_path`].
+/// The process for which a lock of an open file description was set; 0 if it is not known. `lock_file` is the file of
+/// [`Mount::lock_file_path`].
 #[must_use]
 pub fn holder_of_lock(lock_file: BorrowedFd<'_>, range: LockRange) -> u32 {
     lock_holders::holder_of(lock_file, range)
@@ -167,7 +167,7 @@ fn with_holder(mut conflict: LockConflict, fd: &Fd) -> LockConflict {
     conflict
 }
 
-/// Whether any program holds a record lock of a file of the segment, of a process or of an open description.
+/// Whether any program holds a record lock on a file of the segment: one of a process, or of an open file description.
 pub(super) fn has_record_locks(segment: &Segment) -> bool {
     let directory = segment.directory();
     let is_held = |fd: &Fd, start, length| matches!(conflict(fd, libc::F_WRLCK, start, length), Ok(Some(_)));

@@ -154,7 +154,7 @@ impl Mount {
             }
             engine.reads.free_old(now_ns);
             if engine.reads.has_unanswered(now_ns) {
-                // It would keep its place for as long as the server likes.
+                // An unanswered READ would keep its place without a time limit.
                 engine.lane.close();
                 engine.reads.broken();
             }

@@ -1,6 +1,6 @@
-//! Who may do what with an object. The server checks each call by itself; open(2), access(2) and the like have to know before. Mode bits that
-//! grant are believed. Where they deny, the server decides by ACCESS (RFC 1813 3.3.4): it may map users, know access lists, or know more than
-//! 16 groups of a user.
+//! The rights of the caller. The server checks each call, but open(2), access(2) and other system calls have to know the rights
+//! before. Access that the mode bits grant is granted without a call. If they deny it, the client asks the server by ACCESS (RFC
+//! 1813 3.3.4): the server may map users, have access control lists, or know more than 16 groups of a user.
 
 use super::{Mount, Object, OpenHow};
 use crate::error::Error;
@@ -14,7 +14,8 @@ const EXECUTE: u32 = libc::X_OK as u32;
 const SET_GROUP_ID_RUN: u32 = libc::S_ISGID | libc::S_IXGRP;
 
 impl Mount {
-    /// Refuses what the caller may not do. `wanted` are bits of access(2): R_OK, W_OK, X_OK; the last is the right to search a directory.
+    /// Checks that the caller has the rights `wanted`, bits of access(2): R_OK, W_OK, X_OK. X_OK is the right to search a
+    /// directory.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`], and the server's refusal to answer.
@@ -60,14 +61,14 @@ impl Mount {
         self.server_grants(directory, FileKind::Directory, WRITE)
     }
 
-    /// Refuses an open(2) of a file that is there. The server would let an owner read and write whatever the mode says, since version 3 has
-    /// no open.
+    /// Checks the rights of open(2) for an existing file. NFSv3 has no open, so the server lets an owner read and write whatever
+    /// the mode says.
     pub(super) fn check_open(&self, object: &Object, how: &OpenHow) -> Result<(), Error> {
         let wanted = if how.read { READ } else { 0 } | if how.write || how.truncate { WRITE } else { 0 };
         self.check_rights(object, wanted)
     }
 
-    /// Whether the mode grants all of `wanted`. The server may take root for another user: only what everybody may do is granted to it.
+    /// Whether the mode grants all of `wanted`. The server may map root to another user, so root is granted what everybody may do.
     fn mode_grants(&self, attr: &Attributes, wanted: u32) -> bool {
         let bits = if self.who.uid == 0 {
             attr.mode & 0o7

@@ -1,7 +1,7 @@
-//! What the server exports under the path of a mount: the volume of the segment, another one, or nothing for now
+//! Finds out what the server exports under the path of a mount: the volume of the segment, another one, or nothing for now
 //! (docs/design/026-away.md).
 //!
-//! Asked by whoever attaches, and by the keeper while programs wait. The server's name is resolved here and nowhere else.
+//! Attaching processes ask, and the keeper while programs wait. Only this file resolves the server's name again.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use crate::sys::clock::sleep;
 use crate::sys::local_file::{Errno, unlink};
 use crate::url::NfsUrl;
 
-/// How long one question may take: a server that takes longer counts as silent until the next question.
+/// Timeout of one question. A server that takes longer counts as silent until the next question.
 const ASK_TIME: Duration = Duration::from_millis(ASK_TIME_MS);
 /// Upper limit of the factor by which an attaching process extends the timeout of its question, for slow servers.
 const ROUNDS_MAX: u32 = 24;
@@ -30,9 +30,9 @@ const ROUNDS_MAX: u32 = 24;
 /// What a server said.
 #[derive(Debug)]
 pub(super) enum Served {
-    /// The volume of the segment. The client is connected, or leads to the server's new address.
+    /// The volume of the segment. The client is connected, or will connect to the server's new address.
     Same(Box<Client>),
-    /// The volume, and in it another directory under the path of the URL, or none.
+    /// The volume of the segment, but the directory of the URL was removed or replaced.
     OtherRoot,
     /// Another volume under the same path.
     Another,
@@ -42,11 +42,11 @@ pub(super) enum Served {
     Silent(Error),
 }
 
-/// Asks the server of a segment: first at its address for the root, then at every address of its name by MNT. A new address goes to the
-/// segment. Each question may take [`ASK_TIME`] times `rounds`.
+/// Asks the server of a segment: first for the root at the known address, then by MNT at every address of its name. Enters a new
+/// address in the segment. Each question may take [`ASK_TIME`] times `rounds`.
 ///
 /// # Errors
-/// Anything that another question does not change.
+/// Those that would come again if the question was repeated.
 pub(super) fn ask(
     segment: &Segment,
     url_root: &UrlRoot,
@@ -83,7 +83,7 @@ pub(super) fn ask(
     }
 }
 
-/// Whether the server that a client leads to knows the root of the mount; one that does not answer in time is an error.
+/// Whether the server of a client knows the root of the mount. No answer in time is an error.
 fn knows_root(client: &mut Client, parts: &MountParts, time: Duration) -> Result<bool, Error> {
     match client.getattr_within(&parts.root, time) {
         Ok(_) => Ok(true),
@@ -92,13 +92,13 @@ fn knows_root(client: &mut Client, parts: &MountParts, time: Duration) -> Result
     }
 }
 
-/// The URL with the host alone that is in use: under TLS its certificate has that name.
+/// The URL with only the host that is in use: under TLS its certificate has that name.
 fn at_host(url: &NfsUrl, host: u32) -> NfsUrl {
     let name = url.server_set().get(host as usize).map_or_else(|| url.server(), |name| *name).to_owned();
     NfsUrl { servers: vec![name], ..url.clone() }
 }
 
-/// Whether the server knows another root of the volume than that of the URL, whose directory was removed then.
+/// Whether the server knows another root of the volume. Then the directory of this URL was removed.
 fn knows_another(client: &Client) -> Result<bool, Error> {
     match client.serves_another_root() {
         Err(Error::TimedOut { .. } | Error::ExportGone { .. }) => Ok(false),
@@ -106,11 +106,11 @@ fn knows_another(client: &Client) -> Result<bool, Error> {
     }
 }
 
-/// Retires the segment of a volume in whose place the server exports another one. False when the server exports the old volume after all; true
-/// also when another process was faster.
+/// Retires the segment of a volume if the server exports another one in its place. False if the server exports the old volume
+/// after all. True also if another process retired the segment.
 ///
 /// # Errors
-/// What keeps the export from being mounted: the segment stays as it is then.
+/// Those of mounting the export: the segment then stays as it is.
 pub(super) fn retire_if_replaced(
     directory: &RuntimeDir,
     url_root: &UrlRoot,
@@ -131,7 +131,7 @@ pub(super) fn retire_if_replaced(
     Ok(true)
 }
 
-/// Nobody attaches to a segment from now on, and what was kept for its volume is given up.
+/// Keeps all processes from attaching to a segment, and discards what is retained for its volume.
 fn retire(old: &Segment) -> Result<(), SegmentError> {
     old.retire();
     let directory = old.directory();
@@ -139,7 +139,7 @@ fn retire(old: &Segment) -> Result<(), SegmentError> {
         Ok(()) | Err(Errno(libc::ENOENT)) => {}
         Err(errno) => return Err(local("remove the retained data")(errno)),
     }
-    // Programs that have files of the old volume open keep their descriptors; no file of the new one gets these names.
+    // Programs that have files of the old volume open keep their descriptors. No file of the new volume gets these names.
     for (file, _) in old.live_files() {
         directory.remove_mapped(file);
         directory.remove_placeholder(file)?;
@@ -157,7 +157,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Begins with this client, which is used to report alone.
+    /// Begins to wait. The client only reports.
     pub(super) fn begin(client: Client) -> Self {
         let limit = match client.service.retry_policy {
             RetryPolicy::Soft(limit) => Some(limit),

@@ -83,10 +83,10 @@ impl Mount {
 }
 
 impl Mount {
-    /// Sends what is gathered of a file before its attributes change, and commits what is retained unless only the size changes: a WRITE, sent
-    /// again after a restart of the server too, would set the times to that moment and clear set-ID bits, and a former owner may be refused
-    /// it. A Linux client does the same (`nfs_setattr`). No call when nothing is retained. What the server refuses or lost, the file's next
-    /// sync reports.
+    /// Before the attributes of a file change: sends its coalesced writes, and commits what is retained unless only the size
+    /// changes. A later WRITE, or its resend after a restart of the server, would set the times to that moment and clear set-ID
+    /// bits, and the server may refuse it to a former owner. A Linux client does the same (`nfs_setattr`). Sends no call if
+    /// nothing is retained. The file's next sync reports a refusal or a loss.
     fn settle_before(&self, file: FileRef, slot: &Slot, set: &SetAttributes) -> Result<(), Error> {
         if *set == (SetAttributes { size: set.size, ..SetAttributes::default() }) {
             return self.send_unsent(file, slot);

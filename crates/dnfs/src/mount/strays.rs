@@ -1,5 +1,5 @@
-//! Files that a program of root, which the preload library does not reach, made in the folder where the placeholders of directories
-//! are made: `../..` of a placeholder leads there. They are on no server.
+//! Stray files: a program of root that the preload library does not reach made them in the directory where placeholders of
+//! directories are made. `../..` of a placeholder leads there. These files are on no server.
 
 use std::collections::HashSet;
 use std::os::unix::net::UnixDatagram;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::Observer;
 use crate::segment::runtime_dir::RuntimeDir;
 
-/// Looks of the keeper, a second each, from one look into the folder to the next.
+/// The keeper lists the directory once in this many seconds.
 const EVERY: u32 = 10;
-/// Age from which on a placeholder is one that its maker, killed in between, did not remove.
+/// Age of a placeholder that was left by its maker, which was killed before it removed it.
 const LEFT_AFTER: Duration = Duration::from_secs(60);
 /// The system log, and facility and severity of a line there: daemon, warning (RFC 5424 6.2.1).
 const SYSTEM_LOG: &str = "/dev/log";
@@ -25,7 +25,7 @@ pub(super) struct Strays {
 }
 
 impl Strays {
-    /// Now and then: removes placeholders that were left, and sends a line to the system log for each new stray.
+    /// Every tenth call: removes placeholders that were left, and sends a line to the system log for each new stray.
     pub(super) fn look(&mut self, directory: &RuntimeDir) {
         self.looks += 1;
         if self.looks % EVERY != 1 {
@@ -47,14 +47,14 @@ impl Strays {
 }
 
 impl Observer {
-    /// Files that a program of root made by a relative path which leads out of the mount, without the library: they are on no server.
+    /// Files that a program of root without the library made by a relative path that leads out of the mount. They are on no server.
     #[must_use]
     pub fn strays(&self) -> Vec<PathBuf> {
         strays_in(&self.segment.directory().path().join(RuntimeDir::DIRECTORIES))
     }
 }
 
-/// All in the folder but placeholders, which are empty directories with an empty one in them.
+/// Everything in the directory but placeholders, which are directories with one empty directory in them.
 fn strays_in(folder: &Path) -> Vec<PathBuf> {
     let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_placeholder = |path: &PathBuf| path.is_dir() && path.file_name().is_some_and(|name| name.len() == 16);
@@ -65,7 +65,7 @@ fn strays_in(folder: &Path) -> Vec<PathBuf> {
     strays
 }
 
-/// Removes placeholders that their makers left. What has something in it stays.
+/// Removes placeholders that their makers left, if nothing is in them.
 fn remove_left(folder: &Path) {
     for placeholder in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let age = placeholder.metadata().and_then(|found| found.modified()).ok().and_then(|made| made.elapsed().ok());

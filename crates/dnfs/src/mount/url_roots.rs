@@ -1,5 +1,5 @@
-//! Which segment a URL leads to when its note does not say so (segment/url_notes.rs): one of the same file system at the same address, which
-//! the server is asked for.
+//! Finds the segment that a URL leads to if there is no note (segment/url_notes.rs): one of the same file system at the same
+//! address.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,8 +13,8 @@ use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::url_notes::{UrlRoot, fnv_of};
 
 impl UrlRoot {
-    /// Where the URL leads that was just mounted: into a segment that is there, else into one that is to be made, in place of the
-    /// `former` one if there was one.
+    /// Where the URL of `mounted` leads: into an existing segment, else into one that has to be made, in place of the `former`
+    /// one if there was one.
     pub(super) fn of_mounted(runtime_root: &Path, owner: u32, mounted: &Client, former: Option<u64>) -> Self {
         let parts = mounted.parts();
         let url_root = |identity| Self { identity, root: parts.root, host: parts.host };
@@ -22,7 +22,7 @@ impl UrlRoot {
         if let Some(found) = live.iter().find(|identity| holds_volume_of(runtime_root, **identity, mounted)) {
             return url_root(*found);
         }
-        // Not the name of another server's segment, which may have been at this address before.
+        // Another server's segment may have this name: that server may have had this address before.
         let mut identity = former.unwrap_or_else(|| file_system_number(parts.server, parts.fsid, owner));
         while live.contains(&identity) {
             identity = identity.wrapping_add(1);
@@ -34,7 +34,7 @@ impl UrlRoot {
 /// Whether the server knows one of these handles.
 ///
 /// # Errors
-/// No answer, or another refusal than of the handle.
+/// No answer.
 pub(super) fn knows_any(client: &Client, roots: &[FileHandle]) -> Result<bool, Error> {
     for root in roots {
         if client.serves(root)? {
@@ -44,7 +44,7 @@ pub(super) fn knows_any(client: &Client, roots: &[FileHandle]) -> Result<bool, E
     Ok(false)
 }
 
-/// A number for the file system with this number on a server, for the mounts of one owner.
+/// A number for a file system of a server, given its number there, and the owner of the mounts.
 pub(super) fn file_system_number(server: SocketAddr, fsid: u64, owner: u32) -> u64 {
     fnv_of(&format!("{owner} {} {} {fsid:x}", server.ip().to_canonical(), server.port()))
 }
@@ -63,7 +63,8 @@ fn segment_at(runtime_root: &Path, identity: u64) -> Option<Segment> {
     Segment::attach(&directory, identity).ok().flatten()
 }
 
-/// Whether the segment is of the file system that was just mounted: same server, same number, and the server knows a directory of it.
+/// Whether the segment is of the file system that was just mounted: same server, same number, and the server knows one of its
+/// roots.
 fn holds_volume_of(runtime_root: &Path, identity: u64, mounted: &Client) -> bool {
     let Some(segment) = segment_at(runtime_root, identity) else { return false };
     let Some(known) = segment.parts().and_then(|stored| parts_of(&stored)) else { return false };

@@ -1,9 +1,10 @@
 //! SQLite's WAL index: a file beside the database that its processes map shared and lock, and that holds nothing a crash must not lose.
 //!
-//! NFS cannot back a shared mapping. Programs under the preload library map a file in the runtime directory instead. The kernel maps pages of
-//! its own for a FUSE mount, other pages for each mount. Two of these at once are two indexes of one log: each side would overwrite what
-//! the other committed. So the index has one *side* at a time, the library or one FUSE mount, which locks the file in the runtime
-//! directory as long as one of its programs has the index open; the other side's open fails.
+//! NFS cannot back a shared mapping. Programs under the preload library map a file in the runtime directory instead. For a FUSE
+//! mount the kernel maps its own pages, different ones for each mount. Two of these at once would be two indexes of one log, and
+//! each side would overwrite what the other committed. So only one *side* at a time has the index: the library, or one FUSE
+//! mount. The side locks the file in the runtime directory while one of its programs has the index open. An open by another side
+//! fails.
 
 use std::ffi::CString;
 use std::fmt;
@@ -18,16 +19,17 @@ use crate::sys::fork;
 use crate::sys::range_lock::{conflict, set_range};
 
 const SUFFIX: &[u8] = b"-shm";
-/// How a database begins (SQLite's "Database File Format", 1.3).
+/// The first bytes of a database (SQLite's "Database File Format", 1.3).
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// How the file in the runtime directory is named.
+/// Prefix of the file's name in the runtime directory.
 const PREFIX: &[u8] = b"/wal-";
-/// The byte that the side locks, beyond those that SQLite locks: the library's programs together, a FUSE mount alone.
+/// The byte that the side locks, beyond those that SQLite locks. The library's programs share the lock; a FUSE mount locks it
+/// exclusively.
 const SIDE: i64 = 1 << 61;
-/// The byte that a process locks is this one and its number.
+/// A process locks the byte at this offset plus its process number.
 const PROCESSES: i64 = SIDE + 1;
 
-/// By what means programs use a WAL index.
+/// How programs use a WAL index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalIndexSide {
     /// The preload library; all programs under it are one side.
@@ -40,7 +42,7 @@ pub enum WalIndexSide {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalIndexInUse {
     side: WalIndexSide,
-    /// A process of that side, where it is known.
+    /// A process of that side, if it is known.
     pid: Option<i64>,
 }
 
@@ -58,8 +60,8 @@ impl fmt::Display for WalIndexInUse {
 }
 
 impl Mount {
-    /// The file in the runtime directory that stands for the WAL index which `name` in `directory` is, ended by a NUL; `None` when there is
-    /// no database beside it. Asks the server about the database.
+    /// The path of the file in the runtime directory that replaces the WAL index `name` in `directory`. `None` if there is no
+    /// database beside it. Asks the server for the database.
     #[must_use]
     pub fn wal_index(&self, directory: &FileHandle, name: &[u8]) -> Option<CString> {
         let database = name.strip_suffix(SUFFIX).filter(|database| !database.is_empty())?;
@@ -67,7 +69,8 @@ impl Mount {
         if object.attr.kind != FileKind::Regular || !self.is_database(&object) {
             return None;
         }
-        // Named after the database: the index is found by each of the database's names, and only as long as that is the same file.
+        // The name is made from the database's handle: each name of the database leads to the same index, and another database to
+        // another one.
         let mut hash = fnv::FnvHasher::default();
         hash.write(object.handle.as_bytes());
         let mut path = self.runtime_dir().as_os_str().as_bytes().to_vec();
@@ -76,7 +79,7 @@ impl Mount {
         CString::new(path).ok()
     }
 
-    /// The same of what a walk found.
+    /// As [`Self::wal_index`], for what a walk found.
     #[must_use]
     pub fn wal_index_of(&self, entry: &Entry) -> Option<CString> {
         let is_other = entry.must_be_directory || entry.object.is_some_and(|object| object.attr.kind != FileKind::Regular);
@@ -90,20 +93,20 @@ impl Mount {
     }
 }
 
-/// Whether this is the name of a WAL index, if a database lies beside it.
+/// Whether a file of this name is a WAL index if a database is beside it.
 #[must_use]
 pub fn is_wal_index_name(name: &[u8]) -> bool {
     name.len() > SUFFIX.len() && name.ends_with(SUFFIX)
 }
 
-/// Whether a path below the runtime directory is one that [`Mount::wal_index`] gave.
+/// Whether a path below the runtime directory is one that [`Mount::wal_index`] returned.
 #[must_use]
 pub fn is_wal_index_path(path: &[u8]) -> bool {
     path.iter().rposition(|byte| *byte == b'/').is_some_and(|slash| path[slash..].starts_with(PREFIX))
 }
 
-/// Claims the WAL index for a side, as long as the open file description lives: over dup, fork and exec. It has to be open for reading, for
-/// a FUSE mount for writing too.
+/// Claims the WAL index for a side until the open file description is closed; dup, fork and exec keep it open. The library needs
+/// it open for reading, a FUSE mount for writing too.
 ///
 /// # Errors
 /// [`WalIndexInUse`].
@@ -112,7 +115,7 @@ pub fn claim_wal_index(index: BorrowedFd<'_>, side: WalIndexSide) -> Result<(), 
     if !set_range(index, kind, SIDE, 1).unwrap_or(false) {
         return Err(in_use(index));
     }
-    // Known to nobody but those who read the message: without it the message has no number.
+    // Only the message uses this lock. Without it the message names no process.
     let _ = set_range(index, libc::F_RDLCK, PROCESSES + i64::from(fork::known_process_id()), 1);
     Ok(())
 }

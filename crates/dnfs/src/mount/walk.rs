@@ -69,7 +69,7 @@ pub struct Entry {
     pub assumed: bool,
     /// Count of name changes before the lookup.
     pub(super) seen: u64,
-    /// Generation of the namespace in which the path was right; 0: it has to be looked for.
+    /// Generation of the namespace in which the path was right; 0: the path is not known to be right.
     pub(super) path_as_of: u64,
 }
 
@@ -85,7 +85,7 @@ pub struct Object {
 /// A walk under way.
 struct Walker<'a> {
     mount: &'a Mount,
-    /// Where the path begins; above is where `..` leads from a directory that is gone.
+    /// Where the path begins. `above` is the `..` of `base` if `base` was removed.
     base: FileHandle,
     base_path: Vec<u8>,
     above: Option<FileHandle>,
@@ -123,8 +123,8 @@ impl Mount {
         self.walk_again(|| Walker::new(self, path, path_as_of), last)
     }
 
-    /// Follows `path` from an open directory, wherever that is by now: by its handle, whatever has its path. `..` at its beginning is the
-    /// parent that the server names.
+    /// Follows `path` from an open directory, found by its handle and not by its path. A `..` at the beginning of `path` is the
+    /// parent that the server returns.
     ///
     /// # Errors
     /// As [`Self::walk`]. STALE when the directory is gone, NOENT when it was removed through this mount. NAMETOOLONG when the path
@@ -144,7 +144,7 @@ impl Mount {
         walked.map_err(|error| self.gone(&directory.handle, error))
     }
 
-    /// Follows a path, once more when a handle from the cache was that of a directory which was removed meanwhile.
+    /// Follows a path. Does so once more if a handle from the cache belonged to a directory that was removed meanwhile.
     fn walk_again<'a>(&self, walker: impl Fn() -> Walker<'a>, last: LastName) -> Result<Walk, Error> {
         let mut first = walker();
         match first.run(last) {
@@ -399,7 +399,7 @@ impl<'a> Walker<'a> {
         let seen = self.mount.segment.name_changes();
         let attr = self.mount.known_better(&handle, self.mount.client.getattr(&handle)?);
         let object = Object { handle, attr };
-        // A kernel asks for the right to search before it takes a dot, of which no server learns.
+        // A kernel checks the right to search a directory before it takes a dot. No call to the server does that.
         if self.end == PathEnd::Dot {
             self.mount.check_rights(&object, libc::X_OK as u32)?;
         }

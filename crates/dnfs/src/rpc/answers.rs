@@ -1,4 +1,4 @@
-//! When the server last answered anybody: this process, and where there is a segment any process of the mount.
+//! When the server last answered: this process, or with a segment any process of the mount.
 
 use crate::limits::{ANSWER_RECENT_MS, ANSWER_STEP_MS};
 use crate::segment::layout::Header;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The moment of the last answer, in ms of the monotonic clock; 0: there was no answer yet.
+/// The time of the last answer, in ms of the monotonic clock; 0: there was no answer yet.
 #[derive(Clone, Debug)]
 pub(crate) enum Answers {
-    /// Of this process alone.
+    /// Answers to this process only.
     Own(Arc<AtomicU64>),
-    /// Of all processes that have this segment.
+    /// Answers to all processes that have this segment.
     Shared(Arc<Mapping>),
 }
 
@@ -24,7 +24,7 @@ impl Default for Answers {
 }
 
 impl Answers {
-    /// Notes an answer. Mostly one load: the moment is moved on in steps.
+    /// Notes an answer. Mostly takes one load: the time is stored at most once in [`ANSWER_STEP_MS`].
     #[inline]
     pub(crate) fn note(&self) {
         let now_ms = coarse_ms();
@@ -34,7 +34,7 @@ impl Answers {
         }
     }
 
-    /// Whether the server answers at this time.
+    /// Whether the server answered lately.
     pub(crate) fn are_recent(&self) -> bool {
         let last_ms = self.last().load(Relaxed);
         last_ms != 0 && coarse_ms().saturating_sub(last_ms) <= ANSWER_RECENT_MS

@@ -6,7 +6,7 @@ use crate::sys::clock::coarse_ms;
 use crate::sys::random::random;
 use std::time::Duration;
 
-/// Shortest time between two looks at the ages of all calls in flight, in ms.
+/// Shortest time between two checks of the ages of all calls in flight, in ms.
 const LOOK_EVERY_MS: u32 = 1000;
 
 /// A ring of calls in flight: the call with an xid stands at the xid's low bits, so that none is searched for.
@@ -19,11 +19,11 @@ pub(super) struct CallTable {
     oldest: u32, // no call in flight has an older xid
     in_flight: usize,
     unexpected_count: u32, // replies to no call of ours since one was answered
-    looked_ms: u32,        // when the ages were last looked at
+    looked_ms: u32,        // when the ages were last checked
     scratch: Vec<u8>,      // has the capacity for the arguments of any READ, WRITE and COMMIT
 }
 
-/// A call that has waited for longer than an answer takes.
+/// A call that has waited for longer than a server needs to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overdue {
     pub(super) xid: u32,
@@ -38,7 +38,7 @@ struct Entry {
     call: u32,
     in_flight: bool,
     sent: bool, // a byte of it may have reached the server
-    waits: u8,  // how often its time was over
+    waits: u8,  // how often it was overdue
     // In ms of the monotonic clock, which wrap: when it was made, when it got this xid, when it was last sent.
     made_ms: u32,
     xid_ms: u32,
@@ -46,7 +46,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// How long it may be unanswered under one xid.
+    /// The age under one xid at which it is overdue.
     const fn wait_ms(&self) -> u64 {
         let wait_ms = RENEW_MS_MIN << if self.waits < 8 { self.waits } else { 8 };
         if wait_ms < RENEW_MS_MAX { wait_ms } else { RENEW_MS_MAX }
@@ -70,7 +70,7 @@ impl CallTable {
         self.in_flight == self.ring.len()
     }
 
-    /// Takes up a call at this moment ([`now`]): its xid.
+    /// Adds a call at this time ([`now`]). Returns its xid.
     ///
     /// # Panics
     /// When the table is full: our own bug.
@@ -148,7 +148,7 @@ impl CallTable {
         resends
     }
 
-    /// Gives every call in flight another xid, in the place it has. None of these was used before, as of [`Self::insert`].
+    /// Gives every call in flight another xid that belongs to the same place. As with [`Self::insert`], no xid is used twice.
     pub(super) fn renew(&mut self) {
         let (now_ms, mask) = (now(), self.ring.len() as u32 - 1);
         let Some(first) = self.next_xid else { return };
@@ -160,14 +160,14 @@ impl CallTable {
         self.next_xid = Some(first.wrapping_add(self.ring.len() as u32));
     }
 
-    /// Whether a second has passed since the ages were last looked at.
+    /// Whether the last check of the ages was a second ago or earlier.
     #[inline]
     pub(super) fn is_look_due(&self, now_ms: u32) -> bool {
         self.in_flight > 0 && now_ms.wrapping_sub(self.looked_ms) >= LOOK_EVERY_MS
     }
 
-    /// The call in flight that was made first, of those that have waited for long enough under one xid. One that was just sent again on
-    /// another connection, as after `resend_after`, gets that time once more.
+    /// The oldest of the overdue calls in flight. A call that was just resent on another connection, as after `resend_after`,
+    /// gets that time once more before it is overdue.
     pub(super) fn overdue(&mut self, resend_after: Duration) -> Option<Overdue> {
         let now_ms = now();
         self.looked_ms = now_ms;
@@ -182,7 +182,7 @@ impl CallTable {
         Some(Overdue { xid: first.xid, call: first.call as usize, age })
     }
 
-    /// The time of this call is over: the next one is twice as long.
+    /// Doubles the age at which this call is overdue, counted from now.
     pub(super) fn wait_longer(&mut self, xid: u32) {
         if self.find(xid).is_some() {
             let entry = self.entry(xid);
@@ -191,7 +191,7 @@ impl CallTable {
         }
     }
 
-    /// Memory for the arguments of a call, which are encoded once more to name it.
+    /// Memory for the arguments of a call, which are encoded again to name it in the log.
     pub(super) const fn scratch(&mut self) -> &mut Vec<u8> {
         &mut self.scratch
     }
@@ -226,7 +226,7 @@ impl CallTable {
     }
 }
 
-/// The time as entries have it.
+/// The time as entries store it.
 pub(super) fn now() -> u32 {
     coarse_ms() as u32
 }

@@ -117,8 +117,8 @@ impl Channel {
         Ok(resends)
     }
 
-    /// Has the calls in flight sent under other xids, from another port. A WRITE that the server still has of the connection that was closed
-    /// must be done before its caller goes on: it waits for that before it is sent again.
+    /// Gives the calls in flight other xids and another port. Before WRITEs are resent, waits until the server has executed those
+    /// that it had received on the closed connection: none of them may be executed after the caller goes on.
     fn renew(&mut self, service: &Service, procedure: u32) {
         self.connection.forget_port();
         if procedure == Procedure::Write.number() {
@@ -245,11 +245,11 @@ impl Channel {
             queue.transmit(connection, calls, table, service, timer)?;
         }
         self.resends = false;
-        // Replies of others keep a connection busy while one call is left unanswered.
+        // Other replies may keep the connection busy while one call stays unanswered.
         if now_ms.is_some_and(|now_ms| table.is_look_due(now_ms)) { unanswered::look(table, calls, service) } else { Ok(()) }
     }
 
-    /// Whether a call in flight is left unanswered, looked at once a second.
+    /// Checks once a second whether a call in flight stays unanswered.
     pub(super) fn look_for_unanswered<C: Calls>(&mut self, service: &Service, calls: &C) -> Result<(), Fault> {
         if self.table.is_look_due(call_table::now()) { unanswered::look(&mut self.table, calls, service) } else { Ok(()) }
     }

@@ -24,13 +24,13 @@ impl ChannelSupport {
         self.state.load(Relaxed) != ABSENT
     }
 
-    /// Whether the server has it: then it is our filer, which drops no call.
+    /// Whether the server has it: then it is Millrace's filer, which drops no call.
     pub(crate) fn is_present(&self) -> bool {
         self.state.load(Relaxed) == PRESENT
     }
 
-    /// The run of our filer that answered last; none of another server. While it stays the same, the filer answers a call that comes again as
-    /// it did the first time.
+    /// Identifies the run of Millrace's filer that answered last; `None` for other servers. While it stays the same, the filer
+    /// answers a resent call as it did the first time.
     pub(crate) fn run(&self) -> Option<u64> {
         self.is_present().then(|| self.instance())
     }

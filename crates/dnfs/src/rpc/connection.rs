@@ -26,7 +26,7 @@ pub(crate) struct Connection {
     fork_generation: u32,
     local_port: Option<u16>, // of the last socket: servers tell resent calls by it
     connected_before: bool,
-    move_count: u32, // of the server's address, when it was made
+    move_count: u32, // changes of the server's address when it was made
     identity: ChannelIdentity,
     aside: bool,              // in use by a child that shares this memory
     place: Option<KeptPlace>, // it stays open between calls
@@ -136,7 +136,7 @@ impl Connection {
         Ok(tls)
     }
 
-    /// The next connection may have any port: what is sent on it is not recognised by it.
+    /// The next connection may have any port, so that the server does not recognise resent calls by the port.
     pub(super) const fn forget_port(&mut self) {
         self.local_port = None;
     }

@@ -1,5 +1,5 @@
-//! What keeps this process from a server for good: no sockets, or a network namespace that does not lead there. Such calls fail, since
-//! nothing that happens elsewhere lets them through; a network that is down for a moment is waited for.
+//! Reasons why this process can never reach the server: it may not use sockets, or its network namespace has no way there. Its
+//! calls fail, since waiting does not help. When a network is down for a moment, calls wait.
 
 use super::fault::Fault;
 use super::service::Service;
@@ -8,7 +8,7 @@ use crate::sys::network;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What forbids a connection to this process.
+/// Why this process cannot connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// A system call is refused with this errno: by a seccomp filter, RestrictAddressFamilies=, Landlock or another security module.
@@ -18,7 +18,8 @@ pub enum Denial {
         /// The errno.
         errno: i32,
     },
-    /// The process is in another network namespace than the mount, and that has no way to the server (`unshare -n`, PrivateNetwork=).
+    /// The process is in another network namespace than the mount, and that namespace has no way to the server (`unshare -n`,
+    /// PrivateNetwork=).
     Namespace,
 }
 
@@ -40,14 +41,14 @@ impl std::fmt::Display for Denial {
 }
 
 impl Denial {
-    /// Why a send or a receive failed, if that is such a reason. On a TCP connection neither errno comes from the network.
+    /// The denial by which a send or a receive failed, if any. On a TCP connection neither errno comes from the network.
     pub(super) fn of_traffic(error: &io::Error) -> Option<Self> {
         let errno = error.raw_os_error().filter(|errno| [libc::ENOSYS, libc::EPERM].contains(errno))?;
         Some(Self::Call { call: "send or receive", errno })
     }
 }
 
-/// The fault that a failed attempt to connect is.
+/// Converts a failed attempt to connect to a fault.
 #[cold]
 pub(super) fn fault_of(failed: &ConnectError, how: &Connect, service: &Service) -> Fault {
     denial_of(failed, how, service).map_or_else(|| Fault::Connect(failed.into()), Fault::Denied)
@@ -59,7 +60,7 @@ fn denial_of(failed: &ConnectError, how: &Connect, service: &Service) -> Option<
         (_, libc::ENOSYS | libc::EAFNOSUPPORT) => true,
         (Step::Socket, libc::EPROTONOSUPPORT | libc::EPERM | libc::EACCES) => true,
         (Step::SetUp, libc::EPERM | libc::EACCES) => true,
-        // A firewall and a prohibiting route answer so, too; neither is about the loopback.
+        // A firewall and a prohibiting route give these errors too, but not for the loopback.
         (Step::Connect, libc::EPERM | libc::EACCES) => is_denied_to_loopback(how, errno),
         _ => false,
     };
@@ -71,7 +72,7 @@ fn denial_of(failed: &ConnectError, how: &Connect, service: &Service) -> Option<
     (elsewhere && !leads_there).then_some(Denial::Namespace)
 }
 
-/// Whether a connection to the same port of this host is refused with the same errno: then it is this process that may not.
+/// Whether a connection to the same port of this host fails with the same errno. Then this process may not connect at all.
 fn is_denied_to_loopback(how: &Connect, errno: i32) -> bool {
     let loopback = if how.server.is_ipv4() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) };
     let to = Connect { server: SocketAddr::new(loopback, how.server.port()), local_address: None, local_port: None, ..*how };

@@ -1,18 +1,18 @@
-//! Servers that stop and start answering, calls that they leave unanswered, and what keeps this process from them, for whoever keeps the
-//! log.
+//! Events for the log: servers that stop and start answering, calls that they leave unanswered, and why this process cannot reach
+//! them.
 
 use super::denial::Denial;
 use crate::file::FileHandle;
 use nfs_proto::nfs3::Procedure;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A change in the state of a server, or of what this host can promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'e> {
-    /// The server answers nobody; callers wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The server answers no call; callers wait.
     NotResponding {
         /// The server.
         server: SocketAddr,
@@ -28,20 +28,20 @@ pub enum Event<'e> {
         /// How long it did not.
         away: Duration,
     },
-    /// The server leaves a call unanswered while it answers others. Its caller waits.
+    /// The server leaves one call unanswered while it answers others. The caller waits.
     Unanswered {
         /// The server.
         server: SocketAddr,
         /// The call.
         call: UnansweredCall,
-        /// Whether the call is sent under another xid now. Otherwise its xid stays in force.
+        /// Whether the call is now sent under another xid. Otherwise it keeps its xid.
         renewed: bool,
     },
-    /// This process cannot reach the server, and nothing that happens elsewhere changes that. Its calls fail.
+    /// This process can never reach the server. Its calls fail.
     Denied {
         /// The server.
         server: SocketAddr,
-        /// What forbids it.
+        /// Why not.
         denial: Denial,
     },
     /// The server no longer exports the volume: it refuses the handle of the root. Callers wait.
@@ -49,8 +49,8 @@ pub enum Event<'e> {
         /// The server.
         server: SocketAddr,
         /// The path of the export.
-        export: &'e str,
-        /// For how long callers have waited by now.
+        export: Arc<str>,
+        /// How long callers have waited.
         waited: Duration,
     },
     /// The server exports the volume again.
@@ -58,37 +58,19 @@ pub enum Event<'e> {
         /// The server.
         server: SocketAddr,
         /// The path of the export.
-        export: &'e str,
+        export: Arc<str>,
         /// How long it did not.
         away: Duration,
     },
-    /// The server exports another volume under the same path. Files that were open on the old one answer ESTALE.
+    /// The server exports another volume under the same path. Calls on open files of the old one fail with ESTALE.
     VolumeReplaced {
         /// The server.
         server: SocketAddr,
         /// The path of the export.
-        export: &'e str,
+        export: Arc<str>,
     },
     /// There is no memory to keep written data in until COMMIT: what a server loses in a power cut is lost, and reported by fsync.
     NothingKept,
-}
-
-impl Event<'_> {
-    /// The same without the path of the export, for whoever keeps events.
-    #[must_use]
-    pub const fn without_export(self) -> Event<'static> {
-        let export = "";
-        match self {
-            Self::NotResponding { server, cause, silent } => Event::NotResponding { server, cause, silent },
-            Self::Responding { server, away } => Event::Responding { server, away },
-            Self::Unanswered { server, call, renewed } => Event::Unanswered { server, call, renewed },
-            Self::Denied { server, denial } => Event::Denied { server, denial },
-            Self::ExportGone { server, waited, .. } => Event::ExportGone { server, export, waited },
-            Self::ExportBack { server, away, .. } => Event::ExportBack { server, export, away },
-            Self::VolumeReplaced { server, .. } => Event::VolumeReplaced { server, export },
-            Self::NothingKept => Event::NothingKept,
-        }
-    }
 }
 
 /// Why callers wait.
@@ -98,7 +80,7 @@ pub enum Cause {
     NoReply,
     /// It is there, but offers no TLS any more.
     NoTls,
-    /// It answers others, but this process has no connection to it.
+    /// It answers others, but this process cannot connect to it.
     NoConnection,
     /// It is there, but TLS with it fails: most likely a certificate.
     TlsFailed,
@@ -120,23 +102,23 @@ impl std::fmt::Display for Cause {
 pub struct UnansweredCall {
     /// The number of its procedure; [`Self::procedure`] is its name.
     pub(crate) procedure: u32,
-    /// The file that it is about, or the directory.
+    /// Its file or directory.
     pub file: Option<FileHandle>,
-    /// First byte, of those that have one.
+    /// Its offset, if it has one.
     pub offset: Option<u64>,
     /// Time since it was first sent.
     pub age: Duration,
 }
 
 impl UnansweredCall {
-    /// The name of its procedure, as RFC 1813 has it.
+    /// The name of its procedure, as in RFC 1813.
     #[must_use]
     pub const fn procedure(&self) -> ProcedureName {
         ProcedureName(self.procedure)
     }
 }
 
-/// The name of a procedure, as RFC 1813 has it. Shown without an allocation.
+/// The name of a procedure, as in RFC 1813. Displays without an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcedureName(u32);
 
@@ -158,17 +140,16 @@ impl std::fmt::Display for ProcedureName {
     }
 }
 
-static REPORTER: OnceLock<fn(Event<'_>)> = OnceLock::new();
+static REPORTER: OnceLock<fn(Event)> = OnceLock::new();
 
-/// Has `reporter` called for each [`Event`]: once when a server stops answering or no longer exports a volume and once when that is over, for each call that it leaves
-/// unanswered while it answers others, and for what weakens a guarantee.
+/// Has `reporter` called for each [`Event`].
 ///
 /// The function may be called inside any call of this crate and must not block. Only the first one set counts.
-pub fn report_to(reporter: fn(Event<'_>)) {
+pub fn report_to(reporter: fn(Event)) {
     let _ = REPORTER.set(reporter);
 }
 
-pub(crate) fn report(event: Event<'_>) {
+pub(crate) fn report(event: Event) {
     if let Some(reporter) = REPORTER.get() {
         reporter(event);
     }

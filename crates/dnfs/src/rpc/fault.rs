@@ -11,15 +11,15 @@ use std::io;
 pub(crate) enum Fault {
     /// No connection.
     Connect(io::Error),
-    /// No connection, and none can be made by this process.
+    /// No connection, and this process can make none.
     Denied(Denial),
-    /// A call was not answered for a while, though the server answers others: the calls are to be sent under other xids.
+    /// The server leaves a call unanswered while it answers others. The calls have to be sent under other xids.
     Unanswered,
     /// The connection broke, or ended.
     Broken(io::Error),
     /// Nothing came for the reply timeout (`timeo`).
     Unresponsive,
-    /// The server has another address since the connection was made.
+    /// The server's address changed after the connection was made.
     Moved,
     /// The server has no TLS.
     NoTls,

@@ -1,17 +1,18 @@
-//! What is reported of a server that no longer exports the volume of a mount: once when it begins and once when it is over.
+//! Reports that a server no longer exports the volume of a mount: once when that begins and once when it is over.
 
 use super::events::{Event, report};
 use crate::limits::REPORT_EVERY_MS;
 use crate::sys::clock::monotonic_ms;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The state of the report in one process.
+/// What one process has reported.
 #[derive(Debug, Default)]
 pub(crate) struct GoneReport {
     /// Path of the export, as the URL has it.
-    pub(crate) export: String,
+    pub(crate) export: Arc<str>,
     is_reported: AtomicBool,
     is_replaced: AtomicBool,
     /// When it was last reported, on the monotonic clock; 0: never.
@@ -21,7 +22,7 @@ pub(crate) struct GoneReport {
 }
 
 impl GoneReport {
-    /// The server has refused the handle of the root for so long.
+    /// The server has refused the handle of the root for this time.
     pub(crate) fn gone(&self, server: SocketAddr, waited: Duration) {
         if self.is_reported.load(Relaxed) {
             return;
@@ -31,7 +32,7 @@ impl GoneReport {
         if is_due && !self.is_reported.swap(true, Relaxed) {
             self.reported_ms.store(now_ms, Relaxed);
             self.since_ms.store(now_ms.saturating_sub(waited.as_millis() as u64), Relaxed);
-            report(Event::ExportGone { server, export: &self.export, waited });
+            report(Event::ExportGone { server, export: Arc::clone(&self.export), waited });
         }
     }
 
@@ -39,7 +40,7 @@ impl GoneReport {
     pub(crate) fn served(&self, server: SocketAddr) {
         if self.is_reported.swap(false, Relaxed) {
             let away_ms = monotonic_ms().saturating_sub(self.since_ms.load(Relaxed));
-            report(Event::ExportBack { server, export: &self.export, away: Duration::from_millis(away_ms) });
+            report(Event::ExportBack { server, export: Arc::clone(&self.export), away: Duration::from_millis(away_ms) });
         }
     }
 
@@ -47,7 +48,7 @@ impl GoneReport {
     pub(crate) fn replaced(&self, server: SocketAddr) {
         self.is_reported.store(false, Relaxed);
         if !self.is_replaced.swap(true, Relaxed) {
-            report(Event::VolumeReplaced { server, export: &self.export });
+            report(Event::VolumeReplaced { server, export: Arc::clone(&self.export) });
         }
     }
 }

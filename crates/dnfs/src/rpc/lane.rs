@@ -81,7 +81,7 @@ impl Lane {
         })
     }
 
-    /// Nothing came on this lane, while others were busy.
+    /// Checks for unanswered calls when nothing came on this lane.
     ///
     /// # Errors
     /// As [`Self::send`].

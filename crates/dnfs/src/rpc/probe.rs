@@ -1,6 +1,7 @@
-//! A sign of life: whether a server that leaves a call unanswered answers NULL, asked on a connection of its own.
+//! Probes a server that leaves a call unanswered: sends NULL on a connection of its own.
 //!
-//! In the clear and without credentials, so that it needs no handshake and allocates nothing: any reply with its xid is an answer.
+//! The call is sent in the clear and without credentials, so that it needs no handshake and allocates nothing. Any reply with its
+//! xid is an answer.
 
 use super::service::Service;
 use crate::address::local_for;
@@ -15,7 +16,7 @@ use rustix::fd::AsRawFd as _;
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
-/// Words of the call behind the record mark: xid, CALL, RPC version, program, version, procedure 0, twice AUTH_NONE of no bytes
+/// Words of the call after the record mark: xid, CALL, RPC version, program, version, procedure 0, twice AUTH_NONE of no bytes
 /// (RFC 5531 9).
 const CALL_WORDS: usize = 10;
 const CALL_BYTES: usize = MARK_BYTES + 4 * CALL_WORDS;

@@ -133,7 +133,7 @@ impl<C: Calls> Receiver<'_, C> {
         Ok(())
     }
 
-    /// The outcome of one receive; when there was nothing for a second, a look at the calls in flight.
+    /// The outcome of one receive. If nothing came for a second, checks the calls in flight.
     #[inline]
     fn moved(&mut self, received: io::Result<usize>) -> Result<Option<usize>, Fault> {
         let moved = self.timer.received(received, self.service);

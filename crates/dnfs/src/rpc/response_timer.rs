@@ -16,7 +16,7 @@ const NOTE_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct ResponseTimer {
     since: Option<Instant>,  // of this attempt
-    move_count: Option<u32>, // of the server's address, when the connection was made
+    move_count: Option<u32>, // changes of the server's address when the connection was made
     procedure: u32,
     noted: Option<NotedCall>,
 }
@@ -32,7 +32,7 @@ impl ResponseTimer {
         (self.since, self.move_count) = (None, None);
     }
 
-    /// The attempt goes over a connection that was made after so many changes of the server's address.
+    /// The attempt uses a connection that was made after this number of changes of the server's address.
     pub(crate) const fn on_connection(&mut self, move_count: u32) {
         self.move_count = Some(move_count);
     }

@@ -37,7 +37,7 @@ impl Backoff {
     /// When the retry policy gives up: the fault as the caller is to see it.
     pub(crate) fn wait(&mut self, fault: Fault, service: &Service) -> Result<(), Error> {
         let since = *self.since.get_or_insert_with(Instant::now);
-        // A call that a server which answers leaves unanswered was named by whoever found that.
+        // If the server answers others, the unanswered call is already in the log.
         let (cause, is_connected) = (fault.cause(), matches!(fault, Fault::Unanswered | Fault::Unresponsive));
         match (fault, service.retry_policy) {
             (Fault::Fatal(error), _) => return Err(error),

@@ -36,14 +36,14 @@ pub(crate) enum RetryPolicy {
     Mounting,
 }
 
-/// What is known of a server that leaves a call unanswered.
+/// Whether a server that leaves a call unanswered answers others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
     /// It answers others.
     Answers,
-    /// It answers nobody.
+    /// It answers no call.
     Silent,
-    /// Somebody asks at this moment.
+    /// Another thread is probing it.
     Unknown,
 }
 
@@ -67,26 +67,26 @@ pub(crate) const PORTMAP: Program =
 /// One service of one server.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// The server's address when this was made; [`Self::server`] is the one now.
+    /// The server's address when this was made; [`Self::server`] is the current one.
     first_server: SocketAddr,
     pub(crate) program: Program,
     pub(crate) retry_policy: RetryPolicy,
     pub(crate) resend_after: Duration,
-    /// Time after the end of a connection from which WRITEs that came on it are not carried out any more.
+    /// Time after the end of a connection in which the server may still execute WRITEs that it had received on it.
     pub(crate) fence: Duration,
-    /// When it answered anybody.
+    /// When it last answered.
     pub(crate) answers: Answers,
-    /// The network namespace in which it was first reached; none where that is not known.
+    /// The network namespace of the process that first reached it; `None` if that is not known.
     pub(crate) network_namespace: Option<u64>,
     pub(crate) privileged_port: bool,
-    /// Addresses of this host to connect from; empty leaves the choice to the kernel.
+    /// Addresses of this host to connect from; if empty, the kernel chooses.
     pub(crate) local: Vec<IpAddr>,
     pub(crate) tls_config: Option<TlsConfig>,
     /// Where calls that wait are noted; nowhere for a client without a segment.
     pub(crate) call_notes: Option<CallNotes>,
     /// How the processes of the mount reach the export. `None` for a client without a segment.
     pub(crate) export_state: Option<ExportState>,
-    /// What is reported of an export that the server no longer exports.
+    /// Reports that the server no longer exports the volume.
     pub(crate) gone: GoneReport,
     /// Whose leases the callers hold (docs/design/028-stopped-processes.md); none for a client without a segment.
     pub(crate) leases: Option<Arc<Members>>,
@@ -140,7 +140,7 @@ impl Service {
         }
     }
 
-    /// From now on what processes that have this segment learn of the server is known to all of them.
+    /// Shares what this process learns of the server with all processes that have this segment.
     pub(crate) fn share(&mut self, segment: &Segment) {
         let namespace = segment.header().network_namespace.load(Ordering::Relaxed);
         self.answers = Answers::Shared(segment.memory());
@@ -148,7 +148,7 @@ impl Service {
         self.network_namespace = Some(namespace).filter(|namespace| *namespace != 0);
     }
 
-    /// The same as another service of the same server.
+    /// Shares what another service of the same server shares.
     pub(crate) fn share_with(&mut self, other: &Self) {
         self.answers = other.answers.clone();
         self.export_state.clone_from(&other.export_state);
@@ -162,7 +162,7 @@ impl Service {
         self.export_state.as_ref().and_then(ExportState::server).unwrap_or(self.first_server)
     }
 
-    /// Moves when the server's address changes: a connection made before leads to the old one.
+    /// How often the server's address changed. A connection that was made before a change leads to the old address.
     #[inline]
     pub(crate) fn move_count(&self) -> u32 {
         self.export_state.as_ref().map_or(0, ExportState::move_count)
@@ -228,7 +228,7 @@ impl Service {
         }
     }
 
-    /// Whether the server answers anybody at this time. Sends a NULL if that is not known, and waits for its answer.
+    /// Whether the server answers. Sends a NULL if no call was answered lately, and waits for its answer.
     #[cold]
     pub(crate) fn liveness(&self) -> Liveness {
         if self.answers.are_recent() {
@@ -248,10 +248,10 @@ impl Service {
         if is_over { Liveness::Silent } else { Liveness::Unknown }
     }
 
-    /// Reports that this process is kept from the server: once, and once a minute while it goes on trying.
+    /// Reports that this process cannot reach the server, at most once a minute.
     #[cold]
     pub(crate) fn report_denied(&self, denial: Denial) {
-        /// When that was last reported, of whichever mount.
+        /// When that was last reported, for any mount.
         static REPORTED_MS: AtomicU64 = AtomicU64::new(0);
         let (now_ms, reported_ms) = (monotonic_ms(), REPORTED_MS.load(Ordering::Relaxed));
         let is_due = reported_ms == 0 || now_ms.saturating_sub(reported_ms) >= REPORT_EVERY_MS;

@@ -1,7 +1,8 @@
 //! A call that a server leaves unanswered while it answers others (docs/design/027-unanswered-calls.md).
 //!
-//! It is named in the log. If it is idempotent, and the server is not one that drops no call, the connection is given up and the call sent
-//! under another xid: a reply cache may hold the old one for in progress as long as it likes.
+//! The client names it in the log. If the call is idempotent, the client closes the connection and sends the call under another
+//! xid: the server's reply cache may regard the old xid as in progress without a time limit. Millrace's filer drops no call, so
+//! calls to it keep their xids.
 
 use super::call_table::{CallTable, Overdue};
 use super::calls::Calls;
@@ -12,7 +13,7 @@ use crate::nfs3_types::handle_of;
 use nfs_proto::nfs3::{self, Procedure};
 use nfs_proto::xdr::{Decode, Reader, Writer};
 
-/// The outcome of one send or receive. When it moved nothing for a second, the calls in flight are looked at first.
+/// The outcome of one send or receive. If it moved nothing for a second, first checks the calls in flight.
 ///
 /// # Errors
 /// As [`look`].
@@ -29,10 +30,10 @@ pub(super) fn checked<C: Calls>(
     moved
 }
 
-/// Looks at the calls in flight: whether one is overdue at a server that answers.
+/// Checks whether a call in flight is overdue although the server answers others.
 ///
 /// # Errors
-/// [`Fault::Unanswered`] when the calls are to be sent under other xids.
+/// [`Fault::Unanswered`] if the calls have to be sent under other xids.
 #[cold]
 pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, service: &Service) -> Result<(), Fault> {
     if service.retry_policy == RetryPolicy::Mounting || service.program.number != NFS.number {
@@ -49,7 +50,7 @@ pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, service: &Service
     if renewed { Err(Fault::Unanswered) } else { Ok(()) }
 }
 
-/// What the call is about, by its arguments: those of every procedure but NULL begin with a file handle (RFC 1813 3.3).
+/// Names the call by its arguments: those of every procedure but NULL begin with a file handle (RFC 1813 3.3).
 fn named<C: Calls>(table: &mut CallTable, calls: &C, overdue: &Overdue) -> UnansweredCall {
     let procedure = Procedure::from_number(calls.procedure()).unwrap_or(Procedure::Null);
     let scratch = table.scratch();

@@ -37,8 +37,8 @@ pub(crate) struct StoredParts {
 impl Segment {
     /// Makes the segment of this directory; one that was there is replaced. Call under the directory's `create` lock.
     ///
-    /// It appears under its name complete or not at all. `retain_bytes` holds for all who attach to it. Files get generations above
-    /// `first_generation`: [`Self::next_generation`] of the segment that it replaces, else 0.
+    /// It appears under its name complete or not at all. `retain_bytes` holds for all processes that attach to it. Files get
+    /// generations above `first_generation`: [`Self::next_generation`] of the segment that it replaces, else 0.
     pub(crate) fn create(
         directory: &RuntimeDir,
         identity: u64,
@@ -71,7 +71,7 @@ impl Segment {
         Ok(Self::attach_any(directory, identity)?.filter(|segment| !segment.is_retired()))
     }
 
-    /// The same, also when the segment is retired: for whoever replaces it.
+    /// As [`Self::attach`], but also attaches to a retired segment, to replace it.
     pub(crate) fn attach_any(directory: &RuntimeDir, identity: u64) -> Result<Option<Self>, SegmentError> {
         let Sharing { owner, is_shared, .. } = directory.sharing();
         let file = match open(&directory.segment_path(), libc::O_RDWR, 0) {
@@ -113,23 +113,24 @@ impl Segment {
         self.header().parts()
     }
 
-    /// Says that the server exports another volume, or that this segment is removed. From now on nobody attaches to it.
+    /// Marks the segment as retired, because the server exports another volume or the segment is removed. No process attaches to
+    /// it any more.
     pub(crate) fn retire(&self) {
         self.header().retired.store(1, Release);
     }
 
-    /// Whether somebody called [`Self::retire`].
+    /// Whether [`Self::retire`] was called.
     #[inline]
     pub(crate) fn is_retired(&self) -> bool {
         self.header().retired.load(Acquire) != 0
     }
 
-    /// A generation that no file of this segment has or gets: programs may still have placeholders of such a file open.
+    /// An even generation above those of all files of this segment, of which programs may still have placeholders open.
     pub(crate) fn next_generation(&self) -> u32 {
         let used = self.header().high_water.load(Acquire).min(SLOT_COUNT) as usize;
         let generations = self.slots().iter().take(used).map(|slot| slot.generation.load(Acquire));
         let last = generations.max().unwrap_or(0).max(self.header().first_generation.load(Acquire));
-        // Even: no file has it. Far above, for files that are opened at this moment.
+        // No file has an even generation. The gap is for files that are opened at this moment.
         (last | 1).wrapping_add(1 + GENERATIONS_BETWEEN).max(2)
     }
 }

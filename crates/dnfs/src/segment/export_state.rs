@@ -1,7 +1,7 @@
 //! How the processes of a mount reach the export: the server's address, and whether the server still knows the root.
 //!
-//! Whoever finds that the address or the root's handle changed notes it here, mostly the keeper. Every process reads it at its next
-//! connection, or while it waits.
+//! The process that finds a change notes it here; mostly that is the keeper. Every process reads it at its next connection, or
+//! while it waits.
 
 use core::net::SocketAddr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -17,7 +17,7 @@ use crate::file::FileHandle;
 use crate::sys::clock::monotonic_ms;
 use crate::sys::shm::Mapping;
 
-/// Reads of an address that changes meanwhile. A change takes two stores and a pause of seconds until the next one.
+/// Attempts to read an address that changes meanwhile. The next change comes seconds later.
 const READS_MAX: u32 = 64;
 
 /// The part of a segment's header that says how the export is reached.
@@ -42,16 +42,16 @@ impl ExportState {
         self.header().move_count.load(Acquire)
     }
 
-    /// The server is found at this address from now on. Call under the directory's `create` lock.
+    /// Sets the server's address. Call under the directory's `create` lock.
     pub(crate) fn move_to(&self, server: SocketAddr) {
         let header = self.header();
         let next = header.move_count.load(Acquire).wrapping_add(1).max(1);
-        // The place that no reader uses: a process killed between these stores changes nothing.
+        // No reader uses this place yet, so a process that is killed between these stores changes nothing.
         header.moved[next as usize % 2].fill(Some(server));
         header.move_count.store(next, Release);
     }
 
-    /// Whether the server exports another volume by now: nothing of this segment comes back.
+    /// Whether the server now exports another volume.
     pub(crate) fn is_retired(&self) -> bool {
         self.header().retired.load(Acquire) != 0
     }

@@ -30,8 +30,8 @@ pub(crate) const GROWTH_SLOTS: u32 = 256;
 pub(crate) const CREDENTIAL_COUNT: usize = 256;
 /// Locks that names are spread over while they are taken from files.
 pub(crate) const NAME_LOCK_COUNT: usize = 64;
-/// Open and working directories that are kept for processes that do not know them, and how many of them are kept apart for those
-/// that a child inherits: opens do not push them out.
+/// Records of open and working directories, for processes that did not open them. Half of them are for directories that a child
+/// inherits, so that opens do not overwrite those.
 pub(crate) const DIRECTORY_COUNT: usize = 4096;
 /// See [`DIRECTORY_COUNT`].
 pub(crate) const INHERITED_DIRECTORY_COUNT: usize = DIRECTORY_COUNT / 2;
@@ -262,12 +262,12 @@ pub(crate) struct DirectoryTable {
     /// Directories removed so far, and hashes of the last handles.
     pub(crate) removed_count: AtomicU64,
     pub(crate) removed: [AtomicU64; REMOVED_DIRECTORY_COUNT],
-    /// Hash of what each record is found by; 0: the record is empty or being written.
+    /// Hash by which each record is found; 0: the record is empty or being written.
     pub(crate) keys: [AtomicU64; DIRECTORY_COUNT],
     pub(crate) records: [DirectoryRecord; DIRECTORY_COUNT],
 }
 
-/// A part of what is known of one directory.
+/// A part of the entry of one directory.
 #[repr(C)]
 pub(crate) struct DirectoryRecord {
     /// Inode number and time of the placeholder.
@@ -275,7 +275,7 @@ pub(crate) struct DirectoryRecord {
     pub(crate) made: AtomicU64,
     /// Which part this is (high half), and the bytes of all parts (low half).
     pub(crate) shape: AtomicU64,
-    /// Checksum of the record: one that two processes wrote at once does not pass.
+    /// Checksum of the record. A record that two processes wrote at once fails it.
     pub(crate) sum: AtomicU64,
     pub(crate) bytes: [AtomicU64; DIRECTORY_RECORD_BYTES / 8],
 }

@@ -1,12 +1,14 @@
 //! Which directory of the server each open or working directory of a program is.
 //!
-//! A program's descriptor of a directory is that of a placeholder, a removed directory in memory, which nobody can find by a name.
-//! The process that opened it remembers what it stands for; others, which got it over exec or a socket, find it here by the
-//! placeholder's inode number and time. Inode numbers have 32 bits and come back, the two together do not.
+//! A program's descriptor of a directory is that of a placeholder, a removed directory in memory, which has no name. The process
+//! that opened it remembers what it stands for. Other processes, which got it over exec or a socket, find it here by the
+//! placeholder's inode number and modification time. Inode numbers of tmpfs have 32 bits and are used again; the two together are
+//! not.
 //!
-//! Two rings of records, one for each open and one for what children inherit: the oldest record is overwritten, so a program that
-//! opens any number of directories takes no more memory, and pushes out nothing that a child needs. No lock: a place is taken by
-//! counting, and a record that two processes wrote at once does not pass its checksum.
+//! There are two rings of records, one for opens and one for directories that children inherit. The oldest record of a ring is
+//! overwritten. So a program that opens any number of directories takes no more memory, and overwrites nothing that a child
+//! needs. The rings need no lock: a writer takes a place by counting, and a record that two processes wrote at once fails its
+//! checksum.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
@@ -18,7 +20,7 @@ use super::layout::{
 };
 use super::table::hash;
 
-/// A placeholder of a directory, by what fstat(2) says of it.
+/// Identifies a placeholder of a directory by what fstat(2) returns for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DirectoryPlaceholder {
     inode: u64,
@@ -35,13 +37,13 @@ pub enum DirectoryKept {
 }
 
 impl DirectoryPlaceholder {
-    /// Of its inode number and time of modification, which nothing changes after it was made.
+    /// Takes its inode number and modification time, which nothing changes after it was made.
     #[must_use]
     pub const fn new(inode: u64, seconds: i64, nanoseconds: i64) -> Self {
         Self { inode, made: (seconds as u64) << 30 | nanoseconds as u64 }
     }
 
-    /// What a part of its record is found by; never 0.
+    /// The hash by which a part of its record is found; never 0.
     const fn key(self, part: u64) -> u64 {
         let mixed = (self.inode ^ self.made.rotate_left(32) ^ part << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         if mixed == 0 { 1 } else { mixed }
@@ -59,7 +61,7 @@ impl DirectoryKept {
 }
 
 impl Segment {
-    /// Keeps what a placeholder stands for. What a child inherits and was written a short time ago is not written again.
+    /// Enters what a placeholder stands for. An inherited directory that was entered lately is not entered again.
     pub(crate) fn keep_directory(&self, placeholder: DirectoryPlaceholder, kept: DirectoryKept, bytes: &[u8]) {
         let table = self.directory_table();
         let (first, count) = kept.ring();
@@ -94,7 +96,7 @@ impl Segment {
         table.removed[(number % REMOVED_DIRECTORY_COUNT as u64) as usize].store(removed_hash(handle), Release);
     }
 
-    /// Whether a directory of this handle was removed through this mount, as far as the last removals are remembered.
+    /// Whether a directory of this handle is among those that were last removed through this mount.
     pub(crate) fn is_removed_directory(&self, handle: &[u8]) -> bool {
         let wanted = removed_hash(handle);
         self.directory_table().removed.iter().any(|removed| removed.load(Acquire) == wanted)
@@ -144,7 +146,7 @@ impl DirectoryRecord {
         self.sum.store(checksum(head, &padded), Relaxed);
     }
 
-    /// Placeholder, shape and bytes; none of a record that is torn.
+    /// Placeholder, shape and bytes; `None` if the record is torn.
     fn read(&self) -> Option<(DirectoryPlaceholder, u64, [u8; DIRECTORY_RECORD_BYTES])> {
         let head = [&self.inode, &self.made, &self.shape].map(|word| word.load(Relaxed));
         let bytes = load_bytes::<DIRECTORY_RECORD_BYTES>(&self.bytes);

@@ -60,7 +60,8 @@ impl RuntimeDir {
         Ok(Self { path, sharing })
     }
 
-    /// The directory of this process for an export that a program has mounted; none when nobody has. Refused like [`Self::make`].
+    /// The directory of this process for an export that a program has mounted; `None` if there is none. Refused like
+    /// [`Self::make`].
     pub(crate) fn of_program(identity: impl FnOnce(u32) -> u64) -> Result<Option<Self>, SegmentError> {
         let root = runtime_root();
         match trusted(root.as_os_str().as_bytes()) {
@@ -70,7 +71,7 @@ impl RuntimeDir {
         }
     }
 
-    /// The directory for `identity` below `base`, which the caller vouches for.
+    /// The directory for `identity` below `base`, which the caller has checked.
     pub(crate) fn made_by_another(base: &Path, identity: impl FnOnce(u32) -> u64) -> Option<Self> {
         let sharing = Sharing::seen(base)?;
         let identity = identity(sharing.owner);

@@ -1,9 +1,9 @@
 //! The directory below which each export has its runtime directory, and who may use it (docs/design/012-users.md).
 //!
-//! By default that of this user: root's is `/run/millrace` where `/run` is in memory, where nobody else makes names; every other's is
-//! `/dev/shm/millrace-<uid>`. All processes of a user find the same, whatever their environment. Only where there is no `/dev/shm`,
-//! `$XDG_RUNTIME_DIR/millrace`: a service and a login shell may disagree about that variable, and two segments are two hosts.
-//! `MILLRACE_RUNTIME_DIR` overrides all of them.
+//! The default depends on the user only, so that all processes of a user find the same directory. Root's is `/run/millrace` if
+//! `/run` is in memory, since only root makes names there. That of other users is `/dev/shm/millrace-<uid>`.
+//! `$XDG_RUNTIME_DIR/millrace` is used only if there is no `/dev/shm`: a service and a login shell may have different values of
+//! that variable, and would then share nothing. `MILLRACE_RUNTIME_DIR` overrides the default.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ pub const VARIABLE: &str = "MILLRACE_RUNTIME_DIR";
 
 struct Root {
     path: PathBuf,
-    /// By the user; else it is the default.
+    /// The user named it; else it is the default.
     is_named: bool,
 }
 
-/// The directory every [`crate::mount::Mount::runtime_dir`] of this process lies below: that of the user it had when it first
-/// asked. Asks no server, and does not look whether it may be used.
+/// The directory above every [`crate::mount::Mount::runtime_dir`] of this process: that of the user it had at the first call.
+/// Sends no call, and does not check whether the directory may be used.
 #[must_use]
 pub fn runtime_root() -> PathBuf {
     root().path.clone()
@@ -86,7 +86,7 @@ fn runs_in_memory() -> bool {
     run.is_ok_and(|run| is_in_memory(&run) && stat(&run).is_ok_and(|found| found.uid == 0))
 }
 
-/// Whose the directory at `base` is, made if missing for this user alone; refused unless this process may trust it.
+/// The owner of the directory at `base`, which is made if missing, for this user only. Refused unless this process may trust it.
 pub(crate) fn sharing_of(base: &[u8]) -> Result<Sharing, SegmentError> {
     if base.first() != Some(&b'/') {
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(base));
@@ -100,7 +100,7 @@ pub(crate) fn sharing_of(base: &[u8]) -> Result<Sharing, SegmentError> {
     }
 }
 
-/// The same of one that has to be there.
+/// As [`sharing_of`], but does not make the directory.
 pub(crate) fn trusted(base: &[u8]) -> Result<Sharing, SegmentError> {
     let (root, base) = (root(), Path::new(std::ffi::OsStr::from_bytes(base)));
     Sharing::of_trusted(base, root.is_named || root.path != base)

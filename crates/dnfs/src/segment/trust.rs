@@ -1,8 +1,9 @@
-//! Whether this process may use a runtime directory: who made it, its mode, and whether another user can put another directory in its place
-//! (docs/design/012-users.md).
+//! Decides whether this process may use a runtime directory: by its owner, its mode, and whether another user can put another
+//! directory in its place (docs/design/012-users.md).
 //!
-//! Who can write in a runtime directory reads and changes what its users write. So the directory belongs to this user, or, where the
-//! user named it and a group shares it, to root. The same holds for each directory and each symbolic link on the way to it.
+//! A user who can write in a runtime directory can read and change what its users write. So the directory must belong to this
+//! user, or to root if the user named it and a group shares it. The same holds for each directory and each symbolic link on the
+//! way to it.
 
 use std::fmt::{Display, Formatter};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -31,23 +32,23 @@ pub struct Untrusted {
 /// Why a directory is not used. Users are numbers of the mounts' user namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Distrust {
-    /// It belongs to this user.
+    /// It belongs to another user, with this uid.
     Owner(u32),
-    /// It is shared by the group of this number, which this user is not in.
+    /// It is shared by the group with this gid, and this user is not a member.
     NotMember(u32),
-    /// It is something else than a directory, and belongs to this user.
+    /// It is not a directory. The uid is that of its owner.
     NotDirectory(u32),
-    /// It is a symbolic link, and belongs to this user.
+    /// It is a symbolic link. The uid is that of its owner.
     Link(u32),
-    /// Users whom the mode names may enter it.
+    /// Its mode lets other users enter it.
     Mode(u32),
-    /// It is the default directory, which one user has alone, and has the mode of a shared one.
+    /// It is the default directory, which is for one user, and has the mode of a shared one.
     SharedByDefault,
-    /// Another user can replace it: a directory or link above it belongs to that user.
+    /// Another user can replace it: a directory or link above it belongs to that uid.
     AboveOwner(PathBuf, u32),
     /// Other users can replace it: a directory above it has this mode.
     AboveMode(PathBuf, u32),
-    /// It is not shared by the group of this number.
+    /// It is not shared by the group with this gid.
     NotOfGroup(u32),
     /// Its path is relative, or too long.
     Path,
@@ -83,7 +84,7 @@ impl Display for Untrusted {
 }
 
 impl Untrusted {
-    /// The message, with users named by the caller, who may have names for them.
+    /// The message, with the names that the caller has for users.
     #[must_use]
     pub fn with_names(&self, name: impl Fn(u32) -> String) -> String {
         let mut text = String::new();
@@ -118,19 +119,20 @@ impl Untrusted {
     }
 }
 
-/// Whose directory it is, and whether others may use it.
+/// The owner of a directory, and who may use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {
     /// Its owner's uid, which is part of the identity of what lies below.
     pub(crate) owner: u32,
-    /// Others than its owner may use it: the members of its group.
+    /// The members of its group may use it too.
     pub(crate) is_shared: bool,
     /// Its group.
     pub(crate) group: u32,
 }
 
 impl Sharing {
-    /// Of the directory at `path`; refused unless this process may trust it. `is_named`: the user named it, so a group may share it.
+    /// That of the directory at `path`. Refused unless this process may trust it. `is_named`: the user named it, so a group may
+    /// share it.
     pub(super) fn of_trusted(path: &Path, is_named: bool) -> Result<Self, SegmentError> {
         let refused = |why| SegmentError::Directory(Untrusted { path: path.to_owned(), why }.into());
         // Without a slash at the end, which would follow a link.
@@ -149,7 +151,7 @@ impl Sharing {
         }
     }
 
-    /// Of the directory at `path` if it is there, as anybody sees it. For who vouches for it.
+    /// That of the directory at `path`, if it exists. Does not check whether it may be trusted.
     pub(crate) fn seen(path: &Path) -> Option<Self> {
         let found = examine(path).ok()?;
         Some(Self { owner: found.uid, is_shared: is_shared(&found), group: found.gid })
@@ -161,7 +163,7 @@ const fn is_shared(found: &Owner) -> bool {
     found.mode & 0o7777 == libc::S_ISGID | GROUP_RIGHTS
 }
 
-/// What has this name; a link is not followed.
+/// Examines a path. A symbolic link at its end is not followed.
 fn examine(path: &Path) -> Result<Owner, Errno> {
     stat(&open(&CPath::new(path.as_os_str().as_bytes()), libc::O_PATH, 0)?)
 }
@@ -195,18 +197,18 @@ fn is_member(gid: u32) -> bool {
     gid == effective_gid() || groups().contains(&gid)
 }
 
-/// Root, also where it has no number in this user namespace.
+/// Whether it is root, also if root has no uid in this user namespace.
 fn is_root(uid: u32) -> bool {
     uid == ROOT || uid == UNNAMED && hides_root()
 }
 
-/// Why a way is not taken.
+/// Why a path is refused.
 enum Way {
     Unsafe(Distrust),
     Kernel(Errno),
 }
 
-/// Makes sure that nobody but root, this user and the members of the group that shares the directory can have `path` lead elsewhere.
+/// Checks that only root, this user and the members of the group that shares the directory can make `path` lead elsewhere.
 fn check_way(path: &Path, me: u32, team: Option<u32>) -> Result<(), Way> {
     let parts = |path: &Path| -> Vec<PathBuf> {
         let named = path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
@@ -245,7 +247,7 @@ fn check_way(path: &Path, me: u32, team: Option<u32>) -> Result<(), Way> {
     Ok(())
 }
 
-/// Whether others can rename what root and this user have in a directory.
+/// Checks that others cannot rename what root and this user have in a directory.
 fn check_above(path: &Path, found: &Owner, me: u32, team: Option<u32>) -> Result<(), Way> {
     if found.uid != me && !is_root(found.uid) {
         return Err(Way::Unsafe(Distrust::AboveOwner(path.to_owned(), found.uid)));

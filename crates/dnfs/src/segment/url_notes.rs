@@ -35,12 +35,12 @@ pub(crate) struct UrlRoot {
 }
 
 impl UrlRoot {
-    /// What is noted of a URL below this directory.
+    /// The note of a URL in this directory.
     pub(crate) fn noted(runtime_root: &Path, url: &NfsUrl) -> Option<Self> {
         read_note(&note_path(runtime_root, url))
     }
 
-    /// Notes it for the next process and the keeper, unless it is noted.
+    /// Notes it for the next process and the keeper, unless it is noted already.
     ///
     /// # Errors
     /// The kernel's.
@@ -108,7 +108,8 @@ fn note_path(runtime_root: &Path, url: &NfsUrl) -> PathBuf {
     runtime_root.join(format!("{PREFIX}{:016x}", fnv_of(&format!("{} {} {export}", servers.join(","), url.nfs_port()))))
 }
 
-/// FNV-1a, in every version: processes of two versions must find the same segment, or learn that it has another layout.
+/// FNV-1a. It must not change between versions: processes of two versions find the same segment, and then see that its layout
+/// differs.
 pub(crate) fn fnv_of(text: &str) -> u64 {
     let mut hash = fnv::FnvHasher::default();
     hash.write(text.as_bytes());

@@ -52,7 +52,7 @@ impl Step {
     }
 }
 
-/// Why there is no connection: what the kernel says, to which call; `ETIMEDOUT` when the time is over.
+/// Why there is no connection: the system call and its errno; `ETIMEDOUT` when the time is over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectError {
     pub(crate) step: Step,
@@ -67,7 +67,7 @@ impl From<&ConnectError> for io::Error {
 
 type Result<T> = core::result::Result<T, ConnectError>;
 
-/// Says which call it was that failed.
+/// Adds the failed call to an errno.
 fn at<T>(step: Step, done: core::result::Result<T, Errno>) -> Result<T> {
     done.map_err(|errno| ConnectError { step, errno })
 }
@@ -82,7 +82,8 @@ impl Connect {
             return Ok(socket);
         }
         if !self.privileged {
-            // Bound to any port: one that connecting itself chooses may be others' too, and then it could not be had again.
+            // Bound before it connects: a port that connect(2) chooses may be shared with other sockets, and then could not be
+            // bound again.
             return match self.connect_from(Some(0)) {
                 Err(failed) if [Errno::ADDRINUSE, Errno::ADDRNOTAVAIL].contains(&failed.errno) => self.connect_from(None),
                 other => other,
@@ -117,7 +118,7 @@ impl Connect {
     }
 }
 
-/// What a connected socket has.
+/// Sets the options of a connected socket.
 fn set_options(fd: &InternalFd) -> core::result::Result<(), Errno> {
     // A call is one send; waiting for more bytes to fill a segment would only delay it.
     sockopt::set_tcp_nodelay(fd, true)?;

@@ -1,5 +1,5 @@
-//! Descriptors of this crate that stay open: out of the way of the program, and known as ours. A program that makes a number its own by
-//! dup2(2) gets it: what has it moves.
+//! Descriptors of this crate that stay open. They have high numbers, and are marked as this crate's. If a program takes such a
+//! number by dup2(2), the descriptor moves to another number.
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -15,11 +15,11 @@ use rustix::process::{Resource, getrlimit};
 /// Descriptors that can be marked as ours; the lowest free one from 900 is taken, so higher ones do not occur in practice.
 const MARKED_DESCRIPTORS: usize = 1 << 16;
 
-/// Time in which a thread that has read a number makes its system call with it.
+/// Time within which a thread that has read a number makes its system call with it.
 const NUMBER_IN_USE: Duration = Duration::from_millis(10);
 
 static INTERNAL: [AtomicU64; MARKED_DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; MARKED_DESCRIPTORS / 64];
-/// By the number that an [`InternalFd`] got first: the one that it has now, +1; 0 where that is the same.
+/// For the first number of each [`InternalFd`]: its current number + 1, or 0 if it has not moved.
 static MOVED: [AtomicI32; MARKED_DESCRIPTORS] = [const { AtomicI32::new(0) }; MARKED_DESCRIPTORS];
 /// The first numbers of those that may move.
 static MOVABLE: [AtomicU64; MARKED_DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; MARKED_DESCRIPTORS / 64];
@@ -30,10 +30,10 @@ pub fn is_internal_fd(fd: i32) -> bool {
     usize::try_from(fd).is_ok_and(|fd| is_set(&INTERNAL, fd))
 }
 
-/// Has the descriptor of this number moved to another one, so that a program can have this one. False when its number cannot change: it
-/// is none of this crate's, its record locks would end with it, or it was handed on as a number.
+/// Moves a descriptor of this crate to another number, so that a program can use this one. False if its number cannot change: it
+/// is not this crate's, its record locks would end with it, or the number itself was passed on.
 ///
-/// A thread that was about to use it goes on with what it has: the number stands for the same thing for 10 ms.
+/// The old number stays open for 10 ms, for threads that were about to use it.
 #[must_use]
 pub fn move_internal_fd(fd: i32) -> bool {
     if fork::shares_memory() {
@@ -62,7 +62,7 @@ pub fn move_internal_fd(fd: i32) -> bool {
     true
 }
 
-/// The number that the descriptor has now which got this one first.
+/// The current number of the descriptor that had this number first.
 #[inline]
 fn number_of(first: i32) -> i32 {
     match usize::try_from(first).ok().and_then(|first| MOVED.get(first)).map(|moved| moved.load(Ordering::Acquire)) {
@@ -81,7 +81,7 @@ impl InternalFd {
         let mut lowest = lowest_internal_fd();
         let fd = loop {
             let Ok(up) = rustix::io::fcntl_dupfd_cloexec(&fd, lowest).map(Fd::from) else { break fd };
-            // Not the first number of one that has moved.
+            // The first number of a descriptor that has moved is not used again.
             if number_of(up.number()) == up.number() {
                 break up;
             }

@@ -192,7 +192,7 @@ pub(crate) fn change_mode(fd: &Fd, mode: u32) -> Result<()> {
     Ok(rustix::fs::fchmod(fd, Mode::from_bits_retain(mode))?)
 }
 
-/// Where a symbolic link leads.
+/// readlink(2).
 pub(crate) fn read_link(path: &CPath) -> Result<Vec<u8>> {
     Ok(rustix::fs::readlinkat(CWD, path.0.as_c_str(), Vec::new())?.into_bytes())
 }

@@ -1,13 +1,13 @@
-//! Memory that a process may have: of the host, and of its control group.
+//! Memory that is available to this process: on the host, and in its control group.
 
 use std::path::{Path, PathBuf};
 
 use super::whole_file;
 
-/// Where control groups are mounted: version 2 alone, both, version 1.
+/// Where control groups are mounted: version 2 only, both versions, version 1.
 const GROUPS: [(&str, &Version); 3] =
     [("/sys/fs/cgroup", &VERSION_2), ("/sys/fs/cgroup/unified", &VERSION_2), ("/sys/fs/cgroup/memory", &VERSION_1)];
-/// Groups above one that are looked at.
+/// Groups above one that are checked.
 const DEPTH_MAX: usize = 32;
 
 /// What a version of control groups calls its files.
@@ -16,7 +16,7 @@ struct Version {
     controller: &'static str,
     limit: &'static str,
     used: &'static str,
-    /// Lines of `memory.stat` with what is given up when memory is short.
+    /// Lines of `memory.stat` with memory that the kernel can reclaim.
     reclaimable: [&'static str; 2],
 }
 
@@ -29,8 +29,8 @@ const VERSION_1: Version = Version {
     reclaimable: ["total_inactive_file ", "total_active_file "],
 };
 
-/// Bytes that this process may have before the host swaps (`MemAvailable`, proc(5)) or its control group reaches a limit; none when the
-/// kernel does not say.
+/// Bytes that this process can allocate before the host swaps (`MemAvailable`, proc(5)) or its control group reaches a limit.
+/// `None` if the kernel does not show them.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     [of_host(), of_group()].into_iter().flatten().min()
@@ -53,7 +53,8 @@ fn of_group() -> Option<u64> {
     GROUPS.into_iter().filter_map(|(root, version)| of_version(&groups, Path::new(root), version)).min()
 }
 
-/// The least that the process' group and those above it leave. A container sees its own group at the root, whatever path it is told.
+/// The least that the process' group and those above it leave. A container sees its own group at the root, whatever path /proc
+/// shows.
 fn of_version(groups: &str, root: &Path, version: &Version) -> Option<u64> {
     let path = groups.lines().find_map(|line| line.split_once(':')?.1.strip_prefix(version.controller))?;
     let own: PathBuf = root.join(path.trim_start_matches('/'));

@@ -1,4 +1,4 @@
-//! The network namespace of the calling thread, and whether it leads anywhere.
+//! The network namespace of the calling thread, and whether it has a device to other hosts.
 
 use super::local_file::{open_array, read};
 
@@ -6,12 +6,12 @@ use super::local_file::{open_array, read};
 const OF_EVERY_NAMESPACE: [&[u8]; 10] =
     [b"lo", b"tunl0", b"gre0", b"gretap0", b"erspan0", b"ip_vti0", b"ip6_vti0", b"sit0", b"ip6tnl0", b"ip6gre0"];
 
-/// The network namespace, by the inode of its file; none where that is not known.
+/// The inode number of the network namespace; `None` if it is not known.
 pub(crate) fn own_namespace() -> Option<u64> {
     rustix::fs::stat(c"/proc/thread-self/ns/net").ok().map(|found| found.st_ino)
 }
 
-/// Whether the namespace has a device to another host, up or down. Where that is not known it has one.
+/// Whether the namespace has a device to other hosts, up or down. True if that is not known.
 pub(crate) fn has_device() -> bool {
     let mut list = [0; 4096];
     let Ok(file) = open_array(b"/proc/thread-self/net/dev\0", libc::O_RDONLY, 0) else { return true };
@@ -26,7 +26,7 @@ pub(crate) fn has_device() -> bool {
     has_device_in(list.get(..end).unwrap_or_default())
 }
 
-/// The same of the text of `/proc/net/dev`: two lines of headings, then `NAME: counters` in each.
+/// As [`has_device`], for the text of `/proc/net/dev`: two lines of headings, then `NAME: counters` in each.
 fn has_device_in(list: &[u8]) -> bool {
     let name = |line: &[u8]| -> Option<bool> {
         let name = line.get(..line.iter().position(|byte| *byte == b':')?)?.trim_ascii();

@@ -191,8 +191,8 @@ fn a_mount_under_tls_outlives_the_filer_and_never_falls_back_to_plain() {
     assert_eq!(size(&client).unwrap(), 10);
     assert!(client.counters().reconnects >= 1);
     // The same port without TLS: waited for, not used, and said so.
-    static EVENTS: Mutex<Vec<Event<'static>>> = Mutex::new(Vec::new());
-    dnfs::report_to(|event| EVENTS.lock().unwrap().push(event.without_export()));
+    static EVENTS: Mutex<Vec<Event>> = Mutex::new(Vec::new());
+    dnfs::report_to(|event| EVENTS.lock().unwrap().push(event));
     let soft: NfsUrl = (filer.url.clone() + &pki.tls() + "&soft&timeo=60&retrans=0").parse().unwrap();
     let soft = Client::from_parts(client.parts(), &soft, &Credentials::of_process()).unwrap();
     assert_eq!(size(&soft).unwrap(), 10);

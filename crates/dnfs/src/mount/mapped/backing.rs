@@ -1,7 +1,8 @@
 //! The files in memory that stand for a mapped file: its bytes as the mappings of all programs show them (`d`), once a program may store into
 //! them also those the server is known to have (`k`), and the attributes the server had with these (`a`).
 //!
-//! All but the stores of programs is done by who holds the file's lock. Nothing here allocates but the look at how much memory there is.
+//! Everything but the stores of programs happens under the file's lock. Nothing here allocates, except the check for available
+//! memory.
 
 use crate::file::Attributes;
 use crate::segment::runtime_dir::{FILE_MODE, RuntimeDir};

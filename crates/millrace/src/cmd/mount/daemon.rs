@@ -101,7 +101,7 @@ fn obey(directory: PathBuf) -> anyhow::Result<()> {
 }
 
 /// Logs what happens to the server's answers.
-fn report(event: Event<'_>) {
+fn report(event: Event) {
     match event {
         Event::NotResponding { server, cause, silent } => {
             tracing::warn!(%server, waiting_s = silent.as_secs(), "the server {cause}");
@@ -117,13 +117,13 @@ fn report(event: Event<'_>) {
         }
         Event::Denied { server, denial } => tracing::error!(%server, "{denial}"),
         Event::ExportGone { server, export, waited } => {
-            tracing::warn!(%server, export, waiting_s = waited.as_secs(), "the server no longer exports {export}");
+            tracing::warn!(%server, %export, waiting_s = waited.as_secs(), "the server no longer exports {export}");
         }
         Event::ExportBack { server, export, away } => {
-            tracing::info!(%server, export, away_s = away.as_secs(), "the server exports {export} again");
+            tracing::info!(%server, %export, away_s = away.as_secs(), "the server exports {export} again");
         }
         Event::VolumeReplaced { server, export } => {
-            tracing::error!(%server, export, "the server exports another volume as {export}: files that were open on the old one fail with ESTALE");
+            tracing::error!(%server, %export, "the server exports another volume as {export}: files that were open on the old one fail with ESTALE");
         }
     }
 }

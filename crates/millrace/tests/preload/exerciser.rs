@@ -13,6 +13,7 @@ mod program;
 mod shrink;
 mod side;
 
+use crate::support::any_server::AnyServer;
 use crate::support::{Scratch, environment_number, find_program, fuse, is_root, seeds, skip, skip_unsupported, succeed};
 use compare::{Difference, Exerciser};
 use program::Step;
@@ -31,26 +32,30 @@ const FAILURES_MAX: usize = 12;
 const MOUNTS: [&str; 2] = ["", "&slots=1&writers=one&channels=1&split=8k"];
 
 /// What a run is like.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct How {
     /// The filer goes down within the programs.
     faults: bool,
     /// Every second process has the export through FUSE.
     beside_fuse: bool,
+    /// The server is NFS-Ganesha.
+    ganesha: bool,
 }
 
-const FAULTS: How = How { faults: true, beside_fuse: false };
-const BESIDE_FUSE: How = How { faults: false, beside_fuse: true };
+const PLAIN: How = How { faults: false, beside_fuse: false, ganesha: false };
+const FAULTS: How = How { faults: true, ..PLAIN };
+const BESIDE_FUSE: How = How { beside_fuse: true, ..PLAIN };
+const GANESHA: How = How { ganesha: true, ..PLAIN };
 
 #[test]
 fn random_programs_see_the_same_on_a_mount_as_on_local_disk() {
-    exercise(&seeds(|count| count * 12), How::default());
+    exercise(&seeds(|count| count * 12), PLAIN);
 }
 
 #[test]
 #[ignore = "nightly: 1,000 programs, some minutes"]
 fn a_thousand_random_programs_see_the_same_on_a_mount_as_on_local_disk() {
-    exercise(&seeds(|_| 1000), How::default());
+    exercise(&seeds(|_| 1000), PLAIN);
 }
 
 #[test]
@@ -78,7 +83,7 @@ fn many_random_programs_under_exec_and_through_fuse_at_once_see_the_same_as_on_l
 #[test]
 #[ignore = "nightly: 200 programs with a filer that goes down within them, some minutes"]
 fn random_programs_under_exec_and_through_fuse_at_once_see_nothing_of_a_filer_that_goes_down() {
-    exercise(&seeds(|_| 200), How { faults: true, beside_fuse: true });
+    exercise(&seeds(|_| 200), How { faults: true, ..BESIDE_FUSE });
 }
 
 #[test]
@@ -92,11 +97,28 @@ fn fsync_says_what_many_power_cuts_took_and_nothing_else_is_gone() {
     lose(&seeds(|_| 200));
 }
 
+#[test]
+fn random_programs_see_the_same_on_ganesha_as_on_local_disk() {
+    exercise(&seeds(|count| count * 6), GANESHA);
+}
+
+#[test]
+#[ignore = "nightly: 500 programs, some minutes"]
+fn many_random_programs_see_the_same_on_ganesha_as_on_local_disk() {
+    exercise(&seeds(|_| 500), GANESHA);
+}
+
+#[test]
+#[ignore = "nightly: 300 programs, some minutes"]
+fn random_programs_under_exec_and_through_fuse_on_ganesha_see_the_same_as_on_local_disk() {
+    exercise(&seeds(|_| 300), How { beside_fuse: true, ..GANESHA });
+}
+
 /// Programs on a mount that keeps no written data, and a filer that loses power while some is not durable.
 fn lose(seeds: &[u64]) {
     let scratch = Scratch::new("exerciser-actor");
     let Some(actor) = build(&scratch) else { return skip("no C compiler") };
-    let mut world = Exerciser::new(&actor, &["--loss-layer"], "&retain=0");
+    let mut world = Exerciser::new(&actor, &["--loss-layer"], "&retain=0", false);
     let mut told = 0;
     for seed in seeds {
         println!("seed {seed}");
@@ -131,7 +153,7 @@ const ONCE_DIFFERED: [(&str, &str); 5] = [
 fn programs_that_once_differed_do_not() {
     let scratch = Scratch::new("exerciser-actor");
     let Some(actor) = build(&scratch) else { return skip("no C compiler") };
-    let mut world = Exerciser::new(&actor, &[], "");
+    let mut world = Exerciser::new(&actor, &[], "", false);
     for (shown, steps) in ONCE_DIFFERED {
         if let Some(difference) = world.run(&program::parse(steps)) {
             panic!("not so: {shown}: {difference:?}");
@@ -150,9 +172,12 @@ fn exercise(seeds: &[u64], how: How) {
     }
     let scratch = Scratch::new("exerciser-actor");
     let Some(actor) = build(&scratch) else { return skip("no C compiler") };
-    let filer_options: &[&'static str] = if how.faults { &["--loss-layer"] } else { &[] };
-    let new = if how.beside_fuse { Exerciser::beside_fuse } else { Exerciser::new };
-    let mut worlds: Vec<Exerciser> = MOUNTS.iter().map(|options| new(&actor, filer_options, options)).collect();
+    let world = |options: &&str| match (how.ganesha, how.faults) {
+        (true, _) => Some(Exerciser::on(AnyServer::ganesha("exerciser-ganesha")?, &actor, options, how.beside_fuse)),
+        (false, true) => Some(Exerciser::new(&actor, &["--loss-layer"], options, how.beside_fuse)),
+        (false, false) => Some(Exerciser::new(&actor, &[], options, how.beside_fuse)),
+    };
+    let Some(mut worlds) = MOUNTS.iter().map(world).collect::<Option<Vec<_>>>() else { return };
     let programs: Vec<(u64, Vec<Step>)> = match std::env::var("MILLRACE_PROGRAM") {
         Ok(file) => {
             vec![(environment_number("MILLRACE_SEED").unwrap_or(0), program::parse(&std::fs::read_to_string(file).unwrap()))]

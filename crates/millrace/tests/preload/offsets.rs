@@ -1,5 +1,6 @@
 //! The offset that processes share through one open description.
 
+use crate::support::any_server::AnyServer;
 use crate::support::world::World;
 use crate::support::{find_program, skip, succeed, text};
 use std::process::Command;
@@ -94,9 +95,11 @@ print(records == [b"%08d" % n for n in range(1500)], len(records), os.lseek(fd, 
 
 #[test]
 fn readers_that_share_an_offset_take_each_byte_once() {
-    let world = World::new("offsets-shared");
+    let Some(_) = find_program("python3") else { return skip("no python3") };
     let records: String = (0..1500).map(|n| format!("{n:08}{}", ".".repeat(992))).collect();
-    std::fs::write(world.filer.export().join("records"), records).unwrap();
-    let Some(mut command) = python(&world, SHARED) else { return };
-    assert_eq!(succeed(&mut command), "True 1500 1500000\n");
+    let servers = [Some(AnyServer::filer("offsets-shared")), AnyServer::ganesha("offsets-shared-ganesha")];
+    for server in servers.into_iter().flatten() {
+        std::fs::write(server.export.join("records"), &records).unwrap();
+        assert_eq!(succeed(server.exec("python3").args(["-c", SHARED])), "True 1500 1500000\n", "{}", server.url);
+    }
 }

@@ -1,18 +1,21 @@
 //! MAP_PRIVATE of files of a mount: the bytes of the file, or an error that says why there are none.
 
+use crate::support::any_server::AnyServer;
 use crate::support::world::{World, compile};
-use crate::support::{find_program, skip, skip_unsupported, succeed, text};
+use crate::support::{Scratch, find_program, skip, skip_unsupported, succeed, text};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 #[test]
 fn private_mappings_keep_the_bytes_of_the_file_as_on_a_local_directory() {
-    let world = World::new("private-maps");
-    let Some(program) = compile(&world.scratch, "private_maps", &["-O1"]) else { return };
-    let local = succeed(Command::new(&program).arg(world.scratch.folder("local")));
-    let mounted = succeed(world.exec(program.to_str().unwrap()).arg("/db"));
-    assert_eq!(local, mounted);
+    let scratch = Scratch::new("private-maps");
+    let Some(program) = compile(&scratch, "private_maps", &["-O1"]) else { return };
+    let local = succeed(Command::new(&program).arg(scratch.folder("local")));
+    let servers = [Some(AnyServer::filer("private-maps-filer")), AnyServer::ganesha("private-maps-ganesha")];
+    for server in servers.into_iter().flatten() {
+        assert_eq!(local, succeed(server.exec(program.to_str().unwrap()).arg("/db")), "{}", server.url);
+    }
 }
 
 /// Maps a sparse file of so many bytes.

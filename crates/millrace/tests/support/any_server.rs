@@ -5,6 +5,7 @@ use super::ganesha::Ganesha;
 use super::world::LIMIT_S;
 use super::{Scratch, millrace, preload_library};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -26,8 +27,13 @@ pub enum Server {
 
 impl AnyServer {
     pub fn filer(label: &str) -> Self {
+        Self::filer_with(label, &[])
+    }
+
+    /// With more options of the filer.
+    pub fn filer_with(label: &str, options: &[&str]) -> Self {
         let scratch = Scratch::new(label);
-        let filer = Filer::start(&scratch, &[]);
+        let filer = Filer::start(&scratch, options);
         let (url, export) = (filer.url.clone(), filer.export().to_owned());
         Self { server: Server::Filer(filer, scratch), url, export, runtime: runtime() }
     }
@@ -57,10 +63,7 @@ impl AnyServer {
 
     /// A program that reaches the server.
     pub fn command(&self, program: &str) -> Command {
-        match &self.server {
-            Server::Filer(..) => Command::new(program),
-            Server::Ganesha(ganesha) => ganesha.inside(Path::new(program)),
-        }
+        command(self.inside(), 0, program)
     }
 
     /// `millrace exec --mount /db=URL -- program`, ended by a time limit.
@@ -77,6 +80,21 @@ impl AnyServer {
         command.args(["exec", "--mount", &format!("/db={url}"), "--", program]);
         command
     }
+}
+
+/// A program in the namespaces of network and files of a process, as a user and a group of the same number.
+pub fn command(inside: Option<u32>, uid: u32, program: &str) -> Command {
+    let user = uid.to_string();
+    let Some(pid) = inside else {
+        let mut command = Command::new(program);
+        if uid != 0 {
+            command.uid(uid).gid(uid);
+        }
+        return command;
+    };
+    let mut command = Command::new("nsenter");
+    command.args(["-t", &pid.to_string(), "-n", "-m", "-S", &user, "-G", &user, "--", program]);
+    command
 }
 
 /// A new runtime directory.

@@ -3,12 +3,11 @@
 use super::known::{NOT_BY_FUSE, REFUSED};
 use super::program::{FILER, Step};
 use super::side::{Fuse, NO_PROCESS, Side};
-use crate::support::any_server::segments;
+use crate::support::any_server::{AnyServer, Server, command, segments};
 use crate::support::filer::Filer;
 use crate::support::{Scratch, fuse, is_root, millrace, preload_library, share_with_group};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -28,61 +27,65 @@ pub(crate) struct Difference {
     pub(crate) mount: String,
 }
 
-/// A filer, and actors on a mount of it and on a directory beside it.
+/// A server, and actors on a mount of it and on a directory beside it.
 pub(crate) struct Exerciser {
     pub(crate) mount: Side,
     pub(crate) local: Side,
-    pub(crate) filer: Filer,
+    server: AnyServer,
     folder: PathBuf,
     runs: u32,
     boots: u32,
+    /// Of a filer that is started again.
     filer_options: Vec<&'static str>,
-    runtime: tempfile::TempDir,
     _scratch: Scratch,
 }
 
 impl Exerciser {
     /// With more options of the filer and of the mount.
-    pub(crate) fn new(actor: &Path, filer_options: &[&'static str], mount_options: &str) -> Self {
-        Self::made(actor, filer_options, mount_options, false)
+    pub(crate) fn new(actor: &Path, filer_options: &[&'static str], mount_options: &str, beside_fuse: bool) -> Self {
+        let server = AnyServer::filer_with("exerciser-server", filer_options);
+        Self { filer_options: filer_options.to_vec(), ..Self::on(server, actor, mount_options, beside_fuse) }
     }
 
-    /// The same, and every second process has the export through FUSE.
-    pub(crate) fn beside_fuse(actor: &Path, filer_options: &[&'static str], mount_options: &str) -> Self {
-        Self::made(actor, filer_options, mount_options, true)
-    }
-
-    fn made(actor: &Path, filer_options: &[&'static str], mount_options: &str, beside_fuse: bool) -> Self {
+    /// On this server; `beside_fuse`: every second process has the export through FUSE.
+    pub(crate) fn on(server: AnyServer, actor: &Path, mount_options: &str, beside_fuse: bool) -> Self {
         let scratch = Scratch::new("exerciser");
-        let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
         if is_root() {
-            share_with_group(runtime.path(), OTHER_USER);
+            share_with_group(server.runtime.path(), OTHER_USER);
         }
-        let filer = Filer::start(&scratch, filer_options);
-        std::fs::set_permissions(filer.export(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let folder = scratch.folder("local");
-        let native = |actor: &Path| {
-            let actor = actor.to_owned();
-            move |uid| as_user(Command::new(&actor), uid)
+        std::fs::set_permissions(&server.export, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let (folder, inside) = (scratch.folder("local"), server.inside());
+        let native = |inside: Option<u32>| {
+            let actor = actor.to_str().unwrap().to_owned();
+            move |uid| as_user(inside, uid, &actor)
         };
-        let local = Side::new(scratch.path(), false, folder.to_str().unwrap(), native(actor));
-        let (there, shared) = (actor.to_owned(), runtime.path().to_owned());
-        let url = format!("{}{mount_options}", filer.url);
+        let local = Side::new(scratch.path(), false, folder.to_str().unwrap(), native(None));
+        let (there, shared) = (actor.to_owned(), server.runtime.path().to_owned());
+        let url = format!("{}{mount_options}", server.url);
+        let program = millrace().get_program().to_str().unwrap().to_owned();
         let fuse = beside_fuse.then(|| {
             let directory = scratch.folder("fuse");
-            let mut by = millrace();
+            let mut by = server.command(&program);
             by.env("MILLRACE_RUNTIME_DIR", &shared);
-            Fuse { pid: fuse::mount(by, &[], &url, &directory), directory, command: Box::new(native(actor)) }
+            Fuse { pid: fuse::mount(by, &[], &url, &directory), directory, command: Box::new(native(inside)) }
         });
         let mounted = format!("/db={url}");
         let mount = Side::new(scratch.path(), true, "/db", move |uid| {
-            let mut command = as_user(millrace(), uid);
+            let mut command = as_user(inside, uid, &program);
             command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", &shared);
             command.args(["exec", "--mount", &mounted, "--"]).arg(&there);
             command
         })
         .beside(fuse);
-        Self { mount, local, filer, folder, runs: 0, boots: 0, filer_options: filer_options.to_vec(), runtime, _scratch: scratch }
+        Self { mount, local, server, folder, runs: 0, boots: 0, filer_options: Vec::new(), _scratch: scratch }
+    }
+
+    /// The server, which steps on it need to be a filer.
+    fn filer(&mut self) -> &mut Filer {
+        match &mut self.server.server {
+            Server::Filer(filer, _) => filer,
+            Server::Ganesha(_) => panic!("no filer"),
+        }
     }
 
     /// Runs a program in new directories; where the sides first differ, if they do.
@@ -100,7 +103,7 @@ impl Exerciser {
     pub(crate) fn begin(&mut self) -> (PathBuf, PathBuf) {
         self.runs += 1;
         let name = format!("r{}", self.runs);
-        let (here, there) = (self.folder.join(&name), self.filer.export().join(&name));
+        let (here, there) = (self.folder.join(&name), self.server.export.join(&name));
         for path in [&here, &there] {
             std::fs::create_dir(path).unwrap();
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -164,12 +167,12 @@ impl Exerciser {
                 let (local, mount) = (self.local.together(step.word(1)), self.mount.together(step.word(1)));
                 return (local != mount).then_some((local, mount));
             }
-            "kill" => self.filer.kill(),
+            "kill" => self.filer().kill(),
             "stop" | "reboot" => {
-                self.filer.stop();
+                self.filer().stop();
             }
             "crash-now" => {
-                self.filer.kill();
+                self.filer().kill();
             }
             "cut-now" => {
                 return self.power_cut();
@@ -178,7 +181,7 @@ impl Exerciser {
                 if let Some(failed) = self.barrier("syncfs") {
                     return Some(failed);
                 }
-                self.filer.kill();
+                self.filer().kill();
             }
             "cut" => return self.cut("syncfs"),
             "cut-closed" => return self.cut("fsyncs"),
@@ -187,9 +190,10 @@ impl Exerciser {
         if ["reboot", "crash", "crash-now"].contains(&step.name()) {
             self.boots += 1;
             let id = format!("11111111-2222-3333-4444-{:012}", self.boots);
-            self.filer.restart_with(&[&self.filer_options[..], &["--boot-id", &id]].concat());
+            let options = [&self.filer_options[..], &["--boot-id", &id]].concat();
+            self.filer().restart_with(&options);
         } else {
-            self.filer.restart();
+            self.filer().restart();
         }
         None
     }
@@ -212,7 +216,7 @@ impl Exerciser {
     }
 
     fn power_cut(&mut self) -> Option<(String, String)> {
-        let answer = self.filer.admin(r#"{"op":"power-cut"}"#);
+        let answer = self.filer().admin(r#"{"op":"power-cut"}"#);
         assert_eq!(answer["ok"], true, "{answer}");
         None
     }
@@ -237,12 +241,12 @@ impl Exerciser {
 
     /// Mounts that the processes have: one.
     pub(crate) fn segments(&self) -> usize {
-        segments(self.runtime.path())
+        segments(self.server.runtime.path())
     }
 
     /// Hidden names that stay though nobody has their files open; the keeper removes them within seconds.
     pub(crate) fn hidden_names(&self) -> Vec<String> {
-        let all = || walk(self.filer.export()).into_iter().filter(|name| name.contains("/.nfs")).collect::<Vec<_>>();
+        let all = || walk(&self.server.export).into_iter().filter(|name| name.contains("/.nfs")).collect::<Vec<_>>();
         for _ in 0..LOOKS {
             if all().is_empty() {
                 return Vec::new();
@@ -265,11 +269,9 @@ fn walk(folder: &Path) -> Vec<String> {
     found
 }
 
-fn as_user(mut command: Command, uid: u32) -> Command {
+fn as_user(inside: Option<u32>, uid: u32, program: &str) -> Command {
+    let mut command = command(inside, uid, program);
     command.env("LC_ALL", "C").current_dir("/");
-    if uid != 0 {
-        command.uid(uid).gid(uid);
-    }
     command
 }
 

@@ -268,6 +268,7 @@ impl Error {
 fn segment_hint(error: &SegmentError) -> Option<String> {
     const FULL: i32 = rustix::io::Errno::NOSPC.raw_os_error();
     const LIMITED: i32 = rustix::io::Errno::FBIG.raw_os_error();
+    const NO_ADDRESSES: i32 = rustix::io::Errno::NOMEM.raw_os_error();
     let hint = match error {
         SegmentError::Directory(refused) => return Some(refused.hint().into()),
         SegmentError::NoRuntimeDirectory { .. } => {
@@ -285,6 +286,9 @@ fn segment_hint(error: &SegmentError) -> Option<String> {
         SegmentError::Local { errno: LIMITED, .. } | SegmentError::NoSlots { errno: LIMITED } => {
             "the hard limit of this process for the length of files, RLIMIT_FSIZE, is smaller than the memory of a mount: raise it \
              (ulimit -H -f; systemd: LimitFSIZE=) to 128 MiB or more"
+        }
+        SegmentError::Local { errno: NO_ADDRESSES, .. } => {
+            "this process has too little address space for the memory of a mount: raise RLIMIT_AS (ulimit -v) or RLIMIT_DATA (ulimit -d) by 200 MiB"
         }
         _ => return None,
     };

@@ -259,7 +259,7 @@ impl Mounted {
         if let Some(mount) = of_view(view).filter(|mount| !mount.is_retired()) {
             return Ok(mount);
         }
-        if let Some(refusal) = refusal::of_now() {
+        if let Some(refusal) = refusal::of_now().or_else(refusal::of_attach) {
             self.warn_refused(&refusal);
             return Err(Out::Errno(refusal.errno()));
         }
@@ -283,7 +283,7 @@ impl Mounted {
             Err(error) => {
                 let hint = error.hints().into_iter().next().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
                 self.warn_refused(&format_args!("{error}{hint}"));
-                Err(Out::from(error))
+                Err(Out::Errno(error.errno())) // reported, with what helps
             }
         }
     }

@@ -318,10 +318,14 @@ pub(crate) fn random() -> u64 {
 
 /// Anonymous private memory, zeroed, reserved only when touched; none if the kernel refuses.
 pub(crate) fn map(bytes: usize) -> Option<*mut u8> {
-    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    map_protected(bytes, libc::PROT_READ | libc::PROT_WRITE)
+}
+
+/// The same with another protection.
+pub(crate) fn map_protected(bytes: usize, protection: c_int) -> Option<*mut u8> {
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
     // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no other memory.
-    let answer = unsafe { call(libc::SYS_mmap, 0, bytes, protection, flags, usize::MAX, 0) };
+    let answer = unsafe { call(libc::SYS_mmap, 0, bytes, protection as usize, flags, usize::MAX, 0) };
     checked(answer).ok().map(|at| at as *mut u8)
 }
 

@@ -14,7 +14,7 @@ pub(crate) const VARIABLE: &CStr = c"MILLRACE_RUNTIME_ID";
 /// Why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// There is no address space for the tables.
+    /// There is no address space for the tables, or for the memory of a mount.
     AddressSpace,
     /// Another file system covers the runtime directory, as one of a mount namespace with a /dev/shm of its own.
     Covered,
@@ -45,7 +45,9 @@ impl Display for Refusal {
             (Self::NewRoot, _) => {
                 out.write_str("this process has changed its root directory; what it has open of the mount goes on working")
             }
-            _ => out.write_str("there is no address space for the table of descriptors: raise RLIMIT_AS (ulimit -v) by 100 MiB"),
+            _ => out.write_str(
+                "this process has too little address space for the memory of a mount: raise RLIMIT_AS (ulimit -v) or RLIMIT_DATA (ulimit -d) by 200 MiB",
+            ),
         }
     }
 }
@@ -57,6 +59,11 @@ struct RuntimeDirectory {
     inode: u64,
     path: CString,
 }
+
+/// Address space that an attach needs: 40 MiB for what the processes share, and for what the program needs to go on.
+const ATTACH_BYTES: usize = 48 << 20;
+/// Memory of its own that it needs, and the program to go on. Without it an allocation of the library ends the program.
+const ATTACH_OWN_BYTES: usize = 4 << 20;
 
 static FOUND: OnceLock<RuntimeDirectory> = OnceLock::new();
 static REFUSED: OnceLock<Refusal> = OnceLock::new();
@@ -89,6 +96,20 @@ pub(crate) fn of_now() -> Option<Refusal> {
         set(if HAS_NEW_ROOT.load(Ordering::Relaxed) { Refusal::NewRoot } else { Refusal::Covered });
     }
     REFUSED.get().copied()
+}
+
+/// Refuses an attach without the address space for it.
+pub(crate) fn of_attach() -> Option<Refusal> {
+    let has_room = |bytes, protection| {
+        raw::map_protected(bytes, protection).is_some_and(|room| {
+            // SAFETY: just mapped, and nobody has the address.
+            unsafe { raw::unmap(room, bytes) };
+            true
+        })
+    };
+    // RLIMIT_DATA counts what can be written.
+    let enough = has_room(ATTACH_BYTES, libc::PROT_NONE) && has_room(ATTACH_OWN_BYTES, libc::PROT_READ | libc::PROT_WRITE);
+    (!enough).then_some(Refusal::AddressSpace)
 }
 
 /// This process has called chroot(2).

@@ -19,7 +19,7 @@ impl From<dnfs::Error> for Out {
 /// server is not the cause.
 fn report_limit(error: &dnfs::Error) {
     static REPORTED: AtomicBool = AtomicBool::new(false);
-    let is_limit = matches!(error, dnfs::Error::Segment(_)) && matches!(error.errno(), libc::ENOSPC | libc::EFBIG);
+    let is_limit = matches!(error, dnfs::Error::Segment(_)) && matches!(error.errno(), libc::ENOSPC | libc::EFBIG | libc::ENOMEM);
     if !is_limit || REPORTED.swap(true, Ordering::Relaxed) {
         return;
     }

@@ -19,6 +19,14 @@ use std::io::IoSlice;
 /// A record to be sent: its order number and its chunk, big-endian, so that sorting is by order.
 type Entry = [u8; 16];
 
+/// Why this process cannot map the area of retained data: a limit of its own, or no lock.
+fn not_mapped(errno: Errno) -> SegmentError {
+    match errno {
+        Errno(libc::EFBIG | libc::ENOMEM) => local("find memory for written data")(errno),
+        _ => SegmentError::Retained,
+    }
+}
+
 impl Mount {
     /// The area of retained data, mapped; none where nothing is retained.
     ///
@@ -32,16 +40,13 @@ impl Mount {
         if retain_bytes.load(Relaxed) == 0 {
             return Ok(None);
         }
-        let mapped = self.retention.map(retain_bytes).map_err(|errno| match errno {
-            Errno(libc::EFBIG) => local("find memory for written data")(errno),
-            _ => SegmentError::Retained,
-        })?;
+        let mapped = self.retention.map(retain_bytes).map_err(not_mapped)?;
         Ok(mapped.then_some(&self.retention))
     }
 
     /// The area, if anybody made one.
     pub(super) fn retention_if_there(&self) -> Result<Option<&Retention>, Error> {
-        let mapped = self.retention.is_mapped() || self.retention.map_if_there().map_err(|_| SegmentError::Retained)?;
+        let mapped = self.retention.is_mapped() || self.retention.map_if_there().map_err(not_mapped)?;
         Ok(mapped.then_some(&self.retention))
     }
 

@@ -78,8 +78,8 @@ impl Retention {
         }
         match self.create(&lock, retain_bytes.load(Acquire)) {
             Ok(mapping) => self.memory.install(mapping),
-            // A limit of this process, RLIMIT_FSIZE: others can make it.
-            Err(errno @ Errno(libc::EFBIG)) => return Err(errno),
+            // A limit of this process, RLIMIT_FSIZE or RLIMIT_AS: others can make it.
+            Err(errno @ Errno(libc::EFBIG | libc::ENOMEM)) => return Err(errno),
             Err(Errno(libc::EINTR)) => return self.map_if_there(),
             Err(_) => {
                 retain_bytes.store(0, Release);
@@ -203,7 +203,8 @@ impl Retention {
         let chunk_max = (bytes / CHUNK_BYTES as u64) as usize;
         let length = data_offset(chunk_max) + chunk_max * CHUNK_BYTES;
         truncate(&file, length as u64)?;
-        allocate(&file, 0, data_offset(chunk_max) as u64)?;
+        let full = |errno| if errno == Errno(libc::ENOMEM) { Errno(libc::ENOSPC) } else { errno };
+        allocate(&file, 0, data_offset(chunk_max) as u64).map_err(full)?;
         let mapping = Mapping::new(&file, length)?;
         let header = &mapping.values::<AreaHeader>(0, 1)[0];
         header.layout_version.store(LAYOUT_VERSION, Relaxed);

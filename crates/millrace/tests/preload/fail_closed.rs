@@ -21,9 +21,17 @@ fn copied_with(world: &World, here: &Path, kib: u64) -> String {
 fn a_program_without_the_address_space_for_a_mount_gets_an_error_and_never_the_hosts_directory() {
     let world = World::new("closed-memory");
     let here = world.scratch.folder("here");
-    for kib in [60_000, 40_000] {
+    for kib in [40_000, 60_000, 90_000, 100_000, 110_000, 120_000] {
         let said = copied_with(&world, &here, kib);
         assert!(said.contains("Cannot allocate memory") && said.contains("RLIMIT_AS"), "{kib} KiB: {said}");
+    }
+    // One that runs already, as a shell with functions of its own.
+    for limit in ["ulimit -d 1000", "ulimit -d 20000", "ulimit -v 50000"] {
+        let mut command = world.exec_at(&here, "", "/bin/bash");
+        let script = format!("{limit}; echo new > {0}/f; echo $?; read line < {0}/f; echo $?", here.display());
+        let output = command.args(["-c", &script]).output().unwrap();
+        assert!(output.stdout == b"1\n1\n" && text(&output).contains("RLIMIT_DATA"), "{limit}: {}", text(&output));
+        assert!(!here.join("f").exists(), "{limit}");
     }
     // The loader would leave the library out, say so, and start the program.
     for kib in [20_000, 9_000] {

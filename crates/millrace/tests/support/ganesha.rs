@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use super::{Scratch, find_program};
+use super::{Scratch, find_program, keepers};
 
 /// Waits for its ports by bash's own means, says `ready` and stays until its standard input ends.
 const SCRIPT: &str = r#"
@@ -176,5 +176,6 @@ impl Drop for Ganesha {
     fn drop(&mut self) {
         drop(self.holder.stdin.take());
         let _ = self.holder.wait();
+        keepers::end_matching(&format!("{}?", self.export().display()));
     }
 }

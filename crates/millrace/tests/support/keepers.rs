@@ -4,18 +4,22 @@ use std::process::Command;
 
 /// Process numbers of the keepers of all mounts of the server on this port, the oldest first.
 pub fn of(port: u16) -> Vec<u32> {
-    let server = format!(":{port}/");
+    matching(&format!(":{port}/"))
+}
+
+/// The same of mounts whose URL has this text.
+fn matching(url: &str) -> Vec<u32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut found: Vec<(u64, u32)> = pids.filter_map(|pid| Some((age(pid, &server)?, pid))).collect();
+    let mut found: Vec<(u64, u32)> = pids.filter_map(|pid| Some((age(pid, url)?, pid))).collect();
     found.sort_unstable();
     found.into_iter().map(|(_, pid)| pid).collect()
 }
 
-/// When it was started, in ticks since boot, if this is a keeper for that server.
-fn age(pid: u32, server: &str) -> Option<u64> {
+/// When it was started, in ticks since boot, if this is a keeper of such a mount.
+fn age(pid: u32, url: &str) -> Option<u64> {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let line = String::from_utf8_lossy(&line).into_owned();
-    let is_keeper = line.starts_with("millrace\0keeper\0--mount\0") && line.contains(server);
+    let is_keeper = line.starts_with("millrace\0keeper\0--mount\0") && line.contains(url);
     is_keeper.then(|| stat(pid)).flatten()?.get(19)?.parse().ok()
 }
 
@@ -32,8 +36,13 @@ pub fn kill(pid: u32) {
 
 /// Ends them all. One that is for a server that will never come back would wait for it, as it should.
 pub fn end(port: u16) {
+    end_matching(&format!(":{port}/"));
+}
+
+/// The same of mounts whose URL has this text.
+pub fn end_matching(url: &str) {
     for _ in 0..100 {
-        let left = of(port);
+        let left = matching(url);
         if left.is_empty() {
             return;
         }

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 /// SIGKILL in a mask of /proc/PID/status: bit of signal 9.
 const KILL: u64 = 1 << 8;
 
-/// How often, and with what pause, a thread is looked at that runs: it has sent a request and is about to sleep.
+/// How often, and with what pause, a running thread is checked again: it has sent a request and is about to sleep.
 const SYSCALL_LOOKS_MAX: u32 = 100;
 const SYSCALL_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
@@ -26,7 +26,7 @@ pub(crate) enum Asks {
         /// O_WRONLY, O_RDWR.
         write: bool,
     },
-    /// It could not be seen.
+    /// Not known.
     Unknown,
 }
 
@@ -96,8 +96,8 @@ impl Callers {
     }
 }
 
-/// System calls that need no right to the object that their path ends in. One that is not known here is taken for one that does: a
-/// program may make those of 32 bits, whose numbers are others.
+/// System calls that need no right to the object at the end of their path. A call that is not in the list counts as one that
+/// does: a program may make calls of 32 bits, which have other numbers.
 const NAME_ONLY: &[i64] = &[
     libc::SYS_newfstatat,
     libc::SYS_statx,
@@ -144,7 +144,8 @@ const NAME_ONLY_OLD: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const NAME_ONLY_OLD: &[i64] = &[];
 
-/// Of /proc/PID/syscall: the number of the system call, its six arguments, stack pointer and program counter (proc_pid_syscall(5)).
+/// Decodes /proc/PID/syscall: the number of the system call, its six arguments, stack pointer and program counter
+/// (proc_pid_syscall(5)).
 fn asked_by(text: &str) -> Asks {
     let words: Vec<&str> = text.split_whitespace().collect();
     let Some(number) = words.first().and_then(|word| word.parse::<i64>().ok()) else { return Asks::Unknown };
@@ -166,7 +167,7 @@ fn asked_by(text: &str) -> Asks {
 
 fn by_flags(flags: u64) -> Asks {
     let flags = flags as i32;
-    // A descriptor opened with O_PATH can be opened again by its name in /proc, without the kernel asking here.
+    // A descriptor opened with O_PATH can be opened again by its name in /proc, and the kernel sends no request for that.
     let access = if flags & libc::O_PATH == 0 { flags & libc::O_ACCMODE } else { libc::O_RDWR };
     Asks::Access { read: access != libc::O_WRONLY, write: access != libc::O_RDONLY }
 }

@@ -1,12 +1,13 @@
-//! Inode numbers. A FUSE mount has one `st_dev` (the kernel makes submounts for virtiofs alone), so files of file systems nested in the export get
-//! numbers of their own: two files with one `st_dev` and one `st_ino` would be hard links of one file to `tar` and `cp`.
+//! Inode numbers. A FUSE mount has one `st_dev`, since the kernel makes submounts for virtiofs only. So files of file systems
+//! nested in the export get other numbers: `tar` and `cp` take two files with the same `st_dev` and `st_ino` for hard links of
+//! one file.
 
 use dnfs::file::Attributes;
 use dnfs::mount::DirItem;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Numbers of nested file systems have this bit, which those of few file systems have.
+/// Numbers of nested file systems have this bit; few file systems use it.
 const NESTED: u64 = 1 << 63;
 
 /// How the files of a mount are numbered.
@@ -44,7 +45,7 @@ impl InodeNumbers {
     }
 }
 
-/// A permutation of all numbers in which neighbours have nothing in common (the finalizer of SplitMix64).
+/// A permutation of all numbers that separates neighbours (the finalizer of SplitMix64).
 const fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -111,8 +111,8 @@ impl Unmounted {
     }
 }
 
-/// Name of a thread of the process that serves a file system, by which others find the process. At most 15 bytes, as the kernel
-/// wants it.
+/// Name of a thread of the process that serves a file system, by which other processes find that process. At most 15 bytes, as
+/// the kernel requires.
 pub(crate) fn thread_name(device: &str) -> String {
     format!("fuse {device}")
 }

@@ -42,7 +42,7 @@ impl Nodes {
         self.inner().by_number.get(&node).map(|node| node.handle).ok_or(Errno::STALE)
     }
 
-    /// The root is the directory of this handle from now on.
+    /// Makes the directory of this handle the root.
     pub(crate) fn replace_root(&self, root: FileHandle) {
         let mut inner = self.inner();
         let Some(node) = inner.by_number.get_mut(&ROOT) else { return };

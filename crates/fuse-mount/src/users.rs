@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Users by their credentials, the last used last.
 #[derive(Debug)]
 pub(crate) struct Users {
-    /// The mount for what no user asks for.
+    /// The mount for calls that no user asked for.
     first: Mutex<Arc<Mount>>,
     url: NfsUrl,
     known: Mutex<Vec<(Credentials, Arc<Mount>)>>,

@@ -1,5 +1,5 @@
-//! WAL indexes of SQLite that programs have open through this mount. The kernel maps pages of its own for them, so no program under
-//! `millrace exec`, and none on another mount, may have one open at the same time (`dnfs::mount`'s `wal_index`).
+//! WAL indexes of SQLite that programs have open through this mount. The kernel maps its own pages for them. So no program under
+//! `millrace exec` or on another mount may have one open at the same time (`dnfs::mount`'s `wal_index`).
 
 use dnfs::FileHandle;
 use dnfs::mount::{Mount, WalIndexSide, claim_wal_index};
@@ -14,15 +14,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 #[derive(Debug)]
 pub(crate) struct Claim(#[expect(dead_code, reason = "held, not used")] OwnedFd);
 
-/// Claims by the index' path: all open files of this mount share one.
+/// Claims, by the path of the index. All open files of this mount share a claim.
 #[derive(Debug, Default)]
 pub(crate) struct WalIndexes(Mutex<HashMap<CString, Weak<Claim>>>);
 
 impl WalIndexes {
-    /// Claims the index that `name` in `directory` is; `None` where it is no index.
+    /// Claims `name` in `directory` if it is an index; else returns `None`.
     ///
     /// # Errors
-    /// EBUSY where another side has it open, which the log names.
+    /// EBUSY if another side has it open; the log names that side.
     pub(crate) fn claim(&self, mount: &Mount, directory: &FileHandle, name: &[u8]) -> Result<Option<Arc<Claim>>, Errno> {
         let Some(path) = mount.wal_index(directory, name) else { return Ok(None) };
         let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);

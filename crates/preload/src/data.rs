@@ -1,8 +1,9 @@
 //! Bytes: read, write and their many names, and the offset of a descriptor.
 //!
-//! The offset is the placeholder's: the kernel shares it over dup and fork. A read or write reserves its range by
-//! moving the offset first, which the kernel does atomically, and gives back what it did not use. A read through a description that another
-//! process may share moves the offset afterwards: a process that is killed while it waits for the server leaves it where it was.
+//! The offset is the placeholder's: the kernel shares it over dup and fork. A read or write reserves its range by moving the
+//! offset first, which the kernel does atomically, and gives back what it did not use. If another process may share the open file
+//! description, a read moves the offset afterwards, so that a process that is killed while it waits for the server does not move
+//! it.
 
 use crate::description_flags;
 use crate::ffi;
@@ -112,7 +113,7 @@ fn read_moving(file: &Open, wanted: usize, mut read: impl FnMut(u64) -> Result<u
         if begin == offset {
             return Ok(got);
         }
-        (begin, got) // another process moved the offset meanwhile: these bytes are this caller's
+        (begin, got) // another process moved the offset meanwhile: read again from there
     } else {
         (reserve(file.fd, wanted)?, wanted)
     };

@@ -1,10 +1,10 @@
-//! The open descriptors of this process, as /proc/self/fd lists them. Allocates nothing: it is used between fork and exec.
+//! The open descriptors of this process, from /proc/self/fd. Allocates nothing, since it is used between fork and exec.
 
 use crate::outcome::Errno;
 use crate::raw;
 use libc::c_int;
 
-/// Room for entries of one read.
+/// Bytes of entries that are read at once.
 const ENTRIES_BYTES: usize = 2048;
 /// Bytes of `struct linux_dirent64` before the name, and where in them its length is.
 const HEAD_BYTES: usize = 19;

@@ -166,8 +166,8 @@ hooks! {
     fn lockf(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
     /// lockf(3).
     fn lockf64(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
-    /// flock(2): the kernel locks the placeholder of a file; each open of a directory has one of its own, on which nobody else would see the
-    /// lock.
+    /// flock(2): the kernel locks the placeholder of a file. Each open of a directory has a placeholder of its own, so a lock on
+    /// it would exclude no other open.
     fn flock(fd: c_int, how: c_int) -> c_int = SYS_flock {
         if !mounts::any() || how & libc::LOCK_UN != 0 || !matches!(table::find(fd), Ok(Found::Directory(_))) { return Err(Out::Pass) }
         refuse_directory_lock()

@@ -1,9 +1,9 @@
 //! Directories of a mount that the program has open, and its working directory.
 //!
-//! Each is a placeholder (`directory_placeholders`), so it lives over fork, exec, dup and fchdir as the kernel's descriptors do. What it
-//! stands for is the server's handle, and a path as a hint: this process remembers it by the placeholder's inode number and time; a process
-//! that got it over exec or a socket finds it in the segment of the mount. A child finds what it inherits there, because it is entered
-//! again before exec.
+//! To the kernel each is a placeholder (`directory_placeholders`), so fork, exec, dup and fchdir keep it as they keep any
+//! descriptor. It stands for the server's handle, with a path as a hint. The process that opened it remembers both by the
+//! placeholder's inode number and modification time. A process that got it over exec or a socket finds both in the segment of the
+//! mount, where they are entered again before exec.
 
 use crate::descriptor_list::each_descriptor;
 use crate::directory_placeholders as placeholders;
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Descriptors that a new process looks at for directories which it inherited. Higher ones are found when they are used.
+/// A new process checks descriptors below this for inherited directories. It checks higher ones when they are used.
 const INHERITED_MAX: c_int = 16;
 
 /// What this process knows of a placeholder.
@@ -37,10 +37,10 @@ struct Known {
 }
 
 static KNOWN: KnownDirectories<Known> = KnownDirectories::new();
-/// Whether there ever was one.
+/// Whether this process has ever known a directory.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// A directory of a mount that the program has open, or works in.
+/// A directory of a mount that is open, or is the working directory.
 #[derive(Clone)]
 pub(crate) struct Opened {
     /// The mount.
@@ -49,7 +49,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// What it is.
+    /// Its handle and path.
     pub(crate) fn directory(&self) -> &OpenDirectory {
         &self.known.directory
     }
@@ -78,11 +78,11 @@ pub(crate) fn current() -> Result<Option<Opened>, Out> {
     }
 }
 
-/// What a removed directory of the runtime directory's file system stands for; nothing when it is no placeholder.
+/// What a removed directory in the runtime directory's file system stands for; `None` if it is not a placeholder.
 ///
 /// # Errors
-/// ESTALE for the placeholder of a directory that this process cannot find: one of a mount that it has not, or has as another user, or
-/// one so old that the segment forgot it. EACCES for a user who may not use the mount.
+/// ESTALE if this process cannot find the directory: it does not have the mount, has it as another user, or the segment has forgotten the
+/// directory. EACCES for a user who may not use the mount.
 pub(crate) fn of_placeholder(place: Place, stat: &libc::stat) -> Result<Option<Opened>, Out> {
     let placeholder = placeholders::of_stat(stat);
     let known = KNOWN.find(placeholder).or_else(|| of_attached(placeholder));
@@ -102,7 +102,7 @@ pub(crate) fn of_placeholder(place: Place, stat: &libc::stat) -> Result<Option<O
     let found = mounts::all().filter(is_named).chain(others).find(|mounted| has_it(mounted));
     match (found, refused) {
         (Some(mounted), _) if mounted.tag() == known.tag => Ok(Some(Opened { mounted, known })),
-        // By another path, perhaps from another directory of the export on.
+        // The mount has another path in this process, or another directory of the export as its root.
         (Some(mounted), _) => {
             let directory = known.directory.with_doubtful_path();
             let known = Known { runtime: known.runtime.clone(), tag: mounted.tag(), directory };
@@ -114,7 +114,7 @@ pub(crate) fn of_placeholder(place: Place, stat: &libc::stat) -> Result<Option<O
     }
 }
 
-/// The same in the mounts that this process has attached.
+/// Searches the mounts that this process has attached.
 fn of_attached(placeholder: DirectoryPlaceholder) -> Option<Arc<Known>> {
     mounts::all().filter_map(Mounted::attached).find_map(|mount| {
         let (directory, tag) = mount.kept_directory(placeholder)?;
@@ -122,7 +122,7 @@ fn of_attached(placeholder: DirectoryPlaceholder) -> Option<Arc<Known>> {
     })
 }
 
-/// The same in the mount that the placeholder's own path names.
+/// Searches the mount that the placeholder's own path names.
 fn of_segment(place: Place, placeholder: DirectoryPlaceholder) -> Option<Arc<Known>> {
     let mut buffer = [0; libc::PATH_MAX as usize];
     let runtime = mount_of_directory_placeholder(path_of(place, &mut buffer).ok()?)?;
@@ -161,7 +161,7 @@ fn refuse_stranger(place: Place, stat: &libc::stat) -> Result<(), Out> {
     Err(Out::Errno(libc::ESTALE))
 }
 
-/// Remembers what a placeholder stands for, and forgets those that are closed when there are many.
+/// Remembers what a placeholder stands for. If there are many, forgets closed ones.
 fn remember(placeholder: DirectoryPlaceholder, known: Known) -> Arc<Known> {
     let known = Arc::new(known);
     ANY.store(true, Ordering::Release);
@@ -177,7 +177,7 @@ fn remember(placeholder: DirectoryPlaceholder, known: Known) -> Arc<Known> {
     known
 }
 
-/// The placeholders behind this process' descriptors, and its working directory.
+/// Calls `look` with the placeholder of each descriptor of this process and of its working directory.
 fn each_placeholder(mut look: impl FnMut(DirectoryPlaceholder)) -> Result<(), Errno> {
     let mut look_at = |stat: Result<libc::stat, Errno>| {
         if let Some(stat) = stat.ok().filter(placeholders::may_be) {
@@ -229,10 +229,10 @@ fn enter(mounted: &Mounted, mount: &Mount, directory: OpenDirectory, placeholder
     remember(placeholder, Known { runtime: mount.runtime_dir().to_path_buf(), tag, directory });
 }
 
-/// The path of the working directory below the root of its mount, as of now.
+/// The current path of the working directory below the root of its mount.
 ///
 /// # Errors
-/// ENOENT when it has none any more.
+/// ENOENT if it has no path any more.
 pub(crate) fn current_path() -> Result<Option<(&'static Mounted, Vec<u8>)>, Out> {
     let Some(opened) = current()? else { return Ok(None) };
     let found = opened.mounted.attach()?.locate(opened.directory())?;
@@ -248,8 +248,7 @@ pub(crate) fn current_path() -> Result<Option<(&'static Mounted, Vec<u8>)>, Out>
     Ok(Some((opened.mounted, path)))
 }
 
-/// The path of a directory of a mount that a name of the kernel for a descriptor or a working directory leads to, as the program
-/// shall see it.
+/// The path of a directory of a mount to which a name such as /proc/self/cwd or /proc/self/fd/N leads, as the program sees it.
 ///
 /// # Safety
 /// A path, or NULL.
@@ -264,8 +263,8 @@ pub(crate) unsafe fn path_behind(directory: c_int, link: *const c_char) -> Optio
     Some(visible(opened.mounted.local_path(), &found.path))
 }
 
-/// Before a child is made or this process becomes another program: enters what it inherits in the segments, from which opens of
-/// others cannot push it out. Allocates nothing but where a mount is not attached.
+/// Before a child is made or this process executes another program: enters the inherited directories in the segments, where opens
+/// of other processes do not overwrite them. Allocates nothing, unless a mount is not attached.
 pub(crate) fn enter_inherited() {
     if !ANY.load(Ordering::Acquire) {
         return;
@@ -284,7 +283,7 @@ pub(crate) fn enter_inherited() {
     });
 }
 
-/// Learns what the process inherited, before the segment may forget it. Called once, by the constructor; attaches nothing.
+/// Remembers the inherited directories before the segment forgets them. Called once, by the constructor; attaches no mount.
 pub(crate) fn learn_inherited() {
     let learn = |place: Place, stat: Result<libc::stat, Errno>| {
         if let Some(stat) = stat.ok().filter(placeholders::may_be) {

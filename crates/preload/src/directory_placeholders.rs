@@ -1,9 +1,9 @@
-//! Placeholders of directories: what a program's descriptor of a directory, or its working directory, is to the kernel.
+//! Placeholders of directories: to the kernel a program's descriptor of a directory, or its working directory, is a placeholder.
 //!
-//! A placeholder is a directory in memory that is removed as soon as it is open, and so is the directory it was made in. The kernel makes
-//! nothing in a removed directory, for root neither: whatever gets there without this library (a statically linked program, a core dump,
-//! `/proc/self/cwd/x`) is refused with ENOENT. Nobody may search the upper one, so `../..` is EACCES; root alone comes to the runtime
-//! directory there. Each open has a placeholder of its own.
+//! A placeholder is a directory in memory that is removed when it is open, and so is its parent. The kernel makes nothing in a
+//! removed directory, for root neither. So programs without this library (statically linked ones), core dumps and
+//! `/proc/self/cwd/x` get ENOENT. Only root may search the parent: for others `../..` is EACCES, for root it is the runtime
+//! directory. Each open has a placeholder of its own.
 
 use crate::mounts;
 use crate::outcome::{Errno, Out};
@@ -13,16 +13,16 @@ use dnfs::mount::{DirectoryPlaceholder, Mount};
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 
-/// Everybody may enter a placeholder: there is nothing in it, and the server decides on what it stands for.
+/// All users may enter a placeholder: it is empty, and the server decides about the directory that it stands for.
 pub(crate) const MODE: u32 = 0o555;
 
-/// Whether something may be a placeholder of a directory.
+/// Whether a file may be a placeholder of a directory.
 #[inline]
 pub(crate) fn may_be(stat: &libc::stat) -> bool {
     stat.st_nlink == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFDIR && mounts::is_runtime_device(stat.st_dev)
 }
 
-/// What tells it from all others.
+/// Identifies it among all placeholders.
 pub(crate) fn of_stat(stat: &libc::stat) -> DirectoryPlaceholder {
     DirectoryPlaceholder::new(stat.st_ino, stat.st_mtime, stat.st_mtime_nsec)
 }
@@ -30,7 +30,7 @@ pub(crate) fn of_stat(stat: &libc::stat) -> DirectoryPlaceholder {
 /// Makes a placeholder, does something with its path, and removes it.
 ///
 /// # Errors
-/// What keeps it from being made, or the error of what is done with it.
+/// That of making it, or of `use_it`.
 pub(crate) fn with<R>(mount: &Mount, use_it: impl FnOnce(&CStr) -> Result<R, Errno>) -> Result<(R, DirectoryPlaceholder), Out> {
     let above = [mount.runtime_dir().as_os_str().as_bytes(), format!("/d/{:016x}", raw::random()).as_bytes()].concat();
     let path = |bytes: &[u8]| CString::new(bytes).map_err(|_| Out::Errno(libc::EINVAL));

@@ -32,14 +32,15 @@ pub(crate) mod stored;
 /// The shell, with which execvp(3) runs a file that is no program.
 const SHELL: &CStr = c"/bin/sh";
 
-/// Address space below which the loader may be unable to map this library (its text and data: 6 MiB, 9 MiB in a debug build) beside a program. It
-/// then says so and starts the program without the library. The program would use what this host has at a mount's path.
+/// Below this much address space the loader may be unable to map this library (text and data: 6 MiB, 9 MiB in a debug build)
+/// beside a program. The loader would then start the program without the library, and the program would use this host's files at
+/// the mount's path.
 const ADDRESS_SPACE_MIN: u64 = 32 << 20;
 
-/// Ends what this program has begun.
+/// Finishes what this program has begun.
 ///
 /// # Errors
-/// ENOMEM when the library may not fit into the next program.
+/// ENOMEM if the library may not fit into the next program.
 fn finish() -> Result<(), Out> {
     let space = raw::soft_limit(libc::RLIMIT_AS as usize);
     if mounts::any() && space < ADDRESS_SPACE_MIN {
@@ -131,10 +132,11 @@ unsafe fn by_path<T>(path: *const c_char, arguments: Strings, environment: Strin
     Err(Out::Pass)
 }
 
-/// Before the process becomes a program of this host: has it reached where it must be, else says that it is not.
+/// Before the process executes a program of this host: executes it with a completed environment if a launcher starts it, else
+/// names it if the library will not reach it.
 ///
 /// # Errors
-/// The errno of execve(2), when this has tried to become the program.
+/// That of execve(2), if this function executed the program.
 ///
 /// # Safety
 /// As [`become_program`].

@@ -131,7 +131,7 @@ pub(crate) fn conflict(file: &Open, range: &Range, alone: &RecordLocks) -> Resul
     Ok((c_int::from(lock.l_type) != libc::F_UNLCK).then(|| with_holder(fd, lock)))
 }
 
-/// A lock of the file, with the process that holds it where a FUSE mount has set it for a process.
+/// Adds the holder to a lock of the file, if a FUSE mount has set the lock for a process.
 pub(crate) fn with_holder(lock_file: c_int, mut lock: libc::flock) -> libc::flock {
     if lock.l_pid < 0 {
         let range = LockRange { start: lock.l_start, length: lock.l_len };

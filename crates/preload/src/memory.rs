@@ -1,4 +1,5 @@
-//! mmap: of a file in memory that has the bytes of the file of a mount, a mapping's own (`private_maps`) or that of all mappings (`shared_maps`).
+//! mmap maps a file in memory that has the bytes of the file of a mount: one for each private mapping (`private_maps`), or one
+//! for all shared mappings (`shared_maps`).
 
 use crate::hook::hooks;
 use crate::outcome::{Failure, FromKernel, Out, kept};
@@ -52,7 +53,7 @@ impl FromKernel for Mapping {
     }
 }
 
-/// Of another file, or of none: its addresses may have been those of a mapping that is replaced.
+/// Maps another file, or no file. The new mapping may replace one that is in the table.
 fn map_other(bytes: size_t, real: impl FnOnce() -> Mapping) -> Result<Mapping, Out> {
     let memory = kept(real())?;
     shared_maps::forget(memory.0, bytes);

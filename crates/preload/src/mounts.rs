@@ -30,8 +30,8 @@ pub(crate) struct Mounted {
     pub(crate) index: usize,
     spec: MountSpec,
     keeper: Option<KeeperProgram>,
-    /// The mount for each of the process' credentials that used it, by their number; null until then. What it points to is never
-    /// freed: threads and open descriptors may use a mount whose volume was replaced.
+    /// The mount for each of the process' credentials, by their number; null until they use it. A mount is never freed: threads
+    /// and open descriptors may use one whose volume was replaced.
     views: [AtomicPtr<Mount>; KNOWN_MAX],
     attaching: AttachLock,
     refused: AtomicBool, // and the user was told why
@@ -238,8 +238,8 @@ impl Mounted {
         self.views.iter().filter_map(of_view)
     }
 
-    /// The mount for the credentials the process has now, attached now if it was not, or if the server exports another volume since.
-    /// Descriptors that were opened on the old volume are files of no slot of the new mount, and answer ESTALE.
+    /// The mount for the current credentials of the process. Attaches it if it is not attached, or if the server now exports
+    /// another volume. Descriptors of the old volume match no slot of the new mount, and their calls fail with ESTALE.
     ///
     /// # Errors
     /// The refusal of the server (the reason is printed on stderr); EDEADLK for a signal handler that came in while its own
@@ -288,7 +288,7 @@ impl Mounted {
         }
     }
 
-    /// Says once why this mount cannot be used.
+    /// Prints once why this mount cannot be used.
     fn warn_refused(&self, cause: &dyn std::fmt::Display) {
         if !self.refused.swap(true, Ordering::Relaxed) {
             let path = OsStr::from_bytes(&self.spec.local_path).to_string_lossy();
@@ -296,7 +296,7 @@ impl Mounted {
         }
     }
 
-    /// Number of the local path, by which a child finds the mount of a directory that it inherits.
+    /// A number for the local path, by which a child finds the mount of an inherited directory.
     pub(crate) fn tag(&self) -> u32 {
         let mut hash = fnv::FnvHasher::default();
         hash.write(&self.spec.local_path);
@@ -308,14 +308,14 @@ impl Mounted {
     pub(crate) fn device(&self, fsid: u64) -> u64 {
         let mut hash = fnv::FnvHasher::default();
         let mount = self.attached();
-        // All paths into one file system have one number, which its segment stands for.
+        // All paths into one file system have the same number, which is made from its segment's name.
         let segment = mount.and_then(|mount| mount.runtime_dir().file_name());
         hash.write(segment.map_or(self.spec.local_path.as_slice(), OsStrExt::as_bytes));
         let nested = mount.is_some_and(|mount| mount.fsid() != fsid);
         if nested {
             hash.write_u64(fsid);
         }
-        // Of nested ones there may be thousands: two must not get one number.
+        // There may be thousands of nested file systems, so their numbers have 32 bits.
         let minor = if nested { (hash.finish() >> 32) as u32 } else { (hash.finish() >> 40) as u32 & 0xf_ffff };
         libc::makedev(0x6d7, minor)
     }

@@ -211,7 +211,7 @@ fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Re
     let moved = existing(from)?;
     if no_replace {
         free(to)?;
-        // RENAME of NFSv3 replaces, so only a kernel's EEXIST can be given. Callers fall back to LINK, which replaces nothing.
+        // RENAME of NFSv3 replaces the target. Callers use LINK instead, which never replaces.
         return Err(Out::Errno(libc::EINVAL));
     }
     if moved != FileKind::Directory && (from.must_be_directory || to.must_be_directory) {
@@ -296,7 +296,7 @@ unsafe fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_
     }
 }
 
-/// An answer of libc's readlink, with the path of the program or directory of a mount in the place of what stands for it here.
+/// The result of libc's readlink. A path that stands for a program or directory of a mount is replaced by the path on the mount.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.

@@ -1,5 +1,5 @@
-//! Messages about servers: when they stop and start answering or exporting a volume and which mounts wait, which calls they leave unanswered, what keeps this
-//! process from them.
+//! Messages about servers: when they stop and start answering or exporting a volume, which mounts wait, which calls stay
+//! unanswered, and why this process cannot reach a server.
 
 use crate::messages::tell_of_server;
 use crate::mounts;
@@ -49,8 +49,8 @@ pub(crate) fn tell(event: Event) {
             ));
         }
         Event::VolumeReplaced { server, export } => tell_of_server(format_args!(
-            "server {server}{}: the server exports another volume as {export}; files that were open on the old one fail with ESTALE, \
-             and what was not committed there is lost",
+            "server {server}{}: the server exports another volume as {export}; open files of the old one fail with ESTALE, \
+             and data that was not committed there is lost",
             MountsOf { server }
         )),
         Event::NothingKept => tell_of_server(format_args!(
@@ -80,7 +80,7 @@ impl Display for MountsOf {
     }
 }
 
-/// What a call is about: ` of inode 7` where the mount knows it, else ` of the root`, or the handle.
+/// The object of a call: ` of inode 7` if the mount knows the inode, ` of the root`, or the handle.
 struct Object {
     server: SocketAddr,
     file: Option<FileHandle>,

@@ -74,12 +74,12 @@ impl<T> Failure for *const T {
     const FAILED: Self = std::ptr::null();
 }
 
-/// What libc's function makes of the kernel's answer to its system call.
+/// Converts the kernel's result of a system call to that of libc's function.
 pub(crate) trait FromKernel: Failure + Sized {
-    /// An answer that is no failure.
+    /// The result of a successful call.
     fn of_success(answer: isize) -> Self;
 
-    /// The failure and `errno`, or the answer.
+    /// The failure with `errno` set, or the result.
     fn from_kernel(answer: isize) -> Self {
         if (-4095..0).contains(&answer) {
             set_errno(-answer as Errno);

@@ -142,8 +142,8 @@ fn begin(directory: c_int, path: &[u8]) -> Result<Option<Start>, Out> {
     Ok(opened.map(|opened| Start::from_directory(opened, path)))
 }
 
-/// Whether a path goes through one of the names that the kernel has for descriptors and working directories. There the kernel finds the
-/// placeholder, so such a path is not tried locally first.
+/// Whether a path goes through a name such as /proc/self/fd/N or /proc/self/cwd. The kernel would find the placeholder there, so
+/// such a path is not tried locally first.
 fn passes_descriptor(path: &[u8]) -> bool {
     let has = |part: &[u8]| path.windows(part.len()).any(|found| found == part);
     path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/") && (has(b"/fd/") || has(b"/cwd/") || path.ends_with(b"/cwd"))
@@ -200,7 +200,7 @@ fn walk(mut start: Start, last: LastName) -> Result<Target, Out> {
         let mut mount = start.mounted.attach()?;
         let mut walked = walk_on(mount, &start, last);
         if walked.is_err() && mount.is_retired() {
-            // The server exports another volume since: the path leads there.
+            // The server now exports another volume, to which the path leads.
             mount = start.mounted.attach()?;
             walked = walk_on(mount, &start, last);
         }
@@ -225,7 +225,7 @@ fn walk(mut start: Start, last: LastName) -> Result<Target, Out> {
     Err(Out::Errno(libc::ELOOP))
 }
 
-/// Resolves a path of this host link by link, until it reaches a mount; none if it does not.
+/// Resolves a path of this host link by link until it reaches a mount. `None` if it does not.
 ///
 /// # Errors
 /// ENOTDIR for a path through a descriptor of a file; as [`directories::of_placeholder`].
@@ -288,7 +288,7 @@ fn through_links(directory: c_int, path: &[u8], last: LastName) -> Result<Option
     }
 }
 
-/// The directory of a mount that a name of the kernel for a descriptor or a working directory leads to.
+/// The directory of a mount to which a name such as /proc/self/fd/N or /proc/self/cwd leads.
 fn behind_descriptor(path: &[u8]) -> Result<Option<Opened>, Out> {
     let Ok(fd) = with_nul(path, |path| raw::open(path, libc::O_PATH | libc::O_CLOEXEC, 0)) else { return Ok(None) };
     let found = match raw::fstat(fd) {

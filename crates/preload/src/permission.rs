@@ -1,4 +1,4 @@
-//! Permission of calls that look for it before they do anything: by the mode bits, then by the server (`Mount::check_rights`).
+//! Rights that a call checks before it does anything: by the mode bits, then by the server (`Mount::check_rights`).
 
 use crate::credentials;
 use crate::mounts::Mounted;
@@ -19,10 +19,10 @@ pub(crate) const fn of_open(flags: c_int) -> u32 {
     (if flags & libc::O_TRUNC == 0 { rights } else { rights | libc::W_OK }) as u32
 }
 
-/// access(2): whether the process may do `wanted` as its effective, else as its real user.
+/// access(2): checks the rights `wanted` of the process' effective or real user.
 ///
 /// # Errors
-/// EACCES, and what keeps the server from being asked.
+/// EACCES, and those of ACCESS.
 pub(crate) fn check_access(
     mounted: &'static Mounted,
     mount: &Mount,

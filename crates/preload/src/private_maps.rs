@@ -1,5 +1,6 @@
-//! MAP_PRIVATE of files of a mount: the program maps a file in memory (memfd_create(2)) that has the bytes of the mapped range. The kernel then does
-//! what it does with a private mapping of any file: MADV_DONTNEED gives the file's bytes back, a touch beyond the end is SIGBUS.
+//! MAP_PRIVATE of files of a mount: the program maps a file in memory (memfd_create(2)) that has the bytes of the mapped range.
+//! The mapping then behaves as a private mapping of any file: MADV_DONTNEED gives the file's bytes back, an access beyond the end
+//! is SIGBUS.
 
 use crate::data;
 use crate::ffi;
@@ -14,11 +15,11 @@ use libc::{c_int, c_void, off_t, size_t};
 use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes read at once: the client splits them into READs that are in flight together.
+/// Bytes that are read at once; the client splits them into READs that are in flight together.
 const STEP_BYTES: usize = 4 << 20;
 /// Zeroes stay holes of the file in memory, in pieces of this size.
 const PIECE_BYTES: usize = 64 << 10;
-/// Ranges below this are read without asking how much memory there is.
+/// Ranges below this are read without a check for available memory.
 const UNCHECKED_BYTES: u64 = 1 << 20;
 
 /// mmap(2) of a file of a mount, MAP_PRIVATE; `real` maps a descriptor.
@@ -48,7 +49,7 @@ pub(crate) fn map(file: &Open, bytes: size_t, offset: off_t, real: impl FnOnce(c
     Ok(mapping)
 }
 
-/// Before mremap(2) makes a mapping longer: the file in memory gets the bytes of its new part.
+/// Before mremap(2) makes a mapping longer: reads the bytes of its new part into the file in memory.
 ///
 /// # Errors
 /// The server's refusal; ENOMEM.
@@ -105,7 +106,7 @@ impl File {
         Ok(end)
     }
 
-    /// A descriptor to keep, out of the program's way; none where there is no free number for it.
+    /// Duplicates it to a high descriptor that stays open. `None` if there is no free number.
     fn keep(self) -> Option<c_int> {
         let kept = raw::duplicate_from(self.0, dnfs::lowest_internal_fd()).ok()?;
         dnfs::set_internal_fd(kept, true);
@@ -128,7 +129,7 @@ fn write_whole(fd: c_int, mut at: u64, mut bytes: &[u8]) -> Result<(), Out> {
     Ok(())
 }
 
-/// Memory of our own for the time of a call.
+/// Memory for the time of a call.
 struct Buffer {
     at: *mut u8,
     size: usize,
@@ -152,7 +153,7 @@ impl Drop for Buffer {
     }
 }
 
-/// ENOMEM for a range that this host, or the limit of the process' control group, has no memory for: the process would be killed.
+/// Refuses with ENOMEM a range for which this host or the process' control group has no memory: the process would be killed.
 fn check_memory(mount: &Mount, bytes: u64) -> Result<(), Out> {
     if bytes < UNCHECKED_BYTES {
         return Ok(());
@@ -166,7 +167,7 @@ fn check_memory(mount: &Mount, bytes: u64) -> Result<(), Out> {
     }
 }
 
-/// Says once in a process why a file cannot be mapped, and what helps.
+/// Prints once in a process why a file cannot be mapped, and what helps.
 fn warn_refused(mount: &Mount, bytes: u64, available: Option<u64>) {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if WARNED.swap(true, Ordering::Relaxed) {

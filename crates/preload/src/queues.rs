@@ -25,7 +25,7 @@ pub(crate) fn refused_ring() -> Option<Errno> {
     if !mounts::any() && !medium::any() {
         return None;
     }
-    // Once in a tree of processes: QEMU's tools ask for a ring at each start, and go on without one.
+    // Once in a tree of processes: QEMU's tools ask for a ring at each start, and work without one.
     if reach::is_first_line(b"io_uring") {
         warn(format_args!(
             "io_uring cannot reach files of a Direct NFS mount or of a modelled medium and is refused (ENOSYS): MariaDB goes on with libaio; \
@@ -62,7 +62,7 @@ pub(crate) unsafe fn refuse_modelled(count: c_long, list: *const *const Iocb) ->
     if modelled { Ok(-cannot_reach()) } else { Err(Out::Pass) }
 }
 
-/// Says once that a watch is refused.
+/// Prints once that a watch is refused.
 fn warn_unwatched() {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if !WARNED.swap(true, Ordering::Relaxed) {

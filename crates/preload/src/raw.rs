@@ -57,7 +57,7 @@ unsafe fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize,
 /// As [`call`].
 pub(crate) unsafe fn by_number(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {
     let number = match number {
-        // Calls that libc's functions make for flags that the older number does not take.
+        // libc's functions use the newer call if there are flags, which the older one does not have.
         libc::SYS_faccessat if d != 0 => libc::SYS_faccessat2,
         libc::SYS_fchmodat if d != 0 => libc::SYS_fchmodat2,
         other => other,
@@ -106,7 +106,7 @@ pub(crate) fn stat(path: &CStr, follow: bool) -> Result<libc::stat, Errno> {
     Ok(unsafe { stat.assume_init() })
 }
 
-/// fstat(2) of the working directory, which nobody needs a right for.
+/// fstat(2) of the working directory, which needs no rights.
 pub(crate) fn stat_here() -> Result<libc::stat, Errno> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
     let (name, into) = (c"".as_ptr() as usize, stat.as_mut_ptr() as usize);

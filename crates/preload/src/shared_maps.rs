@@ -121,7 +121,7 @@ fn end_unused() {
     }
 }
 
-/// Notes a private mapping, so that mremap(2) can make it longer. Where there are too many, its new part would be SIGBUS.
+/// Notes a private mapping, so that mremap(2) can make it longer. If there are too many, its new part would be SIGBUS.
 pub(crate) fn enter_copied(range: Range<usize>, copied: Copied) {
     if !with(|table| table.enter_copied(range, copied)) {
         close_pin(copied.memory);
@@ -133,7 +133,7 @@ pub(crate) fn copied_at(address: usize) -> Option<(Copied, u64)> {
     with(|table| table.copied_at(address).map(|(copied, at)| (*copied, at)))
 }
 
-/// The file in memory that is mapped at this address has so many bytes now.
+/// Notes the new length of the file in memory that is mapped at this address.
 pub(crate) fn note_grown(address: usize, bytes: u64) {
     with(|table| {
         if let Some((copied, _)) = table.copied_at(address) {

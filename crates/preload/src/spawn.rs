@@ -78,7 +78,7 @@ unsafe fn add_open(
     unsafe {
         if crate::ffi::path(path)?.first() != Some(&b'/') {
             match entered(list) {
-                Some(true) => return Ok(libc::EOPNOTSUPP), // it would be looked for in the placeholder
+                Some(true) => return Ok(libc::EOPNOTSUPP), // the kernel would search the placeholder
                 Some(false) => return Err(Out::Pass),
                 None => {}
             }
@@ -95,7 +95,7 @@ unsafe fn add_open(
     }
 }
 
-/// A number that is kept, and used by the action that `add` adds; the error is an errno.
+/// Reserves a number for the action that `add` adds. The error is an errno.
 fn kept_for(add: impl FnOnce(c_int) -> c_int) -> Result<c_int, c_int> {
     let number = keep_a_number()?;
     match add(number) {
@@ -143,7 +143,7 @@ unsafe fn add_chdir(list: *mut posix_spawn_file_actions_t, path: *const c_char) 
     }
 }
 
-/// How a directory is opened that a child is to enter.
+/// Flags for the open of a directory that a child is to enter.
 const ENTERED: c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
 
 /// Opens the files and directories of a list onto their numbers, and keeps the numbers again when dropped.

@@ -179,7 +179,7 @@ pub(crate) unsafe fn open_stream(directory: c_int, path: *const c_char) -> Resul
     })
 }
 
-/// A stream of libc's own, or one of ours in its place where a link of this host led libc to a placeholder.
+/// A stream of libc, or a stream of this library in its place if a link of this host led libc to a placeholder.
 ///
 /// # Safety
 /// A stream that was just opened, or NULL.

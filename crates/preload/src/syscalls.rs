@@ -1,5 +1,5 @@
 //! syscall(2): a number goes where libc's function of that name goes. Programs use numbers where their libc has no name for a call,
-//! or where the name does more than the call. What a hook leaves to libc's function of a name goes to the kernel here.
+//! or where the name does more than the call. A call that a hook would pass to libc's function goes to the kernel here.
 
 mod data;
 mod names;

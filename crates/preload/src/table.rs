@@ -40,10 +40,10 @@ struct Slot {
 
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 
-/// How often descriptors of this process were given to another one: by fork, to a program it started, over a socket.
+/// How often another process may have got descriptors of this one: by fork, by starting a program, over a socket.
 static COPIES: AtomicU32 = AtomicU32::new(0);
 
-/// From now on another process may share the descriptions of what is open.
+/// Notes that another process may share the open file descriptions from now on.
 pub(crate) extern "C" fn note_copies() {
     COPIES.fetch_add(1, Ordering::Relaxed);
 }
@@ -164,7 +164,8 @@ fn entry(fd: c_int, slot: &'static Slot) -> Option<Open> {
     })
 }
 
-/// Learns the descriptor of a file by its path. It came from elsewhere: inherited over exec, received from another process, opened by name (/dev/stdin, /proc/self/fd/N).
+/// Enters the descriptor of a file that this process did not open, by its path: it was inherited over exec, received from another
+/// process, or opened by name (/dev/stdin, /proc/self/fd/N).
 ///
 /// # Errors
 /// EIO for a placeholder that no mount of this process knows: its file can't be reached.
@@ -209,7 +210,7 @@ pub(crate) fn of_placeholder(path: &[u8]) -> Option<(&'static Mounted, &'static 
     Some((mounted, mount, mount.file_of_placeholder(path)?))
 }
 
-/// What a path of this host leads to by a name that the kernel has for a descriptor: attributes of a file or directory of a mount.
+/// The attributes of a file or directory of a mount to which a name such as /proc/self/fd/N leads.
 ///
 /// # Safety
 /// A path, or NULL.

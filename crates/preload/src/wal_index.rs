@@ -1,5 +1,5 @@
-//! SQLite's WAL index lies in the runtime directory (dnfs's `wal_index`): whoever opens it there claims it for the programs under the
-//! library.
+//! SQLite's WAL index is in the runtime directory (dnfs's `wal_index`). A program that opens it there claims it for all programs
+//! under the library.
 
 use crate::ffi;
 use crate::messages::warn;
@@ -10,7 +10,8 @@ use dnfs::mount::{WalIndexSide, claim_wal_index, is_wal_index_path};
 use libc::{c_char, c_int};
 use std::os::fd::BorrowedFd;
 
-/// The answer of an open on this host of `named`, which led to `at`: the same descriptor, or -1 and EBUSY where a FUSE mount has the index.
+/// The result of an open on this host of `named`, which led to `at`: the same descriptor, or -1 and EBUSY if a FUSE mount has the
+/// index.
 ///
 /// # Safety
 /// Two paths, or NULL.

@@ -188,11 +188,11 @@ impl Operations {
         }
     }
 
-    /// The mount with the caller's credentials. Without its groups a caller could be let in as one of the others whom the mode shuts
-    /// out as a member, so it is refused; root's rights do not depend on groups.
+    /// The mount with the caller's credentials. A caller whose groups cannot be read is refused: the mode may deny a group what
+    /// it grants to others. Root's rights do not depend on groups.
     ///
     /// # Errors
-    /// EACCES for a caller whose groups cannot be known; those of [`Users::of`].
+    /// EACCES for a caller whose groups cannot be read; those of [`Users::of`].
     fn mount_of(&self, header: &Header) -> Result<Arc<Mount>, Errno> {
         self.users.attach_if_replaced(|mount| {
             // Nodes of the old volume answer ESTALE, and the kernel looks their names up again.
@@ -239,7 +239,7 @@ impl Operations {
         Ok((mount, entry))
     }
 
-    /// The node of an object that the kernel is about to be told of, by the entry's name.
+    /// The node of an object that is about to be returned to the kernel, by the entry's name.
     fn tell_node(&self, handle: &FileHandle, entry: &Entry) -> u64 {
         let node = self.nodes.tell(handle);
         if is_wal_index_name(&entry.name) {

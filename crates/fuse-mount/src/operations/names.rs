@@ -17,7 +17,7 @@ impl Operations {
         self.told(header, entry)
     }
 
-    /// The kernel opens FIFOs and connects to sockets itself and asks for nothing but the name, so the right to do so is asked for here.
+    /// Checks the right to open a FIFO or to connect to a socket. The kernel does both itself and only looks up the name.
     ///
     /// # Errors
     /// EACCES.

@@ -1,4 +1,4 @@
-//! Mounts of other users on this host, which share nothing with ours.
+//! Mounts of other users on this host, which share nothing with this user's mounts.
 
 use super::runtime;
 use crate::error_printing::refusal;
@@ -6,8 +6,8 @@ use dnfs::mount::mounted_apart;
 use dnfs::{MountParts, NfsUrl};
 use std::path::Path;
 
-/// Says who has the same file system mounted without sharing locks, sizes and what is not yet stable, and refuses to go on while one of
-/// them holds file locks, unless `force`.
+/// Warns of other users who have the same file system mounted separately, without shared locks, sizes and unstable data. Fails
+/// while a program of one of them holds file locks, unless `force`.
 pub(super) fn report_apart(url: &NfsUrl, parts: &MountParts, runtime_root: &Path, force: bool) -> anyhow::Result<()> {
     let users = mounted_apart(parts, runtime_root);
     for apart in &users {
@@ -16,7 +16,7 @@ pub(super) fn report_apart(url: &NfsUrl, parts: &MountParts, runtime_root: &Path
             let what = format!(
                 "mount {url}: {user} has this export mounted separately and holds file locks that this mount would not respect"
             );
-            let hint = "run all programs with --group GROUP, a group that their users are in; or end the other programs first; or overrule it with --force";
+            let hint = "run all programs with --group GROUP, a group that their users are in, or end the other programs first; --force mounts anyway";
             return Err(refusal(what, hint));
         }
         eprintln!(

@@ -234,7 +234,7 @@ fn become_program(mut command: Command, words: &[OsString]) -> anyhow::Result<Ex
     Ok(not_run(program, error))
 }
 
-/// Whether a program is looked for on a mount of these lines: by its path, or in PATH where this host has none of that name.
+/// Whether a program is on a mount of these lines: by its path, or by PATH if this host has no program of that name.
 fn is_on_mount(program: &OsStr, mounts: &OsStr) -> bool {
     let is_below = |path: &Path| {
         let lines = mounts.as_bytes().split(|byte| *byte == b'\n');
@@ -300,7 +300,8 @@ fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
     ))
 }
 
-/// Mounts once: the server's refusals become one clear message before anything starts. The root's number, and what mounting found out.
+/// Mounts once, so that a refusal of the server is one clear message before anything starts. Returns the root's number and what
+/// mounting found.
 fn check(spec: &MountSpec, wait: Option<Wait>) -> anyhow::Result<(u64, MountParts)> {
     let who = Credentials::of_process().for_url(&spec.url);
     let client = mount_once(&spec.url, &who, wait).with_context(|| format!("mount {}", spec.url))?;

@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// The process in the background
     #[arg(long, hide = true)]
     daemon: bool,
-    /// mount(8) asks: say nothing, and end with its exit codes
+    /// Called by mount(8): print nothing, and end with its exit codes
     #[arg(long, hide = true)]
     by_mount: bool,
     /// Only check the arguments, for mount(8)
@@ -118,7 +118,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Whether `mount -a` asks for what was mounted before: the table of mounts has the URL without its options.
+/// Whether it is mounted already, as with `mount -a`. The table of mounts has the URL without its options.
 fn is_mounted_already(args: &Args) -> bool {
     let (Ok(url), Ok(directory)) = (args.url.parse::<NfsUrl>(), resolved(&args.directory)) else { return false };
     mounting::is_mounted(&directory, &url)

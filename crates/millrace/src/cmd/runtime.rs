@@ -1,4 +1,4 @@
-//! The runtime directory of this user's mounts, for the commands that use it: refused unless this user may trust it.
+//! The runtime directory of this user's mounts, for the commands that use it. It is refused unless this user may trust it.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub(super) fn existing() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Whether there is a directory, which this user named, and that this user may trust.
+/// Whether the directory that this user named exists. Fails if this user may not trust it.
 pub(super) fn check(path: &Path) -> anyhow::Result<bool> {
     has_runtime_root(&std::path::absolute(path)?).map_err(explained)
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until the processes that served the file system have ended, unless it goes on in another mount namespace.
+/// Waits until the processes that served the file system have ended, unless another mount namespace has a copy of it.
 fn await_end(unmounted: &Unmounted, mut serving: Vec<u32>) {
     let limit = Instant::now() + END;
     serving.retain(|pid| unmounted.is_served_by(*pid));

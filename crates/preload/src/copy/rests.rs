@@ -1,8 +1,8 @@
-//! What a copy read of a file of a mount and its target, a socket that does not wait, did not take. The next call of the same open at that offset
-//! gives it to the socket first: else a slow client has its server read the file many times.
+//! Bytes that sendfile read from a file of a mount and a non-blocking socket did not take. The next call of the same open at that
+//! offset sends them first, so that a slow client does not make its server read the file many times.
 //!
-//! Such bytes are given under the conditions of bytes that were read ahead: nobody of this host wrote to the file since, and they are less than a
-//! second old.
+//! The conditions are those of bytes that were read ahead: no process of this host wrote to the file since, and the bytes are
+//! less than a second old.
 
 use crate::ffi;
 use crate::open_file::Open;
@@ -15,22 +15,22 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// Opens with a rest at once.
+/// Opens that can have a rest at the same time.
 const RESTS_MAX: usize = 4;
 /// Bytes of one.
 const BYTES_MAX: usize = super::steps::BUFFER_BYTES;
-/// How old a rest may become, in ns: as old as what was read ahead.
+/// Largest age of a rest, in ns: that of bytes that were read ahead.
 const AGE_NS_MAX: u64 = 1_000_000_000;
 
 static ALL: [Place; RESTS_MAX] = [const { Place::new() }; RESTS_MAX];
 
 struct Place {
-    /// Somebody uses it.
+    /// A thread uses it.
     used: AtomicBool,
     rest: UnsafeCell<Rest>,
 }
 
-// SAFETY: only who has set `used` touches the rest.
+// SAFETY: only the thread that has set `used` touches the rest.
 unsafe impl Sync for Place {}
 
 struct Rest {
@@ -41,7 +41,7 @@ struct Rest {
     memory: *mut u8,
 }
 
-/// Before bytes are read: of which open, when, and of which state of its file.
+/// The open, the time and the state of the file before bytes were read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment {
     fd: c_int,
@@ -51,9 +51,9 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// None where nothing may be kept.
+    /// `None` if nothing may be kept.
     pub(super) fn of(file: &Open) -> Option<Self> {
-        let is_read_only = file.flags & libc::O_ACCMODE == libc::O_RDONLY; // others are told of lost writes by each read
+        let is_read_only = file.flags & libc::O_ACCMODE == libc::O_RDONLY; // for other opens each read reports lost writes
         let changes = file.mount.changes(file.file).filter(|_| is_read_only && read_ahead::may_read_ahead(file))?;
         Some(Self { fd: file.fd, opened: table::noted(file.fd).opened, changes, at_ns: raw::monotonic_ns() })
     }
@@ -71,9 +71,9 @@ impl Moment {
 struct Used<'p>(&'p Place);
 
 impl Used<'_> {
-    #[expect(clippy::mut_from_ref, reason = "`used` says that nobody else has it")]
+    #[expect(clippy::mut_from_ref, reason = "`used` keeps all other threads away")]
     fn rest(&self) -> &mut Rest {
-        // SAFETY: this is the user.
+        // SAFETY: this thread has set `used`.
         unsafe { &mut *self.0.rest.get() }
     }
 }
@@ -102,7 +102,7 @@ impl Rest {
     }
 }
 
-/// Takes what is there from an offset on: how many bytes, and the moment when they were read.
+/// Takes the bytes that are kept from an offset on. Returns how many, and the moment before they were read.
 pub(super) fn take(now: &Moment, offset: u64, into: &mut [u8]) -> Option<(usize, Moment)> {
     let is_it = |used: &Used<'_>| used.rest().of.is_some_and(|of| of.is_good(now)) && used.rest().offset == offset;
     let used = ALL.iter().filter_map(Place::try_use).find(is_it)?;
@@ -120,7 +120,7 @@ pub(super) fn take(now: &Moment, offset: u64, into: &mut [u8]) -> Option<(usize,
     Some((count, of))
 }
 
-/// Keeps bytes that were read at a moment, in front of those that are there from where they end.
+/// Keeps bytes that were read after a moment. Bytes that are kept and follow them stay.
 pub(super) fn keep(of: Moment, offset: u64, bytes: &[u8]) {
     let places = || ALL.iter().filter_map(Place::try_use);
     let own = |used: &Used<'_>| used.rest().of.is_some_and(|there| there.is_of(&of));

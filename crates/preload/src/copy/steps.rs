@@ -13,7 +13,7 @@ use libc::{c_int, off_t};
 /// Bytes copied at once: a whole transfer of most servers.
 pub(super) const BUFFER_BYTES: usize = 1024 * 1024;
 
-/// Bytes of the first step to a target that takes what it has room for; each that it takes whole doubles the next.
+/// Bytes of the first step to a non-blocking target. Each following step is twice as long.
 const STEP_BYTES_MIN: usize = 64 * 1024;
 
 /// Bytes read before the first are sent: what servers like to have in a WRITE.
@@ -99,7 +99,7 @@ pub(super) struct Copy {
     to_at: Option<off_t>,
     /// Steps that read all before they write, since the source would have to be waited for.
     eager_steps: usize,
-    /// The target takes what it has room for, and waits for nothing.
+    /// The target is non-blocking.
     is_impatient: bool,
 }
 
@@ -115,7 +115,7 @@ impl Copy {
         Self { from, from_at, to, to_at, eager_steps: 0, is_impatient: false }
     }
 
-    /// The same to a descriptor that does not wait (O_NONBLOCK).
+    /// The same, to a non-blocking descriptor (O_NONBLOCK).
     pub(super) fn impatient(self) -> Self {
         Self { is_impatient: matches!((&self.from, &self.to), (End::File(_), End::Elsewhere(_))), ..self }
     }
@@ -177,7 +177,7 @@ impl Copy {
         Ok(step)
     }
 
-    /// Reads, then writes to a target that does not wait, and keeps what that did not take for the next call.
+    /// Reads, then writes to a non-blocking target, and keeps what it did not take for the next call.
     fn step_keeping(&self, from: &Open, now: Moment, buffer: &mut [u8]) -> Result<Step, Out> {
         let at = match self.from_at {
             Some(at) => position(at)?,

@@ -1,5 +1,6 @@
-//! Programs that start a database with an environment of their own making. What they start has to find its files on a mount, so it is
-//! given the library and the mounts all the same. Every other program decides itself what its children are given (`reach`).
+//! Programs that start a database with a cleared environment. The database has to find its files on a mount, so the library adds
+//! its variables to the environment of these children. All other programs decide themselves about the environment of their
+//! children (`reach`).
 
 use super::environment::Environment;
 use crate::raw;
@@ -8,10 +9,10 @@ use std::ffi::CStr;
 
 /// `pg_ctlcluster` of Debian and Ubuntu: it empties its environment before it starts `pg_ctl`.
 const LAUNCHERS: [&[u8]; 1] = [b"pg_ctlcluster"];
-/// Arguments among which the script's path is: the interpreter, its options, the script.
+/// Number of arguments that are searched for the script's path: the interpreter, its options, the script.
 const ARGUMENTS_MAX: usize = 4;
 
-/// The environment for a child of such a launcher, in the place of `given`; none for every other program, and if nothing is missing.
+/// The environment for a child of such a launcher, in place of `given`. `None` for every other program, and if nothing is missing.
 ///
 /// # Safety
 /// A NULL-terminated array of strings that outlives the answer, or NULL.
@@ -21,7 +22,7 @@ pub(super) unsafe fn environment(given: Strings) -> Option<Environment> {
     is_launcher().then_some(completed)
 }
 
-/// Whether this process runs one, by the arguments it was started with.
+/// Whether this process runs a launcher, by its arguments.
 fn is_launcher() -> bool {
     let mut line = [0; 512];
     let Some(length) = read(c"/proc/self/cmdline", &mut line) else { return false };

@@ -43,7 +43,7 @@ pub(crate) struct Submitted {
 /// A context. Never freed: one that was destroyed is used for the next.
 #[derive(Default)]
 pub(crate) struct Context {
-    /// By which the program knows it: the address of its ring. 0 for that of POSIX aio.
+    /// Its number for the program: the address of its ring. 0 for that of POSIX aio.
     number: AtomicUsize,
     open: AtomicBool,
     closing: AtomicBool,
@@ -171,7 +171,7 @@ impl Context {
         found.filter(|_| number != 0).ok_or(libc::EINVAL)
     }
 
-    /// The number by which the program knows it.
+    /// Its number for the program.
     pub(super) fn number(&self) -> usize {
         self.number.load(Relaxed)
     }
@@ -299,12 +299,12 @@ impl Context {
         let more = |taken| (taken + count <= capacity).then_some(taken + count);
         let reserved = || self.taken.fetch_update(SeqCst, Relaxed, more).map(drop).map_err(|_| libc::EAGAIN);
         reserved().or_else(|_| {
-            self.count_taken(&mut lock(&self.events)); // those that the program took from the ring by itself
+            self.count_taken(&mut lock(&self.events)); // the program may have taken events from the ring
             reserved()
         })
     }
 
-    /// Events that were taken leave room for requests.
+    /// Frees the places of events that were taken.
     fn count_taken(&self, events: &mut Ring) {
         self.give_back(events.taken());
     }

@@ -1,14 +1,14 @@
-//! The events of a context that nobody took yet, in a ring as the kernel shows it to a program at the address that is the context's number
-//! (`struct aio_ring`, Linux fs/aio.c). QEMU, Seastar and `fio --userspace_reap` take events from there without a call.
+//! The events of a context, in a ring with the kernel's layout at the address that is the context's number (`struct aio_ring`,
+//! Linux fs/aio.c). QEMU, Seastar and `fio --userspace_reap` take events from it without a system call.
 
 use super::request::Event;
 use crate::outcome::Errno;
 use crate::raw;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// By which programs know the ring.
+/// Programs recognise the ring by this number.
 const MAGIC: u32 = 0xa10a_10a1;
-/// Its layout: the only one there is.
+/// The version of the layout.
 const COMPATIBLE: u32 = 1;
 
 /// `struct aio_ring`, before its events.
@@ -17,7 +17,7 @@ struct Head {
     id: u32,
     /// Places for events.
     count: u32,
-    /// The next event to be taken, by us or by the program.
+    /// The next event to be taken, by this library or by the program.
     head: AtomicU32,
     /// Where the next event goes.
     tail: AtomicU32,
@@ -28,7 +28,7 @@ struct Head {
 }
 const _: () = assert!(size_of::<Head>() == 32);
 
-/// The ring of one context; none for POSIX aio, whose requests have no events.
+/// The ring of one context. There is none for POSIX aio, whose requests have no events.
 #[derive(Default)]
 pub(super) struct Ring(Option<Memory>);
 
@@ -43,12 +43,12 @@ struct Memory {
 unsafe impl Send for Memory {}
 
 impl Ring {
-    /// A ring for so many events.
+    /// A ring for this number of events.
     ///
     /// # Errors
     /// ENOMEM.
     pub(super) fn new(events: usize) -> Result<Self, Errno> {
-        let count = u32::try_from(events + 1).map_err(|_| libc::EINVAL)?; // a full one has a free place, which tells it from an empty one
+        let count = u32::try_from(events + 1).map_err(|_| libc::EINVAL)?; // a full ring keeps one free place, which distinguishes it from an empty one
         let at = raw::map(bytes(count)).ok_or(libc::ENOMEM)?.cast::<Head>();
         let (head, tail) = (AtomicU32::new(0), AtomicU32::new(0));
         let header_bytes = size_of::<Head>() as u32;
@@ -63,16 +63,16 @@ impl Ring {
         self.0.as_ref().map(|memory| memory.at as usize)
     }
 
-    /// Adds an event. There is a place for it: no more requests are taken than there are places.
+    /// Adds an event. There is a place for it, since the number of requests is limited to the number of places.
     pub(super) fn push(&mut self, event: Event) {
         let Some(memory) = &self.0 else { return };
         let tail = memory.head().tail.load(Ordering::Relaxed) % memory.count;
-        // SAFETY: `tail` is below the number of places, and readers look at this place only after the store below.
+        // SAFETY: `tail` is below the number of places, and readers read this place only after the store below.
         unsafe { memory.place(tail).write(event) };
         memory.head().tail.store((tail + 1) % memory.count, Ordering::Release);
     }
 
-    /// Takes up to `most` events: how many.
+    /// Takes up to `most` events. Returns how many.
     pub(super) fn take(&mut self, most: usize, give: &mut dyn FnMut(Event)) -> usize {
         let Some(memory) = &self.0 else { return 0 };
         let (head, tail) =
@@ -86,7 +86,7 @@ impl Ring {
         count
     }
 
-    /// How many events were taken, by the program too, since this was asked last.
+    /// How many events were taken since the last call, also by the program.
     pub(super) fn taken(&mut self) -> usize {
         let Some(memory) = &mut self.0 else { return 0 };
         let head = memory.head().head.load(Ordering::Acquire) % memory.count;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const REGIONS_MAX: usize = 8192;
 /// Files they are of.
 const FILES_MAX: usize = 1024;
-/// Private mappings that can be made longer: each has a descriptor, and those from 900 on are also the client's sockets.
+/// Private mappings that can be made longer. Each has a descriptor from 900 on, where the client's sockets are too.
 const COPIED_MAX: usize = 64;
 
 /// One mapping, or what is left of it.

@@ -1,4 +1,4 @@
-//! The first mount of an export: once, or again until a server that is away at start answers (`--wait`).
+//! The first mount of an export: tried once, or again until a server that is away at start answers (`--wait`).
 
 use std::fmt::{Display, Formatter};
 use std::io::ErrorKind;
@@ -47,7 +47,7 @@ impl Display for Wait {
     }
 }
 
-/// Mounts the export for one look. Without `wait` only a server that refuses connections is asked again, for two seconds.
+/// Mounts the export once. Without `wait`, tries again for two seconds if the server refuses connections.
 pub(super) fn mount_once(url: &NfsUrl, who: &Credentials, wait: Option<Wait>) -> anyhow::Result<Client> {
     match wait {
         Some(wait) => mount_within(url, who, wait),
@@ -72,7 +72,7 @@ fn mount_soon(url: &NfsUrl, who: &Credentials) -> Result<Client, Error> {
     }
 }
 
-/// A thread asks, since one attempt may last longer than the user wants to wait.
+/// A thread does the attempts, since one may last longer than the time of `--wait`.
 fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<Client> {
     let (sender, attempts) = channel();
     let (asked, asker) = (url.clone(), who.clone());
@@ -113,10 +113,10 @@ fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<C
     }
 }
 
-/// Whether a server that is away, or does not serve its exports yet, answers so.
+/// Whether an error may come from a server that is away or does not serve its exports yet.
 fn may_end(error: &Error) -> bool {
     match error {
-        // What this process may not do, and families that this host lacks, stay so.
+        // Missing rights and missing address families of this host do not change.
         Error::Connect { source, .. } => !matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported),
         Error::UnknownHost { .. } | Error::TimedOut { .. } | Error::NoMountService { .. } | Error::Mount { .. } => true,
         Error::Fs(error) => matches!(error, FsError::Stale | FsError::BadHandle | FsError::Delayed | FsError::Io | FsError::ServerFault),

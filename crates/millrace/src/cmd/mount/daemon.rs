@@ -20,7 +20,7 @@ pub(super) struct Daemon {
     pub(super) text: String,
     pub(super) directory: PathBuf,
     pub(super) how: MountHow,
-    /// Also beside file locks of another user's programs.
+    /// Mount although another user's programs hold file locks.
     pub(super) force: bool,
 }
 
@@ -100,7 +100,7 @@ fn obey(directory: PathBuf) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Logs what happens to the server's answers.
+/// Logs an event.
 fn report(event: Event) {
     match event {
         Event::NotResponding { server, cause, silent } => {
@@ -123,7 +123,7 @@ fn report(event: Event) {
             tracing::info!(%server, %export, away_s = away.as_secs(), "the server exports {export} again");
         }
         Event::VolumeReplaced { server, export } => {
-            tracing::error!(%server, %export, "the server exports another volume as {export}: files that were open on the old one fail with ESTALE");
+            tracing::error!(%server, %export, "the server exports another volume as {export}: open files of the old one fail with ESTALE");
         }
     }
 }

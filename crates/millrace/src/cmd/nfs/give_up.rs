@@ -1,4 +1,4 @@
-//! `give-up`: the end of a mount whose server is gone for good, or that nobody needs any more.
+//! `give-up`: ends a mount whose server is gone for good, or that is not needed any more.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use serde_json::json;
 use crate::cmd::runtime;
 use crate::error_printing::{hinted, refusal};
 
-/// How long the server may take for one answer.
+/// Timeout of the question for the volume.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long the keeper may take to save what it keeps, once the server answers.
+/// How long the keeper may take to commit, after the server has answered.
 const SAVE: Duration = Duration::from_secs(30);
-/// A line says what is waited for after this long.
+/// After this time a line names what the command waits for.
 const QUIET: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 /// Files named one by one in text.
@@ -28,7 +28,7 @@ pub(super) struct GiveUp {
     /// The mount: its path, its URL or its runtime directory [default: the only mount of this user]
     #[arg(value_name = "/PATH|nfs://HOST/EXPORT|DIR")]
     mount: Option<OsString>,
-    /// End it although programs use it, or although the server answers and has not saved everything
+    /// End it although programs use it, or although the server has not saved everything yet
     #[arg(long)]
     force: bool,
     /// Print one JSON object on stdout
@@ -44,16 +44,16 @@ Examples:
   millrace nfs give-up --force /db
 
 Ends a mount of `millrace exec` or `millrace mount` on this host: its keeper and its shared memory.
-While the server answers, everything that programs have written is saved first. When it does not
-answer within 5 s, what it has not committed is lost; each file is named by its number on the
-server, with the bytes that are kept here. Run it as the user of the mount.
+If the server answers, everything that programs have written is saved first. If it does not answer
+within 5 s, data that it has not committed is lost: the command names each file by its number on the
+server, with the bytes that this host retains. Run it as the user of the mount.
 
-With --force, programs that use the mount go on without it: calls with a path get ESTALE, and calls
-that wait for the server wait until the program is ended.
+With --force, programs that use the mount continue without it: calls with a path get ESTALE, and
+calls that wait for the server wait until the program ends.
 
 Exit codes: 0 the mount is gone, or there was none; 2 programs use it, or it could not be done.";
 
-/// What became of the mount.
+/// The result of the command.
 #[derive(Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
@@ -108,7 +108,7 @@ fn processes(found: &Found) -> MountProcesses {
     processes_of(std::slice::from_ref(&found.directory)).pop().unwrap_or_default()
 }
 
-/// The mount that is meant; none when there is no such mount.
+/// The mount that the user named; `None` if there is no such mount.
 fn find(wanted: Option<&OsStr>) -> anyhow::Result<Option<Found>> {
     let root = match wanted.map(Path::new).and_then(|path| path.join("segment").is_file().then(|| path.parent()).flatten()) {
         Some(root) => std::path::absolute(root)?,
@@ -146,7 +146,7 @@ fn is_meant(found: &Found, wanted: &OsStr) -> bool {
     is_directory || found.observer.paths().iter().any(|known| known.path == path || url.as_ref() == Some(&known.url))
 }
 
-/// The mount as its keeper was told, with all options; else as it was noted, without them.
+/// The argument with which its keeper was started, with all options; else the noted path and URL, without options.
 fn mount_text(found: &Found) -> Option<Vec<u8>> {
     let of_keeper = processes(found).keepers.iter().find_map(|pid| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -156,7 +156,7 @@ fn mount_text(found: &Found) -> Option<Vec<u8>> {
     of_keeper.or_else(|| found.observer.paths().first().map(|path| format!("{}={}", path.path, path.url).into_bytes()))
 }
 
-/// Has the keeper save what it keeps, if the server answers: what is lost when it does not.
+/// If the server answers, waits until the keeper has saved everything. Returns the files of which data is lost.
 fn save(found: &Found, force: bool) -> anyhow::Result<Vec<UnsavedFile>> {
     let unsaved = || found.observer.unsaved().map_err(dnfs::Error::from).with_context(|| format!("give up {}", found.name));
     let text = mount_text(found);

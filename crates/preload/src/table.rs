@@ -10,15 +10,16 @@ use crate::description_flags;
 use crate::directories::{self, Opened};
 use crate::directory_placeholders;
 use crate::lock_files;
+use crate::messages::warn;
 use crate::mounts::{self, Mounted};
 use crate::open_file::Open;
-use crate::outcome::Out;
+use crate::outcome::{Errno, Out};
 use crate::raw;
 use dnfs::file::Attributes;
 use dnfs::mount::{FileRef, Mount};
 use libc::{c_char, c_int};
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Descriptors the table can hold: the default ceiling of the kernel (fs.nr_open). The memory is only reserved.
 const DESCRIPTORS_MAX: usize = 1 << 20;
@@ -87,7 +88,11 @@ pub(crate) fn find(fd: c_int) -> Result<Found, Out> {
     if !mounts::any() || fd < 0 {
         return Ok(Found::Elsewhere);
     }
-    let Ok(stat) = raw::fstat(fd) else { return Ok(Found::Elsewhere) };
+    let stat = match raw::fstat(fd) {
+        Ok(stat) => stat,
+        Err(libc::EBADF) => return Ok(Found::Elsewhere),
+        Err(refused) => return unrecognized(fd, refused),
+    };
     // Placeholders of files and of directories are both directories.
     if !mounts::is_runtime_device(stat.st_dev) || stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
         return Ok(Found::Elsewhere);
@@ -100,6 +105,25 @@ pub(crate) fn find(fd: c_int) -> Result<Found, Out> {
         },
         None => learn(fd, &stat),
     }
+}
+
+/// Where a filter of system calls refuses fstat. What was a file of a mount may be one still.
+///
+/// # Errors
+/// EIO, with a line on stderr, for a descriptor that was one.
+#[cold]
+fn unrecognized(fd: c_int, refused: Errno) -> Result<Found, Out> {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    if slot(fd).is_none_or(|slot| slot.inode.load(Ordering::Acquire) == 0) {
+        return Ok(Found::Elsewhere);
+    }
+    if !REPORTED.swap(true, Ordering::Relaxed) {
+        warn(format_args!(
+            "files of a mount are not recognized (EIO): this process may not use fstat ({}); allow it, or use `millrace mount`",
+            std::io::Error::from_raw_os_error(refused)
+        ));
+    }
+    Err(Out::Errno(libc::EIO))
 }
 
 /// The open regular file of a mount behind `fd`; [`Out::Pass`] for what is not on a mount.

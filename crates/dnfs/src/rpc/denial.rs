@@ -41,10 +41,15 @@ impl std::fmt::Display for Denial {
 }
 
 impl Denial {
-    /// The denial by which a send or a receive failed, if any. On a TCP connection neither errno comes from the network.
+    /// The denial by which a send or a receive failed, if any.
     pub(super) fn of_traffic(error: &io::Error) -> Option<Self> {
-        let errno = error.raw_os_error().filter(|errno| [libc::ENOSYS, libc::EPERM].contains(errno))?;
-        Some(Self::Call { call: "send or receive", errno })
+        let errno = error.raw_os_error()?;
+        let denied = match errno {
+            libc::ENOSYS | libc::EPERM | libc::EAFNOSUPPORT => true, // on a TCP connection they do not come from the network
+            libc::EACCES => network::is_traffic_refused(errno),      // a router's answer to IPv6 gives it too
+            _ => false,
+        };
+        denied.then_some(Self::Call { call: "send or receive", errno })
     }
 }
 

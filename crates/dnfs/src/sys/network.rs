@@ -1,6 +1,10 @@
-//! The network namespace of the calling thread, and whether it has a device to other hosts.
+//! The network namespace of the calling thread, whether it has a device to other hosts, and whether the process may send at all.
 
 use super::local_file::{open_array, read};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, recv, send, sendmsg, socketpair,
+};
+use std::io::IoSlice;
 
 /// Devices that the kernel makes in every network namespace: the loopback, and those of tunnel modules that are loaded.
 const OF_EVERY_NAMESPACE: [&[u8]; 10] =
@@ -26,6 +30,19 @@ pub(crate) fn has_device() -> bool {
     has_device_in(list.get(..end).unwrap_or_default())
 }
 
+/// Whether a send or a receive between two sockets of this process fails with this errno: no network has a part in it.
+pub(crate) fn is_traffic_refused(errno: i32) -> bool {
+    let is_it = |refused: rustix::io::Errno| refused.raw_os_error() == errno;
+    let (one, other) = match socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None) {
+        Ok(pair) => pair,
+        Err(refused) => return is_it(refused),
+    };
+    let sent = send(&one, b"x", SendFlags::NOSIGNAL);
+    let gathered = sendmsg(&one, &[IoSlice::new(b"x")], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL);
+    let received = recv(&other, &mut [0; 1], RecvFlags::DONTWAIT).map(|(_, bytes)| bytes);
+    [sent, gathered, received].into_iter().filter_map(Result::err).any(is_it)
+}
+
 /// As [`has_device`], for the text of `/proc/net/dev`: two lines of headings, then `NAME: counters` in each.
 fn has_device_in(list: &[u8]) -> bool {
     let name = |line: &[u8]| -> Option<bool> {
@@ -48,6 +65,11 @@ mod tests {
         assert!(!list("    lo:       0       0\n  sit0:       0       0\n"));
         assert!(list("    lo:       0       0\n  eth0: 1296       9\n"));
         assert!(list("veth1a2b3c: 1296       9\n"));
+    }
+
+    #[test]
+    fn a_process_may_send_to_itself() {
+        assert!(!is_traffic_refused(libc::EACCES));
     }
 
     #[test]

@@ -42,23 +42,44 @@ fn failed_at_once(output: &Output, begun: Instant, why: &str) {
     assert!(said.contains(why) && !said.contains("does not answer"), "{said}");
 }
 
-fn is_denied_sockets(server: &AnyServer, errnos: &[i32]) {
+/// A program that may not make these system calls fails at once, with this cause on stderr, and prints this.
+fn is_denied(server: &AnyServer, errno: i32, calls: &[libc::c_long], why: &str, printed: &str) {
     let Some(_) = find_program("python3") else { return skip("no python3") };
-    let (socket, connect) = (libc::SYS_socket.to_string(), libc::SYS_connect.to_string());
-    let cases = errnos.iter().map(|errno| (*errno, vec![&socket, &connect], "(socket: "));
-    for (errno, calls, call) in cases.chain([(libc::EACCES, vec![&connect], "(connect: ")]) {
-        let begun = Instant::now();
-        let mut command = server.exec("python3");
-        let output = command.args(["-c", FORBIDS, &errno.to_string()]).args(calls).output().unwrap();
-        failed_at_once(&output, begun, call);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "5\n5\n", "{}", text(&output));
+    let begun = Instant::now();
+    let mut command = server.exec("python3");
+    let calls = calls.iter().map(ToString::to_string);
+    let output = command.args(["-c", FORBIDS, &errno.to_string()]).args(calls).output().unwrap();
+    failed_at_once(&output, begun, why);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), printed, "{}", text(&output));
+}
+
+fn is_denied_sockets(server: &AnyServer, errnos: &[i32]) {
+    for errno in errnos {
+        is_denied(server, *errno, &[libc::SYS_socket, libc::SYS_connect], "(socket: ", "5\n5\n");
+    }
+    is_denied(server, libc::EACCES, &[libc::SYS_connect], "(connect: ", "5\n5\n");
+}
+
+const ERRNOS: [i32; 4] = [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EAFNOSUPPORT];
+
+#[test]
+fn a_process_that_may_not_send_gets_an_error_with_the_cause() {
+    let server = with_a_file(AnyServer::filer("no-sends"));
+    for errno in ERRNOS {
+        is_denied(&server, errno, &[libc::SYS_sendto, libc::SYS_sendmsg], "(send or receive: ", "5\n5\n");
     }
 }
 
 #[test]
+fn a_process_that_may_not_ask_what_its_descriptors_are_gets_an_error_with_the_cause() {
+    let server = with_a_file(AnyServer::filer("no-fstat"));
+    // The path fails with libc's own error.
+    is_denied(&server, libc::EPERM, &[libc::SYS_fstat, libc::SYS_newfstatat], "may not use fstat", "5\n1\n");
+}
+
+#[test]
 fn a_process_that_may_not_use_sockets_gets_an_error_with_the_cause() {
-    let errnos = [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EAFNOSUPPORT];
-    is_denied_sockets(&with_a_file(AnyServer::filer("no-sockets")), &errnos);
+    is_denied_sockets(&with_a_file(AnyServer::filer("no-sockets")), &ERRNOS);
 }
 
 #[test]

@@ -191,6 +191,12 @@ impl CallTable {
         }
     }
 
+    /// Counts the ages at which the calls in flight are overdue from now.
+    pub(super) fn restart_waits(&mut self) {
+        let now_ms = now();
+        self.ring.iter_mut().filter(|entry| entry.in_flight).for_each(|entry| entry.xid_ms = now_ms);
+    }
+
     /// Memory for the arguments of a call, which are encoded again to name it in the log.
     pub(super) const fn scratch(&mut self) -> &mut Vec<u8> {
         &mut self.scratch
@@ -311,6 +317,20 @@ mod tests {
             table.renew();
             table.resend(|renewed, _| xid = renewed);
         }
+    }
+
+    #[test]
+    fn time_in_which_the_server_was_silent_makes_no_call_overdue() {
+        let mut table = CallTable::new(1);
+        let long = Duration::from_secs(3600);
+        let xid = table.insert(0, now());
+        table.entry(xid).xid_ms = now() - 100_000;
+        table.entry(xid).sent_ms = now() - 100_000;
+        assert!(table.overdue(long).is_some());
+        table.restart_waits();
+        assert_eq!(table.overdue(long), None);
+        table.entry(xid).xid_ms -= 5000;
+        assert!(table.overdue(long).is_some());
     }
 
     #[test]

@@ -30,7 +30,8 @@ pub(super) fn checked<C: Calls>(
     moved
 }
 
-/// Checks whether a call in flight is overdue although the server answers others.
+/// Checks whether a call in flight is overdue although the server answers others. A server that was silent meanwhile gets the whole time
+/// again from then on: it may have the call, or TCP may still resend it.
 ///
 /// # Errors
 /// [`Fault::Unanswered`] if the calls have to be sent under other xids.
@@ -40,8 +41,13 @@ pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, service: &Service
         return Ok(());
     }
     let Some(overdue) = table.overdue(service.resend_after) else { return Ok(()) };
-    if service.liveness() != Liveness::Answers {
-        return Ok(());
+    match service.liveness() {
+        Liveness::Answers => {}
+        Liveness::Silent => {
+            table.restart_waits();
+            return Ok(());
+        }
+        Liveness::Unknown => return Ok(()),
     }
     let is_idempotent = Procedure::from_number(calls.procedure()).is_some_and(Procedure::is_idempotent);
     let renewed = is_idempotent && !service.channel_support.is_present();

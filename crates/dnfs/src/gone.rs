@@ -23,6 +23,17 @@ pub(crate) struct Refusals {
     is_repeated: bool,
 }
 
+/// What a server says of the root of a mount.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Root {
+    /// It knows the handle.
+    Known,
+    /// It has the volume, but not this directory.
+    Removed,
+    /// It does not export the volume, or not under this URL.
+    Refused,
+}
+
 impl Client {
     /// Whether to repeat a call that the server answered with `status`. Waits while the server does not export the volume.
     ///
@@ -36,7 +47,7 @@ impl Client {
         if export.is_retired() {
             return Err(self.volume_replaced());
         }
-        if self.serves_root()? {
+        if self.root_state()? != Root::Refused {
             // The export may have come back between the two answers. A second refusal is about the file.
             return Ok(!std::mem::replace(&mut refusals.is_repeated, true));
         }
@@ -76,21 +87,29 @@ impl Client {
             if export.is_retired() {
                 return Err(self.volume_replaced());
             }
-            if self.serves_root()? {
-                export.note_served();
-                self.service.gone.served(self.server());
-                return Ok(());
+            match self.root_state()? {
+                Root::Known => self.service.gone.served(self.server()),
+                Root::Removed => self.service.gone.removed(self.server()),
+                Root::Refused => continue,
             }
+            export.note_served();
+            return Ok(());
         }
     }
 
-    /// Whether the server knows the handle of the root, or of another root of the volume.
-    fn serves_root(&self) -> Result<bool, Error> {
-        Ok(self.serves(&self.parts.root)? || self.serves_another_root()?)
+    /// Asks the server for the root. The keeper removes the note of a URL whose directory was removed. If there still is a note, the
+    /// server withdrew one of several exports of the volume.
+    fn root_state(&self) -> Result<Root, Error> {
+        if self.serves(&self.parts.root)? {
+            return Ok(Root::Known);
+        }
+        let export = self.service.export_state.as_ref();
+        let may_be_removed =
+            self.gone_policy == GonePolicy::Report || export.is_some_and(|export| !export.is_noted(&self.parts.root));
+        Ok(if may_be_removed && self.serves_another_root()? { Root::Removed } else { Root::Refused })
     }
 
-    /// Whether the server knows another root of the volume, the directory of another URL: then the volume is there, and the directory of
-    /// this mount was removed.
+    /// Whether the server knows another root of the volume, the directory of another URL. Then the volume is there.
     pub(crate) fn serves_another_root(&self) -> Result<bool, Error> {
         let Some(export) = &self.service.export_state else { return Ok(false) };
         for root in export.roots().iter().filter(|root| **root != self.parts.root) {

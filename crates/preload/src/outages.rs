@@ -48,6 +48,9 @@ pub(crate) fn tell(event: Event) {
                 MountsOf { server }
             ));
         }
+        Event::DirectoryRemoved { server, export } => {
+            tell_of_server(format_args!("server {server}{}: {export} was removed; calls fail with ESTALE", MountsOf { server }));
+        }
         Event::VolumeReplaced { server, export } => tell_of_server(format_args!(
             "server {server}{}: the server exports another volume as {export}; open files of the old one fail with ESTALE, \
              and data that was not committed there is lost",

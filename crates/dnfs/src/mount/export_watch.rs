@@ -2,7 +2,7 @@
 //! (docs/design/026-away.md). Each program finds by itself that the same volume is back.
 
 use super::attach::{lock, make_successor};
-use super::served::{Served, ask, retire_if_replaced};
+use super::served::{Served, ask, forget_removed, retire_if_replaced};
 use super::{Mount, MountSpec};
 use crate::credentials::Credentials;
 use crate::error::Error;
@@ -44,9 +44,18 @@ impl ExportWatch {
             return;
         }
         self.asked_ms = now_ms;
+        let is_missed = state.is_gone();
         let url_root = mount.url_root();
         let served = ask(&mount.segment, &url_root, &self.spec, &self.who, 1);
-        self.is_away = !matches!(served, Ok(Served::Same(_) | Served::OtherRoot));
+        let has_volume = match served {
+            Ok(Served::Same(_) | Served::OtherRoot) => true,
+            Ok(Served::Refused(_)) => mount.client.check_volume().is_ok(), // by the directory of another URL
+            _ => false,
+        };
+        self.is_away = !has_volume;
+        if is_missed && has_volume {
+            forget_removed(&mount.segment, &mount.client, &self.spec, &self.who);
+        }
         match served {
             Ok(Served::Same(_) | Served::OtherRoot) => state.note_served(),
             Ok(Served::Another) => {

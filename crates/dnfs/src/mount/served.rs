@@ -3,24 +3,27 @@
 //!
 //! Attaching processes ask, and the keeper while programs wait. Only this file resolves the server's name again.
 
+use core::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use super::MountSpec;
 use super::attach::{client_of, lock, parts_of};
 use super::url_roots::knows_any;
+use super::{MountSpec, mount_paths};
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FsError;
 use crate::limits::{ASK_TIME_MS, GONE_ASK_MS, GONE_PAUSE_MS_MIN, UNRESPONSIVE_MS};
-use crate::options::GonePolicy;
+use crate::options::{GonePolicy, Options};
 use crate::rpc::events::Cause;
 use crate::rpc::service::RetryPolicy;
+use crate::segment::runtime_root::runtime_root;
 use crate::segment::url_notes::UrlRoot;
 use crate::segment::{RuntimeDir, Segment, SegmentError, local};
 use crate::sys::clock::sleep;
 use crate::sys::local_file::{Errno, unlink};
 use crate::url::NfsUrl;
+use nfs_proto::mount3::MountStatus;
 
 /// Timeout of one question. A server that takes longer counts as silent until the next question.
 const ASK_TIME: Duration = Duration::from_millis(ASK_TIME_MS);
@@ -59,7 +62,6 @@ pub(super) fn ask(
     let parts = client.parts();
     let is_refused = match knows_root(&mut client, &parts, time) {
         Ok(true) => return Ok(Served::Same(Box::new(client))),
-        Ok(false) if knows_another(&client)? => return Ok(Served::OtherRoot),
         Ok(false) => true,
         Err(Error::TimedOut { .. }) => false,
         Err(error) => return Err(error),
@@ -73,10 +75,15 @@ pub(super) fn ask(
                 }
                 Ok(Served::Same(Box::new(client)))
             }
-            Ok(false) if mounted.parts.root != parts.root => Ok(Served::Another),
+            Ok(false) if mounted.parts.root != parts.root => match knows_any(&mounted, &segment.export_state().roots()) {
+                Ok(true) => Ok(Served::OtherRoot),
+                Ok(false) => Ok(Served::Another),
+                Err(error) => Ok(Served::Silent(error)),
+            },
             Ok(false) => Ok(Served::Refused(FsError::Stale.into())),
             Err(error) => Ok(Served::Silent(error)),
         },
+        Err(error) if is_refused && names_no_directory(&error) && knows_another(&client)? => Ok(Served::OtherRoot),
         Err(error @ Error::Mount { .. }) => Ok(Served::Refused(error)),
         Err(error) if is_refused => Ok(Served::Refused(error)),
         Err(error) => Ok(Served::Silent(error)),
@@ -98,11 +105,42 @@ fn at_host(url: &NfsUrl, host: u32) -> NfsUrl {
     NfsUrl { servers: vec![name], ..url.clone() }
 }
 
-/// Whether the server knows another root of the volume. Then the directory of this URL was removed.
+/// Whether an export could not be mounted because its path leads to no directory: MNT, or LOOKUP from an export above it, said so.
+const fn names_no_directory(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Mount { status: MountStatus::NoEnt | MountStatus::NotDir, .. }
+            | Error::Fs(FsError::NotFound | FsError::NotDirectory)
+    )
+}
+
+/// Whether the server knows another root of the volume.
 fn knows_another(client: &Client) -> Result<bool, Error> {
     match client.serves_another_root() {
         Err(Error::TimedOut { .. } | Error::ExportGone { .. }) => Ok(false),
         known => known,
+    }
+}
+
+/// Removes the notes of the URLs whose directory was removed on the server, although the server has the volume. Programs that wait for
+/// such a directory then get ESTALE.
+pub(super) fn forget_removed(segment: &Segment, client: &Client, spec: &MountSpec, who: &Credentials) {
+    let (runtime_root, identity) = (runtime_root(), segment.header().identity.load(Relaxed));
+    for mounted in mount_paths::list(segment.directory().path()) {
+        let Ok(named) = mounted.url.parse::<NfsUrl>() else { continue };
+        let options = Options { nfs_port: named.options.nfs_port, ..spec.url.options.clone() };
+        let url = NfsUrl { options, ..named };
+        let Some(noted) = UrlRoot::noted(&runtime_root, &url).filter(|noted| noted.identity == identity) else { continue };
+        if client.serves(&noted.root).unwrap_or(true) {
+            continue;
+        }
+        let is_removed = match Client::mount(&at_host(&url, noted.host), who) {
+            Ok(mounted) => mounted.parts.root != noted.root && matches!(mounted.serves(&noted.root), Ok(false)),
+            Err(error) => names_no_directory(&error),
+        };
+        if is_removed {
+            UrlRoot::forget(&runtime_root, &url);
+        }
     }
 }
 
@@ -135,7 +173,7 @@ pub(super) fn retire_if_replaced(
 fn retire(old: &Segment) -> Result<(), SegmentError> {
     old.retire();
     let directory = old.directory();
-    match unlink(&directory.retained_path(old.header().instance.load(core::sync::atomic::Ordering::Relaxed))) {
+    match unlink(&directory.retained_path(old.header().instance.load(Relaxed))) {
         Ok(()) | Err(Errno(libc::ENOENT)) => {}
         Err(errno) => return Err(local("remove the retained data")(errno)),
     }

@@ -62,6 +62,13 @@ pub enum Event {
         /// How long it did not.
         away: Duration,
     },
+    /// The server has the volume, but the directory of the mount was removed. Calls fail with ESTALE.
+    DirectoryRemoved {
+        /// The server.
+        server: SocketAddr,
+        /// The path of the directory.
+        export: Arc<str>,
+    },
     /// The server exports another volume under the same path. Calls on open files of the old one fail with ESTALE.
     VolumeReplaced {
         /// The server.

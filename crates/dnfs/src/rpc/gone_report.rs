@@ -44,6 +44,13 @@ impl GoneReport {
         }
     }
 
+    /// The server has the volume, but the directory of the mount was removed.
+    pub(crate) fn removed(&self, server: SocketAddr) {
+        if self.is_reported.swap(false, Relaxed) {
+            report(Event::DirectoryRemoved { server, export: Arc::clone(&self.export) });
+        }
+    }
+
     /// The server exports another volume under the path.
     pub(crate) fn replaced(&self, server: SocketAddr) {
         self.is_reported.store(false, Relaxed);

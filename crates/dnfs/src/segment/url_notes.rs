@@ -3,8 +3,9 @@
 //! export of the same file system.
 //!
 //! The first process that attaches by a URL asks the server (mount/url_roots.rs). It notes what it found in the file `url.<hash of the URL>`
-//! beside the segments' directories, so that the next process asks nothing. A note is only a hint: the server is asked whether it knows the
-//! root before anything is done with it, and a note can be removed at any time.
+//! beside the segments' directories, so that the next process asks nothing. A process that attaches asks the server whether it
+//! knows the root of the note, and does without the note if it is gone. Programs that wait for their export take a missing note for a
+//! directory that was removed (docs/design/026-away.md).
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::hash::Hasher;
@@ -15,7 +16,7 @@ use super::export_state::ExportState;
 use super::runtime_dir::FILE_MODE;
 use super::{SegmentError, local};
 use crate::file::FileHandle;
-use crate::sys::local_file::{CPath, open, read, rename, unlink, write};
+use crate::sys::local_file::{CPath, Errno, open, read, rename, unlink, write};
 use crate::sys::random::random;
 use crate::url::{NfsUrl, host_key};
 
@@ -37,7 +38,7 @@ pub(crate) struct UrlRoot {
 impl UrlRoot {
     /// The note of a URL in this directory.
     pub(crate) fn noted(runtime_root: &Path, url: &NfsUrl) -> Option<Self> {
-        read_note(&note_path(runtime_root, url))
+        read_note(&note_path(runtime_root, url)).ok().flatten()
     }
 
     /// Notes it for the next process and the keeper, unless it is noted already.
@@ -56,6 +57,11 @@ impl UrlRoot {
             let _ = unlink(&fresh);
             local("note where the export's segment is")(errno)
         })
+    }
+
+    /// Removes the note of a URL.
+    pub(crate) fn forget(runtime_root: &Path, url: &NfsUrl) {
+        let _ = unlink(&CPath::new(note_path(runtime_root, url).as_os_str().as_bytes()));
     }
 
     fn to_text(self) -> String {
@@ -86,6 +92,15 @@ impl ExportState {
         roots
     }
 
+    /// Whether a URL leads to this root of the segment. True if the notes can't be read.
+    pub(crate) fn is_noted(&self, root: &FileHandle) -> bool {
+        let Ok(mut files) = note_files(self.runtime_root()) else { return true };
+        files.any(|path| match read_note(&path) {
+            Ok(noted) => noted.is_some_and(|noted| noted.root == *root),
+            Err(errno) => errno != Errno(libc::ENOENT),
+        })
+    }
+
     /// Removes the notes that lead to the segment.
     pub(crate) fn forget_urls(&self) {
         for (path, _) in self.notes() {
@@ -95,9 +110,8 @@ impl ExportState {
 
     fn notes(&self) -> impl Iterator<Item = (PathBuf, UrlRoot)> {
         let identity = self.header().identity.load(Relaxed);
-        let files = std::fs::read_dir(self.runtime_root()).into_iter().flatten().flatten();
-        let notes = files.filter(|file| file.file_name().as_bytes().starts_with(PREFIX.as_bytes())).map(|file| file.path());
-        let notes = notes.filter_map(|path| read_note(&path).map(|noted| (path, noted)));
+        let files = note_files(self.runtime_root()).into_iter().flatten();
+        let notes = files.filter_map(|path| read_note(&path).ok().flatten().map(|noted| (path, noted)));
         notes.filter(move |(_, noted)| noted.identity == identity)
     }
 }
@@ -116,11 +130,16 @@ pub(crate) fn fnv_of(text: &str) -> u64 {
     hash.finish()
 }
 
-fn read_note(path: &Path) -> Option<UrlRoot> {
+fn note_files(runtime_root: &Path) -> std::io::Result<impl Iterator<Item = PathBuf>> {
+    let files = std::fs::read_dir(runtime_root)?.flatten();
+    Ok(files.filter(|file| file.file_name().as_bytes().starts_with(PREFIX.as_bytes())).map(|file| file.path()))
+}
+
+fn read_note(path: &Path) -> Result<Option<UrlRoot>, Errno> {
     let mut bytes = [0; NOTE_BYTES_MAX];
-    let file = open(&CPath::new(path.as_os_str().as_bytes()), libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0).ok()?;
-    let length = read(&file, &mut bytes).ok()?;
-    UrlRoot::of_text(std::str::from_utf8(bytes.get(..length)?).ok()?)
+    let file = open(&CPath::new(path.as_os_str().as_bytes()), libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0)?;
+    let length = read(&file, &mut bytes)?;
+    Ok(std::str::from_utf8(&bytes[..length]).ok().and_then(UrlRoot::of_text))
 }
 
 #[cfg(test)]

@@ -210,12 +210,37 @@ fn a_program_whose_directory_is_removed_gets_estale_while_another_path_has_the_f
         }
         let [below, above] = &mut programs;
         std::fs::remove_dir(world.server.export.join("d")).unwrap();
+        // The keeper finds it within seconds.
         assert_eq!(below.does("os.listdir('/sub')"), STALE, "{label}");
         assert_eq!(above.does("answer = os.listdir('/db')"), "[]");
         std::fs::create_dir(world.server.export.join("d")).unwrap();
         assert_eq!(below.does("os.listdir('/sub')"), STALE, "as with a kernel client");
         assert_eq!(succeed(world.python(&[("/sub", &sub)]).arg("import os; print(os.listdir('/sub'))")), "[]\n");
     }
+}
+
+#[test]
+fn a_program_waits_for_its_export_while_another_export_of_the_file_system_is_there() {
+    let Some(mut world) = AnyServer::ganesha("one-mount-beside").map(World::of) else { return };
+    let Server::Ganesha(ganesha) = &mut world.server.server else { unreachable!() };
+    let beside = ganesha.offer_beside();
+    let (mut waits, mut goes_on) = (world.program(&[("/beside", &beside)]), world.program(&[("/db", world.url())]));
+    assert_eq!(waits.does("f = open('/beside/f', 'wb+', 0); answer = f.write(b'abc')"), "3");
+    assert_eq!(goes_on.does("answer = os.listdir('/db')"), "['d']");
+    assert_eq!(world.segments(), 1);
+    let Server::Ganesha(ganesha) = &mut world.server.server else { unreachable!() };
+    ganesha.withdraw_beside();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| waits.does("answer = os.pread(f.fileno(), 3, 0), os.listdir('/beside')"));
+        std::thread::sleep(std::time::Duration::from_secs(6)); // the keeper has asked twice
+        assert!(!waiting.is_finished());
+        assert_eq!(
+            goes_on.does("g = open('/db/g', 'wb+', 0); g.write(b'x'); os.fsync(g.fileno()); answer = os.path.getsize('/db/g')"),
+            "1"
+        );
+        ganesha.offer_beside();
+        assert_eq!(waiting.join().unwrap(), "(b'abc', ['f'])");
+    });
 }
 
 #[test]

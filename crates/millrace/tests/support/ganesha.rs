@@ -22,11 +22,13 @@ withdrawn() { cat >"$work/ganesha.conf" <<END
 NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_RQUOTA = false; Enable_NLM = false; mount_path_pseudo = false; }
 END
 }
-offered() { withdrawn; cat >>"$work/ganesha.conf" <<END
-EXPORT { Export_Id = 1; Path = $export; Pseudo = /vol; Access_Type = RW; $options Protocols = 3; Transports = TCP;
+exported() { cat >>"$work/ganesha.conf" <<END
+EXPORT { Export_Id = $1; Path = $2; Pseudo = /vol$1; Access_Type = RW; $options Protocols = 3; Transports = TCP;
   SecType = sys; FSAL { Name = VFS; } }
 END
 }
+one_offered() { withdrawn; exported 1 "$export"; }
+offered() { one_offered; [ ! -d "$work/beside" ] || exported 2 "$work/beside"; }
 reload() {
   before=$(grep -c 'Reread exports complete' "$work/ganesha.log") || true
   kill -HUP "$server"
@@ -45,6 +47,7 @@ serve
 while read -r line; do
   case "$line" in
     withdraw) withdrawn; reload; continue ;;
+    withdraw-beside) one_offered; reload; continue ;;
     offer) offered; reload; continue ;;
     restart | cover | uncover) ;;
     *) break ;;
@@ -119,6 +122,18 @@ impl Ganesha {
     /// MNT is refused from now on, and so is every handle of the export.
     pub fn withdraw(&mut self) {
         self.order("withdraw");
+    }
+
+    /// Also exports a directory of the same file system that is not in the export. Returns its URL.
+    pub fn offer_beside(&mut self) -> String {
+        let beside = self.scratch.folder("beside");
+        self.order("offer");
+        self.url().replacen(&*self.export().to_string_lossy(), &beside.to_string_lossy(), 1)
+    }
+
+    /// The server refuses MNT of the directory beside the export, and the handles of that export.
+    pub fn withdraw_beside(&mut self) {
+        self.order("withdraw-beside");
     }
 
     /// The export is there again.

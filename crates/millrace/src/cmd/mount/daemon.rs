@@ -122,6 +122,9 @@ fn report(event: Event) {
         Event::ExportBack { server, export, away } => {
             tracing::info!(%server, %export, away_s = away.as_secs(), "the server exports {export} again");
         }
+        Event::DirectoryRemoved { server, export } => {
+            tracing::error!(%server, %export, "{export} was removed on the server: calls fail with ESTALE");
+        }
         Event::VolumeReplaced { server, export } => {
             tracing::error!(%server, %export, "the server exports another volume as {export}: open files of the old one fail with ESTALE");
         }

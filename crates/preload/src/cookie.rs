@@ -27,10 +27,10 @@ impl Cookie {
 
 #[repr(C)]
 struct Functions {
-    read: unsafe extern "C" fn(*mut c_void, *mut c_char, size_t) -> ssize_t,
-    write: unsafe extern "C" fn(*mut c_void, *const c_char, size_t) -> ssize_t,
-    seek: unsafe extern "C" fn(*mut c_void, *mut off_t, c_int) -> c_int,
-    close: unsafe extern "C" fn(*mut c_void) -> c_int,
+    read: unsafe extern "C-unwind" fn(*mut c_void, *mut c_char, size_t) -> ssize_t,
+    write: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, size_t) -> ssize_t,
+    seek: unsafe extern "C-unwind" fn(*mut c_void, *mut off_t, c_int) -> c_int,
+    close: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
 }
 
 unsafe extern "C" {
@@ -51,14 +51,14 @@ unsafe fn fd_of(cookie: *mut c_void) -> c_int {
 
 /// # Safety
 /// Called by libc, as fopencookie(3) says.
-unsafe extern "C" fn cookie_read(cookie: *mut c_void, into: *mut c_char, count: size_t) -> ssize_t {
+unsafe extern "C-unwind" fn cookie_read(cookie: *mut c_void, into: *mut c_char, count: size_t) -> ssize_t {
     // SAFETY: libc's cookie and buffer.
     unsafe { crate::data::read::hook(fd_of(cookie), into.cast(), count) }
 }
 
 /// # Safety
 /// Called by libc, as fopencookie(3) says.
-unsafe extern "C" fn cookie_write(cookie: *mut c_void, from: *const c_char, count: size_t) -> ssize_t {
+unsafe extern "C-unwind" fn cookie_write(cookie: *mut c_void, from: *const c_char, count: size_t) -> ssize_t {
     // SAFETY: libc's cookie.
     let fd = unsafe { fd_of(cookie) };
     let mut done = 0;
@@ -75,7 +75,7 @@ unsafe extern "C" fn cookie_write(cookie: *mut c_void, from: *const c_char, coun
 
 /// # Safety
 /// Called by libc, as fopencookie(3) says.
-unsafe extern "C" fn cookie_seek(cookie: *mut c_void, offset: *mut off_t, whence: c_int) -> c_int {
+unsafe extern "C-unwind" fn cookie_seek(cookie: *mut c_void, offset: *mut off_t, whence: c_int) -> c_int {
     // SAFETY: libc's cookie and offset.
     unsafe {
         let Some(wanted) = ffi::take(offset) else { return -1 };
@@ -88,7 +88,7 @@ unsafe extern "C" fn cookie_seek(cookie: *mut c_void, offset: *mut off_t, whence
 
 /// # Safety
 /// Called by libc, as fopencookie(3) says: once, and the cookie is not used any more.
-unsafe extern "C" fn cookie_close(cookie: *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn cookie_close(cookie: *mut c_void) -> c_int {
     // SAFETY: made by Box in `stream_on`, and closed once. It is freed before the close, whose errno shall stay.
     let Cookie { fd, before_close, .. } = *unsafe { Box::from_raw(cookie.cast::<Cookie>()) };
     let fd = fd.into_inner();

@@ -157,15 +157,15 @@ hooks! {
     /// dup3(2).
     fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int = SYS_dup3 { onto(from, to, || real(from, to, flags)) }
     /// fcntl(2).
-    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int = SYS_fcntl { control(fd, command, argument, |argument| real(fd, command, argument)) }
+    @waiting_lock fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int = SYS_fcntl { control(fd, command, argument, |argument| real(fd, command, argument)) }
     /// fcntl(2).
-    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int { control(fd, command, argument, |argument| real(fd, command, argument)) }
+    @waiting_lock fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int { control(fd, command, argument, |argument| real(fd, command, argument)) }
     /// fcntl(2), libc's other name.
-    fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int { control(fd, command, argument, |argument| real(fd, command, argument)) }
+    @waiting_lock fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int { control(fd, command, argument, |argument| real(fd, command, argument)) }
     /// lockf(3).
-    fn lockf(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
+    @waiting_lockf fn lockf(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
     /// lockf(3).
-    fn lockf64(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
+    @waiting_lockf fn lockf64(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
     /// flock(2): the kernel locks the placeholder of a file. Each open of a directory has a placeholder of its own, so a lock on
     /// it would exclude no other open.
     fn flock(fd: c_int, how: c_int) -> c_int = SYS_flock {

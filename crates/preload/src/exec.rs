@@ -229,7 +229,7 @@ hooks! {
     /// execvpe(3).
     fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int { by_name(name, arguments, environment) }
     /// system(3): libc's own, which starts a shell past every hook.
-    fn system(command: *const c_char) -> c_int {
+    @cancellation_point fn system(command: *const c_char) -> c_int {
         table::note_copies();
         if !command.is_null() {
             directories::enter_inherited();

@@ -3,7 +3,7 @@
 //! Each hook is three functions. The exported one (libc's name) looks at its return address: a call from inside this
 //! library (dnfs and the standard library call libc too) goes on to libc at once, so our own code never re-enters a
 //! hook. A flag per thread would not do: a signal handler of the program that runs while its thread is inside an RPC
-//! must be served. Any other call goes to the hook proper, which never unwinds and leaves `errno` as a libc function
+//! must be served. Any other call goes to the hook proper, which unwinds only when the thread is cancelled, and leaves `errno` as a libc function
 //! would: unchanged on success.
 
 use crate::outcome::{Failure, FromKernel, Out, errno, set_errno};
@@ -21,12 +21,19 @@ pub(crate) static TEXT_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Runs a hook's body: no unwinding, `errno` kept on success; `timed` is libc's own function. None when the caller is to call that one, after this call
 /// has ended: a thread may be cancelled there.
 pub(crate) fn entered<R: Failure>(timed: impl FnOnce() -> R, body: impl FnOnce() -> Result<R, Out>) -> Option<R> {
+    let saved = errno();
+    let before = switch_cancellation_off();
     let call = crate::mounts::any().then(dnfs::begin_call);
     if let Some(call) = &call {
         call.mark();
     }
-    let saved = errno();
-    match catch_unwind(AssertUnwindSafe(body)) {
+    let switched = call.as_ref().filter(|_| before == CANCELLATION_ON);
+    switched.inspect(|call| call.note_cancellation(true));
+    let outcome = catch_unwind(AssertUnwindSafe(body));
+    switched.inspect(|call| call.note_cancellation(false));
+    // SAFETY: the state that the thread had. Where it may be cancelled at any instruction, it ends here, and the frame above is dropped.
+    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+    match outcome {
         Ok(Ok(value)) => {
             set_errno(value.errno_left().unwrap_or(saved));
             Some(value)
@@ -52,15 +59,53 @@ pub(crate) fn entered<R: Failure>(timed: impl FnOnce() -> R, body: impl FnOnce()
     }
 }
 
-unsafe extern "C" {
+unsafe extern "C-unwind" {
     /// pthread_testcancel(3).
-    pub(crate) fn pthread_testcancel();
+    fn pthread_testcancel();
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Whether a thread may be cancelled where it enters a hook: not in a signal handler that interrupted a call of this library, whose locks would stay.
-pub(crate) extern "C" fn may_be_cancelled() -> bool {
-    crate::mounts::any() && !dnfs::is_inside_call()
+/// PTHREAD_CANCEL_ENABLE of glibc and musl.
+const CANCELLATION_ON: c_int = 0;
+/// PTHREAD_CANCEL_DISABLE.
+const CANCELLATION_OFF: c_int = 1;
+
+/// Switches cancellation off in this thread while a hook's body runs: an unwinding by pthread_cancel would end the process at `catch_unwind`. The state
+/// before; that before the call, when this thread left one by a jump.
+fn switch_cancellation_off() -> c_int {
+    let mut before = CANCELLATION_ON;
+    // SAFETY: a variable of this frame.
+    unsafe { pthread_setcancelstate(CANCELLATION_OFF, &raw mut before) };
+    if before == CANCELLATION_OFF && crate::mounts::any() && dnfs::left_cancellation_off() { CANCELLATION_ON } else { before }
 }
+
+/// A cancellation point of POSIX: the thread may end here, and the frames above are unwound. Not in a signal handler that interrupted a call of this
+/// library, whose locks would stay.
+pub(crate) fn cancellation_point() {
+    if crate::mounts::any() && !dnfs::is_inside_call() {
+        // SAFETY: no condition.
+        unsafe { pthread_testcancel() };
+    }
+}
+
+/// At which calls of a hook a thread may be cancelled.
+macro_rules! point {
+    ([] $($arg:ident),*) => {};
+    ([cancellation_point] $($arg:ident),*) => {
+        $crate::hook::cancellation_point()
+    };
+    ([waiting_lock] $fd:ident, $command:ident, $argument:ident) => {
+        if matches!($command, libc::F_SETLKW | libc::F_OFD_SETLKW) {
+            $crate::hook::cancellation_point()
+        }
+    };
+    ([waiting_lockf] $fd:ident, $command:ident, $argument:ident) => {
+        if $command == libc::F_LOCK {
+            $crate::hook::cancellation_point()
+        }
+    };
+}
+pub(crate) use point;
 
 /// Stands in for a function this libc does not have.
 extern "C" fn missing() -> isize {
@@ -116,29 +161,6 @@ macro_rules! entry { ($pass:path, $hook:path) => {
         "jmp {hook}",
         base = sym $crate::hook::TEXT_BASE, bytes = sym $crate::hook::TEXT_BYTES, pass = sym $pass, hook = sym $hook,
     )
-};
-// A cancellation point of POSIX: the thread may end here, and is unwound through this frame.
-($pass:path, $hook:path, cancellation_point) => {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        "mov r11, [rsp]",
-        "sub r11, [rip + {base}]",
-        "cmp r11, [rip + {bytes}]",
-        "jb {pass}",
-        "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
-        ".cfi_adjust_cfa_offset 56",
-        "call {may}",
-        "test al, al",
-        "je 2f",
-        "call {cancel}",
-        "2:",
-        "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
-        ".cfi_adjust_cfa_offset -56",
-        "jmp {hook}",
-        ".cfi_endproc",
-        base = sym $crate::hook::TEXT_BASE, bytes = sym $crate::hook::TEXT_BYTES, pass = sym $pass, hook = sym $hook,
-        may = sym $crate::hook::may_be_cancelled, cancel = sym $crate::hook::pthread_testcancel,
-    )
 } }
 
 /// The exported entry: our own calls go to `pass`, all others to `hook`. Only scratch registers are touched.
@@ -149,30 +171,6 @@ macro_rules! entry { ($pass:path, $hook:path) => {
         "adrp x17, {bytes}", "ldr x17, [x17, :lo12:{bytes}]", "cmp x16, x17",
         "b.lo 2f", "b {hook}", "2: b {pass}",
         base = sym $crate::hook::TEXT_BASE, bytes = sym $crate::hook::TEXT_BYTES, pass = sym $pass, hook = sym $hook,
-    )
-};
-// A cancellation point of POSIX: the thread may end here, and is unwound through this frame.
-($pass:path, $hook:path, cancellation_point) => {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        "adrp x16, {base}", "ldr x16, [x16, :lo12:{base}]", "sub x16, x30, x16",
-        "adrp x17, {bytes}", "ldr x17, [x17, :lo12:{bytes}]", "cmp x16, x17",
-        "b.lo 3f",
-        "stp x29, x30, [sp, #-80]!",
-        ".cfi_def_cfa_offset 80", ".cfi_offset x29, -80", ".cfi_offset x30, -72",
-        "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]", "stp x4, x5, [sp, #48]", "stp x6, x7, [sp, #64]",
-        "bl {may}",
-        "tbz w0, #0, 2f",
-        "bl {cancel}",
-        "2:",
-        "ldp x0, x1, [sp, #16]", "ldp x2, x3, [sp, #32]", "ldp x4, x5, [sp, #48]", "ldp x6, x7, [sp, #64]",
-        "ldp x29, x30, [sp], #80",
-        ".cfi_def_cfa_offset 0", ".cfi_restore x29", ".cfi_restore x30",
-        "b {hook}",
-        "3: b {pass}",
-        ".cfi_endproc",
-        base = sym $crate::hook::TEXT_BASE, bytes = sym $crate::hook::TEXT_BYTES, pass = sym $pass, hook = sym $hook,
-        may = sym $crate::hook::may_be_cancelled, cancel = sym $crate::hook::pthread_testcancel,
     )
 } }
 pub(crate) use entry;
@@ -191,7 +189,8 @@ pub(crate) unsafe fn kernel<R: FromKernel>(number: c_long, arguments: &[usize]) 
 /// Declares hooks. `fn name(args) -> type { body }` makes a module `name` with `real` (libc's own) and the exported
 /// symbol; the body is a `Result<type, Out>`. `-> type = SYS_name` adds `by_number`, the same body for syscall(2), in which `real` is the
 /// kernel's call: a library behind this one may define libc's function by syscall(2), and each would call the other for ever.
-/// `= old SYS_name` is for numbers that only x86-64 has. `@cancellation_point` stands before those at which POSIX lets a thread be cancelled.
+/// `= old SYS_name` is for numbers that only x86-64 has. `@cancellation_point`, or another case of `point`, stands before those at
+/// which POSIX lets a thread be cancelled.
 macro_rules! hooks {
     ($($(#[doc = $doc:literal])* $(@$point:ident)? fn $name:ident($($arg:ident : $type:ty),* $(,)?) -> $answer:ty $(= $($number:ident)+)? $body:block)*) => { $(
         $(#[doc = $doc])*
@@ -201,7 +200,7 @@ macro_rules! hooks {
             use super::*;
 
             static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-            type Function = unsafe extern "C" fn($($type),*) -> $answer;
+            type Function = unsafe extern "C-unwind" fn($($type),*) -> $answer;
 
             /// Looks libc's own function up, so that a first call in a signal handler need not.
             #[allow(dead_code, reason = "for the few that handlers call")]
@@ -219,7 +218,7 @@ macro_rules! hooks {
             /// # Safety
             /// As libc documents.
             #[allow(dead_code, reason = "used where a hook goes on to libc by hand")]
-            pub(crate) unsafe extern "C" fn real($($arg: $type),*) -> $answer {
+            pub(crate) unsafe extern "C-unwind" fn real($($arg: $type),*) -> $answer {
                 // SAFETY: the next definition of a libc name has the signature libc documents for it.
                 let function: Function = unsafe { std::mem::transmute($crate::hook::next(&NEXT, NAME)) };
                 // SAFETY: the arguments are the caller's own, who keeps the function's contract.
@@ -230,7 +229,8 @@ macro_rules! hooks {
             ///
             /// # Safety
             /// As libc documents.
-            pub(crate) unsafe extern "C" fn hook($($arg: $type),*) -> $answer {
+            pub(crate) unsafe extern "C-unwind" fn hook($($arg: $type),*) -> $answer {
+                $crate::hook::point!([$($point)?] $($arg),*);
                 let answer = $crate::hook::entered::<$answer>(
                     // SAFETY: the arguments are the caller's own, who keeps the function's contract.
                     || unsafe { real($($arg),*) },
@@ -253,7 +253,7 @@ macro_rules! hooks {
             /// As libc documents.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name() { $crate::hook::entry!(real, hook $(, $point)?) }
+            unsafe extern "C" fn $name() { $crate::hook::entry!(real, hook) }
         }
     )* };
 }

@@ -316,6 +316,25 @@ pub(crate) fn random() -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
+/// The address family of a socket, `SO_DOMAIN`.
+pub(crate) fn socket_domain(fd: c_int) -> Result<c_int, Errno> {
+    let (mut domain, mut bytes) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
+    let (into, length) = (&raw mut domain, &raw mut bytes);
+    // SAFETY: the kernel writes to the two variables of this frame.
+    let answer = unsafe {
+        call(
+            libc::SYS_getsockopt,
+            fd as usize,
+            libc::SOL_SOCKET as usize,
+            libc::SO_DOMAIN as usize,
+            into as usize,
+            length as usize,
+            0,
+        )
+    };
+    checked(answer).map(|_| domain)
+}
+
 /// Anonymous private memory, zeroed, reserved only when touched; none if the kernel refuses.
 pub(crate) fn map(bytes: usize) -> Option<*mut u8> {
     map_protected(bytes, libc::PROT_READ | libc::PROT_WRITE)

@@ -105,11 +105,12 @@ unsafe fn program_address(address: *const sockaddr, length: socklen_t) -> Option
     Address::of(&shown(path.to_bytes())?).ok()
 }
 
-/// Makes a call that fills an address in, and gives the program its own path again.
+/// Makes a call that fills the address of a Unix socket in, and gives the program its own path again.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
 pub(crate) unsafe fn answered<R: Failure + PartialEq>(
+    socket: c_int,
     into: *mut sockaddr,
     length: *mut socklen_t,
     call: impl FnOnce(*mut sockaddr, *mut socklen_t) -> R,
@@ -118,6 +119,9 @@ pub(crate) unsafe fn answered<R: Failure + PartialEq>(
     unsafe {
         let room = ffi::take(length).filter(|room| c_int::try_from(*room).is_ok());
         let (false, Some(room), true) = (into.is_null(), room, mounts::any()) else { return Err(Out::Pass) };
+        if raw::socket_domain(socket) != Ok(libc::AF_UNIX) {
+            return Err(Out::Pass); // no path, and libc's own call can be cancelled while it waits
+        }
         let mut own: sockaddr_storage = std::mem::zeroed();
         let mut has = size_of::<sockaddr_storage>() as socklen_t;
         let answer = kept(call((&raw mut own).cast(), &raw mut has))?;

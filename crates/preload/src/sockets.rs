@@ -158,14 +158,14 @@ unsafe fn send_message(message: *const msghdr, real: impl Fn(*const msghdr) -> s
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn receive_message(message: *mut msghdr, real: impl Fn(*mut msghdr) -> ssize_t) -> Result<ssize_t, Out> {
+unsafe fn receive_message(socket: c_int, message: *mut msghdr, real: impl Fn(*mut msghdr) -> ssize_t) -> Result<ssize_t, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         let asks = |given: &msghdr| mounts::any() && !given.msg_name.is_null();
         let given = ffi::take(message).filter(asks).ok_or(Out::Pass)?;
         let mut own = given;
         let mut name_bytes = given.msg_namelen;
-        let answer = answered(given.msg_name.cast(), &raw mut name_bytes, |address, length| {
+        let answer = answered(socket, given.msg_name.cast(), &raw mut name_bytes, |address, length| {
             own.msg_name = address.cast();
             own.msg_namelen = ffi::take(length).unwrap_or(0);
             let answer = real(&raw mut own);
@@ -185,43 +185,43 @@ hooks! {
         bind_at(socket, address, length, |address, length| real(socket, address, length))
     }
     /// connect(2).
-    fn connect(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int = SYS_connect {
+    @cancellation_point fn connect(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int = SYS_connect {
         send_at(address, length, |address, length| real(socket, address, length))
     }
     /// sendto(2).
-    fn sendto(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int, address: *const sockaddr, length: socklen_t) -> ssize_t = SYS_sendto {
+    @cancellation_point fn sendto(socket: c_int, bytes: *const c_void, count: size_t, flags: c_int, address: *const sockaddr, length: socklen_t) -> ssize_t = SYS_sendto {
         send_at(address, length, |address, length| real(socket, bytes, count, flags, address, length))
     }
     /// sendmsg(2).
-    fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t = SYS_sendmsg {
+    @cancellation_point fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t = SYS_sendmsg {
         send_message(message, |message| real(socket, message, flags))
     }
     /// recvfrom(2).
-    fn recvfrom(socket: c_int, into: *mut c_void, room: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t = SYS_recvfrom {
-        answered(address, length, |address, length| real(socket, into, room, flags, address, length))
+    @cancellation_point fn recvfrom(socket: c_int, into: *mut c_void, room: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t = SYS_recvfrom {
+        answered(socket, address, length, |address, length| real(socket, into, room, flags, address, length))
     }
     /// recvfrom(2), fortified.
-    fn __recvfrom_chk(socket: c_int, into: *mut c_void, count: size_t, room: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t {
-        answered(address, length, |address, length| real(socket, into, count, room, flags, address, length))
+    @cancellation_point fn __recvfrom_chk(socket: c_int, into: *mut c_void, count: size_t, room: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t {
+        answered(socket, address, length, |address, length| real(socket, into, count, room, flags, address, length))
     }
     /// recvmsg(2).
-    fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> ssize_t = SYS_recvmsg {
-        receive_message(message, |message| real(socket, message, flags))
+    @cancellation_point fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> ssize_t = SYS_recvmsg {
+        receive_message(socket, message, |message| real(socket, message, flags))
     }
     /// getsockname(2).
     fn getsockname(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int = SYS_getsockname {
-        answered(address, length, |address, length| real(socket, address, length))
+        answered(socket, address, length, |address, length| real(socket, address, length))
     }
     /// getpeername(2).
     fn getpeername(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int = SYS_getpeername {
-        answered(address, length, |address, length| real(socket, address, length))
+        answered(socket, address, length, |address, length| real(socket, address, length))
     }
     /// accept(2).
-    fn accept(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int = SYS_accept {
-        answered(address, length, |address, length| real(socket, address, length))
+    @cancellation_point fn accept(socket: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int = SYS_accept {
+        answered(socket, address, length, |address, length| real(socket, address, length))
     }
     /// accept4(2).
-    fn accept4(socket: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int = SYS_accept4 {
-        answered(address, length, |address, length| real(socket, address, length, flags))
+    @cancellation_point fn accept4(socket: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int = SYS_accept4 {
+        answered(socket, address, length, |address, length| real(socket, address, length, flags))
     }
 }

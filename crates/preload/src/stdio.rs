@@ -194,9 +194,9 @@ fn move_onto(fd: c_int, fresh: c_int, flags: c_int) -> Result<c_int, Out> {
 
 hooks! {
     /// fopen(3).
-    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE { open_stream(path, mode, |path| real(path, mode)) }
+    @cancellation_point fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE { open_stream(path, mode, |path| real(path, mode)) }
     /// fopen(3).
-    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE { open_stream(path, mode, |path| real(path, mode)) }
+    @cancellation_point fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE { open_stream(path, mode, |path| real(path, mode)) }
     /// fopen(3), libc's other name.
     fn _IO_fopen(path: *const c_char, mode: *const c_char) -> *mut FILE { open_stream(path, mode, |path| real(path, mode)) }
     /// fdopen(3).
@@ -204,7 +204,7 @@ hooks! {
     /// fdopen(3), libc's other name.
     fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE { adopt(fd, mode) }
     /// freopen(3).
-    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE { reopen(path, mode, stream) }
+    @cancellation_point fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE { reopen(path, mode, stream) }
     /// freopen(3).
-    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE { reopen(path, mode, stream) }
+    @cancellation_point fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE { reopen(path, mode, stream) }
 }

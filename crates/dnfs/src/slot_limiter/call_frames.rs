@@ -27,6 +27,8 @@ struct Thread {
     depth: AtomicU32,
     /// Where the last of them is.
     innermost: MarkPlace,
+    /// 1 while a call has the thread's cancellation switched off.
+    uncancelled: AtomicU32,
     leases: [Listed; THREAD_LEASES_MAX],
 }
 
@@ -79,7 +81,21 @@ pub fn is_inside_call() -> bool {
     !is_left
 }
 
+/// Whether the thread's cancellation is off because it left a call by a jump.
+#[must_use]
+pub fn left_cancellation_off() -> bool {
+    !is_inside_call() && Thread::current().is_some_and(|(_, thread)| thread.uncancelled.load(Relaxed) == 1)
+}
+
 impl CallFrame {
+    /// Notes that this call has switched the thread's cancellation off, or on again.
+    #[inline]
+    pub fn note_cancellation(&self, is_off: bool) {
+        if let Some(thread) = self.thread.and_then(|place| THREADS.get(usize::from(place))) {
+            thread.uncancelled.store(u32::from(is_off), Relaxed);
+        }
+    }
+
     /// Marks the caller's frame, in which this lies, so that it is known when it was left. Not to be moved from here on.
     #[inline]
     pub fn mark(&self) {
@@ -155,6 +171,7 @@ impl Thread {
             count: AtomicU32::new(0),
             depth: AtomicU32::new(0),
             innermost: MarkPlace::new(),
+            uncancelled: AtomicU32::new(0),
             leases: [const { Listed { owner: AtomicU64::new(0), table: AtomicUsize::new(0) } }; THREAD_LEASES_MAX],
         }
     }
@@ -175,6 +192,7 @@ impl Thread {
                     thread.count.store(0, Relaxed);
                     thread.base.store(0, Relaxed);
                     thread.depth.store(0, Relaxed);
+                    thread.uncancelled.store(0, Relaxed);
                     thread.fork_generation.store(generation, Relaxed);
                 }
                 return Some((place, thread));

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
 
 mod away;
+mod cancelled;
 mod close_commits;
 mod containers;
 mod copies;

@@ -34,16 +34,27 @@ impl Strays {
         let folder = directory.path().join(RuntimeDir::DIRECTORIES);
         remove_left(&folder);
         for path in strays_in(&folder) {
-            if self.reported.insert(path.clone()) {
-                let line = format!(
-                    "{PRIORITY}millrace[{}]: {} is on no server: a program of root that the library does not reach made it by a relative path",
-                    std::process::id(),
-                    path.display()
-                );
-                let _ = UnixDatagram::unbound().and_then(|socket| socket.send_to(line.as_bytes(), SYSTEM_LOG));
+            if self.reported.contains(&path) {
+                continue;
             }
+            let line = format!(
+                "{PRIORITY}millrace[{}]: {} is on no server: a program of root that the library does not reach made it by a relative path",
+                std::process::id(),
+                path.display()
+            );
+            if send(&line, Path::new(SYSTEM_LOG)).is_err() {
+                return; // the next look tries again
+            }
+            self.reported.insert(path);
         }
     }
+}
+
+/// Does not wait for a log that is full.
+fn send(line: &str, log: &Path) -> std::io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.send_to(line.as_bytes(), log).map(drop)
 }
 
 impl Observer {
@@ -80,6 +91,15 @@ fn remove_left(folder: &Path) {
 mod tests {
     use super::*;
     use crate::segment::tests::tempdir::TempDir;
+
+    #[test]
+    fn a_log_that_nobody_reads_does_not_hold_up_the_keeper() {
+        let place = TempDir::new();
+        let log = Path::new(place.path()).join("log");
+        let _unread = UnixDatagram::bind(&log).unwrap();
+        let full = (0..100_000).find_map(|_| send("a line", &log).err());
+        assert_eq!(full.map(|error| error.kind()), Some(std::io::ErrorKind::WouldBlock));
+    }
 
     #[test]
     fn what_is_no_placeholder_is_a_stray() {

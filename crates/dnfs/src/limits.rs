@@ -36,8 +36,10 @@ pub const LEASE_MS: u64 = 1_000;
 /// Longest call of one who waits for a lease to ask whether the server answers, and to fence its holder, in ms: below [`LEASE_MS`], since its own leases
 /// are not renewed meanwhile.
 pub const FENCE_CALL_MS: u64 = 750;
-/// Threads of one process whose leases are renewed. One beyond that number may lose a lease in a slow call, and repeats the call.
-pub const LEASE_THREADS_MAX: usize = 2048;
+/// Pause between the attempts to fence, in ms.
+pub const FENCE_PAUSE_MS: u64 = 50;
+/// Threads of one process whose leases are renewed. What one beyond that number holds is taken over only when the process has died.
+pub const LEASE_THREADS_MAX: usize = 4096;
 /// Leases of one thread that are renewed: a COMMIT of 16 files holds one for each.
 pub const THREAD_LEASES_MAX: usize = 24;
 /// Written data kept until COMMIT, in bytes, unless `retain=` says otherwise or the runtime directory has less than four times as much.

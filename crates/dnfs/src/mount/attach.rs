@@ -20,6 +20,7 @@ use crate::segment::runtime_root::{runtime_root, sharing_of};
 use crate::segment::url_notes::UrlRoot;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::slot_limiter::{KeptConnections, SlotLimiter};
+use crate::sys::clock::learn_time_namespace;
 use crate::sys::file_lock::FileLock;
 use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::Errno;
@@ -34,6 +35,7 @@ impl Mount {
     /// # Errors
     /// What keeps it from being mounted; [`Error::Segment`] when the shared state can't be used.
     pub fn attach(spec: &MountSpec, who: &Credentials) -> Result<Self, Error> {
+        learn_time_namespace();
         let (root, mut former) = (runtime_root(), None);
         for _ in 0..FIND_ROUNDS_MAX {
             let (url_root, mounted) = find(spec, who, former)?;
@@ -57,6 +59,7 @@ impl Mount {
         let (Some(directory), Some(url_root)) = (Self::directory_of(spec)?, UrlRoot::noted(&runtime_root(), &spec.url)) else {
             return Ok(None);
         };
+        learn_time_namespace();
         let Some(segment) = Segment::attach(&directory, url_root.identity)? else { return Ok(None) };
         let client = client_of(&segment, &url_root, spec, who)?;
         let mount = Self::new(spec, who, client, segment)?;

@@ -56,7 +56,7 @@ impl Mount {
         Ok(gate)
     }
 
-    /// With the gate closed: sees to what a killed truncater left. Its call has arrived by now, or never will.
+    /// With the gate closed: sees to what a truncater left that was killed or stopped. Nothing that it sent is under way.
     pub(super) fn finish_truncation(&self, retention: &Retention) -> Result<(), Error> {
         let truncated = &retention.header().truncated_file;
         let word = truncated.load(SeqCst);
@@ -65,7 +65,6 @@ impl Mount {
         }
         let file = FileRef::of_word(word);
         if let Some(slot) = self.segment.slot(file) {
-            crate::sys::clock::sleep(std::time::Duration::from_millis(crate::limits::IN_FLIGHT_MS)); // of one that died
             self.drop_beyond_the_end(retention, file, slot)?;
         }
         truncated.store(0, SeqCst);

@@ -7,14 +7,11 @@
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::time::Duration;
 
 use super::PIECE_BLOCKS_MAX;
 use super::layout::{AreaHeader, BLOCK_LOCK_COUNT, CHUNK_BYTES};
-use crate::limits::IN_FLIGHT_MS;
 use crate::segment::FileRef;
 use crate::slot_limiter::{Lease, Members, Owner};
-use crate::sys::clock::sleep;
 use crate::sys::fork;
 
 /// The lock words, the gate, and who lives.
@@ -85,9 +82,9 @@ impl<'a> BlockLocks<'a> {
             self.members.renew_leases();
             self.try_gate(lease.owner(), overdue).then_some(())
         });
-        let (mut dead, mut has_dead) = (None, false);
+        let mut has_dead = false;
         for word in self.words {
-            has_dead |= !self.wait_for_word(word, &mut dead);
+            has_dead |= !self.wait_for_word(word);
         }
         Gate { locks: self, lease, has_dead }
     }
@@ -122,9 +119,8 @@ impl<'a> BlockLocks<'a> {
         }
     }
 
-    /// Waits until nobody holds a word. False when its holder died or was stopped. After a death its WRITE has arrived or never will, which is waited for once for
-    /// each such process; after a revocation that is so already.
-    pub(super) fn wait_for_word(self, word: &AtomicU64, dead: &mut Option<Owner>) -> bool {
+    /// Waits until nobody holds a word. False when its holder died or was stopped. Its WRITE has arrived by then, or never will.
+    pub(super) fn wait_for_word(self, word: &AtomicU64) -> bool {
         if word.load(SeqCst) == 0 {
             return true;
         }
@@ -132,19 +128,11 @@ impl<'a> BlockLocks<'a> {
             self.members.renew_leases();
             let holder = word.load(SeqCst);
             if self.is_left(holder, overdue) {
-                if self.members.has_died(holder) && *dead != Some(process_of(holder)) {
-                    sleep(Duration::from_millis(IN_FLIGHT_MS));
-                    *dead = Some(process_of(holder));
-                }
                 return Some(false);
             }
             (word.load(SeqCst) == 0).then_some(true)
         })
     }
-}
-
-const fn process_of(owner: Owner) -> Owner {
-    owner >> 32 << 32
 }
 
 impl WriteGuard<'_> {
@@ -183,11 +171,10 @@ impl<'a> Words<'a> {
 
     /// Takes the words. False when the holder of one died or was stopped.
     fn take(&mut self) -> bool {
-        let mut dead = None;
         while self.taken < self.count {
             let word = self.word(self.taken);
             while word.compare_exchange(0, self.owner, SeqCst, Relaxed).is_err() {
-                if !self.locks.wait_for_word(word, &mut dead) {
+                if !self.locks.wait_for_word(word) {
                     return false;
                 }
             }

@@ -10,12 +10,12 @@ use super::claim::NoChunk;
 use super::layout::{CHUNK_BYTES, RUN_CHUNKS, RUN_COUNT, Run};
 use super::record::{Extent, Life, State};
 use super::{Retention, WriteGuard};
-use crate::limits::{IN_FLIGHT_MS, RUN_MET_MS};
+use crate::limits::RUN_MET_MS;
 use crate::payload::Payload;
 use crate::segment::layout::Slot;
 use crate::segment::{FileRef, Segment};
 use crate::slot_limiter::{Lease, Owner};
-use crate::sys::clock::{monotonic_ms, sleep};
+use crate::sys::clock::monotonic_ms;
 use crate::sys::signals_blocked::SignalsBlocked;
 
 /// Bit of the lock of a run whose holder was stopped: only sent, never added to.
@@ -172,7 +172,6 @@ impl Retention {
                     let _ = run.lock.compare_exchange(holder, holder | LEFT, SeqCst, SeqCst);
                     return None;
                 }
-                sleep(Duration::from_millis(IN_FLIGHT_MS));
                 if run.lock.compare_exchange(holder, lease.owner(), SeqCst, Relaxed).is_ok() {
                     run.length.fetch_and(!SEALED, SeqCst);
                     return Some(Some(false));

@@ -341,5 +341,9 @@ impl Channel {
 #[inline]
 fn check_leases<C: Calls>(resends: bool, service: &Service, calls: &C) -> Result<(), Fault> {
     let is_checked = !resends || calls.procedure() == Procedure::Write.number();
-    if is_checked && !service.may_send() { Err(Fault::Fatal(Error::TakenOver)) } else { Ok(()) }
+    if !is_checked || service.may_send() {
+        return Ok(());
+    }
+    service.finish_revocations();
+    Err(Fault::Fatal(Error::TakenOver))
 }

@@ -200,6 +200,14 @@ impl Service {
         self.leases.as_ref().is_none_or(|members| members.may_send())
     }
 
+    /// Waits until what the thread's current call has sent is done or never will be, since others take over what it holds.
+    #[cold]
+    pub(crate) fn finish_revocations(&self) {
+        if let Some(members) = &self.leases {
+            members.finish_revocations(self.retry_policy == RetryPolicy::Hard);
+        }
+    }
+
     /// Whether a new connection begins with ATTACH: those of NFS, unless the server is known not to have the program.
     pub(crate) fn uses_attach(&self) -> bool {
         self.program.number == NFS.number && self.retry_policy != RetryPolicy::Mounting && self.channel_support.may_be_present()

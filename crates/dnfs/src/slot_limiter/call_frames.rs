@@ -14,7 +14,7 @@ use crate::sys::raw::thread_id;
 use crate::sys::stack_mark::{MarkPlace, StackMark};
 
 /// Entries searched for a thread.
-const PROBES: usize = 16;
+const PROBES: usize = 32;
 
 struct Thread {
     /// Address of its control block; 0: free.
@@ -119,11 +119,14 @@ impl Drop for CallFrame {
 }
 
 impl CallFrame {
-    /// The current call holds this lease, of the mount of this table.
-    pub(super) fn note(table: usize, owner: Owner, is_strong: bool) {
-        let Some((_, thread)) = Thread::current() else { return };
+    /// The current call holds this lease, of the mount of this table. False when there is no place to note it: nobody renews it, nor checks it.
+    pub(super) fn note(table: usize, owner: Owner, is_strong: bool) -> bool {
+        let Some((_, thread)) = Thread::current() else { return false };
         let mut count = thread.count.load(Relaxed) as usize;
         if count == THREAD_LEASES_MAX {
+            if thread.base.load(Relaxed) == 0 {
+                return false; // all of them are of this call
+            }
             thread.drop_oldest();
             count -= 1;
         }
@@ -133,6 +136,7 @@ impl CallFrame {
             place.table.store(table | usize::from(is_strong), Relaxed);
             place.owner.store(owner, Release);
         }
+        true
     }
 
     /// It no longer does.
@@ -148,10 +152,10 @@ impl CallFrame {
         thread.count.store(count as u32 - 1, Release);
     }
 
-    /// The leases of this table that the current call holds, and whether they are strong.
+    /// The leases of this table that the current call holds, and whether they are strong. False when those of this thread are not noted.
     #[inline]
-    pub(super) fn each(table: usize, mut look: impl FnMut(Owner, bool)) {
-        let Some((_, thread)) = Thread::current() else { return };
+    pub(super) fn each(table: usize, mut look: impl FnMut(Owner, bool)) -> bool {
+        let Some((_, thread)) = Thread::current() else { return false };
         let (base, count) = (thread.base.load(Relaxed) as usize, thread.count.load(Relaxed) as usize);
         for place in thread.leases.iter().take(count).skip(base) {
             let (owner, of) = (place.owner.load(Acquire), place.table.load(Relaxed));
@@ -159,6 +163,7 @@ impl CallFrame {
                 look(owner, of & 1 == 1);
             }
         }
+        true
     }
 }
 
@@ -242,6 +247,16 @@ mod tests {
         CallFrame::forget(64, 2);
         assert!(held().is_empty());
         drop(outer);
+    }
+
+    #[test]
+    fn a_call_with_more_leases_than_are_noted_learns_it_and_keeps_those_that_are() {
+        let call = begin_call();
+        let places = THREAD_LEASES_MAX as u64;
+        assert!((1..=places).all(|number| CallFrame::note(64, 2 * number, true)));
+        assert!(!CallFrame::note(64, 2 * places + 2, true));
+        assert_eq!(held().len(), THREAD_LEASES_MAX);
+        drop(call);
     }
 
     #[test]

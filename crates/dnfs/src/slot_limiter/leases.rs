@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::Members;
 use super::call_frames::CallFrame;
 use super::members::Owner;
-use crate::limits::{IN_FLIGHT_MS, LEASE_MS, LEASES_MAX};
+use crate::limits::{FENCE_PAUSE_MS, IN_FLIGHT_MS, LEASE_MS, LEASES_MAX};
 use crate::sys::clock::{monotonic_ms, sleep};
 use crate::sys::fork;
 use crate::sys::raw::thread_number;
@@ -42,8 +42,11 @@ const _: () = assert!(LEASES_MAX == 1 << PLACE_BITS && PLACE_BITS + TURN_BITS ==
 
 /// In place of a process without a place among the members. Only its leases tell whether it runs.
 pub(super) const OUTSIDER: u64 = u32::MAX as u64;
-/// Age at which a lease of such a process is given to another, in ms: it has ended.
-const OUTSIDER_GONE_MS: u64 = 60_000;
+/// Age at which a lease of such a process, or of one that died, is given to another, in ms: nothing that it sent is under way.
+const LEFT_LEASE_MS: u64 = 60_000;
+
+/// Stamp of a lease that its thread neither renews nor checks: it ends with the process.
+const NEVER_OLD: u64 = u64::MAX;
 
 /// What a lease protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +121,8 @@ impl Members {
     /// A lease for the calling thread. `None` when no liveness lock, or no lease, can be had. Async-signal-safe, allocates nothing.
     pub(crate) fn lease(&self, strength: Strength) -> Option<Lease<'_>> {
         let process = self.owner().map_or(OUTSIDER, |owner| owner >> 32);
+        // The connection may be older than this process' place, which may have been another's.
+        self.publish_fence_number(fork::process_number());
         let (records, thread) = (&self.table().leases, thread_number());
         let start = (thread as usize >> 3).wrapping_mul(7);
         let order = || (0..LEASES_MAX).map(|step| start.wrapping_add(step) % LEASES_MAX);
@@ -133,17 +138,22 @@ impl Members {
         record.thread.store(thread, Relaxed);
         record.is_strong.store(u32::from(strength == Strength::Strong), Relaxed);
         let owner = process << 32 | turn << (PLACE_BITS + 1) | (place as u64) << 1;
-        CallFrame::note(self.table_id(), owner, strength == Strength::Strong);
+        if !CallFrame::note(self.table_id(), owner, strength == Strength::Strong) {
+            record.stamp_ms.store(NEVER_OLD, SeqCst);
+        }
         Some(Lease { members: self, owner, fork_generation: fork::fork_generation() })
     }
 
-    /// The lease of a process that died.
+    /// The lease of a process that died. One that may still be needed to fence that process stays for a while.
     fn take_left(&self, record: &LeaseRecord) -> Option<u64> {
         let state = record.state.load(Acquire);
         let holder = u64::from(record.process.load(Relaxed)) << 32;
-        let age_ms = monotonic_ms().saturating_sub(record.stamp_ms.load(Relaxed));
-        let is_left = self.has_died(holder) || holder >> 32 == OUTSIDER && age_ms >= OUTSIDER_GONE_MS;
-        if state & 3 != FREE && is_left { record.take(state) } else { None }
+        let stamp_ms = record.stamp_ms.load(Relaxed);
+        let is_old = monotonic_ms().saturating_sub(stamp_ms) >= LEFT_LEASE_MS;
+        let is_fenced = state & 3 == GONE || record.is_strong.load(Relaxed) == 0;
+        let has_died = || holder >> 32 == OUTSIDER || self.has_died(holder);
+        let is_left = if stamp_ms == NEVER_OLD { is_fenced } else { is_old || is_fenced && holder >> 32 != OUTSIDER };
+        if state & 3 != FREE && is_left && has_died() { record.take(state) } else { None }
     }
 
     fn lease_record(&self, owner: Owner) -> Option<(&LeaseRecord, u64)> {
@@ -193,11 +203,11 @@ impl Members {
         held
     }
 
-    /// Whether the thread's current call holds it.
+    /// Whether the thread's current call holds it. A thread whose leases are not noted is in one call.
     pub(crate) fn is_of_this_call(&self, owner: Owner) -> bool {
         let mut found = false;
-        CallFrame::each(self.table_id(), |other, _| found |= other == owner);
-        found
+        let is_noted = CallFrame::each(self.table_id(), |other, _| found |= other == owner);
+        found || !is_noted && self.owner().is_some_and(|mine| self.is_of_thread(owner, mine))
     }
 
     /// Whether another call of this thread holds it: it was interrupted by this one, or left.
@@ -207,11 +217,15 @@ impl Members {
 
     /// Whether this thread holds it, in whatever call.
     pub(super) fn is_of_this_thread(&self, owner: Owner) -> bool {
-        let Some(mine) = self.owner().map(|mine| mine >> 32) else { return self.is_of_this_call(owner) };
+        self.owner().map_or_else(|| self.is_of_this_call(owner), |mine| self.is_of_thread(owner, mine))
+    }
+
+    /// The same for the calling thread, whose owner word is `mine`.
+    fn is_of_thread(&self, owner: Owner, mine: Owner) -> bool {
         let is_mine = |(record, turn): (&LeaseRecord, u64)| {
-            owner >> 32 == mine && record.state.load(Acquire) >> 2 == turn && record.thread.load(Relaxed) == thread_number()
+            record.state.load(Acquire) >> 2 == turn && record.thread.load(Relaxed) == thread_number()
         };
-        self.lease_record(owner).is_some_and(is_mine)
+        owner >> 32 == mine >> 32 && self.lease_record(owner).is_some_and(is_mine)
     }
 
     /// Whether nothing comes of the owner any more, so that what it holds is free: it has died, or its lease was revoked, now if that is due.
@@ -225,26 +239,24 @@ impl Members {
     }
 
     fn is_over(&self, owner: Owner, may_call: bool) -> bool {
-        if self.has_died(owner) {
-            return true;
-        }
-        let Some((record, turn)) = self.lease_record(owner) else { return false };
+        let has_died = self.has_died(owner);
+        let Some((record, turn)) = self.lease_record(owner) else { return has_died };
         let state = record.state.load(SeqCst);
         if !may_call && record.is_strong.load(Relaxed) != 0 {
-            return state != pack(turn, HELD) && state != pack(turn, REVOKED);
+            return has_died || state != pack(turn, HELD) && state != pack(turn, REVOKED);
         }
         match state {
-            state if state == pack(turn, HELD) => self.revoke(owner, record, turn),
+            state if state == pack(turn, HELD) => self.revoke(owner, record, turn, has_died),
             state if state == pack(turn, REVOKED) => self.end(owner, record, turn),
             _ => true,
         }
     }
 
     /// Revokes a lease that nobody renews.
-    fn revoke(&self, owner: Owner, record: &LeaseRecord, turn: u64) -> bool {
+    fn revoke(&self, owner: Owner, record: &LeaseRecord, turn: u64, has_died: bool) -> bool {
         let is_old = || monotonic_ms().saturating_sub(record.stamp_ms.load(SeqCst)) >= LEASE_MS;
-        let is_due = if self.is_of_other_call(owner) {
-            true // it cannot run while this one does
+        let is_due = if has_died || self.is_of_other_call(owner) {
+            true // it cannot run, or not while this call does
         } else if record.is_strong.load(Relaxed) == 0 {
             is_old()
         } else {
@@ -255,25 +267,47 @@ impl Members {
         revoked && self.end(owner, record, turn)
     }
 
-    /// Fences the holder of a revoked lease.
+    /// Fences the holder of a revoked lease: what it has sent is done from then on, or never will be.
     fn end(&self, owner: Owner, record: &LeaseRecord, turn: u64) -> bool {
-        let member = (owner >> super::members::MEMBER_SHIFT) as usize;
-        if record.is_strong.load(Relaxed) != 0 && owner >> 32 == OUTSIDER {
-            sleep(Duration::from_millis(IN_FLIGHT_MS)); // under which number its connections are made is not known
-        } else if record.is_strong.load(Relaxed) != 0
-            && let (Some(fence), Some(number)) = (self.fence.get(), self.table().fence_numbers.get(member))
-            && !fence.fence(number.load(SeqCst))
-        {
-            return false;
+        if record.is_strong.load(Relaxed) != 0 {
+            match (self.fence.get(), self.fence_number_of(owner)) {
+                (Some(fence), Some(number)) if !fence.fence(number) => return false,
+                (Some(_), Some(_)) | (None, _) => {}
+                (Some(_), None) => sleep(Duration::from_millis(IN_FLIGHT_MS)),
+            }
         }
         let _ = record.state.compare_exchange(pack(turn, REVOKED), pack(turn, GONE), SeqCst, Relaxed);
         true
     }
 
+    /// Waits until nothing that the current call has sent is carried out any more, where its leases were revoked: others may have what it holds
+    /// as soon as it gives that up. `is_patient`: also while the server does not answer.
+    #[cold]
+    pub(crate) fn finish_revocations(&self, is_patient: bool) {
+        CallFrame::each(self.table_id(), |owner, is_strong| {
+            let Some((record, turn)) = self.lease_record(owner).filter(|_| is_strong) else { return };
+            while record.state.load(SeqCst) == pack(turn, REVOKED) && !self.end(owner, record, turn) && is_patient {
+                sleep(Duration::from_millis(FENCE_PAUSE_MS));
+            }
+        });
+    }
+
+    /// Under which number a process makes, or made, its connections. `None` when it has no place, or its place is another's by now.
+    fn fence_number_of(&self, owner: Owner) -> Option<u64> {
+        if owner >> 32 == OUTSIDER {
+            return None;
+        }
+        let member = (owner >> super::members::MEMBER_SHIFT) as usize;
+        let number = self.table().fence_numbers.get(member)?.load(SeqCst);
+        self.is_incarnation_of(owner).then_some(number)
+    }
+
     /// Says under which number the connections of this process are made.
     pub(crate) fn publish_fence_number(&self, number: u64) {
         let member = self.owner().map(|owner| (owner >> super::members::MEMBER_SHIFT) as usize);
-        if let Some(place) = member.and_then(|member| self.table().fence_numbers.get(member)) {
+        if let Some(place) = member.and_then(|member| self.table().fence_numbers.get(member))
+            && place.load(Relaxed) != number
+        {
             place.store(number, SeqCst);
         }
     }
@@ -308,7 +342,7 @@ mod tests {
         }
 
         fn fence(&self, number: u64) -> bool {
-            assert_eq!(number, 77);
+            assert_ne!(number, 0);
             self.0.fetch_add(1, SeqCst);
             true
         }
@@ -321,7 +355,6 @@ mod tests {
         let fences = Arc::new(AtomicU32::new(0));
         members.fence_by(Box::new(Counted(Arc::clone(&fences))));
         let holder = Child::run(|| {
-            members.publish_fence_number(77);
             let lock = members.lock(&header.name_locks[0], &header.unlocked, Strength::Strong).held().unwrap();
             let lost = (0..15).any(|_| {
                 members.renew_leases();

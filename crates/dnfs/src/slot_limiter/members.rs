@@ -127,10 +127,15 @@ impl Members {
         if is_ours || self.path.is_none() {
             return false;
         }
-        let (member, incarnation) = (bits >> INCARNATION_BITS, bits & ((1 << INCARNATION_BITS) - 1));
-        let Some(current) = self.table().incarnations.get(member as usize) else { return true };
-        // In this order: a lock that is free now, or was taken anew, says that the former holder is dead.
-        !self.file.is_taken_elsewhere(member) || current.load(Acquire) & ((1 << INCARNATION_BITS) - 1) != incarnation
+        // In this order: a lock that is free now, or that another process has taken, says that the former holder is dead.
+        !self.file.is_taken_elsewhere(bits >> INCARNATION_BITS) || !self.is_incarnation_of(owner)
+    }
+
+    /// Whether the owner's process is the last one that had its place.
+    pub(super) fn is_incarnation_of(&self, owner: Owner) -> bool {
+        let bits = (owner >> 32) as u32;
+        let current = self.table().incarnations.get((bits >> INCARNATION_BITS) as usize);
+        current.is_some_and(|current| (current.load(Acquire) ^ bits) & ((1 << INCARNATION_BITS) - 1) == 0)
     }
 
     /// [`Self::is_gone`] for one who has just come.

@@ -1,12 +1,36 @@
 //! Clocks and waiting.
 
+use core::sync::atomic::AtomicI64;
+use core::sync::atomic::Ordering::Relaxed;
 use rustix::thread::{NanosleepRelativeResult, Timespec, nanosleep};
 use std::time::Duration;
 
-/// Nanoseconds of a clock that only goes forward, the same for all processes.
+use super::whole_file;
+
+/// By how much the monotonic clock of this process' time namespace is ahead of the host's, in ns.
+static AHEAD_NS: AtomicI64 = AtomicI64::new(0);
+
+/// Nanoseconds of a clock that only goes forward, the same for all processes of the host once [`learn_time_namespace`] was called.
 pub(crate) fn monotonic_ns() -> u64 {
-    let now = read(libc::CLOCK_MONOTONIC);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    hosts_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Learns how the clock of this process' time namespace differs from the host's: times in shared memory are those of the host.
+pub(crate) fn learn_time_namespace() {
+    let offsets = whole_file::read("/proc/self/timens_offsets", 4096).ok().and_then(|(bytes, _)| String::from_utf8(bytes).ok());
+    AHEAD_NS.store(offsets.and_then(|offsets| monotonic_offset(&offsets)).unwrap_or(0), Relaxed);
+}
+
+/// The offset of the monotonic clock, in ns, in the kernel's list: a line for each clock with seconds and nanoseconds.
+fn monotonic_offset(offsets: &str) -> Option<i64> {
+    let mut words = offsets.lines().find_map(|line| line.strip_prefix("monotonic"))?.split_ascii_whitespace();
+    let (seconds, ns) = (words.next()?.parse::<i64>().ok()?, words.next()?.parse::<i64>().ok()?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(ns)
+}
+
+fn hosts_ns(clock: libc::clockid_t) -> u64 {
+    let now = read(clock);
+    (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64).saturating_add_signed(AHEAD_NS.load(Relaxed).saturating_neg())
 }
 
 /// Milliseconds of the same clock.
@@ -16,8 +40,7 @@ pub(crate) fn monotonic_ms() -> u64 {
 
 /// Milliseconds of the same clock at its last tick, at most 4 ms ago. Takes a fifth of the time.
 pub(crate) fn coarse_ms() -> u64 {
-    let now = read(libc::CLOCK_MONOTONIC_COARSE);
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+    hosts_ns(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000
 }
 
 /// User and system time this process has used so far.
@@ -46,4 +69,16 @@ pub(crate) fn sleep(time: Duration) {
 /// Lets another thread run.
 pub(crate) fn give_way() {
     rustix::thread::sched_yield();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_of_the_monotonic_clock_is_read_from_the_kernels_list() {
+        assert_eq!(monotonic_offset("monotonic           0         0\nboottime            0         0\n"), Some(0));
+        assert_eq!(monotonic_offset("monotonic         -60 500000000\nboottime           7         0\n"), Some(-59_500_000_000));
+        assert_eq!(monotonic_offset(""), None);
+    }
 }

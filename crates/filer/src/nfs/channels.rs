@@ -118,7 +118,13 @@ impl Channels {
         let key = (process, channel);
         let mut state = self.lock();
         if state.fenced.contains_key(&process) {
-            return ChannelStatus::Fenced;
+            // The process goes on under another number: nothing of this one must run by then.
+            let before = state.connections_of(process);
+            drop(state);
+            return match self.end(&before) {
+                ChannelStatus::Ok => ChannelStatus::Fenced,
+                busy => busy,
+            };
         }
         let known = state.channels.get(&key).map(|channel| channel.generation);
         if known.is_some_and(|known| known > generation) {
@@ -159,8 +165,7 @@ impl Channels {
             return ChannelStatus::Full;
         }
         state.fenced.insert(args.process, Instant::now());
-        let of_process = state.channels.iter().filter(|((process, _), _)| *process == args.process);
-        let before: Vec<Weak<Attachment>> = of_process.flat_map(|(_, channel)| channel.connections.iter().cloned()).collect();
+        let before = state.connections_of(args.process);
         drop(state);
         self.end(&before)
     }
@@ -187,6 +192,12 @@ impl Channels {
 }
 
 impl State {
+    /// The connections that a process has attached.
+    fn connections_of(&self, process: u64) -> Vec<Weak<Attachment>> {
+        let of_process = self.channels.iter().filter(|((other, _), _)| *other == process);
+        of_process.flat_map(|(_, channel)| channel.connections.iter().cloned()).collect()
+    }
+
     /// Whether one more channel or process can be remembered; forgets those that nothing can come of any more.
     fn has_room(&mut self) -> bool {
         if self.channels.len() + self.fenced.len() < FENCES_MAX {

@@ -2,7 +2,9 @@
 
 use crate::support::ganesha::Ganesha;
 use crate::support::world::{World, compile};
-use crate::support::{Scratch, environment_number, find_program, millrace, preload_library, skip, succeed};
+use crate::support::{
+    Scratch, await_until, environment_number, find_program, millrace, preload_library, skip, skip_unsupported, succeed,
+};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,6 +30,13 @@ fn no_call_waits_for_a_process_that_is_stopped_in_a_call_and_its_own_call_ends_w
     let Some(mut command) = python(&world) else { return };
     let output = succeed(command.args(["held", "/db"]).arg(&world.filer.admin));
     assert_eq!(output, "done\n");
+}
+
+#[test]
+fn appends_of_a_process_that_is_stopped_in_one_and_those_of_others_meanwhile_are_each_in_the_file_once() {
+    let world = World::new("stopped-appends");
+    let Some(mut command) = python(&world) else { return };
+    assert_eq!(succeed(command.args(["appends", "/db"]).arg(&world.filer.admin)), "done\n");
 }
 
 /// Stops, kills, debugs and leaves calls at random moments.
@@ -128,4 +137,29 @@ fn what_a_thread_left_of_a_log_by_siglongjmp_is_read_by_others_while_it_lives() 
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
     succeed(Command::new("kill").arg(child.id().to_string())); // timeout(1), which ends the program
     child.wait().unwrap();
+}
+
+/// Whose times in shared memory would be a minute older than those of others.
+#[test]
+fn a_slow_append_of_a_process_that_runs_in_a_time_namespace_of_its_own_is_waited_for() {
+    let may = Command::new("unshare").args(["--time", "--monotonic", "-60", "--fork", "true"]).output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return skip_unsupported("this user may not make time namespaces");
+    }
+    let world = World::new("stopped-time");
+    std::fs::write(world.filer.export().join("log"), b"").unwrap();
+    assert_eq!(world.shell("cat /db/log; echo ready"), "ready\n");
+    let slow = r#"{"op":"fault-add","fault":{"kind":"slow","on":["WRITE"],"delay_ms":2500,"times":1}}"#;
+    assert_eq!(world.filer.admin(slow)["ok"], true);
+    let writer = world.exec("sh");
+    let mut apart = Command::new("unshare");
+    apart.args(["--time", "--monotonic", "-60", "--fork"]).arg(writer.get_program()).args(writer.get_args());
+    apart.envs(writer.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
+    let mut slow = apart.args(["-c", "echo slow | dd of=/db/log oflag=append,dsync conv=notrunc status=none"]).spawn().unwrap();
+    await_until("the slow WRITE to be at the server", Duration::from_secs(10), || {
+        (world.filer.admin(r#"{"op":"fault-list"}"#)["report"]["faults"][0]["injected"] == 1).then_some(())
+    });
+    world.shell("echo next >> /db/log");
+    assert!(slow.wait().unwrap().success());
+    assert_eq!(world.exported("log"), b"slow\nnext\n");
 }

@@ -1,8 +1,9 @@
-"""Processes that are stopped at any moment: stopped.py held DIRECTORY ADMIN | stopped.py many DIRECTORY TIMES SEED [JUMPING]"""
-import json, os, random, shutil, signal, socket, struct, subprocess, sys, time
+"""Processes that are stopped at any moment: stopped.py held|appends DIRECTORY ADMIN | stopped.py many DIRECTORY TIMES SEED [JUMPING]"""
+import itertools, json, os, random, shutil, signal, socket, struct, subprocess, sys, threading, time
 
 LONGEST = 3.0  # seconds that a call of another process may last longer
 SLOW_MS = 1200
+LONG_MS = 2500  # longer than it takes until others take over
 
 def admin(request):
     with socket.socket(socket.AF_UNIX) as s:
@@ -23,6 +24,12 @@ class Held:
         os.fsync(fd)
     def append(self): put(self.root + "/log", b"A" * 200000, os.O_WRONLY | os.O_APPEND)
     def stable(self): put(self.root + "/log", b"A" * 5000, os.O_WRONLY | os.O_APPEND | os.O_DSYNC)
+    def program(self):  # it attaches to the mount by itself, and appends by the connection that it has from then
+        ear, mouth = os.pipe()
+        os.write(mouth, b"A" * 5000)
+        os.close(mouth)
+        os.dup2(ear, 0)
+        os.execvp("dd", ["dd", f"of={self.root}/log", "bs=5000", "oflag=append,dsync", "conv=notrunc", "status=none"])
     def block(self): put(self.root + "/block", b"A" * 100000, os.O_WRONLY, 0)
     def truncate(self): os.truncate(self.root + "/log", 6)
     def create(self): os.close(os.open(self.root + "/new", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -32,7 +39,7 @@ class Held:
     def mode(self): os.chmod(self.root + "/d", 0o711)
     def commit(self): fd = os.open(self.root + "/block", os.O_WRONLY); os.pwrite(fd, b"C" * 70000, 0); os.fsync(fd)
 
-WAITS = {"gathered": "WRITE", "append": "WRITE", "stable": "WRITE", "block": "WRITE", "truncate": "SETATTR", "create": "CREATE",
+WAITS = {"gathered": "WRITE", "append": "WRITE", "stable": "WRITE", "program": "WRITE", "block": "WRITE", "truncate": "SETATTR", "create": "CREATE",
          "remove": "REMOVE", "rename": "RENAME", "rmdir": "RMDIR", "mode": "SETATTR", "commit": "COMMIT"}
 
 def others(root):
@@ -60,12 +67,6 @@ def attempt(act):
     try: act()
     except OSError: pass
 
-def in_a_call(pid):
-    """Whether the process waits for an answer: in recvfrom(2) or recvmsg(2)."""
-    numbers = {"x86_64": ("45", "47"), "aarch64": ("207", "212")}[os.uname().machine]
-    try: return open(f"/proc/{pid}/syscall").read().split(" ")[0] in numbers
-    except OSError: return False
-
 def held(root):
     for what, procedure in WAITS.items():
         put(root + "/log", b"start\n", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -74,23 +75,7 @@ def held(root):
         for name in ("gone", "from"): put(f"{root}/{name}", b"data")
         for name in ("empty", "d"): attempt(lambda: os.mkdir(f"{root}/{name}"))
         os.sync()
-        go, went = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            act = getattr(Held(root), what)
-            os.stat(root + "/log")
-            os.read(go, 1)
-            try: act()
-            except OSError as error: print(f"{what}: the stopped process: {error}", flush=True); os._exit(1)
-            os._exit(0)
-        assert admin({"op": "fault-add", "fault": {"kind": "slow", "on": [procedure], "delay_ms": SLOW_MS, "times": 1}})["ok"]
-        os.write(went, b"g")
-        end = time.monotonic() + 10
-        while not in_a_call(pid):
-            assert time.monotonic() < end, f"{what}: it waits for no answer"
-        time.sleep(0.2)  # the call is on its way
-        os.kill(pid, signal.SIGSTOP)
-        assert admin({"op": "fault-clear"})["ok"]
+        pid = stop_in(root, what)
         slowest = ("", 0)
         for name, act in others(root):
             begun = time.monotonic()
@@ -111,7 +96,76 @@ def held(root):
             # The stopped write may be done before or after the other, and each block is of one of them.
             if found[8192:70000] != letter * (70000 - 8192) or found[:8192] not in (letter * 8192, b"B" * 8192):
                 print(f"{what}: the block holds {found[:1]!r} {found[8192:8193]!r}", flush=True)
-        os.close(go); os.close(went)
+    print("done")
+
+def stop_in(root, what, slow_ms=SLOW_MS):
+    """A process that was stopped while it waits for the answer to a slow call."""
+    go, went = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        act = getattr(Held(root), what)
+        os.stat(root + "/log")
+        os.read(go, 1)
+        try: act()
+        except OSError as error: print(f"{what}: the stopped process: {error}", flush=True); os._exit(1)
+        os._exit(0)
+    assert admin({"op": "fault-add", "fault": {"kind": "slow", "on": [WAITS[what]], "delay_ms": slow_ms, "times": 1}})["ok"]
+    os.write(went, b"g")
+    end = time.monotonic() + 10
+    while admin({"op": "fault-list"})["report"]["faults"][0]["injected"] == 0:
+        assert time.monotonic() < end, f"{what}: it makes no slow call"
+        time.sleep(0.005)
+    os.kill(pid, signal.SIGSTOP)
+    assert admin({"op": "fault-clear"})["ok"]
+    os.close(go)
+    os.close(went)
+    return pid
+
+class Ending(threading.Thread):
+    """The stopped process goes on while its slow WRITE is still being carried out, or is killed."""
+    def __init__(self, pid, how):
+        super().__init__()
+        self.pid, self.how, self.stopped = pid, how, time.monotonic()
+        self.start()
+
+    def run(self):
+        time.sleep(1.4 if self.how == "soon" else 0)
+        os.kill(self.pid, signal.SIGCONT if self.how == "soon" else signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self.ended = time.monotonic()
+
+    def end(self):
+        """Waits until the server has carried out all that the process sent."""
+        self.join()
+        time.sleep(max(0, self.stopped + LONG_MS / 1000 + 0.1 - time.monotonic()))
+
+def is_once(found, size, counts):
+    return found[:6] == b"start\n" and found.count(b"A") in counts and len(found) == 6 + found.count(b"A") + size and b"B" * size in found
+
+def appends(root):
+    """What a stopped process has under way, and what others write meanwhile: each append is in the file once, and what was written last is in a block."""
+    for what, count in (("program", 5000), ("gathered", 5000), ("append", 200000), ("stable", 5000)):
+        ways = ((100000, "late"),) if what in ("gathered", "stable") else ((100, "late"), (100, "soon"), (100, "kill"))
+        for size, how in ways:
+            put(root + "/log", b"start\n", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            pid = stop_in(root, what, SLOW_MS if how == "late" else LONG_MS)
+            ending = Ending(pid, how) if how != "late" else None
+            put(root + "/log", b"B" * size, os.O_WRONLY | os.O_APPEND)
+            if ending: ending.end()
+            else: os.kill(pid, signal.SIGCONT); os.waitpid(pid, 0)
+            found = open(root + "/log", "rb").read()
+            if not is_once(found, size, range(count + 1) if how == "kill" else (count,)):
+                runs = [(chr(letter), len(list(run))) for letter, run in itertools.groupby(found[6:])]
+                print(f"{what}, {size}, {how}: {runs[:9]}", flush=True)
+    for how in ("soon", "kill"):
+        put(root + "/block", b"x" * 100000)
+        ending = Ending(stop_in(root, "block", LONG_MS), how)
+        put(root + "/block", b"B" * 8192, os.O_WRONLY, 0)
+        written = time.monotonic()
+        ending.end()
+        is_last = how == "kill" or written > ending.ended + 0.2
+        found = {chr(letter) for letter in os.pread(os.open(root + "/block", os.O_RDONLY | os.O_DIRECT), 8192, 0)}
+        if found != {"B"} and (is_last or found != {"A"}): print(f"block, {how}: {found}", flush=True)
     print("done")
 
 def worker(root, number, report):
@@ -270,5 +324,5 @@ class Many:
         print(f"{self.calls} calls, the longest {self.longest:.2f} s, and {calm:.2f} s before", file=sys.stderr)
         print("; ".join(self.wrong) or "done")
 
-if sys.argv[1] == "held": held(sys.argv[2])
+if sys.argv[1] in ("held", "appends"): {"held": held, "appends": appends}[sys.argv[1]](sys.argv[2])
 else: Many(sys.argv[2], int(sys.argv[4]), sys.argv[5] if len(sys.argv) > 5 else None).run(int(sys.argv[3]))

@@ -9,17 +9,14 @@ mod write_back;
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 use std::io::IoSliceMut;
-use std::time::Duration;
 
 use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
 use crate::file::{Attributes, FsError};
-use crate::limits::IN_FLIGHT_MS;
 use crate::payload::Payload;
 use crate::segment::layout::{FLAG_MAPPED, FLAG_MAPPED_UNSURE, FLAG_STORED, Slot};
 use crate::segment::local;
 use crate::slot_limiter::WriterGuard;
-use crate::sys::clock::sleep;
 use crate::sys::local_file::Errno;
 use crate::sys::region::Region;
 use backing::{Backing, NoBacking, STEP_BYTES, Seen, seen_of};
@@ -184,7 +181,6 @@ impl Mount {
         if !is_locked || slot.flags.load(Acquire) & FLAG_MAPPED_UNSURE == 0 {
             return Ok(());
         }
-        sleep(Duration::from_millis(IN_FLIGHT_MS)); // its call may still be on its way
         if let Some(backing) = Backing::open(self.segment.directory(), file).map_err(failed)? {
             backing.note_seen(None);
             self.merge_if_changed(file, slot, &backing)?;

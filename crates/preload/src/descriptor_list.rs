@@ -10,11 +10,11 @@ const ENTRIES_BYTES: usize = 2048;
 const HEAD_BYTES: usize = 19;
 const LENGTH_AT: usize = 16;
 
-/// Calls `look` with each descriptor.
+/// Calls `visit` with each descriptor.
 ///
 /// # Errors
 /// Of opening or reading /proc/self/fd.
-pub(crate) fn each_descriptor(mut look: impl FnMut(c_int)) -> Result<(), Errno> {
+pub(crate) fn each_descriptor(mut visit: impl FnMut(c_int)) -> Result<(), Errno> {
     let list = raw::open(c"/proc/self/fd", libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC, 0)?;
     let listed = loop {
         let mut buffer = [0; ENTRIES_BYTES];
@@ -24,7 +24,7 @@ pub(crate) fn each_descriptor(mut look: impl FnMut(c_int)) -> Result<(), Errno> 
             Ok(bytes) => names(&buffer[..bytes], |name| {
                 let number = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok());
                 if let Some(fd) = number.filter(|fd| *fd != list) {
-                    look(fd);
+                    visit(fd);
                 }
             }),
         }

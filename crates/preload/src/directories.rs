@@ -177,15 +177,15 @@ fn remember(placeholder: DirectoryPlaceholder, known: Known) -> Arc<Known> {
     known
 }
 
-/// Calls `look` with the placeholder of each descriptor of this process and of its working directory.
-fn each_placeholder(mut look: impl FnMut(DirectoryPlaceholder)) -> Result<(), Errno> {
-    let mut look_at = |stat: Result<libc::stat, Errno>| {
+/// Calls `visit` with the placeholder of each descriptor of this process and of its working directory.
+fn each_placeholder(mut visit: impl FnMut(DirectoryPlaceholder)) -> Result<(), Errno> {
+    let mut visit_stat = |stat: Result<libc::stat, Errno>| {
         if let Some(stat) = stat.ok().filter(placeholders::may_be) {
-            look(placeholders::of_stat(&stat));
+            visit(placeholders::of_stat(&stat));
         }
     };
-    look_at(raw::stat_here());
-    each_descriptor(|fd| look_at(raw::fstat(fd)))
+    visit_stat(raw::stat_here());
+    each_descriptor(|fd| visit_stat(raw::fstat(fd)))
 }
 
 /// Opens a directory.

@@ -118,7 +118,7 @@ impl Observer {
     }
 }
 
-/// Keeps all processes from attaching, if none is attached. Tries several times, since a keeper takes this lock for a moment now
+/// Keeps all processes from attaching. `None` if a process is attached. Tries several times, since a keeper takes this lock for a moment now
 /// and then.
 pub(super) fn without_users(directory: &RuntimeDir) -> Option<Place> {
     (0..TRIES).find_map(|tried| {

@@ -209,7 +209,7 @@ impl Mount {
         })
     }
 
-    /// Waits until nobody else appends to the file or sets its size. None when this call has the lock already.
+    /// Waits until nobody else appends to the file or sets its size. `None` if this call already holds the lock.
     ///
     /// # Errors
     /// ENOLCK when this process can hold no lock; what settling the writes of a process that died or was stopped meets.

@@ -122,7 +122,7 @@ impl Keeper {
         self.follow()
     }
 
-    /// Until the next look: COMMITs that writers ask for who would otherwise wait for them.
+    /// Until `pause` has passed: sends COMMITs for writers that would otherwise wait for them.
     fn serve_writers(&mut self, pause: Duration) {
         let end = monotonic_ns() + pause.as_nanos() as u64;
         loop {
@@ -161,7 +161,7 @@ impl Keeper {
         let is_due = !due.is_empty() || !hidden.is_empty() || !mapped.is_empty() || unsent || dead;
         if is_due && self.may_call() {
             let done = self.work((&due, &hidden, &mapped), unsent || dead, dead);
-            self.export.note(&done); // if the server is away, the next look tries again
+            self.export.note(&done); // if the server is away, this is tried again a second later
         }
         if unsent || !self.is_idle() {
             self.unused_looks = 0;
@@ -227,7 +227,7 @@ impl Keeper {
 
     fn ensure_standby(&self, another: &KeeperProgram) {
         if self.wants_standby && !Place::has_standby(self.mount.segment.directory()) {
-            let _ = another.start(); // else at the next look
+            let _ = another.start(); // else a second later
         }
     }
 

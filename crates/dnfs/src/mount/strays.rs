@@ -43,7 +43,7 @@ impl Strays {
                 path.display()
             );
             if send(&line, Path::new(SYSTEM_LOG)).is_err() {
-                return; // the next look tries again
+                return; // tried again at the next call that lists
             }
             self.reported.insert(path);
         }

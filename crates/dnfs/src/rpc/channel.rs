@@ -118,7 +118,7 @@ impl Channel {
     }
 
     /// Gives the calls in flight other xids and another port. Before WRITEs are resent, waits until the server has executed those
-    /// that it had received on the closed connection: none of them may be executed after the caller goes on.
+    /// that it had received on the closed connection: the server must not execute them after the caller goes on.
     fn renew(&mut self, service: &Service, procedure: u32) {
         self.connection.forget_port();
         if procedure == Procedure::Write.number() {

@@ -152,7 +152,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
         return prove(&args);
     }
     if args.becomes {
-        return become_program(Command::new(args.command.first().context("run a program: none is given")?), &args.command);
+        return become_program(Command::new(args.command.first().context("run a program: no program was given")?), &args.command);
     }
     if let Some(format) = args.print.filter(|format| *format != Format::Env) {
         return print::unit(format, &args);
@@ -213,7 +213,7 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     environment.extend(identity(&root));
     environment.extend(mark_of_tree());
     environment.extend(user_namespace());
-    let Some(program) = args.command.first() else { return Err(anyhow!("run a program: none is given")) };
+    let Some(program) = args.command.first() else { return Err(anyhow!("run a program: no program was given")) };
     let mut command = if is_on_mount(program, &environment[1].1) {
         // Only the library can execute it (docs/design/018-stored-programs.md).
         let mut command = prover(&built, c_library)?;
@@ -229,7 +229,7 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Becomes the program of `words`, by a command that has all but its arguments.
 fn become_program(mut command: Command, words: &[OsString]) -> anyhow::Result<ExitCode> {
-    let (program, arguments) = words.split_first().context("run a program: none is given")?;
+    let (program, arguments) = words.split_first().context("run a program: no program was given")?;
     let error = command.args(arguments).exec();
     Ok(not_run(program, error))
 }

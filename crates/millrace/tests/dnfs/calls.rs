@@ -47,7 +47,7 @@ fn totals_of_all_processes_match_what_the_filer_counted() {
     let runtime = mounted.mount.runtime_dir().parent().unwrap();
     let url = mounted.filer.url.parse().unwrap();
     let seen = Observer::open(runtime, &url).unwrap().unwrap();
-    assert_eq!(seen.totals(), totals, "one who only looks sees the same");
+    assert_eq!(seen.totals(), totals, "an observer counts the same");
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn every_kind_of_call_waits_for_an_export_of_ganesha_that_is_withdrawn_and_succe
     every_call_waits(&mut ganesha);
 }
 
-/// Reads and writes by an open file and by path when it is told to; says what came of each.
+/// For each line of stdin, reads and writes by an open file and by path, and prints the results.
 const ON_ANOTHER_VOLUME: &str = r#"
 import errno, os, sys
 host = sys.argv[1]

@@ -78,10 +78,10 @@ fn a_mount_whose_server_is_gone_is_given_up_and_what_is_lost_is_named() {
     world.filer.kill();
     end(writer);
     await_until("a keeper", SOON, || (!keepers::of(world.filer.port).is_empty()).then_some(()));
-    let told = world.given_up(&["/db"]);
-    assert_eq!(told["outcome"], "lost", "{told}");
-    assert_eq!(told["lost"], serde_json::json!([{"fileid": number, "bytes": BYTES, "has_error": false}]));
-    assert_eq!(told["lost_bytes"], BYTES);
+    let report = world.given_up(&["/db"]);
+    assert_eq!(report["outcome"], "lost", "{report}");
+    assert_eq!(report["lost"], serde_json::json!([{"fileid": number, "bytes": BYTES, "has_error": false}]));
+    assert_eq!(report["lost_bytes"], BYTES);
     world.nothing_is_left();
     let again = world.give_up(&["/db"]);
     assert!(
@@ -97,8 +97,8 @@ fn a_mount_whose_server_answers_is_saved_before_it_ends() {
     let mut writer = world.writer();
     drop(writer.stdin.take());
     assert!(writer.wait().unwrap().success());
-    let told = world.given_up(&[&world.filer.url]);
-    assert_eq!((&told["outcome"], &told["lost_bytes"]), (&"saved".into(), &0.into()), "{told}");
+    let report = world.given_up(&[&world.filer.url]);
+    assert_eq!((&report["outcome"], &report["lost_bytes"]), (&"saved".into(), &0.into()), "{report}");
     world.nothing_is_left();
     assert_eq!(world.filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
     assert_eq!(std::fs::metadata(world.filer.export().join("f")).unwrap().len(), BYTES, "it was stable");

@@ -16,7 +16,7 @@ fn python(world: &World, script: &str) -> Option<Command> {
 }
 
 /// The child reads while the filer stands still (SIGSTOP), is killed when it waits, and the parent reads after SIGCONT. A file says when the child
-/// may read: it looks for that without sleeping, so it sleeps only in the read.
+/// may read: it polls for that file without sleeping, so it sleeps only in the read.
 const KILLED: &str = r#"
 import os, signal, subprocess, sys, time
 filer, how, may_read = int(sys.argv[1]), sys.argv[2], sys.argv[3]

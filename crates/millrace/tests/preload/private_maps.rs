@@ -18,7 +18,7 @@ fn private_mappings_keep_the_bytes_of_the_file_as_on_a_local_directory() {
     }
 }
 
-/// Maps a sparse file of so many bytes.
+/// Maps a sparse file. The argument is its size in bytes.
 const MAP: &str = "import mmap, os, sys\n\
                    f = open('/db/large', 'w+b')\n\
                    f.truncate(int(sys.argv[1]))\n\

@@ -41,7 +41,7 @@ sys.stdin.readline()
 for fd in files: os.fsync(fd); os.close(fd)
 "#;
 
-/// Runs [`WAYS`], with a restart of the server in between, and looks at what the export holds then.
+/// Runs [`WAYS`], with a restart of the server in between, and checks what the export holds then.
 fn stay(mut command: Command, export: &Path, restart: impl FnOnce()) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut program = command.spawn().unwrap();

@@ -35,7 +35,7 @@ impl Refusal {
         Self::new(15, vec![status, 0, 0, 0])
     }
 
-    /// One RENAME after so many, without attributes of both directories.
+    /// The RENAME after `after` others fails with `status`, and its reply has no attributes of the directories.
     pub fn one_rename(status: u32, after: usize) -> Self {
         Self { after, times: 1, ..Self::new(14, vec![status, 0, 0, 0, 0]) }
     }

@@ -90,7 +90,7 @@ impl Unit {
     fn of(format: Format, args: &Args) -> anyhow::Result<Self> {
         let mounts = args.mounts.iter().map(|text| parse_mount(text)).collect::<anyhow::Result<_>>()?;
         let Some(program) = args.command.first() else {
-            return Err(refusal("print how to run a program: none is given", "name it behind --, as in: -- postgres -D /db/pg"));
+            return Err(refusal("print how to run a program: no program was given", "name it behind --, as in: -- postgres -D /db/pg"));
         };
         let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
         if name == "pg_ctl" || name == "pg_ctlcluster" && format != Format::Systemd {

@@ -1,8 +1,9 @@
 //! An export that is away for a moment under a PostgreSQL at work: a pause, no error, nothing lost, and no hand needed.
 
+use crate::support::ganesha::Ganesha;
 use crate::support::postgres::server_programs;
 use crate::support::remote::{MOUNT, RemoteCluster};
-use crate::support::withdrawn::Withdrawn;
+use crate::support::withdrawn::{Withdrawn, Withdraws};
 use crate::support::{seeds, skip};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -25,23 +26,29 @@ const OUTAGES: [Outage; 3] = [Outage::Withdrawn, Outage::Dead, Outage::DeadThenW
 
 #[test]
 fn an_export_that_is_away_and_comes_back_is_a_pause_to_the_database() {
-    goes_on_over(3);
+    goes_on_over(3, Withdrawn::start("away-database"));
 }
 
 #[test]
 #[ignore = "nightly: fifty outages under load, minutes"]
 fn an_export_that_is_away_fifty_times_is_a_pause_to_the_database() {
-    goes_on_over(50);
+    goes_on_over(50, Withdrawn::start("away-database"));
 }
 
-fn goes_on_over(outages: usize) {
+#[test]
+#[ignore = "nightly: twenty outages under load, a minute"]
+fn an_export_of_ganesha_that_is_away_twenty_times_is_a_pause_to_the_database() {
+    let Some(ganesha) = Ganesha::start("away-database-ganesha") else { return };
+    goes_on_over(20, ganesha);
+}
+
+fn goes_on_over(outages: usize, mut served: impl Withdraws) {
     let Some(programs) = server_programs() else { return skip("PostgreSQL's server programs (apt-get install postgresql)") };
-    let mut served = Withdrawn::start("away-database");
     let archive = format!("-c archive_command='mkdir -p {MOUNT}/archive && cp %p {MOUNT}/archive/%f'");
     let settings = format!("{SETTINGS} {archive}");
     let scratch = crate::support::Scratch::new("away-cluster");
-    let url = format!("{}?close=nothing", served.url());
-    let cluster = RemoteCluster::create_on(&url, &served.export(), None, &scratch, &programs, &settings);
+    let url = format!("{}close=nothing", served.url());
+    let cluster = RemoteCluster::create_on(&url, &served.export(), served.inside(), &scratch, &programs, &settings);
     cluster.start();
     cluster.sql("create table rows (number bigint primary key, filler text default repeat('x', 500))");
     let mut random = sim::Rng::new(seeds(|_| 1)[0]);

@@ -2,7 +2,7 @@
 
 use crate::support::filer::Filer;
 use crate::support::ganesha::{Ganesha, inside};
-use crate::support::withdrawn::{Withdrawn, mentions};
+use crate::support::withdrawn::{Withdrawn, Withdraws, mentions};
 use crate::support::{
     Scratch, await_until, find_program, keepers, may_make_namespaces, millrace, preload_library, skip, succeed, text,
 };
@@ -38,59 +38,6 @@ fn exists(path: &Path) -> Option<()> {
     path.exists().then_some(())
 }
 
-/// A server that may stop exporting its volume.
-trait Withdraws {
-    fn url(&self) -> String;
-    fn export(&self) -> PathBuf;
-    fn scratch(&self) -> &Scratch;
-    /// timeout(1) with a way to the server.
-    fn timeout(&self) -> Command;
-    fn withdraw(&mut self);
-    fn offer(&mut self);
-}
-
-impl Withdraws for Withdrawn {
-    fn url(&self) -> String {
-        format!("{}?", Self::url(self))
-    }
-    fn export(&self) -> PathBuf {
-        Self::export(self)
-    }
-    fn scratch(&self) -> &Scratch {
-        Self::scratch(self)
-    }
-    fn timeout(&self) -> Command {
-        timeout()
-    }
-    fn withdraw(&mut self) {
-        Self::withdraw(self);
-    }
-    fn offer(&mut self) {
-        Self::offer(self);
-    }
-}
-
-impl Withdraws for Ganesha {
-    fn url(&self) -> String {
-        format!("{}&", Self::url(self))
-    }
-    fn export(&self) -> PathBuf {
-        Self::export(self)
-    }
-    fn scratch(&self) -> &Scratch {
-        &self.scratch
-    }
-    fn timeout(&self) -> Command {
-        self.inside(Path::new("timeout"))
-    }
-    fn withdraw(&mut self) {
-        Self::withdraw(self);
-    }
-    fn offer(&mut self) {
-        Self::offer(self);
-    }
-}
-
 /// None, which is said, where it cannot run.
 fn ganesha(label: &str) -> Option<Ganesha> {
     Ganesha::start_with(label, "Squash = No_Root_Squash;", &[])
@@ -99,7 +46,8 @@ fn ganesha(label: &str) -> Option<Ganesha> {
 /// Every kind of call waits while the export is withdrawn and succeeds when it is offered.
 fn every_call_waits(served: &mut impl Withdraws) {
     let (host, log) = (served.scratch().folder("host"), served.scratch().path().join("log"));
-    let program = exec(served.timeout(), &served.url(), &log, "python3").arg(CALLS).arg("/db").arg(&host).spawn().unwrap();
+    let program =
+        exec(served.command("timeout"), &served.url(), &log, "python3").arg(CALLS).arg("/db").arg(&host).spawn().unwrap();
     await_until("the program", SOON, || exists(&host.join("ready")));
     served.withdraw();
     std::fs::write(host.join("go"), "").unwrap();
@@ -122,7 +70,7 @@ fn every_call_waits(served: &mut impl Withdraws) {
     for name in ["commit", "close"] {
         assert_eq!(std::fs::read(export.join(name)).unwrap()[1 << 20..], [b'u'; 65536], "{name}");
     }
-    let after = exec(served.timeout(), &served.url(), &log, "cat").arg("/db/created").spawn().unwrap();
+    let after = exec(served.command("timeout"), &served.url(), &log, "cat").arg("/db/created").spawn().unwrap();
     assert_eq!(finish(after, &log), "x", "a new program");
 }
 
@@ -240,7 +188,7 @@ for call in [lambda: os.stat("/db/there"), lambda: os.pread(file, 1, 1 << 20), l
 fn asks(served: &mut impl Withdraws, options: &str) -> Child {
     std::fs::write(served.export().join("there"), "").unwrap();
     let (ready, log) = (served.scratch().path().join("ready"), served.scratch().path().join("log"));
-    let mut command = exec(served.timeout(), &format!("{}{options}", served.url()), &log, "python3");
+    let mut command = exec(served.command("timeout"), &format!("{}{options}", served.url()), &log, "python3");
     let mut program = command.args(["-c", ASKS]).arg(&ready).stdin(Stdio::piped()).spawn().unwrap();
     await_until("the program", SOON, || exists(&ready));
     served.withdraw();

@@ -49,13 +49,16 @@ while read -r line; do
     withdraw) withdrawn; reload; continue ;;
     withdraw-beside) one_offered; reload; continue ;;
     offer) offered; reload; continue ;;
-    restart | cover | uncover) ;;
+    "start withdrawn") withdrawn; serve; continue ;;
+    "start offered") offered; serve; continue ;;
+    stop | restart | cover | uncover) ;;
     *) break ;;
   esac
   kill -KILL "$server"
   wait "$server" 2>/dev/null || true
   rm -f "$work/ganesha.pid"
   case "$line" in
+    stop) echo ready; continue ;;
     cover) mount -t tmpfs -o size=64m,mode=777 tmpfs "$export" ;;
     uncover) umount "$export" ;;
   esac
@@ -139,6 +142,16 @@ impl Ganesha {
     /// The export is there again.
     pub fn offer(&mut self) {
         self.order("offer");
+    }
+
+    /// Kills the server: its port refuses connections.
+    pub fn kill(&mut self) {
+        self.order("stop");
+    }
+
+    /// Starts the server after [`Self::kill`], with or without the export.
+    pub fn start_again(&mut self, exports: bool) {
+        self.order(if exports { "start offered" } else { "start withdrawn" });
     }
 
     fn order(&mut self, order: &str) {

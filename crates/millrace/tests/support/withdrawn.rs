@@ -1,9 +1,12 @@
 //! A filer whose volume can be withdrawn and exported again, as an administrator does it: by its file and
 //! `millrace volume reload`.
 
+use super::any_server::command;
 use super::configured::{Configured, serve, write};
+use super::ganesha::Ganesha;
 use super::{Scratch, keepers};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The filer, killed when dropped.
 pub struct Withdrawn {
@@ -11,6 +14,98 @@ pub struct Withdrawn {
     scratch: Scratch,
     file: PathBuf,
     port: u16,
+}
+
+/// A server that may stop exporting its volume.
+pub trait Withdraws {
+    /// With `?` or `&` at its end.
+    fn url(&self) -> String;
+    /// What it exports.
+    fn export(&self) -> PathBuf;
+    fn scratch(&self) -> &Scratch;
+    /// A process in the namespaces from which it is reached, if those are not the test's.
+    fn inside(&self) -> Option<u32>;
+    /// MNT is refused from now on, and so is every handle of the volume.
+    fn withdraw(&mut self);
+    /// The volume is exported as it was.
+    fn offer(&mut self);
+    /// The end by SIGKILL: the port refuses connections.
+    fn kill(&mut self);
+    /// Starts again after [`Self::kill`], with or without the volume.
+    fn restart(&mut self, exports_volume: bool);
+
+    /// A program that reaches the server.
+    fn command(&self, program: &str) -> Command {
+        command(self.inside(), 0, program)
+    }
+}
+
+impl Withdraws for Withdrawn {
+    fn url(&self) -> String {
+        format!("{}?", Self::url(self))
+    }
+
+    fn export(&self) -> PathBuf {
+        Self::export(self)
+    }
+
+    fn scratch(&self) -> &Scratch {
+        Self::scratch(self)
+    }
+
+    fn inside(&self) -> Option<u32> {
+        None
+    }
+
+    fn withdraw(&mut self) {
+        Self::withdraw(self);
+    }
+
+    fn offer(&mut self) {
+        Self::offer(self);
+    }
+
+    fn kill(&mut self) {
+        Self::kill(self);
+    }
+
+    fn restart(&mut self, exports_volume: bool) {
+        Self::restart(self, exports_volume);
+    }
+}
+
+impl Withdraws for Ganesha {
+    fn url(&self) -> String {
+        format!("{}&", Self::url(self))
+    }
+
+    fn export(&self) -> PathBuf {
+        Self::export(self)
+    }
+
+    fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    fn inside(&self) -> Option<u32> {
+        Some(self.shell())
+    }
+
+    fn withdraw(&mut self) {
+        Self::withdraw(self);
+    }
+
+    fn offer(&mut self) {
+        Self::offer(self);
+    }
+
+    fn kill(&mut self) {
+        Self::kill(self);
+    }
+
+    fn restart(&mut self, exports_volume: bool) {
+        self.start_again(exports_volume);
+    }
 }
 
 /// A volume that is always there: a filer exports one at least.

@@ -356,12 +356,16 @@ mod tests {
         members.fence_by(Box::new(Counted(Arc::clone(&fences))));
         let holder = Child::run(|| {
             let lock = members.lock(&header.name_locks[0], &header.unlocked, Strength::Strong).held().unwrap();
-            let lost = (0..15).any(|_| {
-                members.renew_leases();
+            let mut renewed_ms = monotonic_ms();
+            let lost = (0..15).find_map(|_| {
                 sleep(Duration::from_millis(100));
-                !lock.is_held()
+                // A process that had no processor for so long has not renewed it.
+                let is_late = monotonic_ms() - renewed_ms >= LEASE_MS;
+                members.renew_leases();
+                renewed_ms = monotonic_ms();
+                (!lock.is_held()).then_some(!is_late)
             });
-            header.reserved.store(1 + u32::from(lost), SeqCst);
+            header.reserved.store(1 + u32::from(lost == Some(true)), SeqCst);
             while lock.is_held() && members.may_send() {
                 give_way();
             }

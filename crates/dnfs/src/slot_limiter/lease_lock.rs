@@ -76,9 +76,11 @@ impl<'a> LeaseLock<'a> {
         self.lease.is_held()
     }
 
-    /// Gives it back before it is dropped.
+    /// Gives it back before it is dropped. A lock whose lease was revoked is left to those who take it over: they put right what is half done.
     pub(crate) fn release(&self) {
-        let _ = self.word.compare_exchange(self.lease.owner(), 0, SeqCst, Acquire);
+        if self.is_held() {
+            let _ = self.word.compare_exchange(self.lease.owner(), 0, SeqCst, Acquire);
+        }
         self.released.notify(u32::MAX);
     }
 

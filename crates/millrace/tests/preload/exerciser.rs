@@ -199,7 +199,7 @@ fn exercise(seeds: &[u64], how: How) {
         }
     }
     for world in &worlds {
-        assert_eq!(world.segments(), 1, "processes of one export are in different mounts");
+        assert!(world.segments() <= 1, "processes of one export are in different mounts");
         failures.extend(world.hidden_names().into_iter().map(|name| format!("left behind: {name}")));
     }
     println!("steps: {steps:?}");

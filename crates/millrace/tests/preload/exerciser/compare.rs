@@ -239,7 +239,7 @@ impl Exerciser {
         Some(Difference { at, local: only(&wanted, &found), mount: only(&found, &wanted) })
     }
 
-    /// Mounts that the processes have: one.
+    /// Mounts that the processes have: one, once there was a process.
     pub(crate) fn segments(&self) -> usize {
         segments(self.server.runtime.path())
     }

@@ -3,7 +3,7 @@
 /// Where the model itself does as a kernel NFS mount would, because a local file system is stricter or laxer, and what has
 /// no answer that could be compared. The actor names the rule where it applies it.
 #[expect(dead_code, reason = "a table for readers, applied by the actor")]
-pub(crate) const MODEL_RULES: [(&str, &str); 5] = [
+pub(crate) const MODEL_RULES: [(&str, &str); 6] = [
     (
         "alignment",
         "O_DIRECT needs no alignment on NFS: the local side opens without it, and F_GETFL is compared without it; so does FUSE open a directory",
@@ -12,6 +12,7 @@ pub(crate) const MODEL_RULES: [(&str, &str); 5] = [
         "copies within a file",
         "sendfile and copy_file_range between descriptors of one file: what is seen depends on the kernel's pages",
     ),
+    ("directory locks", "flock on a directory is refused under `millrace exec` (ENOLCK): no side tries it"),
     ("directory offsets", "the offset of a directory is a cookie of its file system: lseek on one is not compared"),
     (
         "end of file",

@@ -24,7 +24,10 @@ static void record_lock(const char *name, const struct step *step)
 
 int lock_step(const char *name, const struct step *step)
 {
-	if (strcmp(name, "flock") == 0) {
+	struct stat found;
+	if (strcmp(name, "flock") == 0 && fstat(descriptor(step, 1), &found) == 0 && S_ISDIR(found.st_mode)) {
+		say("a directory"); /* known.rs, `directory locks` */
+	} else if (strcmp(name, "flock") == 0) {
 		const char *kind = word(step, 2);
 		outcome(flock(descriptor(step, 1), (kind[0] == 's' ? LOCK_SH : kind[0] == 'e' ? LOCK_EX : LOCK_UN) | LOCK_NB));
 	} else if (strcmp(name, "setlk") == 0 || strcmp(name, "getlk") == 0 || strcmp(name, "osetlk") == 0 || strcmp(name, "ogetlk") == 0)

@@ -204,6 +204,11 @@ impl Client {
         self.pool.with(|channel| channel.fence(&self.service, number))
     }
 
+    /// Ends the connection, for a client that is seldom used.
+    pub(crate) fn disconnect(&self) {
+        self.pool.with(crate::rpc::channel::Channel::disconnect);
+    }
+
     /// To be called in a child after fork, async-signal-safe: the parent's connections are never used again.
     pub fn after_fork_child(&self) {
         fork::note_fork();

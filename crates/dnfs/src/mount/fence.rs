@@ -10,7 +10,7 @@ use crate::slot_limiter::Fence;
 use crate::sys::clock::sleep;
 use crate::url::NfsUrl;
 
-/// A client for these calls alone: it renews and checks no leases, and gives up soon, so that the waiter can check the lock again.
+/// A client for these calls alone: it renews and checks no leases, and gives up soon, so that the waiter can check the lock again. It keeps no connection.
 #[derive(Debug)]
 pub(super) struct FenceClient {
     parts: MountParts,
@@ -37,7 +37,10 @@ impl FenceClient {
 
 impl Fence for FenceClient {
     fn is_answered(&self) -> bool {
-        self.client().is_some_and(|client| client.null().is_ok())
+        let Some(client) = self.client() else { return false };
+        let answer = client.null();
+        client.disconnect();
+        answer.is_ok()
     }
 
     fn fence(&self, number: u64) -> bool {
@@ -45,7 +48,9 @@ impl Fence for FenceClient {
             return true; // it has made no connection, and will check its leases on the first
         }
         let Some(client) = self.client() else { return false };
-        match client.fence(number) {
+        let fenced = client.fence(number);
+        client.disconnect();
+        match fenced {
             Ok(is_fenced) => {
                 if !is_fenced {
                     sleep(Duration::from_millis(IN_FLIGHT_MS)); // what the holder sent has arrived by then, or never will

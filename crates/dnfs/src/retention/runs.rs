@@ -243,6 +243,11 @@ impl Retention {
             payload.each(from..from + bytes, |place, bytes| self.store(chunk, within + place, bytes));
             at += bytes;
         }
+        // With the run in the file's slot: whoever takes over the lock of an append from now on sends the run first. One that was taken over before has a
+        // new end of the file.
+        if !self.members.may_send() {
+            return Gathered::No;
+        }
         // A write is in the run from here on, or, if others were faster who took the run over, not at all.
         if run.length.compare_exchange(length as u32, end as u32, SeqCst, SeqCst).is_err() {
             return Gathered::No;

@@ -276,7 +276,7 @@ fn segment_hint(error: &SegmentError) -> Option<String> {
              that this user may make: MILLRACE_RUNTIME_DIR=/run/NAME"
         }
         SegmentError::Version { .. } => {
-            "end the programs that use this export with another version of Millrace; if there are none, remove the contents of \
+            "end the programs that use this export with another version of Millrace; if no such program runs, remove the contents of \
              /dev/shm/millrace-UID (root: /run/millrace), or of the directory that MILLRACE_RUNTIME_DIR names"
         }
         SegmentError::Local { errno: FULL, .. } | SegmentError::NoSlots { errno: FULL } => {

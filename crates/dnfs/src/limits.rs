@@ -33,8 +33,8 @@ pub const OUTSIDER_WAIT_MS: u64 = 10_000;
 pub const LEASES_MAX: usize = 1024;
 /// Age at which a lease may be revoked, in ms.
 pub const LEASE_MS: u64 = 1_000;
-/// Longest call of one who waits for a lease to ask whether the server answers, and to fence its holder, in ms: below [`LEASE_MS`], since its own leases
-/// are not renewed meanwhile.
+/// Longest time of a NULL or FENCE call by which a waiter takes over a lease, in ms. Below [`LEASE_MS`]: the waiter does not renew its own leases
+/// during that call.
 pub const FENCE_CALL_MS: u64 = 750;
 /// Pause between the attempts to fence, in ms.
 pub const FENCE_PAUSE_MS: u64 = 50;

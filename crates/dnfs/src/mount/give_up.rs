@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Attempts to take a lock that a keeper holds for a moment now and then.
 const TRIES: u32 = 25;
 
-/// A file with written data that is not committed, or with a loss that no fsync has reported.
+/// A file with uncommitted data, or with a write error that no fsync has reported yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsavedFile {
     /// Its number on the server.

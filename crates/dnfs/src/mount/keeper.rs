@@ -103,7 +103,7 @@ impl Keeper {
     /// Works until the mount is unused and stable, or its segment gone. `another` starts the process that waits to replace this one.
     pub fn run(mut self, another: &KeeperProgram) {
         while self.tend(another) {}
-        // In this order: who waits for the other lock finds this one free.
+        // `place` is dropped before `last`: the next keeper waits for `last` and then takes the lock of `place`.
         drop(self.place.take());
     }
 

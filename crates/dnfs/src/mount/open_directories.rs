@@ -34,7 +34,7 @@ impl OpenDirectory {
         Some(Self { handle: object.handle, path: entry.path.clone(), path_as_of: entry.path_as_of, parent: entry.parent })
     }
 
-    /// The same directory, with a path that is not known to be right.
+    /// The same directory, with a path that may be out of date.
     #[must_use]
     pub fn with_doubtful_path(&self) -> Self {
         Self { path_as_of: 0, ..self.clone() }

@@ -230,7 +230,7 @@ impl Mount {
                 }
                 Ok(None) => {}
                 Err(Error::Fs(refused)) => {
-                    // First: the file's next fsync reports it, and nothing is freed that is not reported.
+                    // The error is noted before the data is freed, so that the next fsync reports it.
                     match refused {
                         FsError::NoSpace | FsError::QuotaExceeded => slot.note_refused(refused),
                         _ => slot.note_loss(),

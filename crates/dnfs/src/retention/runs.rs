@@ -144,7 +144,7 @@ impl Retention {
         }
     }
 
-    /// Whether the lock of a run that no file has can be had: it may be that of one who died beginning or ending it, or who was stopped and has gone on since.
+    /// Whether the lock of a run that belongs to no file is free. A lock is freed here if its holder died, or if it was stopped and has gone on since.
     fn is_unlocked(&self, run: &Run) -> bool {
         let holder = run.lock.load(SeqCst);
         let is_over = self.members.has_died(holder) || holder & LEFT != 0 && self.members.has_ended(holder & !LEFT);

@@ -336,8 +336,8 @@ impl Channel {
     }
 }
 
-/// Calls must not reach the server once another process took over what their caller holds. A resend that is not a WRITE goes on: the
-/// server may know it by its xid.
+/// Refuses to send a call after another process took over the locks of its caller. A resend of any call but WRITE is sent nevertheless: the
+/// server may recognize its xid.
 #[inline]
 fn check_leases<C: Calls>(resends: bool, service: &Service, calls: &C) -> Result<(), Fault> {
     let is_checked = !resends || calls.procedure() == Procedure::Write.number();

@@ -76,7 +76,7 @@ pub(crate) struct Service {
     pub(crate) fence: Duration,
     /// When it last answered.
     pub(crate) answers: Answers,
-    /// The network namespace of the process that first reached it; `None` if that is not known.
+    /// The network namespace of the process that first connected to the server. `None` if it is unknown.
     pub(crate) network_namespace: Option<u64>,
     pub(crate) privileged_port: bool,
     /// Addresses of this host to connect from; if empty, the kernel chooses.

@@ -122,7 +122,7 @@ impl Members {
     pub(crate) fn lease(&self, strength: Strength) -> Option<Lease<'_>> {
         let process = self.owner().map_or(OUTSIDER, |owner| owner >> 32);
         // The connection may be older than this process' place, which may have been another's.
-        self.publish_fence_number(fork::process_number());
+        self.publish_for(process, fork::process_number());
         let (records, thread) = (&self.table().leases, thread_number());
         let start = (thread as usize >> 3).wrapping_mul(7);
         let order = || (0..LEASES_MAX).map(|step| start.wrapping_add(step) % LEASES_MAX);
@@ -304,7 +304,13 @@ impl Members {
 
     /// Says under which number the connections of this process are made.
     pub(crate) fn publish_fence_number(&self, number: u64) {
-        let member = self.owner().map(|owner| (owner >> super::members::MEMBER_SHIFT) as usize);
+        if let Some(owner) = self.owner() {
+            self.publish_for(owner >> 32, number);
+        }
+    }
+
+    fn publish_for(&self, process: u64, number: u64) {
+        let member = (process != OUTSIDER).then_some((process << 32 >> super::members::MEMBER_SHIFT) as usize);
         if let Some(place) = member.and_then(|member| self.table().fence_numbers.get(member))
             && place.load(Relaxed) != number
         {

@@ -72,7 +72,7 @@ fn five_hundred_stops_kills_jumps_and_debuggers_lose_nothing_and_hold_up_no_othe
 #[test]
 #[ignore = "nightly: 100 stops beside a server that cannot fence, a minute"]
 fn a_hundred_stops_beside_another_server_hold_up_no_other_process() {
-    let Some(ganesha) = Ganesha::start("stopped-ganesha") else { return };
+    let Some(ganesha) = Ganesha::start_with("stopped-ganesha", "Squash = No_Root_Squash;", &[]) else { return };
     let Some(python) = find_program("python3") else { return skip("no python3") };
     let scratch = Scratch::new("stopped-jumping");
     let Some(jumping) = compile(&scratch, "jumping", &["-O1"]) else { return };

@@ -315,7 +315,8 @@ class Many:
         self.check(calm)
 
     def check(self, calm):
-        log = open(self.root + "/log", "rb").read()
+        try: log = open(self.root + "/log", "rb").read()
+        except OSError as error: log = b""; self.wrong.append(str(error))
         lines = [log[at:at + 64] for at in range(0, len(log), 64)]
         known = set(lines)
         if len(known) != len(lines): self.wrong.append(f"{len(lines) - len(known)} lines twice")

@@ -13,8 +13,10 @@ mod file_reads;
 pub(crate) mod pipes;
 pub(crate) mod poll;
 pub(crate) mod programs;
+mod signals;
 mod user;
 pub(crate) use file_reads::{read_ahead, read_cached};
+pub(crate) use signals::{SignalsHeld, queue_signal, signal_this_thread};
 pub(crate) use user::{getegid, geteuid, getgid, getuid};
 
 /// Makes a system call. The arguments are those of the call's manual page.
@@ -212,17 +214,6 @@ pub(crate) fn send_datagram(path: &CStr, bytes: &[u8]) -> Result<(), Errno> {
     sent.map(drop)
 }
 
-/// The address family of a socket.
-pub(crate) fn socket_family(fd: c_int) -> Result<c_int, Errno> {
-    let (mut family, mut bytes) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
-    let (into, length) = (std::ptr::from_mut(&mut family) as usize, std::ptr::from_mut(&mut bytes) as usize);
-    // SAFETY: room for the number, and its size.
-    checked(unsafe {
-        call(libc::SYS_getsockopt, fd as usize, libc::SOL_SOCKET as usize, libc::SO_DOMAIN as usize, into, length, 0)
-    })?;
-    Ok(family)
-}
-
 /// read(2), once.
 pub(crate) fn read(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the buffer outlives the call.
@@ -407,57 +398,6 @@ pub(crate) fn record_lock(fd: c_int, command: c_int, lock: &mut libc::flock) -> 
     unsafe { call4(libc::SYS_fcntl, fd as usize, command as usize, std::ptr::from_mut(lock) as usize, 0) }.map(drop)
 }
 
-/// Signals held back from this thread until dropped.
-pub(crate) struct SignalsHeld {
-    before: u64,
-}
-
-impl SignalsHeld {
-    /// Holds all of them back.
-    pub(crate) fn new() -> Self {
-        Self { before: set_signal_mask(u64::MAX) }
-    }
-
-    /// Lets those in that came meanwhile, as a call would that waits in the kernel: whether one of them ends such a call
-    /// (EINTR), because its handler was not installed with SA_RESTART.
-    pub(crate) fn let_in(&mut self) -> bool {
-        let mut pending = 0u64;
-        // SAFETY: a signal set of the kernel's eight bytes, ours to be written.
-        let _ = unsafe { call4(libc::SYS_rt_sigpending, std::ptr::from_mut(&mut pending) as usize, size_of::<u64>(), 0, 0) };
-        pending &= !self.before;
-        if pending == 0 {
-            return false;
-        }
-        let interrupted = (1..=64).filter(|signal| pending & 1 << (signal - 1) != 0).any(ends_calls);
-        set_signal_mask(self.before);
-        set_signal_mask(u64::MAX);
-        interrupted
-    }
-}
-
-impl Drop for SignalsHeld {
-    fn drop(&mut self) {
-        set_signal_mask(self.before);
-    }
-}
-
-fn set_signal_mask(mask: u64) -> u64 {
-    let (mut before, how) = (0u64, libc::SIG_SETMASK as usize);
-    let (mask, old) = (std::ptr::from_ref(&mask) as usize, std::ptr::from_mut(&mut before) as usize);
-    // SAFETY: two signal sets of the kernel's eight bytes, which outlive the call.
-    let _ = unsafe { call4(libc::SYS_rt_sigprocmask, how, mask, old, size_of::<u64>()) };
-    before
-}
-
-/// Whether a signal has a handler after which a call that waits is not begun again.
-fn ends_calls(signal: usize) -> bool {
-    let mut action = [0usize; 4]; // the kernel's: handler, flags, restorer, mask
-    // SAFETY: room for the kernel's action; no new one is given.
-    let known = unsafe { call4(libc::SYS_rt_sigaction, signal, 0, action.as_mut_ptr() as usize, size_of::<u64>()) }.is_ok();
-    let [handler, flags, ..] = action;
-    known && handler != libc::SIG_DFL && handler != libc::SIG_IGN && flags & libc::SA_RESTART as usize == 0
-}
-
 /// The number of this process.
 pub(crate) fn process_id() -> u32 {
     call_with_numbers(libc::SYS_getpid, 0, 0, 0).unwrap_or(0) as u32
@@ -484,12 +424,6 @@ pub(crate) fn page_is_usable(at: usize, bytes: usize, for_writing: bool) -> Opti
     }
 }
 
-/// Sends this thread a signal.
-pub(crate) fn signal_this_thread(signal: c_int) {
-    let (process, thread) = (process_id() as usize, thread_id() as usize);
-    let _ = call_with_numbers(libc::SYS_tgkill, process, thread, signal as usize);
-}
-
 /// The soft limit of a resource of this process: `RLIMIT_FSIZE`, `RLIMIT_AS`.
 pub(crate) fn soft_limit(resource: usize) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
@@ -503,29 +437,6 @@ pub(crate) fn soft_limit(resource: usize) -> u64 {
 pub(crate) fn has_thread(id: u32) -> bool {
     let process = call_with_numbers(libc::SYS_getpid, 0, 0, 0).unwrap_or(0);
     call_with_numbers(libc::SYS_tgkill, process, id as usize, 0) != Err(libc::ESRCH)
-}
-
-/// A signal to this process that says that asynchronous I/O is done, and for whom.
-pub(crate) fn queue_signal(signal: c_int, value: libc::sigval) -> Result<(), Errno> {
-    /// `siginfo_t` as the kernel takes it from a sender: number, error, code, process, user, value.
-    #[repr(C)]
-    struct Information {
-        signal: c_int,
-        error: c_int,
-        code: c_int,
-        padding: c_int,
-        process: i32,
-        user: u32,
-        value: libc::sigval,
-        unused: [u64; 12],
-    }
-    const _: () = assert!(size_of::<Information>() == size_of::<libc::siginfo_t>());
-    let process = call_with_numbers(libc::SYS_getpid, 0, 0, 0).unwrap_or(0);
-    let (code, user, unused) = (libc::SI_ASYNCIO, getuid(), [0; 12]);
-    let information = Information { signal, error: 0, code, padding: 0, process: process as i32, user, value, unused };
-    let at = std::ptr::from_ref(&information) as usize;
-    // SAFETY: the information outlives the call, which only reads it.
-    unsafe { call4(libc::SYS_rt_sigqueueinfo, process, signal as usize, at, 0) }.map(drop)
 }
 
 /// clone(2) without a stack and with a copy of the memory: the child comes out here too, with 0.

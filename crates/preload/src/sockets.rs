@@ -81,7 +81,7 @@ unsafe fn bind_at(
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         let path = path_given(address, length)?;
-        if raw::socket_family(socket)? != libc::AF_UNIX {
+        if raw::socket_domain(socket)? != libc::AF_UNIX {
             return Err(Out::Pass);
         }
         match paths::target_linked(libc::AT_FDCWD, path.as_ptr(), LastName::Itself)? {

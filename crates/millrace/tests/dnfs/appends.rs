@@ -1,6 +1,6 @@
 //! Appends beside changes of the size: none leaves a hole, as with the lock of an inode in a kernel.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, attach, open, report_ready, worker_arguments};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, attach, open, report_ready};
 use dnfs::mount::Mount;
 
 const LINE: &[u8] = b"a line of a log that is cut off at times\n";
@@ -39,6 +39,7 @@ fn worker_appends(mount: &Mount, path: &str) {
     loop {
         log.append(LINE);
     }
+    report_ready();
 }
 
 #[test]
@@ -78,17 +79,7 @@ fn worker_truncates(mount: &Mount, path: &str) {
     loop {
         mount.truncate(log.file, 0).unwrap();
     }
-}
-
-#[test]
-#[ignore = "worker: a process that other tests start"]
-fn worker_process() {
-    let Some([url, job, argument]) = worker_arguments() else { return };
-    let mount = attach(&url);
-    match job.as_str() {
-        "worker_appends" => worker_appends(&mount, &argument),
-        "worker_truncates" => worker_truncates(&mount, &argument),
-        other => panic!("no job {other}"),
-    }
     report_ready();
 }
+
+workers!(worker_appends, worker_truncates);

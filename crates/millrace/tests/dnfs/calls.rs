@@ -1,6 +1,7 @@
 //! Which calls an operation on a mount takes.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, at, attach, open, status, worker_arguments};
+use crate::mount::worker_extends;
+use crate::mounted::{MAKE, Mounted, READ_WRITE, at, attach, open, status};
 use dnfs::mount::{LastName, Observer, OpenHow, Target, Walk};
 use dnfs::{FsError, SetAttributes};
 use std::time::Duration;
@@ -128,14 +129,4 @@ fn a_change_of_owner_to_the_same_one_is_sent_unless_it_follows_another_change_at
     assert!((0..100).any(|_| follows_at_once()), "a busy host may take long between two calls, but not each time");
 }
 
-/// Not a test of its own: what a process started by [`Mounted::worker`] does.
-#[test]
-#[ignore = "worker: a process that other tests start"]
-fn worker_process() {
-    let Some([url, job, argument]) = worker_arguments() else { return };
-    let mount = attach(&url);
-    match job.as_str() {
-        "worker_extends" => crate::mount::worker_extends(&mount, &argument),
-        other => panic!("no worker {other}"),
-    }
-}
+workers!(worker_extends);

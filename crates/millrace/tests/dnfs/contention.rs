@@ -1,6 +1,6 @@
 //! Processes that change the same names and files at the same moment, and processes that are killed meanwhile.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, at, attach, open, status, try_open, worker_arguments};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, at, attach, open, status, try_open};
 use dnfs::FsError;
 use dnfs::mount::Mount;
 use std::time::Duration;
@@ -119,16 +119,4 @@ fn worker_works(mount: &Mount, seed: &str) {
     }
 }
 
-/// Not a test of its own: what a process started by [`Mounted::worker`] does.
-#[test]
-#[ignore = "worker: a process that other tests start"]
-fn worker_process() {
-    let Some([url, job, argument]) = worker_arguments() else { return };
-    let mount = attach(&url);
-    match job.as_str() {
-        "worker_replaces" => worker_replaces(&mount, &argument),
-        "worker_contends" => worker_contends(&mount, &argument),
-        "worker_works" => worker_works(&mount, &argument),
-        other => panic!("no worker {other}"),
-    }
-}
+workers!(worker_replaces, worker_contends, worker_works);

@@ -1,6 +1,6 @@
 //! Close-to-open between hosts: what one host wrote and made stable, another sees whole at its next open.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, at, attach, open, status, worker_arguments};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, at, attach, open, status};
 use dnfs::file::{FsError, SetAttributes};
 use dnfs::mount::{Mount, OpenHow, Target};
 
@@ -107,7 +107,7 @@ fn worker_appends(mount: &Mount, round: &str) {
     file.sync().unwrap();
 }
 
-fn worker_shortens(mount: &Mount) {
+fn worker_shortens(mount: &Mount, _: &str) {
     let file = open(mount, "log", &READ_WRITE);
     mount.truncate(file.file, 7).unwrap();
 }
@@ -131,19 +131,4 @@ fn worker_removes(mount: &Mount, name: &str) {
     mount.unlink(&at(mount, name)).unwrap();
 }
 
-/// Not a test of its own: what a process started by [`Mounted::worker_on_another_host`] does.
-#[test]
-#[ignore = "worker: a process that other tests start"]
-fn worker_process() {
-    let Some([url, job, argument]) = worker_arguments() else { return };
-    let mount = attach(&url);
-    match job.as_str() {
-        "worker_appends" => worker_appends(&mount, &argument),
-        "worker_shortens" => worker_shortens(&mount),
-        "worker_overwrites" => worker_overwrites(&mount, &argument),
-        "worker_protects" => worker_protects(&mount, &argument),
-        "worker_renames" => worker_renames(&mount, &argument),
-        "worker_removes" => worker_removes(&mount, &argument),
-        other => panic!("no worker {other}"),
-    }
-}
+workers!(worker_appends, worker_shortens, worker_overwrites, worker_protects, worker_renames, worker_removes);

@@ -1,6 +1,7 @@
 //! Writes that a server lost while nothing is retained (`retain=0`): each open file description gets the error once.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, attach, open, worker_arguments};
+use crate::mount::worker_extends;
+use crate::mounted::{MAKE, Mounted, READ_WRITE, attach, open};
 use dnfs::{Error, FsError};
 
 fn is_lost(result: Result<(), Error>) -> bool {
@@ -81,14 +82,4 @@ fn loss_that_nobody_saw_waits_for_the_next_opener() {
     open(&mounted.mount, "data", &READ_WRITE).sync().unwrap();
 }
 
-/// Not a test of its own: what a process started by [`Mounted::worker`] does.
-#[test]
-#[ignore = "worker: a process that other tests start"]
-fn worker_process() {
-    let Some([url, job, argument]) = worker_arguments() else { return };
-    let mount = attach(&url);
-    match job.as_str() {
-        "worker_extends" => crate::mount::worker_extends(&mount, &argument),
-        other => panic!("no worker {other}"),
-    }
-}
+workers!(worker_extends);

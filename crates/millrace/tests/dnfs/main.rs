@@ -1,6 +1,9 @@
 //! The client library in this process, against a filer: mounts, retention, limits, several hosts.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
 
+#[macro_use]
+mod mounted;
+
 mod appends;
 mod attributes;
 mod calls;
@@ -10,7 +13,6 @@ mod hosts;
 mod limits;
 mod losses;
 mod mount;
-mod mounted;
 mod names;
 mod retention;
 mod shared_commits;

@@ -1,6 +1,6 @@
 //! The mount of the Direct NFS client against a running filer: what processes of one host see of each other, and what outlives the filer.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, at, at_link, attach, open, worker_arguments};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, at, at_link, attach, open};
 use dnfs::mount::{Mount, OpenHow, Target};
 use dnfs::{Error, FsError, SetAttributes, Stability};
 use std::io::IoSlice;
@@ -125,16 +125,4 @@ fn other_volume_under_the_same_address_is_never_taken_for_the_old_one() {
     second.kill();
 }
 
-/// Not a test of its own: what a process started by [`Mounted::worker`] does.
-#[test]
-#[ignore = "worker: a process that other tests start"]
-fn worker_process() {
-    let Some([url, job, argument]) = worker_arguments() else { return };
-    let mount = attach(&url);
-    match job.as_str() {
-        "worker_extends" => worker_extends(&mount, &argument),
-        "worker_truncates" => worker_truncates(&mount, &argument),
-        "worker_appends" => worker_appends(&mount, &argument),
-        other => panic!("no worker {other}"),
-    }
-}
+workers!(worker_extends, worker_truncates, worker_appends);

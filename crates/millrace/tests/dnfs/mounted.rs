@@ -171,6 +171,22 @@ pub fn worker_arguments() -> Option<[String; 3]> {
     Some([url, job, argument])
 }
 
+/// `worker_process` of a file: does the job, a function of that name, for which [`Mounted::worker`] started the process.
+macro_rules! workers {
+    ($($job:ident),+) => {
+        #[test]
+        #[ignore = "worker: a process that other tests start"]
+        fn worker_process() {
+            let Some([url, job, argument]) = $crate::mounted::worker_arguments() else { return };
+            let mount = $crate::mounted::attach(&url);
+            match job.as_str() {
+                $(stringify!($job) => $job(&mount, &argument),)+
+                other => panic!("no job {other}"),
+            }
+        }
+    };
+}
+
 /// In a worker: says that it got here, then waits until the parent wants it to end.
 pub fn report_ready() {
     println!("ready");

@@ -1,6 +1,6 @@
 //! Names: files that are unlinked or replaced while open, walks over paths, what open(2) answers.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, at, at_link, attach, open, report_ready, status, try_open, worker_arguments};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, at, at_link, attach, open, report_ready, status, try_open};
 use dnfs::mount::{Mount, OpenHow, Target, Walk};
 use dnfs::{Error, FileKind, FsError, SetAttributes};
 
@@ -201,16 +201,4 @@ fn rights_of_another_user_are_those_of_the_mode_even_for_the_owner() {
     assert_eq!(try_open(&other, "roots", &read).err().and_then(|error| error.fs_error()), Some(FsError::AccessDenied));
 }
 
-/// Not a test of its own: what a process started by [`Mounted::worker`] does.
-#[test]
-#[ignore = "worker: a process that other tests start"]
-fn worker_process() {
-    let Some([url, job, argument]) = worker_arguments() else { return };
-    let mount = attach(&url);
-    match job.as_str() {
-        "worker_unlinks" => worker_unlinks(&mount, &argument),
-        "worker_holds_unlinked" => worker_holds_unlinked(&mount, &argument),
-        "worker_swaps_directories" => worker_swaps_directories(&mount, &argument),
-        other => panic!("no worker {other}"),
-    }
-}
+workers!(worker_unlinks, worker_holds_unlinked, worker_swaps_directories);

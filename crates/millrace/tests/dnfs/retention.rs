@@ -1,6 +1,6 @@
 //! Written data is kept until a COMMIT covers it: a server that loses it, and says so by another verifier, gets it again.
 
-use crate::mounted::{Description, MAKE, Mounted, READ_WRITE, attach, open, report_ready, worker_arguments};
+use crate::mounted::{Description, MAKE, Mounted, READ_WRITE, attach, open, report_ready};
 use dnfs::mount::{Mount, Observer};
 use dnfs::{FsError, LazyBuffer, Stability};
 use std::io::IoSlice;
@@ -388,19 +388,11 @@ fn worker_overwrites_for_ever(mount: &Mount, number: u64) {
     }
 }
 
-/// Not a test of its own: what a process started by [`Mounted::worker`] does.
-#[test]
-#[ignore = "worker: a process that other tests start"]
-fn worker_process() {
-    let Some([url, job, argument]) = worker_arguments() else { return };
-    let mount = attach(&url);
-    match job.as_str() {
-        "worker_writes_and_ends" => worker_writes_and_ends(&mount, &argument),
-        "worker_writes_and_waits" => worker_writes_and_waits(&mount, &argument),
-        "worker_overwrites" => worker_overwrites(&mount, &argument),
-        "worker_checks_its_blocks" => worker_checks_its_blocks(&mount, &argument),
-        "worker_overwrites_one_block" => worker_overwrites_one_block(&mount, &argument),
-        "worker_says_ready_and_checks" => worker_says_ready_and_checks(&mount, &argument),
-        other => panic!("no job {other}"),
-    }
-}
+workers!(
+    worker_writes_and_ends,
+    worker_writes_and_waits,
+    worker_overwrites,
+    worker_checks_its_blocks,
+    worker_overwrites_one_block,
+    worker_says_ready_and_checks
+);

@@ -1,6 +1,6 @@
 //! Several processes that sync one file at once share COMMITs, and none is told that its data is stable before it is.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, Worker, attach, open, report_ready, worker_arguments};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, Worker, attach, open, report_ready};
 use dnfs::mount::Mount;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -126,16 +126,7 @@ fn worker_syncs(mount: &Mount, argument: &str) {
             notes.write_all_at(&[count.to_ne_bytes(), value.to_ne_bytes()].concat(), 0).unwrap();
         }
     }
-}
-
-#[test]
-#[ignore = "worker: a process that other tests start"]
-fn worker_process() {
-    let Some([url, job, argument]) = worker_arguments() else { return };
-    let mount = attach(&url);
-    match job.as_str() {
-        "worker_syncs" => worker_syncs(&mount, &argument),
-        other => panic!("no job {other}"),
-    }
     report_ready();
 }
+
+workers!(worker_syncs);

@@ -1,6 +1,6 @@
 //! Runs a program on both sides, step by step, and compares every result, and at the end what the server's disk holds.
 
-use super::known::{NOT_BY_FUSE, REFUSED};
+use super::known::{NOT_BY_FUSE, REFUSED, is_moved_by_a_resend};
 use super::program::{FILER, Step};
 use super::side::{Fuse, NO_PROCESS, Side};
 use crate::support::any_server::{AnyServer, Server, command, segments};
@@ -35,6 +35,8 @@ pub(crate) struct Exerciser {
     folder: PathBuf,
     runs: u32,
     boots: u32,
+    /// The filer went down within this program.
+    went_down: bool,
     /// Of a filer that is started again.
     filer_options: Vec<&'static str>,
     _scratch: Scratch,
@@ -77,7 +79,7 @@ impl Exerciser {
             command
         })
         .beside(fuse);
-        Self { mount, local, server, folder, runs: 0, boots: 0, filer_options: Vec::new(), _scratch: scratch }
+        Self { mount, local, server, folder, runs: 0, boots: 0, went_down: false, filer_options: Vec::new(), _scratch: scratch }
     }
 
     /// The server, which steps on it need to be a filer.
@@ -102,6 +104,7 @@ impl Exerciser {
     /// New directories for a program, on the host's side of both.
     pub(crate) fn begin(&mut self) -> (PathBuf, PathBuf) {
         self.runs += 1;
+        self.went_down = false;
         let name = format!("r{}", self.runs);
         let (here, there) = (self.folder.join(&name), self.server.export.join(&name));
         for path in [&here, &there] {
@@ -132,7 +135,8 @@ impl Exerciser {
             _ => self.local.step(step),
         };
         let mount = self.mount.step(step);
-        (local != mount).then_some((local, mount))
+        let is_known = self.went_down && is_moved_by_a_resend(&local, &mount);
+        (local != mount && !is_known).then_some((local, mount))
     }
 
     /// What the table says of a step that only the mount carries out.
@@ -162,6 +166,7 @@ impl Exerciser {
         if needs_barrier && self.mount.alive().is_empty() {
             return None; // nobody to make anything durable
         }
+        self.went_down |= step.name() != "together";
         match step.name() {
             "together" => {
                 let (local, mount) = (self.local.together(step.word(1)), self.mount.together(step.word(1)));

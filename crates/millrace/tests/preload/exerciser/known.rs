@@ -40,3 +40,9 @@ pub(crate) const NOT_BY_FUSE: [(&str, &str); 7] = [
     ("pappend", "FUSE does not pass RWF_APPEND on: the kernel writes at the end that it knows of"),
     ("refused exchange", "the step exchanges a name with itself, for which the kernel asks no file system"),
 ];
+
+/// A filer that was killed answers with another write verifier. The COMMIT that comes before a SETATTR then makes the client resend what was not
+/// committed, and the server gives the file a new modification time: `chmod` seems to move it, as with a kernel client.
+pub(crate) fn is_moved_by_a_resend(local: &str, mount: &str) -> bool {
+    local.contains("mtime not later") && local.replacen("mtime not later", "mtime later", 1) == mount
+}

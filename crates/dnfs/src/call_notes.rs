@@ -1,7 +1,7 @@
-//! Calls that have waited for an answer for a second: noted in the segment by whoever waits, for an observer to see.
+//! Notes calls that have waited for a reply for a second. The waiting process writes them into the segment, for observers.
 //!
-//! A call that is answered sooner is never noted, so that the usual call pays nothing: the socket's own timeout brings the waiting
-//! caller here. Nobody waits for a note or depends on one; a full table means calls that are not shown.
+//! A call that is answered sooner is never noted and costs nothing: the waiting caller comes here by the socket's own timeout.
+//! No process waits for a note or depends on one. If the table is full, further calls are not shown.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::time::Duration;
@@ -15,14 +15,14 @@ use crate::sys::process::process_id;
 use crate::sys::shm::Mapping;
 use nfs_proto::nfs3::Procedure;
 
-/// The notes of a segment, as one process makes them.
+/// The notes of a segment, for one process that writes them.
 #[derive(Clone, Debug)]
 pub(crate) struct CallNotes {
     memory: Arc<Mapping>,
     members: Arc<Members>,
 }
 
-/// In place of a procedure: a connection is being made.
+/// Used instead of a procedure while a connection is made.
 pub(crate) const CONNECTING: u32 = u32::MAX;
 
 /// A call that this process noted.
@@ -33,14 +33,14 @@ pub(crate) struct NotedCall {
     fork_generation: u32,
 }
 
-/// A call that waits for its answer.
+/// A call that waits for its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallInProgress {
     /// The procedure as RFC 1813 names it, `CONNECT` while a connection is made.
     pub procedure: String,
-    /// The process that waits, as it is numbered in its own PID namespace.
+    /// The waiting process, by its number in its own PID namespace.
     pub pid: u32,
-    /// Since when.
+    /// How long it has waited.
     pub waited: Duration,
 }
 
@@ -49,12 +49,12 @@ impl CallNotes {
         Self { memory, members }
     }
 
-    /// Notes that the calling thread has waited for `waited`; none when there is no place, or this process cannot be told from
-    /// another. Async-signal-safe, allocates nothing.
+    /// Notes that the calling thread has waited for `waited`. `None` if there is no place, or if this process has no owner word
+    /// of its own. Async-signal-safe, does not allocate.
     #[cold]
     pub(crate) fn note(&self, procedure: u32, waited: Duration) -> Option<NotedCall> {
         if fork::shares_memory() {
-            return None; // its notes would be its parent's
+            return None; // a note would carry its parent's owner word
         }
         let owner = self.members.owner()?;
         let since_ns = monotonic_ns().saturating_sub(waited.as_nanos() as u64).max(1);
@@ -65,25 +65,25 @@ impl CallNotes {
         };
         let place = self.notes().iter().position(free).or_else(|| self.notes().iter().position(left))?;
         let note = self.notes().get(place)?;
-        note.since_ns.store(0, Release); // of one that was killed
+        note.since_ns.store(0, Release); // left by a killed process
         note.pid.store(process_id(), Relaxed);
         note.procedure.store(procedure, Relaxed);
         note.since_ns.store(since_ns, Release);
         Some(NotedCall { place, owner, fork_generation: fork::fork_generation() })
     }
 
-    /// The call is answered, or given up.
+    /// Removes the note: the call was answered or given up.
     #[cold]
     pub(crate) fn forget(&self, noted: NotedCall) {
         let Some(note) = self.notes().get(noted.place) else { return };
-        // In a child that came out of a fork inside the call, the note is the parent's.
+        // After a fork inside the call, the note belongs to the parent.
         if noted.fork_generation == fork::fork_generation() && note.owner.load(Acquire) == noted.owner {
             note.since_ns.store(0, Release);
             let _ = note.owner.compare_exchange(noted.owner, 0, AcqRel, Relaxed);
         }
     }
 
-    /// Calls noted by processes that live, the one that waits longest first.
+    /// Calls noted by live processes, the one that has waited longest first.
     pub(crate) fn list(&self) -> Vec<CallInProgress> {
         let now_ns = monotonic_ns();
         let mut calls: Vec<_> = self.notes().iter().filter_map(|note| self.read(note, now_ns)).collect();

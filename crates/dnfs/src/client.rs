@@ -1,4 +1,4 @@
-//! The client of one export: mounting it, and the way every typed call takes.
+//! The client of one export: mounts it, and sends every typed call.
 
 use crate::activity::SlotUse;
 use crate::address::AddressSet;
@@ -26,14 +26,14 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What mounting found out: enough to go on in another process without asking again.
+/// The result of mounting. Another process can use it without asking the server again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountParts {
     /// The NFS service: the address of the server that is in use.
     pub server: SocketAddr,
     /// All addresses of the server and of this host.
     pub addresses: AddressSet,
-    /// Handle of the directory the URL names.
+    /// Handle of the directory that the URL names.
     pub root: FileHandle,
     /// Largest READ, in bytes.
     pub rtmax: u32,
@@ -41,15 +41,15 @@ pub struct MountParts {
     pub wtmax: u32,
     /// Size of WRITE the server prefers, in bytes.
     pub wtpref: u32,
-    /// Bytes to ask of one READDIRPLUS.
+    /// Bytes that one READDIRPLUS requests.
     pub dtpref: u32,
-    /// File system of the root; 0 when the server did not say.
+    /// File system of the root; 0 if the server did not return it.
     pub fsid: u64,
     /// Which host of [`NfsUrl::server_set`] is in use: under TLS the server's certificate must have that name.
     pub host: u32,
 }
 
-/// How often what was called in this process, and what it took. Bytes are payload.
+/// Numbers of calls in this process, and their payload bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// READ calls.
@@ -64,9 +64,9 @@ pub struct Counters {
     pub commit_calls: u64,
     /// All other calls.
     pub other_calls: u64,
-    /// Calls sent again on a new connection.
+    /// Calls resent on a new connection.
     pub resends: u64,
-    /// Connections made again.
+    /// Reconnects.
     pub reconnects: u64,
 }
 
@@ -81,19 +81,19 @@ pub(crate) struct CallCounts {
 }
 
 impl CallCounts {
-    /// Counts a call of anything but READ and WRITE, which count themselves. Counters only go up: whoever reads them at
-    /// the same time never sees one that was taken back.
+    /// Counts a call other than READ and WRITE, which count themselves. Counters only increase, so that concurrent readers see
+    /// consistent values.
     fn count(&self, procedure: Procedure) {
         let counter = if procedure == Procedure::Commit { &self.commit_calls } else { &self.other_calls };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A mounted export. Every call blocks its caller, who drives the connection; there are no helper threads.
+/// A mounted export. Every call blocks its caller, which drives the connection; there are no helper threads.
 ///
-/// Hard by default: a server that is away is waited for, and every call not answered is sent again, with the same xid
-/// and from the same port, once it is back. Usable from several threads, from a signal handler that came in during a
-/// call, and in a child after fork, which makes its own connections. Reading, writing and committing allocate nothing.
+/// Mounts are hard by default: the client waits for a server that does not answer, and then resends every unanswered call with
+/// the same xid and from the same port. The client may be used from several threads, from a signal handler inside a call, and
+/// in a child after fork, which makes its own connections. Reading, writing and committing do not allocate.
 #[derive(Debug)]
 pub struct Client {
     pub(crate) service: Service,
@@ -101,14 +101,14 @@ pub struct Client {
     pub(crate) parts: MountParts,
     /// `rtmax` and `wtmax` of the server, which the URL may lower.
     offered: (u32, u32),
-    /// Most calls outstanding, where old clients' limit is asked for.
+    /// Limits the calls in flight, if `slots=` is set.
     pub(crate) slot_limiter: Option<SlotLimiter>,
     pub(crate) always_stable: bool,
     pub(crate) gone_policy: GonePolicy,
-    /// Bytes of one WRITE of those that lie ready: more than the server prefers, unless the URL says how many.
+    /// Bytes of one WRITE of available data: more than the server prefers, unless the URL sets a size.
     pub(crate) gathered_bytes: u32,
     pub(crate) counts: CallCounts,
-    /// Connections that had been made when the server last showed its verifier.
+    /// Number of connections that had been made when the server last sent its verifier.
     pub(crate) proven: AtomicU64,
 }
 
@@ -121,16 +121,16 @@ impl Client {
 
     /// Mounts what `url` names: MNT, then FSINFO.
     ///
-    /// A path below an export is reached by LOOKUP where the server lets only the export itself be mounted.
+    /// A path below an export is reached by LOOKUP if the server only accepts the export itself in MNT.
     ///
     /// # Errors
-    /// Anything that keeps it from being mounted right now; nothing is waited for.
+    /// Any reason why it cannot be mounted now. Does not wait.
     pub fn mount(url: &NfsUrl, who: &Credentials) -> Result<Self, Error> {
         let (client, rest) = Self::mount_prefix(url, who)?;
         client.descend(&rest)
     }
 
-    /// Mounts the longest part of the path that can be mounted; the components behind it come back.
+    /// Mounts the longest part of the path that can be mounted. Returns the remaining components.
     ///
     /// # Errors
     /// As [`Self::mount`].
@@ -160,7 +160,7 @@ impl Client {
         Ok((Self::from_parts(parts, url, &who)?, mounted.rest))
     }
 
-    /// The client of an export that was mounted before, perhaps by another process. Nothing is asked of the server.
+    /// The client of an export that was mounted before, perhaps by another process. Sends no call.
     ///
     /// # Errors
     /// Under TLS, certificates that cannot be read or used.
@@ -173,7 +173,7 @@ impl Client {
         Self::with_retry_policy(parts, url, &who.for_url(url), retry_policy)
     }
 
-    /// The same client for calls with other credentials, with connections of its own. Reads no file and asks no server.
+    /// The same client for calls with other credentials, with its own connections. Reads no file and sends no call.
     ///
     /// # Errors
     /// No memory for the table of `slots=`.
@@ -184,19 +184,20 @@ impl Client {
         Ok(client)
     }
 
-    /// What mounting found out.
+    /// The result of mounting.
     #[must_use]
     pub const fn parts(&self) -> MountParts {
         self.parts
     }
 
-    /// The same without what the URL asks for: what another process may begin from.
+    /// As [`Self::parts`], without the URL's options: for another process.
     pub(crate) const fn offered(&self) -> MountParts {
         let (rtmax, wtmax) = self.offered;
         MountParts { rtmax, wtmax, ..self.parts }
     }
 
-    /// Fences the connections that a process made under this number, its own or another's: false where the server cannot.
+    /// Fences the connections that a process made under this number, its own or another's. False if the server does not support
+    /// that.
     ///
     /// # Errors
     /// The server does not answer.
@@ -204,18 +205,18 @@ impl Client {
         self.pool.with(|channel| channel.fence(&self.service, number))
     }
 
-    /// Ends the connection, for a client that is seldom used.
+    /// Closes the connection, for a client that is seldom used.
     pub(crate) fn disconnect(&self) {
         self.pool.with(crate::rpc::channel::Channel::disconnect);
     }
 
-    /// To be called in a child after fork, async-signal-safe: the parent's connections are never used again.
+    /// Called in a child after fork; async-signal-safe. The client never uses the parent's connections again.
     pub fn after_fork_child(&self) {
         fork::note_fork();
         self.pool.reset_after_fork();
     }
 
-    /// What was called so far.
+    /// Calls so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -276,7 +277,7 @@ impl Client {
         })
     }
 
-    /// The same client rooted at a directory below.
+    /// The same client with a directory below as its root.
     fn descend(mut self, components: &[Vec<u8>]) -> Result<Self, Error> {
         for name in components {
             let (object, _) = self.lookup(&self.parts.root, name)?;
@@ -292,7 +293,7 @@ impl Client {
         Ok(self)
     }
 
-    /// A call whose result is owned. The flag tells whether it had to be sent again.
+    /// Sends a call whose result is owned. The flag says whether it was resent.
     pub(crate) fn call<A, O, F>(&self, procedure: Procedure, arguments: &A) -> Result<(Outcome<O, F>, bool), Error>
     where
         A: Encode,
@@ -311,8 +312,8 @@ impl Client {
         }
     }
 
-    /// A call whose results are decoded where they were received; `look` returns their status. Returns whether the call had to be
-    /// resent. Waits while the server does not export the volume.
+    /// Sends a call whose results are decoded where they were received; `look` returns their status. Returns whether the call
+    /// was resent. Waits while the server does not export the volume.
     pub(crate) fn call_with<A: Encode>(
         &self,
         procedure: Procedure,
@@ -329,7 +330,7 @@ impl Client {
         }
     }
 
-    /// As [`Self::call_with`], but does not wait for the export. Returns the status of the reply, and whether the call had to be
+    /// As [`Self::call_with`], but does not wait for the export. Returns the status of the reply, and whether the call was
     /// resent.
     pub(crate) fn call_once<A: Encode>(
         &self,
@@ -354,7 +355,7 @@ impl Client {
     }
 
     /// GETATTR of a handle, which fails if the server does not answer within `time`. Does not wait for an export that is gone.
-    /// For a client that nobody else uses yet.
+    /// For a client that no other thread uses yet.
     ///
     /// # Errors
     /// The server's refusal; [`Error::TimedOut`].
@@ -367,12 +368,12 @@ impl Client {
         answer
     }
 
-    /// Leave to send calls: up to `wanted` together. Where no limit is asked for, none is kept.
+    /// Permission to send up to `wanted` calls together. `None` if there is no limit.
     pub(crate) fn admit(&self, wanted: usize) -> Option<SlotPermit<'_>> {
         self.slot_limiter.as_ref().map(|slot_limiter| slot_limiter.acquire(wanted))
     }
 
-    /// Calls outstanding, of this process or of all that share the mount; none without a limit.
+    /// Calls in flight, of this process or of all that share the mount. `None` without a limit.
     #[must_use]
     pub fn slots(&self) -> Option<SlotUse> {
         self.slot_limiter.as_ref().map(|slot_limiter| SlotUse::of(slot_limiter.table()))
@@ -390,7 +391,7 @@ impl Client {
     }
 }
 
-/// The pauses after NFS3ERR_JUKEBOX: longer each time.
+/// The pauses after NFS3ERR_JUKEBOX, which become longer each time.
 #[derive(Debug)]
 pub(crate) struct Jukebox {
     pause: Duration,
@@ -413,12 +414,12 @@ impl Jukebox {
     }
 }
 
-/// `slots=` was asked for and there is no memory to count by: better no mount than one without the limit.
+/// `slots=` is set and there is no memory for the table: mounting fails rather than ignore the limit.
 fn no_slot_table(errno: crate::sys::local_file::Errno) -> Error {
     Error::Local { action: "map the table for slots=", source: std::io::Error::from_raw_os_error(errno.0) }
 }
 
-/// The smaller of what the server takes and what the user wants; a server that says 0 says nothing.
+/// The smaller of the server's and the user's size. A server that returns 0 sets no limit.
 fn transfer_bytes(server: u32, wanted: u32) -> u32 {
     let server = if server == 0 { 8192 } else { server };
     server.min(wanted).clamp(512, IO_BYTES_MAX)

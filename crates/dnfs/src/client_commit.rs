@@ -11,11 +11,11 @@ use nfs_proto::nfs3::{self, CommitArgs, CommitResult, NfsStatus, Procedure};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 use std::sync::atomic::Ordering;
 
-/// What a server says of a file it has made stable.
+/// The server's reply to a successful COMMIT.
 type Stable = (WriteVerifier, Option<Attributes>);
 
 impl Client {
-    /// Makes unstable writes of the whole file stable (RFC 1813 3.3.21): the verifier, to be compared with that of the
+    /// Makes unstable writes of the whole file stable (RFC 1813 3.3.21). Returns the verifier, to compare with that of the
     /// writes, and attributes.
     ///
     /// # Errors
@@ -29,11 +29,11 @@ impl Client {
         }
     }
 
-    /// The same for several files, in flight together; places without a handle are left out. `answered` gets the place of each file
-    /// that the server answered about and what it said, but for NFS3ERR_JUKEBOX and for unknown handles.
+    /// As [`Self::commit`], for several files in flight together. Places without a handle are skipped. `answered` gets the
+    /// place of each file with the server's reply, except for NFS3ERR_JUKEBOX and unknown handles.
     ///
     /// # Errors
-    /// The server is away, on a soft mount, or a handle is none of this protocol version.
+    /// The server does not answer, on a soft mount, or a handle does not belong to this protocol version.
     pub(crate) fn commit_together(
         &self,
         files: &[Option<FileHandle>; SLOTS_MAX],
@@ -67,15 +67,15 @@ impl Client {
 /// COMMITs in flight; a call's number is the place of its file.
 struct Commits {
     files: [Option<nfs3::FileHandle>; SLOTS_MAX],
-    /// The first place not asked about yet.
+    /// The first place without a call yet.
     next: usize,
-    /// Places behind this one wait for the next run.
+    /// Places from this one on wait for the next run.
     end: usize,
     answers: [Option<Result<Stable, NfsStatus>>; SLOTS_MAX],
 }
 
 impl Commits {
-    /// Behind the place of the last of the next so many files.
+    /// The place after the last one of the next `count` files.
     fn end_of(&self, count: usize) -> usize {
         let places = self.files.iter().enumerate().skip(self.next).filter(|(_, file)| file.is_some());
         places.take(count).last().map_or(self.next, |(place, _)| place + 1)

@@ -14,7 +14,7 @@ use nfs_proto::nfs3::{
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::Decode;
 
-/// Looks at an entry; false ends the listing there.
+/// Receives an entry. False ends the listing there.
 type Visit<'v> = &'v mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
 
 impl Client {
@@ -41,11 +41,11 @@ impl Client {
         self.readdir(dir, from, visit)
     }
 
-    /// Names, attributes and handles from a position on (RFC 1813 3.3.17), as many as one reply holds, until `visit` says no.
-    /// Where the next call goes on; none at the end of the directory.
+    /// Names, attributes and handles from a position on (RFC 1813 3.3.17), as many as one reply holds, until `visit` returns
+    /// false. Returns the position of the next call; `None` at the end of the directory.
     ///
     /// # Errors
-    /// The server's refusal; [`crate::FsError::BadCookie`] means: begin anew.
+    /// The server's refusal; [`crate::FsError::BadCookie`] means that the caller must start again.
     pub fn readdirplus(
         &self,
         dir: &FileHandle,
@@ -96,8 +96,8 @@ impl Client {
     }
 }
 
-/// Visits the entries of a reply. A reply without any that does not end the directory is a malformed one; one that leads
-/// back to where it began would be asked for again for ever.
+/// Visits the entries of a reply. A reply without entries that does not end the directory is malformed. A reply that leads back
+/// to its own position would be requested without end.
 fn listed<'a>(
     from: DirectoryPosition,
     verifier: CookieVerifier,

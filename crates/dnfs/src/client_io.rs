@@ -1,4 +1,4 @@
-//! READ and WRITE: straight into and out of the caller's buffers, large ones cut and in flight together.
+//! READ and WRITE, directly into and from the caller's buffers. Large ones are cut, and their parts are in flight together.
 
 use crate::client::{Client, Jukebox};
 use crate::error::{Error, ProtocolError};
@@ -17,10 +17,10 @@ use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// What a read brought.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadDone {
-    /// Bytes in the buffers, from their start. Fewer than asked only at the end of the file.
+    /// Bytes in the buffers, from their start. Fewer than requested only at the end of the file.
     pub bytes: usize,
     /// The end of the file was reached.
     pub eof: bool,
@@ -28,22 +28,22 @@ pub struct ReadDone {
     pub attr: Option<Attributes>,
 }
 
-/// What a write did.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteDone {
-    /// Bytes written, from the start of the buffers. Fewer than given only when the server refused the rest.
+    /// Bytes written, from the start of the buffers. Fewer than given only if the server refused the rest.
     pub bytes: usize,
-    /// What all of them are promised: the least of the replies.
+    /// The lowest stability of the replies.
     pub committed: Stability,
     /// The verifier of the last reply.
     pub verifier: WriteVerifier,
-    /// Replies came with different verifiers: what was written first may be lost if it was unstable.
+    /// The replies had different verifiers: unstable data that was written first may be lost.
     pub verifier_changed: bool,
     /// Attributes of the file after the last WRITE, if the server sent them.
     pub attr: Option<Attributes>,
 }
 
-/// One call of a batch and what came of it.
+/// One call of a batch and its result.
 #[derive(Clone, Debug)]
 struct Part<T> {
     range: Range<usize>, // of the caller's bytes
@@ -69,10 +69,10 @@ impl Client {
     /// Reads from `offset` into `bufs`, end to end (RFC 1813 3.3.6).
     ///
     /// # Errors
-    /// The server's refusal. After a refusal of a later part, what came before it is returned.
+    /// The server's refusal. If the server refuses a later part, the data before it is returned.
     pub fn read(&self, file: &FileHandle, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<ReadDone, Error> {
         let wanted = total(bufs);
-        // What one call can bring, the usual page, needs no table of calls.
+        // A read of one call, such as a page, needs no table of calls.
         if wanted <= self.parts.rtmax as usize {
             self.read_by::<1>(file, offset, bufs, wanted)
         } else {
@@ -134,17 +134,17 @@ impl Client {
 
     /// Writes `bufs`, end to end, at `offset` (RFC 1813 3.3.7).
     ///
-    /// **Durability**: as `committed` in the result says; what is `Unstable` needs a [`Self::commit`] that answers with the
-    /// same verifier.
+    /// **Durability**: as `committed` in the result says; `Unstable` data needs a [`Self::commit`] that returns the same
+    /// verifier.
     ///
     /// # Errors
-    /// The server's refusal. After a refusal of a later part, what was written before it is returned.
+    /// The server's refusal. If the server refuses a later part, the write of the data before it is returned.
     pub fn write(&self, file: &FileHandle, offset: u64, bufs: &[IoSlice<'_>], how: Stability) -> Result<WriteDone, Error> {
         self.write_payload(file, offset, &mut Payload::Given(bufs), how, &mut |_, _| ())
     }
 
-    /// The same of a payload. `keep` is called with it before each call is sent, and with the end of that call's bytes: while the
-    /// server is at work on those before it.
+    /// As [`Self::write`], for a payload. Calls `keep` with it and the end of a call's bytes before that call is sent, while
+    /// the server works on the calls before it.
     pub(crate) fn write_payload(
         &self,
         file: &FileHandle,
@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    /// Writes bytes that all lie ready, UNSTABLE, in calls as large as may be ([`Self::gathered_bytes`]).
+    /// Writes bytes that are all available, UNSTABLE, in calls as large as possible ([`Self::gathered_bytes`]).
     ///
     /// # Errors
     /// As of [`Self::write`].
@@ -228,7 +228,7 @@ impl Client {
         }
     }
 
-    /// The verifier the server has now, by a WRITE of no bytes (RFC 1813 3.3.7: it succeeds and changes nothing).
+    /// The server's current verifier, by a WRITE of no bytes (RFC 1813 3.3.7: it succeeds and changes nothing).
     ///
     /// # Errors
     /// The server's refusal.
@@ -236,11 +236,11 @@ impl Client {
         Ok(self.write(file, 0, &[], Stability::Unstable)?.verifier)
     }
 
-    /// What `ask` says the server's verifier is, if a connection was made since it was last asked: behind each may be a server that
-    /// was restarted and lost unstable writes, which no READ would tell.
+    /// The server's verifier as `ask` returns it, if a connection was made since the last request for it. Behind each new
+    /// connection may be a server that restarted and lost unstable writes, which no READ shows.
     ///
     /// # Errors
-    /// Those of `ask`, which is then called again next time, as it is when it learned nothing.
+    /// Those of `ask`. After an error, or if `ask` returned no verifier, the next call asks again.
     pub(crate) fn verifier_after_connect(
         &self,
         ask: impl FnOnce() -> Result<Option<WriteVerifier>, Error>,
@@ -256,7 +256,7 @@ impl Client {
         Ok(verifier)
     }
 
-    /// A reply that moved nothing and is no end of file: tolerated a few times.
+    /// Counts a reply without data that is not the end of the file: a few are tolerated.
     fn idle(&self, rounds: &mut u32) -> Result<(), Error> {
         *rounds += 1;
         if *rounds >= PROTOCOL_ERRORS_MAX { Err(self.incomplete("data")) } else { Ok(()) }
@@ -277,12 +277,12 @@ fn add_written(all: Option<WriteDone>, written: &Written) -> WriteDone {
     }
 }
 
-/// Calls that a range takes; an empty one takes one.
+/// Number of calls for a range; an empty range takes one.
 fn call_count(range: Range<usize>, bytes_max: u32) -> usize {
     range.len().div_ceil(bytes_max as usize).max(1)
 }
 
-/// The calls that a part of one read or write is cut into.
+/// The calls into which a part of one read or write is cut.
 struct Batch<T, const N: usize> {
     parts: [Part<T>; N],
     count: usize,
@@ -290,7 +290,7 @@ struct Batch<T, const N: usize> {
 }
 
 impl<T, const N: usize> Batch<T, N> {
-    /// Cuts a range into calls of at most `bytes_max`, as many as may be in flight. An empty range is one call.
+    /// Cuts a range into at most `count_max` calls of at most `bytes_max`. An empty range is one call.
     fn new(range: Range<usize>, bytes_max: u32, count_max: usize) -> Self {
         let mut parts = std::array::from_fn(|_| Part { range: 0..0, outcome: None });
         let mut start = range.start;
@@ -318,7 +318,7 @@ impl<T, const N: usize> Batch<T, N> {
         (call < self.count).then_some(call)
     }
 
-    /// There are so many bytes of this call, and none behind it.
+    /// Notes that the data ends after `bytes` bytes of this call.
     fn end_in(&mut self, call: usize, bytes: usize) {
         if let Some(part) = self.parts.get_mut(call) {
             part.range.end = part.range.start + bytes;
@@ -414,7 +414,7 @@ struct Writes<'b, 'c, 'd, const N: usize> {
 }
 
 impl<const N: usize> Calls for Writes<'_, '_, '_, N> {
-    // Large ones: the server begins with the first while the next is prepared.
+    // Large ones: the server starts with the first while the client prepares the next.
     const ONE_BY_ONE: bool = N > 1;
 
     fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
@@ -470,7 +470,7 @@ impl<const N: usize> Calls for Writes<'_, '_, '_, N> {
     }
 }
 
-/// A reply may tell of fewer bytes than asked for, never of more.
+/// Checks that a reply does not return more bytes than requested.
 pub(crate) fn check_count(sent: usize, asked: usize) -> Result<(), ProtocolError> {
     if sent > asked { Err(ProtocolError::TooMuch { sent: sent as u64, asked: asked as u64 }) } else { Ok(()) }
 }

@@ -17,7 +17,7 @@ use nfs_proto::nfs3::{
 use nfs_proto::xdr::Decode;
 
 impl Client {
-    /// Does nothing, on the server too (RFC 1813 3.3.0): is it there?
+    /// Sends NULL (RFC 1813 3.3.0), which shows whether the server answers.
     ///
     /// # Errors
     /// [`Error`] of the mount.
@@ -34,7 +34,7 @@ impl Client {
         answer(outcome).map(|ok| attributes_of(&ok.attributes))
     }
 
-    /// Changes attributes (RFC 1813 3.3.2); `guard` is the ctime the object must have. Its attributes afterwards.
+    /// Changes attributes (RFC 1813 3.3.2); `guard` is the ctime that the object must have. Returns its attributes afterwards.
     ///
     /// **Durability**: stable when it returns.
     ///
@@ -76,7 +76,7 @@ impl Client {
         answer(outcome).map(|ok| convert::rights_of(ok.access))
     }
 
-    /// Text of a symbolic link (RFC 1813 3.3.5), in place of what `target` held.
+    /// Replaces `target` by the text of a symbolic link (RFC 1813 3.3.5).
     ///
     /// # Errors
     /// The server's refusal.
@@ -110,7 +110,7 @@ impl Client {
         let arguments = CreateArgs { place: name_in(dir, name)?, how: convert::create_how(mode) };
         let (outcome, resent): (CreateResult, _) = self.call(Procedure::Create, &arguments)?;
         match created(outcome) {
-            // UNCHECKED is not refused, EXCLUSIVE is recognised by the server itself.
+            // The server does not refuse UNCHECKED, and recognises EXCLUSIVE itself.
             Err(error) if resent => match mode {
                 CreateMode::Guarded(set) => retry_outcome::created(self, (dir, name), FileKind::Regular, set.atime, error),
                 _ => Err(error),
@@ -198,7 +198,7 @@ impl Client {
         answer(outcome).map(|_| ())
     }
 
-    /// Renames (RFC 1813 3.3.14); what stood under the new name is replaced.
+    /// Renames (RFC 1813 3.3.14); an object with the new name is replaced.
     ///
     /// **Durability**: stable when it returns.
     ///
@@ -208,7 +208,8 @@ impl Client {
         self.rename_object(from_dir, from, to_dir, to, None)
     }
 
-    /// [`Self::rename`] of an object whose number is known, so that after a retransmission only this object is taken for the renamed one.
+    /// As [`Self::rename`], for an object whose number is known. After a retransmission only this object counts as the renamed
+    /// one.
     ///
     /// # Errors
     /// The server's refusal.
@@ -232,7 +233,7 @@ impl Client {
         }
     }
 
-    /// Gives a file a further name (RFC 1813 3.3.15). Its attributes afterwards.
+    /// Gives a file another name (RFC 1813 3.3.15). Returns its attributes afterwards.
     ///
     /// **Durability**: stable when it returns.
     ///
@@ -254,7 +255,7 @@ impl Client {
     }
 }
 
-/// Directory and name of a call. A name no server takes never leaves this host.
+/// Directory and name of a call. A name that no server accepts is refused without a call.
 pub(crate) fn name_in<'a>(dir: &FileHandle, name: &'a [u8]) -> Result<DirOpArgs<'a>, Error> {
     if name.len() > nfs_proto::limits::NAME_BYTES_MAX {
         return Err(Error::Fs(FsError::NameTooLong));

@@ -1,11 +1,11 @@
-//! The one table from what went wrong to errno.
+//! The only table from errors to errno.
 
 use crate::error::Error;
 use crate::file::FsError;
 use crate::segment::SegmentError;
 
 impl Error {
-    /// The errno a program is told: the one a local file system would have given, EIO where it has none.
+    /// The errno for a program: the one that a local file system would return, EIO if it has no such error.
     #[must_use]
     pub const fn errno(&self) -> i32 {
         match self {
@@ -18,7 +18,7 @@ impl Error {
     }
 }
 
-/// The errno a local file system would have given (RFC 1813 2.6 names most of them).
+/// The errno that a local file system would return (RFC 1813 2.6 names most of them).
 const fn errno_of(error: FsError) -> i32 {
     match error {
         FsError::NotOwner => libc::EPERM,
@@ -53,7 +53,7 @@ const fn errno_of(error: FsError) -> i32 {
     }
 }
 
-/// What the state shared by the processes of this host refuses.
+/// The errno of an error of the state that the processes of this host share.
 const fn errno_of_segment(error: &SegmentError) -> i32 {
     match error {
         SegmentError::Retained => libc::ENOLCK,

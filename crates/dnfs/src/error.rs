@@ -1,4 +1,4 @@
-//! What can go wrong, and what the user can do about it.
+//! Errors, and hints for the user.
 
 use crate::file::FsError;
 use crate::segment::SegmentError;
@@ -11,37 +11,37 @@ use std::net::SocketAddr;
 
 /// Why a call or a mount failed.
 ///
-/// Once a client is mounted hard (the default), only [`Error::Fs`], [`Error::Refused`], [`Error::Protocol`] and [`Error::Denied`]
-/// can come out of it: a server that is away is waited for.
+/// After a hard mount (the default), a client returns only [`Error::Fs`], [`Error::Refused`], [`Error::Protocol`] and
+/// [`Error::Denied`]: it waits for a server that does not answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What went wrong with a file: the server refused, or the client knew the answer.
+    /// An error of a file: the server refused, or the client knew the answer.
     #[error(transparent)]
     Fs(#[from] FsError),
     /// The RPC layer of the server refused the call (RFC 5531 9).
     #[error("server {server} refused the call: {}", reply_text(*.status))]
     Refused {
-        /// Who refused.
+        /// The server.
         server: SocketAddr,
-        /// How.
+        /// The status of the reply.
         status: ReplyStatus,
     },
-    /// The server sent bytes that are not the expected reply, again and again.
+    /// The server repeatedly sent bytes that are not the expected reply.
     #[error("server {server} sent a malformed reply")]
     Protocol {
-        /// Who sent it.
+        /// The server.
         server: SocketAddr,
         /// What was wrong with the last one.
         #[source]
         source: ProtocolError,
     },
-    /// No answer within the time of a soft mount or of mounting.
+    /// No answer within the time of a soft mount, or of mounting.
     #[error("no answer from {server} within {seconds} s")]
     TimedOut {
-        /// Who did not answer.
+        /// The server.
         server: SocketAddr,
-        /// How long was waited.
+        /// How long the client waited.
         seconds: u64,
     },
     /// The server no longer exports the volume, and the time of a soft mount is over.
@@ -50,10 +50,10 @@ pub enum Error {
         /// The server.
         server: SocketAddr,
     },
-    /// The caller's memory is not there, or not for this: EFAULT.
+    /// The caller's memory is not mapped or not accessible: EFAULT.
     #[error("the caller's buffer is not in its memory")]
     BadAddress,
-    /// Another process took over a lock that this call held, and nothing was sent: the call begins again.
+    /// Another process took over a lock that this call held, and nothing was sent: the caller repeats the call.
     #[error("another process took over a lock of this call")]
     TakenOver,
     /// No connection to the server.
@@ -61,9 +61,9 @@ pub enum Error {
     Connect {
         /// `NFS`, `MOUNT` or `portmap`.
         service: &'static str,
-        /// Where.
+        /// Its address.
         server: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -72,7 +72,7 @@ pub enum Error {
     Denied {
         /// The server.
         server: SocketAddr,
-        /// What forbids it.
+        /// The reason.
         denial: crate::rpc::denial::Denial,
     },
     /// The host name has no address.
@@ -80,26 +80,26 @@ pub enum Error {
     UnknownHost {
         /// The name.
         host: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// MOUNT refused the path (RFC 1813 5.2.1).
     #[error("server {server} does not let {path} be mounted: {}", mount_text(*.status))]
     Mount {
-        /// Who refused.
+        /// The server.
         server: SocketAddr,
-        /// What was asked for.
+        /// The requested path.
         path: String,
-        /// Why.
+        /// The cause.
         status: MountStatus,
-        /// What the server exports instead, as far as it tells.
+        /// What the server exports instead, if it lists its exports.
         exports: Vec<String>,
     },
-    /// The NFS server is there, but not in version 3.
+    /// The server has NFS, but not version 3.
     #[error("server {server} speaks NFS version {low} to {high}, not version 3")]
     Version {
-        /// Who.
+        /// The server.
         server: SocketAddr,
         /// Lowest version it speaks.
         low: u32,
@@ -109,17 +109,17 @@ pub enum Error {
     /// No MOUNT service was found.
     #[error("no MOUNT service found at {server}: not on the NFS port{}", if *.portmap_asked { ", and portmap names none" } else { "" })]
     NoMountService {
-        /// Where it was looked for.
+        /// The server that was searched.
         server: SocketAddr,
         /// Portmap was asked too.
         portmap_asked: bool,
     },
-    /// The export takes none of the credentials this client can send.
+    /// The export accepts no credentials that this client can send.
     #[error("export {path} asks for security flavors {flavors:?}, this client sends AUTH_SYS (1) only")]
     Flavors {
         /// The export.
         path: String,
-        /// What it takes.
+        /// The flavors that it accepts.
         flavors: Vec<u32>,
     },
     /// The server has no TLS, and the URL asks for it.
@@ -127,15 +127,15 @@ pub enum Error {
     NoTls {
         /// `NFS` or `MOUNT`.
         service: &'static str,
-        /// Where.
+        /// Its address.
         server: SocketAddr,
     },
     /// The TLS handshake failed, or the peer ended TLS.
     #[error("no TLS with {server}")]
     Tls {
-        /// Who.
+        /// The server.
         server: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: rpc_tls::TlsFault,
     },
@@ -144,7 +144,7 @@ pub enum Error {
     TlsFile {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -160,7 +160,7 @@ pub enum Error {
     /// The operating system refused something local (a socket, a buffer).
     #[error("{action}")]
     Local {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
         /// Why it failed.
         #[source]
@@ -177,27 +177,27 @@ pub enum ProtocolError {
     /// Not a record.
     #[error(transparent)]
     Record(#[from] nfs_proto::record::RecordError),
-    /// More data than asked for.
+    /// More data than requested.
     #[error("{sent} bytes sent where {asked} were asked for")]
     TooMuch {
         /// Bytes in the reply.
         sent: u64,
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: u64,
     },
     /// Replies to calls that were never made.
     #[error("replies to calls that were never made")]
     UnexpectedReply,
-    /// A reply that leaves out what it must hold.
+    /// A reply without a required part.
     #[error("reply without {0}")]
     Missing(&'static str),
-    /// Names that go on without end.
+    /// A directory whose position does not advance.
     #[error("a directory that does not advance")]
     NoProgress,
 }
 
 impl Error {
-    /// What went wrong with a file, if that is what it is: the server was reached.
+    /// The error of a file, if it is one: the server was reached.
     #[must_use]
     pub const fn fs_error(&self) -> Option<FsError> {
         match self {
@@ -211,12 +211,12 @@ impl Error {
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::Fs(FsError::AccessDenied) => refused_hints(rustix::process::geteuid().is_root()),
-            // Servers answer so to a source port that they refuse, too.
+            // Servers also return this if they refuse the source port.
             Self::Fs(FsError::NotOwner) => {
                 refused_hints(rustix::process::geteuid().is_root()).into_iter().chain(privileged_port_hints()).collect()
             }
             Self::Fs(error) => file_hint(*error).map(Into::into).into_iter().collect(),
-            // For some servers a matter of TLS, for others of ports.
+            // Some servers return this without TLS, others because of the source port.
             Self::Refused { status: ReplyStatus::AuthError(AuthStat::TooWeak), .. } => {
                 [TLS_HINT.to_owned()].into_iter().chain(privileged_port_hints()).collect()
             }
@@ -301,7 +301,7 @@ const REACH_HINT: &str = "check the address, the route and the firewall";
 const DENIED_HINT: &str = "allow the program to use sockets of the server's address family, and the host's network; or use `millrace mount`: \
      programs on its mounts need neither";
 
-/// What to do about a connection that was not made, or ended before a reply.
+/// What to do about a connection that failed, or ended before a reply.
 fn connect_hint(kind: io::ErrorKind, server: SocketAddr, service: &str) -> String {
     let (port, address) = (server.port(), server.ip());
     match kind {
@@ -335,7 +335,7 @@ const fn file_hint(error: FsError) -> Option<&'static str> {
     }
 }
 
-/// The export may ask for TLS; that is no matter of ports.
+/// The export may require TLS; the port does not matter then.
 const TLS_HINT: &str =
     "the export may serve under TLS only: add xprtsec=tls&cacert=FILE to the URL, or xprtsec=mtls with cert and key";
 
@@ -347,7 +347,7 @@ fn exports_hint(exports: &[String]) -> Vec<String> {
 pub const ROOT_SQUASH_HINT: &str = "root is nobody to the server (root squash) unless the URL names a user, ?uid=N&gid=N, or the export lets \
      root be root: knfsd `no_root_squash`, millrace serve --no-root-squash or squash = \"none\" in its file";
 
-/// Root is somebody else to most servers: that is the first guess.
+/// Most servers map root to another user, so that is the first hint.
 fn refused_hints(is_root: bool) -> Vec<String> {
     let squash = is_root.then(|| ROOT_SQUASH_HINT.to_owned());
     let owner =
@@ -355,7 +355,8 @@ fn refused_hints(is_root: bool) -> Vec<String> {
     squash.into_iter().chain([owner]).collect()
 }
 
-/// A refusal of identity is often one of the source port: servers take only ports below 1024 unless told otherwise.
+/// A refusal of the credentials is often a refusal of the source port: servers accept only ports below 1024 unless configured
+/// otherwise.
 fn privileged_port_hints() -> Vec<String> {
     vec![
         "the server may refuse source ports above 1023: knfsd needs `insecure` on the export; ONTAP `vserver nfs modify -mount-rootonly disabled -nfs-rootonly disabled`".into(),

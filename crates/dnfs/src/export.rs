@@ -1,4 +1,5 @@
-//! From a URL to the handle of a directory: name lookup, MOUNT (on the NFS port, a given one, or the one portmap names).
+//! Resolves a URL to the handle of a directory: name lookup, MOUNT (on the NFS port, a given one, or the one that portmap
+//! returns).
 
 use crate::address::AddressSet;
 use crate::credentials::Credentials;
@@ -21,16 +22,16 @@ use std::time::Duration;
 /// Longest wait for an answer while mounting.
 pub(crate) const MOUNT_ANSWER: Duration = Duration::from_secs(10);
 
-/// What MOUNT gave.
+/// The result of MOUNT.
 #[derive(Debug)]
 pub(crate) struct Mounted {
     /// The NFS service.
     pub(crate) nfs: SocketAddr,
     /// Handle of the part of the path that could be mounted.
     pub(crate) root: FileHandle,
-    /// Components of the path behind it.
+    /// The remaining components of the path.
     pub(crate) rest: Vec<Vec<u8>>,
-    /// Which host of the URL's set it is.
+    /// The index of the host in the URL's set.
     pub(crate) host: u32,
     /// All addresses of the server and of this host.
     pub(crate) addresses: AddressSet,
@@ -48,7 +49,7 @@ pub fn exports(url: &NfsUrl, who: &Credentials) -> Result<Vec<String>, Error> {
     })
 }
 
-/// Mounts the longest part of the URL's path that can be mounted, on the first address that lets it.
+/// Mounts the longest part of the URL's path that the server accepts, on the first address that accepts one.
 pub(crate) fn mount(url: &NfsUrl, who: &Credentials) -> Result<Mounted, Error> {
     on_any_address(url, |server, host, tls_config| {
         let places = Places::find(url, server, who, tls_config)?;
@@ -58,8 +59,8 @@ pub(crate) fn mount(url: &NfsUrl, who: &Credentials) -> Result<Mounted, Error> {
     })
 }
 
-/// One address of each host, that of host `used` being the one that answered. A host without an address is left out: it was
-/// not needed to mount.
+/// One address of each host; for host `used` the one that answered. A host without an address is left out: mounting did not
+/// need it.
 fn addresses_of(url: &NfsUrl, used: u32, answered: SocketAddr) -> AddressSet {
     let hosts = url.server_set();
     let used = hosts.get(used as usize).map(|name| host_key(name));
@@ -70,7 +71,7 @@ fn addresses_of(url: &NfsUrl, used: u32, answered: SocketAddr) -> AddressSet {
     AddressSet::new(servers, url.options.local.iter().copied())
 }
 
-/// FSINFO refused for its version: the server has NFS, but not version 3.
+/// Converts a refusal of FSINFO because of its version: the server has NFS, but not version 3.
 pub(crate) fn name_version(error: Error) -> Error {
     match error {
         Error::Refused { server, status: ReplyStatus::ProgramMismatch { low, high } } => Error::Version { server, low, high },
@@ -78,7 +79,8 @@ pub(crate) fn name_version(error: Error) -> Error {
     }
 }
 
-/// Tries each address of each server in turn, which host it is and its TLS beside it; the error of the first counts.
+/// Calls `attempt` for each address of each server in turn, with the host's index and its TLS configuration. Returns the error
+/// of the first if all fail.
 fn on_any_address<T>(
     url: &NfsUrl,
     mut attempt: impl FnMut(SocketAddr, u32, Option<&TlsConfig>) -> Result<T, Error>,
@@ -86,7 +88,7 @@ fn on_any_address<T>(
     let mut first_error = None;
     let set = url.server_set();
     for host in &url.servers {
-        // Its number in the set, whatever the order of the URL.
+        // Its index in the set, independent of the order in the URL.
         let number = set.iter().position(|name| host_key(name) == host_key(host)).unwrap_or(0) as u32;
         let tls_config = TlsConfig::of(url, host)?;
         let addresses = match resolve(host, url.nfs_port()) {
@@ -118,14 +120,14 @@ fn unknown_host(host: &str, source: io::Error) -> Error {
     Error::UnknownHost { host: host.to_owned(), source }
 }
 
-/// Where the services of a server are.
+/// The ports of a server's services.
 struct Places {
     nfs: SocketAddr,
     mount: Service,
 }
 
 impl Places {
-    /// A given port is taken; else MOUNT is looked for on the NFS port; else, with no port given at all, portmap is asked.
+    /// Uses a given port; otherwise searches MOUNT on the NFS port; otherwise, if no port was given, asks portmap.
     fn find(url: &NfsUrl, server: SocketAddr, who: &Credentials, tls_config: Option<&TlsConfig>) -> Result<Self, Error> {
         let options = &url.options;
         let service = |program: Program, port: u16| {
@@ -133,7 +135,7 @@ impl Places {
             service.resend_after = options.resend_after.min(MOUNT_ANSWER);
             service.privileged_port = options.privileged_port;
             service.local.clone_from(&options.local);
-            // Portmap speaks in the clear: a port it lies about is one where the handshake fails.
+            // Portmap is unencrypted. If it returns a wrong port, the TLS handshake fails there.
             service.tls_config = tls_config.filter(|_| program.number != PORTMAP.number).cloned();
             service
         };
@@ -145,7 +147,7 @@ impl Places {
             Ok(()) => return Ok(Self { nfs: server, mount }),
             Err(error) => error,
         };
-        // Something other than "not here" is the answer.
+        // An error other than "not here" is final.
         if !matches!(error, Error::Refused { .. } | Error::Connect { .. } | Error::Protocol { .. }) {
             return Err(error);
         }
@@ -157,7 +159,7 @@ impl Places {
         let port_of = |program: Program| port_of(&portmap, program);
         let nfs_port = match port_of(NFS) {
             Ok(port) => port.unwrap_or(server.port()),
-            // No portmap either: what the NFS port said is the better message.
+            // No portmap either: the error of the NFS port is the better message.
             Err(_) => {
                 null(&service(NFS, server.port())).map_err(name_version)?;
                 return Err(Error::NoMountService { server, portmap_asked: true });
@@ -196,7 +198,8 @@ fn list_exports(mount: &Service) -> Result<Vec<String>, Error> {
     Ok(paths)
 }
 
-/// The path itself, else the longest export above it, else (when the server lists none) the longest part that works.
+/// Mounts the path itself, otherwise the longest export above it, otherwise (if the server lists no exports) the longest part
+/// that works.
 fn mount_longest(mount: &Service, path: &str) -> Result<(FileHandle, Vec<Vec<u8>>), Error> {
     let error = match mnt(mount, path) {
         Ok(root) => return Ok((root, Vec::new())),
@@ -220,7 +223,7 @@ fn mount_longest(mount: &Service, path: &str) -> Result<(FileHandle, Vec<Vec<u8>
     Err(Error::Mount { server, path: path.to_owned(), status, exports })
 }
 
-/// `path` is `export` or lies below it.
+/// Whether `path` is `export` or below it.
 fn is_below(path: &str, export: &str) -> bool {
     let export = export.trim_end_matches('/');
     path.strip_prefix(export).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -23,14 +23,14 @@ pub(crate) struct Refusals {
     is_repeated: bool,
 }
 
-/// What a server says of the root of a mount.
+/// What the server's answer says about the root of a mount.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Root {
-    /// It knows the handle.
+    /// The server knows the handle.
     Known,
-    /// It has the volume, but not this directory.
+    /// The server has the volume, but not this directory.
     Removed,
-    /// It does not export the volume, or not under this URL.
+    /// The server does not export the volume, or not under this URL.
     Refused,
 }
 

@@ -1,15 +1,15 @@
 //! Direct NFS in user space: an NFSv3 client inside the process that uses it. Blocking, fork-aware, no helper threads.
 //!
 //! Three layers:
-//! - `rpc`: channels. A channel is one TCP connection, with or without TLS, driven by the caller that waits on it; it connects
-//!   again and retransmits what was not answered.
-//! - [`Client`]: the procedures of one export, typed, on a few channels per process; a server that does not respond is waited
-//!   for, unless the mount is soft. Below it is NFSv3, above it only the types of [`mod@file`], which belong to no version.
+//! - `rpc`: channels. A channel is one TCP connection, with or without TLS, driven by the caller that waits on it. It
+//!   reconnects and resends unanswered calls.
+//! - [`Client`]: the procedures of one export, typed, on a few channels per process. It waits for a server that does not
+//!   respond, unless the mount is soft. It uses NFSv3; its users see only the types of [`mod@file`], which belong to no version.
 //! - [`mount`]: the export as one file system for all processes of the user on this host, by a segment of shared memory.
 //!
-//! It lives in databases that fork and take signals at any instruction: no async runtime, no allocation while reading,
-//! writing or committing, no lock that a signal handler could find taken. It caches no data, speaks TCP only, and never turns a
-//! lost write into success.
+//! It runs inside databases that fork and receive signals at any instruction. So it has no async runtime, does not allocate
+//! while reading, writing or committing, and takes no lock that a signal handler could find taken. It caches no data, uses TCP
+//! only, and never reports a lost write as success.
 #![deny(unsafe_code)]
 
 pub mod activity;

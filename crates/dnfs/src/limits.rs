@@ -2,25 +2,25 @@
 
 use nfs_proto::limits::{AUTH_BYTES_MAX, HANDLE_BYTES_MAX, NAME_BYTES_MAX, RECORD_BYTES_MAX, TRANSFER_BYTES_MAX};
 
-/// Channels of one client in one process. More threads than that at once wait for a channel; a server drops clients
+/// Channels of one client in one process. If more threads make calls at once, they wait for a channel; a server drops clients
 /// with hundreds of connections.
 pub const CHANNELS_MAX: usize = 64;
-/// Connections of a mount on one host that stay open between calls; a server that takes few takes more than that.
+/// Connections of a mount on one host that stay open between calls; servers with a low limit accept more than that.
 pub const KEPT_CONNECTIONS_MAX: usize = 64;
-/// The least of them that stay open when a server refuses more.
+/// Minimum of those connections after a server refused more.
 pub const KEPT_CONNECTIONS_MIN: usize = 4;
-/// How often a process looks for places of dead ones, in milliseconds.
+/// How often a process searches for places of dead processes, in milliseconds.
 pub const KEPT_LOOK_MS: u64 = 1000;
-/// How long fewer stay open after a refusal, in milliseconds.
+/// How long fewer connections stay open after a refusal, in milliseconds.
 pub const KEPT_LOW_MS: u64 = 30_000;
-/// Calls in flight on one channel for one large read or write. 16 transfers of 64 KiB fill any path this client is for,
-/// and stay far below the 128 that servers take per connection.
+/// Calls in flight on one channel for one large read or write. 16 transfers of 64 KiB fill any path that this client is for,
+/// and are far below the 128 that servers accept per connection.
 pub const SLOTS_MAX: usize = 16;
-/// Calls outstanding of a whole mount that `slots=` can ask for: 8 times what servers take per connection. A free slot is
-/// found by a scan of the table.
+/// Maximum of `slots=`, the calls in flight of a whole mount: 8 times what servers accept per connection. A free slot is found
+/// by a scan of the table.
 pub const CALL_SLOTS_MAX: usize = 1024;
-/// Processes that can hold a slot or a lock of the shared memory at once: databases have some hundreds. What others write is sent stable
-/// (mount/outsiders.rs).
+/// Processes that can hold a slot or a lock of the shared memory at once: databases have some hundreds. Writes of other
+/// processes are sent stable (mount/outsiders.rs).
 pub const MEMBERS_MAX: usize = 1024;
 /// Places that only keepers take: the keeper, its standby, and the two that replace them.
 pub const KEEPER_MEMBERS: usize = 4;
@@ -28,8 +28,8 @@ pub const KEEPER_MEMBERS: usize = 4;
 pub const MEMBER_RETRY_MS: u64 = 1_000;
 /// How long such a process waits for a silent keeper, in ms. Then its call fails.
 pub const OUTSIDER_WAIT_MS: u64 = 10_000;
-/// Leases of all processes of a mount at once: a call in progress holds one to four. A call that finds no free lease goes on without: its locks are
-/// taken over only when its process has died.
+/// Leases of all processes of a mount at once: a call in progress holds one to four. A call that finds no free lease continues
+/// without one: its locks are taken over only when its process has died.
 pub const LEASES_MAX: usize = 1024;
 /// Age at which a lease may be revoked, in ms.
 pub const LEASE_MS: u64 = 1_000;
@@ -38,17 +38,17 @@ pub const LEASE_MS: u64 = 1_000;
 pub const FENCE_CALL_MS: u64 = 750;
 /// Pause between the attempts to fence, in ms.
 pub const FENCE_PAUSE_MS: u64 = 50;
-/// Threads of one process whose leases are renewed. What one beyond that number holds is taken over only when the process has died.
+/// Threads of one process whose leases are renewed. The locks of further threads are taken over only when the process has died.
 pub const LEASE_THREADS_MAX: usize = 4096;
 /// Leases of one thread that are renewed: a COMMIT of 16 files holds one for each.
 pub const THREAD_LEASES_MAX: usize = 24;
 /// Written data kept until COMMIT, in bytes, unless `retain=` says otherwise or the runtime directory has less than four times as much.
 pub const RETAIN_BYTES_MAX: u64 = 64 << 20;
-/// Most that `retain=` can ask for, in bytes.
+/// Maximum of `retain=`, in bytes.
 pub const RETAIN_BYTES_LIMIT: u64 = 4 << 30;
-/// Least of it, in bytes: below, nothing is kept.
+/// Minimum of it, in bytes: with less, nothing is kept.
 pub const RETAIN_BYTES_MIN: u64 = 1 << 20;
-/// Times a resend begins anew because the server's verifier changed; then it is sent FILE_SYNC, which needs none.
+/// Times a resend starts again because the server's verifier changed; then it is sent FILE_SYNC, which needs no verifier.
 pub const RESEND_ROUNDS_MAX: u32 = 3;
 /// Times a write waits for a chunk to be freed by a COMMIT before it is sent FILE_SYNC.
 pub const CHUNK_ROUNDS_MAX: u32 = 8;
@@ -56,11 +56,11 @@ pub const CHUNK_ROUNDS_MAX: u32 = 8;
 pub const FILE_LOCKS_MAX: usize = 128;
 /// Members' files of one process at once: a mount has one, and a program 8 mounts; the rest is for tests.
 pub const MEMBER_FILES_MAX: usize = 64;
-/// Longest sleep of one that waits for a slot or a writer, in ms; then it checks whether the holder is dead.
+/// Longest sleep of a thread that waits for a slot or a writer, in ms; then it checks whether the holder is dead.
 pub const HOLDER_CHECK_MS: u64 = 20;
-/// Longest wait for another's COMMIT, in ms; then one's own is sent. Beyond what a busy disk needs: what holds its sender up is something else.
+/// Longest wait for another caller's COMMIT, in ms; then the waiter sends its own. It is longer than a busy disk needs.
 pub const COMMIT_TURN_MS: u64 = 5_000;
-/// Sizes told apart in the counters of calls: 512 bytes to 1 MiB.
+/// Size classes in the counters of calls: 512 bytes to 1 MiB.
 pub const SIZE_COUNT: usize = 12;
 /// Steps in each power of two of the latency counters: a time is known to 6 %, and its middle to 3 %.
 pub const LATENCY_STEPS: usize = 16;
@@ -81,9 +81,9 @@ pub const SEGMENTS_MAX: usize = 64;
 pub const PIPELINE_DEPTH_MAX: usize = 1024;
 /// Calls in flight of one kind of one thread's asynchronous I/O on a mount: what servers take per connection.
 pub const ASYNC_DEPTH_MAX: usize = 128;
-/// READs that a process may have sent before their bytes are asked for, on a mount, and bytes of each: those of hints, which are a
-/// database's pages mostly (PostgreSQL gives up to `effective_io_concurrency` of them at once), and those of windows in front of
-/// sequential readers, several at a time. Memory is touched as far as it is used.
+/// READs that a process may have sent ahead of the program on a mount, and bytes of each. The small ones are for hints, which
+/// mostly concern pages of a database (PostgreSQL gives up to `effective_io_concurrency` of them at once). The large ones are
+/// for sequential readers, several at a time. Memory is only touched when it is used.
 pub const EARLY_SMALL_COUNT: usize = 64;
 /// See [`EARLY_SMALL_COUNT`].
 pub const EARLY_SMALL_BYTES: usize = 128 << 10;
@@ -91,15 +91,16 @@ pub const EARLY_SMALL_BYTES: usize = 128 << 10;
 pub const EARLY_LARGE_COUNT: usize = 32;
 /// See [`EARLY_SMALL_COUNT`].
 pub const EARLY_LARGE_BYTES: usize = 512 << 10;
-/// How long such bytes may be used after their READ was sent, in ms: what other hosts wrote is seen then at the latest.
+/// How long such bytes may be used after their READ was sent, in ms. After that time at most, a program sees what other hosts
+/// wrote.
 pub const EARLY_AGE_MS: u64 = 1_000;
 /// Pause of such READs after the server did not answer one, in ms.
 pub const EARLY_PAUSE_MS: u64 = 1_000;
-/// Receive buffer asked for on the socket of a pipeline, in bytes: one receive brings some thirty replies of 8 KiB.
+/// Receive buffer requested for the socket of a pipeline, in bytes: one receive brings some thirty replies of 8 KiB.
 pub const PIPELINE_SOCKET_BYTES: usize = 1 << 20;
-/// Bytes asked for by one READDIRPLUS. Larger replies save round trips; servers cap it themselves.
+/// Bytes that one READDIRPLUS requests. Larger replies save round trips; servers limit it themselves.
 pub const DIRECTORY_BYTES: u32 = 64 * 1024;
-/// Malformed or unexpected replies to one call before it is given up: a peer that sends so many is not an NFS server.
+/// Malformed or unexpected replies to one call before the client gives it up: a peer that sends more is not an NFS server.
 pub const PROTOCOL_ERRORS_MAX: u32 = 8;
 /// Replies with an unknown xid skipped on one connection while waiting for one answer.
 pub const UNEXPECTED_REPLIES_MAX: u32 = 64;
@@ -107,7 +108,8 @@ pub const UNEXPECTED_REPLIES_MAX: u32 = 64;
 pub const ATTACH_BYTES_MAX: usize = 4 + 24 + 8 + AUTH_BYTES_MAX + 8 + 28;
 /// Times in a row that a new connection asks for its channel: another run of the server, calls of the old one that still run.
 pub const ATTACH_ROUNDS_MAX: u32 = 4;
-/// First attempts to attach a channel that may end without an answer before the server is taken not to know the program.
+/// First attempts to attach a channel that may end without a reply; after them the client assumes that the server does not have
+/// the program.
 pub const ATTACH_UNANSWERED_MAX: u32 = 3;
 /// Addresses kept of one host name, of one server, and of this host: as many paths as multipath NICs give a database host.
 pub const ADDRESSES_MAX: usize = 8;
@@ -173,27 +175,29 @@ pub const SYMLINKS_MAX: u32 = 40;
 pub const PATH_BYTES_MAX: usize = nfs_proto::limits::PATH_BYTES_MAX;
 /// Longest name in a path, in bytes: what file systems take (NAME_MAX).
 pub const COMPONENT_BYTES_MAX: usize = 255;
-/// Longest time that attributes, sizes and directory handles are believed without asking the server, in ms, unless one host owns the
-/// export: between the 3 and 60 s (files) and the 30 and 60 s (directories) of a Linux client.
+/// Longest time that the client uses attributes, sizes and directory handles without asking the server, in ms, unless one host
+/// owns the export: between the 3 and 60 s (files) and the 30 and 60 s (directories) of a Linux client.
 pub const ATTRIBUTE_AGE_MS_MAX: u64 = 30_000;
-/// Directories and links one process remembers. PostgreSQL meets a few dozen; forgotten ones cost a LOOKUP.
+/// Directories and links that one process caches. PostgreSQL uses a few dozen; one that was dropped costs a LOOKUP.
 pub const DIRECTORIES_MAX: usize = 4096;
-/// Time after which a call of a killed process has reached the server or never will, in ms. Servers work off what they
-/// received within a few ms, and whoever finds such a call waits that long.
+/// Time after which a call of a killed process has reached the server or never will, in ms. Servers execute what they received
+/// within a few ms; a process that finds such a call waits for this time.
 pub const IN_FLIGHT_MS: u64 = 300;
-/// The same for the name a killed process was giving to an open file: nobody waits for it, so the bound is generous.
+/// The same time for the silly name that a killed process was giving to an open file. No process waits for it, so the limit is
+/// generous.
 pub const SILLY_IN_FLIGHT_MS: u64 = 10_000;
-/// A change of owner to the same one sends no SETATTR so many ms after this process changed other attributes of the file: it would move nothing but
-/// the file's change time, by that much.
+/// If this process changed other attributes of a file within this time, in ms, a change to the owner that the file already has
+/// sends no SETATTR: it would change only the ctime, by at most this time.
 pub const SAME_OWNER_MS_MAX: u32 = 50;
-/// A first write below this size, in bytes, that is not a whole number of sectors is taken for all that a new file will hold.
+/// A first write below this size, in bytes, that is not a whole number of sectors is assumed to be the whole content of a new
+/// file.
 pub const SMALL_FILE_BYTES_MAX: usize = 64 << 10;
-/// Shortest time between looks for files unlinked while open whose last close nobody saw, in ms. A look costs three
-/// system calls for each such file.
+/// Shortest time between searches for files that were unlinked while open and whose last close was not seen, in ms. A search
+/// costs three system calls for each such file.
 pub const SWEEP_PAUSE_MS: u64 = 50;
-/// Pause between two looks of a keeper, in ms: data of a process that was killed is unstable that long.
+/// Pause between two checks of a keeper, in ms: data of a killed process is unstable for that time.
 pub const KEEPER_LOOK_MS: u64 = 1000;
-/// A keeper that has said nothing for so long, in ms, is taken for busy or gone: writers send their COMMITs themselves.
+/// If the keeper was silent for this time, in ms, writers assume that it is busy or gone and send their COMMITs themselves.
 pub const KEEPER_SILENT_MS: u64 = 2500;
 /// How long the first writes that may be coalesced wait for a keeper that is starting, in ms. It takes 20 to 100 in a release
 /// build.
@@ -202,23 +206,24 @@ pub const KEEPER_START_MS: u64 = 1000;
 pub const KEEPER_FIRST_LOOK_MS: u64 = 10;
 /// How long a new keeper checks this often, in ms.
 pub const KEEPER_FIRST_LOOKS_MS: u64 = 5000;
-/// Longest call of a keeper, in ms: so long it may take to notice that its segment is gone.
+/// Longest call of a keeper, in ms: it may notice only after that time that its segment is gone.
 pub const KEEPER_CALL_MS: u64 = 10_000;
-/// Looks in a row that find a mount unused before its keeper ends: a shell starts the next program meanwhile.
+/// Consecutive checks that find a mount unused before its keeper ends: a shell starts the next program meanwhile.
 pub const KEEPER_UNUSED_LOOKS: u32 = 3;
 /// Age at which uncommitted writes of an open file are committed, in ms (Linux: `dirty_expire_centisecs`).
 pub const DIRTY_EXPIRE_MS: u64 = 30_000;
-/// Rounds of asking for a size that writes keep changing; then the largest acknowledged end stands.
+/// Requests for a size that writes keep changing; then the largest acknowledged end is used.
 pub const SIZE_ROUNDS_MAX: u32 = 32;
-/// Times a large write is repeated because the server restarted in the middle of it.
+/// Times a large write is repeated because the server restarted during it.
 pub const WRITE_ROUNDS_MAX: u32 = 8;
 /// Times a slot may be given to another file between finding it and locking it.
 pub const REMOVE_ROUNDS_MAX: u32 = 8;
-/// So long after a write met what others gathered of its file, none is gathered of it, in ms: two that write to one file do not take turns.
+/// After a write met coalesced writes of its file, no run of the file begins for this time, in ms: two writers to one file do
+/// not take turns.
 pub const RUN_MET_MS: u32 = 20;
-/// How long somebody waits for another who sends gathered writes, in ms, if that one may be waiting for it.
+/// How long a caller waits for another one that sends coalesced writes, in ms, if that one may be waiting for the caller.
 pub const RUN_WAIT_MS: u64 = 1000;
-/// Bytes of one WRITE of gathered writes, where the server takes as many and `wsize=` does not say otherwise.
+/// Bytes of one WRITE of coalesced writes, if the server accepts as many and `wsize=` does not say otherwise.
 pub const GATHERED_CALL_BYTES: u32 = 512 << 10;
 /// Age at which the keeper sends coalesced writes, in ms. When a container is killed, its keeper ends too and the unsent writes
 /// are lost: at most 50 ms of completed writes, of which 10 ms are for the keeper's wake-up and the call.
@@ -229,15 +234,16 @@ pub const RUN_RETRY_MS: u64 = 500;
 pub const RUN_SENDERS_MAX: usize = 8;
 /// Bytes that are read ahead of a write from its source end at a multiple of this: retention fills each of its chunks once.
 pub const LAZY_STEP_BYTES: usize = 64 * 1024;
-/// Most bytes of one call of such a write: the first leaves before the last is read, also where a server takes 1 MiB.
+/// Maximum bytes of one call of such a write: the first call leaves before the last bytes are read, also if a server accepts 1
+/// MiB.
 pub const LAZY_CALL_BYTES_MAX: u32 = 256 * 1024;
-/// Files committed at once when every slot of the segment stands for a file that is open or not yet stable.
+/// Files committed at once when every slot of the segment belongs to a file that is open or not yet stable.
 pub const RECLAIM_COMMITS: u32 = 64;
 /// Times that is done for one open, since other processes take the slots that become free.
 pub const RECLAIM_ROUNDS_MAX: u32 = 64;
-/// Times a name is looked up again because what it stood for was removed at that moment.
+/// Times a name is looked up again because its object was removed at that moment.
 pub const LOOKUP_ROUNDS_MAX: u32 = 4;
-/// Times a listing begins anew because the directory changed under it.
+/// Times a listing starts again because the directory changed.
 pub const LISTING_ROUNDS_MAX: u32 = 8;
 
 const _: () = assert!(RECEIVE_BYTES_MAX >= rpc_tls::limits::HANDSHAKE_BYTES_MAX);

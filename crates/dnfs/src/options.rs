@@ -10,10 +10,10 @@ use results::sizes::parse_bytes;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How writes that are not asked to be stable are sent (design: "writes are honest").
+/// How writes are sent for which the caller requests no stability (design: "writes are honest").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StablePolicy {
-    /// UNSTABLE, with COMMIT when durability is asked for; stable where that saves a round trip.
+    /// UNSTABLE, with COMMIT when durability is requested; stable if that saves a round trip.
     #[default]
     Auto,
     /// Every write is FILE_SYNC.
@@ -25,10 +25,10 @@ pub enum StablePolicy {
 /// What close(2) of a descriptor that may write does with what is not yet stable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClosePolicy {
-    /// COMMIT, as a Linux NFS client does, and the error is close's.
+    /// Sends COMMIT, as a Linux NFS client does; close returns its error.
     #[default]
     Commit,
-    /// Nothing: for a database, which syncs its files itself.
+    /// Does nothing: for a database, which syncs its files itself.
     Nothing,
 }
 
@@ -47,16 +47,16 @@ pub enum GonePolicy {
 /// Whether the connections are encrypted (RFC 9289).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportSecurity {
-    /// Everything in the clear.
+    /// No encryption.
     #[default]
     None,
-    /// TLS; the server proves who it is.
+    /// TLS; the server authenticates itself.
     Tls,
-    /// TLS; both do.
+    /// TLS; both sides authenticate themselves.
     Mutual,
 }
 
-/// What a URL may ask for. Every field has the default a plain `nfs://host/export` gets.
+/// The options of a URL. Every field has the default of a plain `nfs://host/export`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Port of the MOUNT service.
@@ -67,11 +67,11 @@ pub struct Options {
     pub local: Vec<IpAddr>,
     /// Largest READ, in bytes; the server may lower it.
     pub read_bytes_max: u32,
-    /// Bytes of a WRITE; the server may lower it. None: as many as the server prefers.
+    /// Bytes of a WRITE; the server may lower it. `None`: as many as the server prefers.
     pub write_bytes_max: Option<u32>,
-    /// Largest READ and WRITE of a client of an older generation, in bytes: under it, whatever `rsize` and `wsize` say.
+    /// Largest READ and WRITE of an older client, in bytes: it also limits `rsize` and `wsize`.
     pub split_bytes: Option<u32>,
-    /// Most calls outstanding of the whole mount, all processes together; none: no such limit.
+    /// Maximum number of calls in flight of the whole mount, all processes together. `None`: no limit.
     pub slot_count: Option<usize>,
     /// Connections of one process.
     pub channel_count: usize,
@@ -85,30 +85,30 @@ pub struct Options {
     pub stable: StablePolicy,
     /// What close does with written data.
     pub close: ClosePolicy,
-    /// Small writes one behind the other are sent together.
+    /// Consecutive small writes are sent together.
     pub gather: bool,
-    /// Written data kept until COMMIT, in bytes, all processes of the mount together; 0: a changed write verifier is a loss. Whoever
-    /// mounts first decides.
+    /// Written data kept until COMMIT, in bytes, of all processes of the mount together; 0: a changed write verifier means lost
+    /// data. The first process that mounts decides.
     pub retain_bytes: u64,
     /// What calls do while the server does not export the volume.
     pub gone: GonePolicy,
-    /// Silence on a live connection after which it is closed and every unanswered call sent again.
+    /// Silence on a live connection after which the client closes it and resends every unanswered call.
     pub resend_after: Duration,
     /// Time after the end of a connection in which a server without FENCE may still execute calls that it had received on it.
     pub fence: Duration,
-    /// Give up after `retries` times `resend_after` instead of waiting for ever.
+    /// Give up after `retries` times `resend_after` instead of waiting without limit.
     pub soft: bool,
     /// Rounds of waiting before a soft mount gives up.
     pub retries: u32,
     /// Connect from a port below 1024.
     pub privileged_port: bool,
-    /// This host alone changes the export: sizes and attributes of known files are never asked for.
+    /// Only this host changes the export: the client never asks for sizes and attributes of known files.
     pub single_owner: bool,
     /// Several hosts write to this export: keep no attributes.
     pub no_attribute_cache: bool,
     /// Whether the connections are encrypted.
     pub security: TransportSecurity,
-    /// File of the certificates by which a server is believed.
+    /// File of the certificates by which the client verifies a server.
     pub trusted: Option<String>,
     /// File of the client's certificate.
     pub certificate: Option<String>,
@@ -150,7 +150,7 @@ impl Default for Options {
     }
 }
 
-/// Every key that is understood, the ones that change nothing here included.
+/// Every known key, including those without effect here.
 const KEYS: &[&str] = &[
     "nfsport",
     "mountport",
@@ -199,13 +199,13 @@ const KEYS: &[&str] = &[
 ];
 
 impl Options {
-    /// Largest READ to be sent, in bytes; the server may lower it.
+    /// Largest READ to send, in bytes; the server may lower it.
     #[must_use]
     pub fn read_bytes_max(&self) -> u32 {
         self.read_bytes_max.min(self.split_bytes.unwrap_or(IO_BYTES_MAX))
     }
 
-    /// Largest WRITE to be sent to a server that prefers so many bytes, and may lower it.
+    /// Largest WRITE to send to a server that prefers `preferred` bytes, and may lower it.
     #[must_use]
     pub fn write_bytes_max(&self, preferred: u32) -> u32 {
         self.write_bytes_max.unwrap_or(preferred).min(self.split_bytes.unwrap_or(IO_BYTES_MAX))
@@ -268,7 +268,7 @@ impl Options {
         Ok(())
     }
 
-    /// As [`Self::set`], for the keys that say how calls wait for the server. False for every other key.
+    /// As [`Self::set`], for the keys that control how calls wait for the server. False for every other key.
     fn set_waiting(&mut self, key: &str, value: Option<&str>) -> Result<bool, UrlError> {
         let bad = |expected| UrlError::Value { key: key.into(), value: value.unwrap_or_default().into(), expected };
         let number =
@@ -298,7 +298,7 @@ impl Options {
         Ok(true)
     }
 
-    /// The same for the keys that say how files are written; false when it is none of them.
+    /// As [`Self::set`], for the keys that control how files are written. False for every other key.
     fn set_writing(&mut self, key: &str, value: Option<&str>) -> Result<bool, UrlError> {
         let bad = |expected| UrlError::Value { key: key.into(), value: value.unwrap_or_default().into(), expected };
         match key {
@@ -341,7 +341,7 @@ impl Options {
         Ok(true)
     }
 
-    /// The same for the keys of TLS; false when it is none of them.
+    /// As [`Self::set`], for the keys of TLS. False for every other key.
     fn set_security(&mut self, key: &str, value: Option<&str>) -> Result<bool, UrlError> {
         let bad = |expected| UrlError::Value { key: key.into(), value: value.unwrap_or_default().into(), expected };
         let file = || value.filter(|path| path.starts_with('/')).ok_or_else(|| bad("an absolute path")).and_then(unescape);
@@ -364,10 +364,10 @@ impl Options {
 }
 
 impl Options {
-    /// Whether what was asked for goes together.
+    /// Checks that the options can be combined.
     ///
     /// # Errors
-    /// [`UrlError::Together`] naming what is missing or too much.
+    /// [`UrlError::Together`] names what is missing or conflicts.
     pub(crate) fn check(&self) -> Result<(), UrlError> {
         let identity = (self.certificate.is_some(), self.key.is_some());
         let wrong = |problem, remedy| Err(UrlError::Together { problem, remedy });
@@ -392,13 +392,13 @@ impl Options {
     }
 }
 
-/// A list of IP addresses; none if it is not one, or too long.
+/// A list of IP addresses. `None` if it is invalid or too long.
 fn addresses(list: &str) -> Option<Vec<IpAddr>> {
     let found: Vec<IpAddr> = list.split(',').map(|address| address.parse().ok()).collect::<Option<_>>()?;
     (found.len() <= ADDRESSES_MAX).then_some(found)
 }
 
-/// The key with the fewest edits, when it is near enough to be meant.
+/// The key with the fewest edits, if it is similar enough to be the intended one.
 fn nearest(key: &str) -> Option<&'static str> {
     KEYS.iter()
         .map(|&known| (strsim::levenshtein(key, known), known))

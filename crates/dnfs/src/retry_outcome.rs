@@ -1,5 +1,5 @@
-//! The outcome of a non-idempotent call that was resent. A server that lost its reply cache (or never had one) executes it
-//! twice, and refuses the second time what it did the first. Used only if the call was resent.
+//! The outcome of a resent non-idempotent call. A server that lost its reply cache, or never had one, executes the call twice
+//! and refuses the second execution. Used only if the call was resent.
 //!
 //! The call counts as successful only with evidence: the object has the access time that the call gave it, whose nanoseconds are
 //! random ([`marked`]). Without evidence the refusal stands: another client may have made or removed the name, and two clients
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::file::{Attributes, Created, FileHandle, FileKind, FileTime, FsError, SetAttributes, SetTime};
 use crate::sys::random::random;
 
-/// An access time that identifies an object that this process makes: now, with random nanoseconds.
+/// An access time that identifies an object that this process creates: now, with random nanoseconds.
 pub(crate) fn mark() -> FileTime {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     FileTime { seconds: i64::try_from(now.as_secs()).unwrap_or_default(), nanoseconds: (random() % 1_000_000_000) as u32 }
@@ -75,7 +75,7 @@ pub(crate) fn set_attr(
     if same { Ok(Some(now)) } else { Err(error) }
 }
 
-/// What stands under a name now; none when nothing does.
+/// The current object of a name. `None` if there is no object.
 fn found(client: &Client, dir: &FileHandle, name: &[u8]) -> Result<Option<(FileHandle, Attributes)>, Error> {
     match client.lookup(dir, name) {
         Ok((object, Some(attributes))) => Ok(Some((object, attributes))),

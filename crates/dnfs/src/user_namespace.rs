@@ -1,9 +1,9 @@
-//! Ids across user namespaces. A mount belongs to the user namespace in which it was made, as a kernel's does: servers are sent its
-//! numbers and told of them. A process of a namespace below, as `unshare --user` makes them, has numbers of its own.
+//! Ids across user namespaces. A mount belongs to the user namespace in which it was made, as a kernel mount does: its calls
+//! carry the numbers of that namespace. A process of a namespace below it, as `unshare --user` creates, has numbers of its own.
 //!
-//! `millrace exec` names its namespace in the environment. Without the variable, and where /proc does not tell, the numbers of the process
-//! are taken as they are. The kernel shows a process the way from its namespace to the one above: one that lies deeper below the
-//! mount's is not told apart.
+//! `millrace exec` passes its namespace in the environment. Without the variable, or if /proc does not show the namespace, the
+//! numbers of the process are used unchanged. The kernel shows a process the mapping from its namespace to the one above only.
+//! So a namespace two levels below the mount's is not distinguished from one a level below.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,9 +12,9 @@ use crate::sys::{process, whole_file};
 
 /// The environment variable: the inode of the namespace's file, `/proc/self/ns/user`.
 pub const VARIABLE: &str = "MILLRACE_USER_NAMESPACE";
-/// What a kernel shows instead of an id that the process' namespace has no number for.
+/// The id that a kernel shows for an id without a number in the process' namespace.
 pub(crate) const UNNAMED: u32 = 65534;
-/// Namespaces of one process at most: it enters one at a time, and seldom one.
+/// Maximum number of namespaces of one process: it enters one at a time, and seldom more than one.
 const NAMESPACES_MAX: usize = 4;
 /// The kernel allows 340 lines of at most 32 bytes.
 const MAP_BYTES_MAX: usize = 340 * 33;
@@ -36,7 +36,7 @@ struct Namespace {
 }
 
 static ENTERED: [OnceLock<Namespace>; NAMESPACES_MAX] = [const { OnceLock::new() }; NAMESPACES_MAX];
-/// Place of the one the process is in; [`THE_MOUNTS`] or not yet asked for.
+/// Index of the process' current namespace, or [`THE_MOUNTS`], or not determined yet.
 static CURRENT: AtomicUsize = AtomicUsize::new(NOT_ASKED);
 const NOT_ASKED: usize = usize::MAX;
 const THE_MOUNTS: usize = usize::MAX - 1;
@@ -69,9 +69,9 @@ fn moved(id: u32, from: u32, to: u32, count: u32) -> Option<u32> {
     to.checked_add(offset)
 }
 
-/// Finds out in which namespace the process is now. A map that is not yet written says nothing, and is asked for again.
+/// Determines the current namespace of the process. An unwritten map gives no result and is read again later.
 pub(crate) fn refresh() {
-    // Reading the maps asks for owners itself.
+    // Reading the maps needs the owners of files, which calls this function.
     let _ = CURRENT.compare_exchange(NOT_ASKED, THE_MOUNTS, Ordering::AcqRel, Ordering::Acquire);
     let place = find().unwrap_or(THE_MOUNTS);
     CURRENT.store(place, Ordering::Release);
@@ -105,32 +105,31 @@ fn current() -> Option<&'static Namespace> {
     ENTERED.get(CURRENT.load(Ordering::Acquire))?.get()
 }
 
-/// The mount's number for a user of this process' namespace; none when it has none.
+/// The mount's number for a user of this process' namespace. `None` if it has no number.
 #[must_use]
 pub fn user_outside(uid: u32) -> Option<u32> {
     current().map_or(Some(uid), |namespace| namespace.users.outside(uid))
 }
 
-/// The mount's number for a group of this process' namespace; none when it has none.
+/// The mount's number for a group of this process' namespace. `None` if it has no number.
 #[must_use]
 pub fn group_outside(gid: u32) -> Option<u32> {
     current().map_or(Some(gid), |namespace| namespace.groups.outside(gid))
 }
 
-/// What this process sees as the user that the mount calls `uid`.
+/// The number in this process' namespace of the user that the mount calls `uid`.
 #[must_use]
 pub fn user_inside(uid: u32) -> u32 {
     current().map_or(uid, |namespace| namespace.users.inside(uid).unwrap_or(UNNAMED))
 }
 
-/// What this process sees as the group that the mount calls `gid`.
+/// The number in this process' namespace of the group that the mount calls `gid`.
 #[must_use]
 pub fn group_inside(gid: u32) -> u32 {
     current().map_or(gid, |namespace| namespace.groups.inside(gid).unwrap_or(UNNAMED))
 }
 
-/// Whether the kernel shows this process the number of a nameless user in the place of root's: root of the host has no number in its
-/// namespace.
+/// Whether the kernel shows this process the overflow number instead of root's: the host's root has no number in its namespace.
 pub(crate) fn hides_root() -> bool {
     !Map::read("/proc/self/uid_map").0.iter().any(|range| range.outside == 0)
 }

@@ -20,15 +20,15 @@ use crate::segment::Segment;
 use crate::sys::random::random;
 
 const PREFIX: &str = "millrace-mount";
-/// Stands for the owner: a file system has the same number for all users.
+/// Used in place of an owner, so that a file system has the same number for all users.
 const ANYBODY: u32 = u32::MAX;
-/// Timeout of the question for locks, so that nobody waits for a stopped keeper.
+/// Timeout for the answer about locks, so that a stopped keeper does not block the caller.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// A mount of the same file system that does not share this mount's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MountedApart {
-    /// The user who mounted it.
+    /// The user that mounted it.
     pub uid: u32,
     /// Its programs hold record locks.
     pub holds_locks: bool,
@@ -69,7 +69,7 @@ impl Drop for Announcement {
     }
 }
 
-/// Answers whether record locks are held, until `ended`. Anybody may send anything to the name, an empty datagram too.
+/// Answers whether record locks are held, until `ended`. Any process may send any datagram to the name, including an empty one.
 fn answer(name: &UnixDatagram, segment: &Segment, ended: &AtomicBool) {
     let mut question = [0];
     while let Ok((_, from)) = name.recv_from(&mut question) {
@@ -119,7 +119,7 @@ pub fn mounted_apart(parts: &MountParts, runtime_root: &Path) -> Vec<MountedApar
     found
 }
 
-/// Users, and the names of their keepers.
+/// The users, with the names of their keepers.
 fn apart(sockets: &str, number: u64, here: &str) -> Vec<(u32, String)> {
     let prefix = format!("{PREFIX}/{number:016x}/");
     let names = sockets.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
@@ -130,7 +130,7 @@ fn apart(sockets: &str, number: u64, here: &str) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// What tells one directory of the host from another, seen from any container.
+/// Identifies a directory of the host in the same way in every container.
 fn place_of(directory: &Path) -> Option<String> {
     let found = std::fs::metadata(directory).ok()?;
     Some(format!("{:x}:{:x}", found.dev(), found.ino()))

@@ -1,9 +1,9 @@
-//! Asynchronous I/O: many reads and stable writes of one thread in flight together, on two connections of its own, one for reads
-//! and one for writes, so that neither a server that waits to be read from nor one that waits to be written to stops the other.
+//! Asynchronous I/O: many reads and stable writes of one thread in flight together. The thread has two connections of its own,
+//! one for reads and one for writes, so that a server that waits for a reader or for a writer does not block the other.
 //!
-//! A request is taken here only if it is one call and needs no second look: a read of up to rtmax bytes, a stable write of up to
-//! wtmax of a file of which nothing is retained. Whatever else it is, or turns out to be, is given back to be done alone, by the
-//! blocking calls of [`Mount`], while none is in flight: those wait for locks which writes in flight hold.
+//! A request is accepted only if it needs exactly one call: a read of up to rtmax bytes, or a stable write of up to wtmax to a
+//! file of which nothing is retained. Any other request is returned to the caller. The caller then uses the blocking calls of
+//! [`Mount`] while none is in flight, because those wait for locks that writes in flight hold.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
@@ -26,10 +26,10 @@ use crate::rpc::lane::Lane;
 use crate::segment::layout::Slot;
 use crate::slot_limiter::{Lease, Owner, Strength};
 
-/// A read or write to be done.
+/// A read or a write.
 #[derive(Debug)]
 pub struct IoRequest<'a> {
-    /// Whoever asks tells its requests apart by it.
+    /// Identifies the request for the caller.
     pub token: u64,
     /// The file. Open until the request is done.
     pub file: FileRef,
@@ -50,14 +50,14 @@ pub enum IoWork<'a> {
     Write(Vec<IoSlice<'a>>, Stability),
 }
 
-/// What became of a request that was offered.
+/// Result of offering a request.
 #[derive(Debug)]
 pub enum Offered<'a> {
-    /// It is on its way.
+    /// It is accepted.
     Taken,
-    /// It has to wait until one of those in flight is done.
+    /// It must wait until a request in flight is done.
     Full(IoRequest<'a>),
-    /// It is to be done alone, by the blocking calls, while nothing is in flight.
+    /// The caller must use the blocking calls for it while nothing is in flight.
     Alone(IoRequest<'a>),
 }
 
@@ -67,7 +67,7 @@ pub struct AsyncIo<'m> {
     mount: &'m Mount,
     reads: Side<'m>,
     writes: Side<'m>,
-    /// Of all writes in flight.
+    /// The lease of all writes in flight.
     lease: Option<Lease<'m>>,
 }
 
@@ -78,17 +78,18 @@ struct Side<'m> {
     calls: Calls<'m>,
 }
 
-/// A request that is done: its token, and what the blocking call would have returned; or the request itself, to be done alone.
+/// A finished request: its token and the result that the blocking call would have returned; or the request itself, for the
+/// blocking call.
 #[derive(Debug)]
 pub enum Finished<'a> {
     /// Done.
     Done(u64, Result<usize, Error>),
-    /// To be done alone.
+    /// The caller must use the blocking calls for it.
     Alone(IoRequest<'a>),
 }
 
 impl<'m> AsyncIo<'m> {
-    /// For requests on this mount; not connected yet.
+    /// Creates the engine for requests on this mount. It is not connected yet.
     #[must_use]
     pub fn new(mount: &'m Mount) -> Self {
         Self { mount, reads: Side::new(Procedure::Read), writes: Side::new(Procedure::Write), lease: None }
@@ -100,13 +101,13 @@ impl<'m> AsyncIo<'m> {
         self.mount
     }
 
-    /// Requests that are on their way.
+    /// Number of requests in flight.
     #[must_use]
     pub const fn in_flight(&self) -> usize {
         self.reads.calls.in_flight() + self.writes.calls.in_flight()
     }
 
-    /// The sockets on which replies are awaited: of reads, of writes.
+    /// The sockets on which replies arrive: for reads, for writes.
     #[must_use]
     pub fn sockets(&self) -> [Option<BorrowedFd<'_>>; 2] {
         [self.reads.lane.socket(), self.writes.lane.socket()]
@@ -116,12 +117,12 @@ impl<'m> AsyncIo<'m> {
     pub fn offer(&mut self, request: IoRequest<'m>) -> Offered<'m> {
         let mount = self.mount;
         let Some(slot) = mount.segment.slot(request.file).filter(|_| mount.writers.is_none()) else {
-            return Offered::Alone(request); // its error is that of the blocking call
+            return Offered::Alone(request); // the blocking call returns the error
         };
         match &request.work {
             IoWork::Read(bufs) => {
                 if slot.has_stores() || slot.has_retained() || request.cursor.is_some() && slot.has_uncommitted() {
-                    return Offered::Alone(request); // what it brings may have to be looked at twice
+                    return Offered::Alone(request); // its result may need a second call
                 }
                 let bytes = total(bufs);
                 let held = Held::Read { resent: mount.segment.resent() };
@@ -149,7 +150,7 @@ impl<'m> AsyncIo<'m> {
         }
     }
 
-    /// Sends what was taken.
+    /// Sends the accepted requests.
     pub fn send(&mut self, finished: &mut Vec<Finished<'m>>) {
         let service = &self.mount.client.service;
         for side in [&mut self.reads, &mut self.writes] {
@@ -161,7 +162,7 @@ impl<'m> AsyncIo<'m> {
         self.drop_lost_lease();
     }
 
-    /// Takes the replies that are there: `readable` says on which of [`Self::sockets`].
+    /// Takes the replies that have arrived: `readable` says on which of [`Self::sockets`].
     pub fn receive(&mut self, readable: [bool; 2], finished: &mut Vec<Finished<'m>>) {
         let service = &self.mount.client.service;
         for (side, readable) in [&mut self.reads, &mut self.writes].into_iter().zip(readable) {
@@ -176,14 +177,15 @@ impl<'m> AsyncIo<'m> {
         self.drop_lost_lease();
     }
 
-    /// Others took over what the writes in flight held. Once these have ended, with or without an answer, they are done again.
+    /// After other processes took over the locks of the writes in flight: once these have ended, with or without a reply, the
+    /// caller repeats them.
     fn drop_lost_lease(&mut self) {
         if self.writes.calls.in_flight() == 0 && self.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
             self.lease = None;
         }
     }
 
-    /// There was nothing to receive for 250 ms.
+    /// Called when nothing arrived for 250 ms.
     pub fn silent(&mut self, finished: &mut Vec<Finished<'m>>) {
         let service = &self.mount.client.service;
         for side in [&mut self.reads, &mut self.writes] {
@@ -202,7 +204,7 @@ impl<'m> Side<'m> {
         Self { lane, calls: Calls::new(procedure, ASYNC_DEPTH_MAX) }
     }
 
-    /// Takes a request of `bytes` bytes, if one call takes as many and `hold` has what it needs.
+    /// Accepts a request of `bytes` bytes if it is one call and `hold` returns what it needs.
     fn take(
         &mut self,
         mount: &'m Mount,
@@ -223,7 +225,7 @@ impl<'m> Side<'m> {
             Some(limiter) => match limiter.try_acquire(1) {
                 Some(permit) => Some(permit),
                 None if self.calls.in_flight() > 0 => return Offered::Full(request),
-                None => return Offered::Alone(request), // who waits is the blocking call
+                None => return Offered::Alone(request), // the blocking call waits
             },
         };
         match hold(&request) {
@@ -240,7 +242,8 @@ impl<'m> Side<'m> {
         }
     }
 
-    /// What the retry policy gave up, or the RPC layer of the server refused: each is told so by a call of its own.
+    /// Called when the retry policy gave up, or the server's RPC layer refused a call: each request gets the error from its own
+    /// blocking call.
     fn given_up(&mut self, outcome: Result<(), Error>, finished: &mut Vec<Finished<'m>>) {
         if outcome.is_err() {
             finished.extend(self.calls.drain().map(|entry| Finished::Alone(entry.request)));
@@ -254,14 +257,14 @@ impl<'m> Side<'m> {
     }
 }
 
-/// Why a write is not taken now.
+/// Why a write is not accepted now.
 pub(super) enum Refused {
     Full,
     Alone,
 }
 
 impl Mount {
-    /// The blocks of a stable write whose file has nothing retained: the same as what the blocking call sees to.
+    /// Locks the blocks of a stable write whose file has nothing retained, as the blocking call does.
     fn lock_alone<'m>(
         &'m self,
         slot: &'m Slot,
@@ -290,12 +293,13 @@ impl Mount {
         Ok(Held::Write { _guard: guard, size_moment, stable, wanted })
     }
 
-    /// What a reply means for the request, as in the blocking calls; whoever needs another call is done alone.
+    /// The result of a request for a reply, as in the blocking calls. A request that needs another call is returned to the
+    /// caller.
     fn finish<'m>(&'m self, entry: Entry<'m>) -> Finished<'m> {
         let Entry { request, slot, bytes, begun, moment, permit, held, found, .. } = entry;
         drop(permit);
         let found = match found {
-            // A call of its own waits for the server, or finds that the file is gone.
+            // The blocking call waits for the server, or finds that the file is gone.
             None | Some(Err(NfsStatus::JukeBox | NfsStatus::Stale | NfsStatus::BadHandle)) => return Finished::Alone(request),
             Some(Err(status)) => return Finished::Done(request.token, Err(refusal(status))),
             Some(Ok(found)) => found,

@@ -1,4 +1,4 @@
-//! Attaching to the segment of an export, or making it.
+//! Attaches to the segment of an export, or creates it.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::os::unix::ffi::OsStrExt;
@@ -30,10 +30,10 @@ use crate::sys::random::random;
 const ENTER_TRIES: u32 = 16;
 
 impl Mount {
-    /// Attaches to the shared segment of the file system that the URL leads into, or mounts the export and makes the segment.
+    /// Attaches to the shared segment of the file system to which the URL leads, or mounts the export and creates the segment.
     ///
     /// # Errors
-    /// What keeps it from being mounted; [`Error::Segment`] when the shared state can't be used.
+    /// The reason why the export cannot be mounted; [`Error::Segment`] if the shared state cannot be used.
     pub fn attach(spec: &MountSpec, who: &Credentials) -> Result<Self, Error> {
         learn_time_namespace();
         let (root, mut former) = (runtime_root(), None);
@@ -82,10 +82,10 @@ impl Mount {
         client.service.leases = Some(Arc::clone(&members));
         members.fence_by(Box::new(FenceClient::of(&client, &spec.url, who)));
         if options.slot_count.is_some() || options.one_writer {
-            // A limit that cannot be kept is an error here, not a mount without it.
+            // If the limit cannot be enforced, attaching fails.
             members.join().map_err(local("take one of the 1,020 places for processes, which slots= and writers=one need,"))?;
         }
-        // From here on all processes' calls count; those that mounted were this process' alone.
+        // From here on the calls of all processes are counted. Those that mounted the export are counted for this process only.
         client.pool.keep_by(KeptConnections::new(Arc::clone(&members)));
         client.slot_limiter = options.slot_count.map(|count| SlotLimiter::new(Arc::clone(&members), count));
         let instance = segment.header().instance.load(Relaxed);
@@ -118,8 +118,8 @@ impl Mount {
     }
 }
 
-/// Where a URL leads: as its note says, else as the server says, with the client that mounted it. Ignores the note if there is a
-/// `former` segment, to which it led wrongly. A new segment takes the place of the former one.
+/// Where a URL leads: as its note says, otherwise as the server says, with the client that mounted it. Ignores the note if
+/// there is a `former` segment, to which it led wrongly. A new segment takes the place of the former one.
 fn find(spec: &MountSpec, who: &Credentials, former: Option<u64>) -> Result<(UrlRoot, Option<Client>), Error> {
     let root = runtime_root();
     let owner = sharing_of(root.as_os_str().as_bytes())?.owner;
@@ -130,7 +130,7 @@ fn find(spec: &MountSpec, who: &Credentials, former: Option<u64>) -> Result<(Url
     Ok((UrlRoot::of_mounted(&root, owner, &mounted, former), Some(mounted)))
 }
 
-/// Makes the segment of the volume that replaced the one of the segment `former`.
+/// Creates the segment of the volume that replaced the one of the segment `former`.
 pub(super) fn make_successor(spec: &MountSpec, who: &Credentials, former: u64) -> Result<(), Error> {
     let root = runtime_root();
     let (url_root, mounted) = find(spec, who, Some(former))?;
@@ -158,8 +158,8 @@ fn enter(identity: u64) -> Result<(RuntimeDir, InternalFd), SegmentError> {
     }
 }
 
-/// Attaches to the segment that a URL leads to, or makes it from `mounted`. Waits while the server does not answer or does not
-/// export the volume, as the programs of the mount do. `None` if the URL leads to another segment or root now.
+/// Attaches to the segment to which a URL leads, or creates it from `mounted`. Waits while the server does not answer or does
+/// not export the volume, as the programs of the mount do. `None` if the URL leads to another segment or root now.
 fn attach_or_create(
     directory: &RuntimeDir,
     url_root: &UrlRoot,
@@ -172,7 +172,7 @@ fn attach_or_create(
         let Some(segment) = Segment::attach(directory, url_root.identity)? else {
             let _lock = lock(directory)?;
             if Segment::attach(directory, url_root.identity)?.is_some() {
-                continue; // another process made it meanwhile
+                continue; // another process created it meanwhile
             }
             return mounted.take().map(|mounted| create(directory, url_root.identity, spec, mounted)).transpose();
         };
@@ -185,7 +185,7 @@ fn attach_or_create(
             Served::OtherRoot => return Ok(None),
             Served::Another => match retire_if_replaced(directory, url_root, spec, who)? {
                 true => return Ok(None),
-                false => (FsError::Stale.into(), false), // the next answer says more
+                false => (FsError::Stale.into(), false), // the next answer decides
             },
             Served::Refused(error) => (error, true),
             Served::Silent(error) => (error, false),
@@ -210,7 +210,7 @@ pub(super) fn client_of(segment: &Segment, url_root: &UrlRoot, spec: &MountSpec,
     Ok(client)
 }
 
-/// Makes the segment of a file system that was mounted. Call under the `create` lock.
+/// Creates the segment of a file system that was mounted. The caller holds the `create` lock.
 fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: Client) -> Result<(Segment, Client), Error> {
     // A process may still have files of the former segment open. No file of the new segment has one of their generations.
     let fresh = || (random() as u32 >> 2) & !1;

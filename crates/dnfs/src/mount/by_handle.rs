@@ -1,5 +1,5 @@
-//! Names and objects by handle instead of path: for a caller that is told of directories by number, as a file system in user
-//! space is by the kernel.
+//! Names and objects by handle instead of path, for a caller that gets directories by number, as a FUSE file system does from
+//! the kernel.
 
 use super::{Entry, FileRef, Mount, Object, PathEnd, handle_of};
 use crate::error::Error;
@@ -11,7 +11,8 @@ impl Mount {
     /// path is empty.
     ///
     /// # Errors
-    /// The server's refusal but for NOENT, which is an entry without an object; NAMETOOLONG; STALE when the server exports another volume by now.
+    /// The server's refusal, except NOENT, which gives an entry without an object; NAMETOOLONG; STALE if the server exports
+    /// another volume now.
     pub fn entry_in(&self, directory: &FileHandle, name: &[u8]) -> Result<Entry, Error> {
         if name.len() > COMPONENT_BYTES_MAX {
             return Err(Error::Fs(FsError::NameTooLong));
@@ -36,11 +37,11 @@ impl Mount {
         })
     }
 
-    /// The object of a handle with its attributes, by one GETATTR (RFC 1813 3.3.1), as an entry without a name: for calls that
+    /// The object of a handle with its attributes, by one GETATTR (RFC 1813 3.3.1), as an entry without a name. For calls that
     /// change or read the object and not its name.
     ///
     /// # Errors
-    /// The server's refusal, STALE when the object is gone, or the server exports another volume by now.
+    /// The server's refusal; STALE if the object is gone, or the server exports another volume now.
     pub fn entry_of(&self, handle: &FileHandle) -> Result<Entry, Error> {
         self.check_volume()?;
         let seen = self.segment.name_changes();
@@ -62,13 +63,13 @@ impl Mount {
     /// Handle of an open file.
     ///
     /// # Errors
-    /// STALE when it is open no more.
+    /// STALE if it is no longer open.
     pub fn handle(&self, file: FileRef) -> Result<FileHandle, Error> {
         handle_of(self.live(file)?)
     }
 
     /// # Errors
-    /// STALE when the server exports another volume by now.
+    /// STALE if the server exports another volume now.
     pub(super) fn check_volume(&self) -> Result<(), Error> {
         if self.segment.is_retired() { Err(Error::Fs(FsError::Stale)) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Making written data stable: fsync, close, sync. Nothing here allocates.
+//! Makes written data stable: fsync, close, sync. Nothing here allocates.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -16,7 +16,7 @@ use crate::segment::layout::Slot;
 use crate::segment::{AttrMoment, CommitTicket, Committed, Pinned};
 use crate::slot_limiter::CommitTurn;
 
-/// A COMMIT under way, of a file that its slot stands for until it is done.
+/// A COMMIT in flight. The slot belongs to its file until it is done.
 struct Begun<'m> {
     file: FileRef,
     slot: &'m Slot,
@@ -25,33 +25,35 @@ struct Begun<'m> {
     turn: CommitTurn<'m>,
 }
 
-/// What was so when a COMMIT was sent.
+/// The state when a COMMIT was sent.
 struct Sent {
     ticket: CommitTicket,
     loss_epoch: u32,
     moment: AttrMoment,
 }
 
-/// What the server said to a COMMIT.
+/// The server's reply to a COMMIT.
 type Answer = Result<(WriteVerifier, Option<Attributes>), Error>;
 
 impl Mount {
-    /// Position of a new open description in the error sequence of a file: to be kept with it and given to [`Self::sync`].
+    /// Position of a new open description in the error sequence of a file. The caller keeps it with the description and passes
+    /// it to [`Self::sync`].
     #[must_use]
     pub fn error_cursor(&self, file: FileRef) -> u32 {
         self.live(file).map_or(0, Slot::error_sample)
     }
 
-    /// Makes everything written to the file so far, by any process, stable (RFC 1813 3.3.21). No call when it is.
+    /// Makes everything written to the file so far, by any process, stable (RFC 1813 3.3.21). Sends no call if everything is
+    /// stable.
     ///
     /// # Errors
     /// [`FsError::WritesLost`] when writes were lost, once for each cursor; the server's refusal of COMMIT.
     pub fn sync(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
         let refused = self.write_back(file, 0..u64::MAX);
-        self.sync_written(file, cursor).and(refused) // what was written before is made stable nonetheless
+        self.sync_written(file, cursor).and(refused) // earlier writes are made stable in any case
     }
 
-    /// The same without what programs stored into mappings of the file: that is written already as far as it is to be stable.
+    /// As [`Self::sync`], without the data that programs stored into mappings of the file: the caller has written that before.
     ///
     /// # Errors
     /// As [`Self::sync`].
@@ -64,7 +66,7 @@ impl Mount {
         let refused = self.commit_writes(file, slot).err();
         let lost = slot.error_check(cursor);
         if lost {
-            self.refresh_size(file, slot); // a WRITE may have noticed the loss, which asks for no size
+            self.refresh_size(file, slot); // a WRITE may have noticed the loss; it does not ask for the size
         }
         match (refused, lost) {
             (Some(error), _) => Err(error),
@@ -73,22 +75,22 @@ impl Mount {
         }
     }
 
-    /// To be called before a descriptor that may write is closed: what was written to the file so far, by any process,
-    /// becomes stable, as a Linux NFS client does it at each close (`nfs_file_flush`). No call when nothing is due, or with
-    /// the option `close=nothing`.
+    /// Called before a descriptor that may write is closed. Makes what was written to the file so far, by any process, stable,
+    /// as a Linux NFS client does at each close (`nfs_file_flush`). Sends no call if everything is stable, or with the option
+    /// `close=nothing`.
     ///
-    /// A program that has several new files open, as a database that makes tables, closes them one after the other and would wait for a
-    /// COMMIT each time. So those of `others`, which it has open for writing, that never had one are committed beside this file: once
-    /// in the life of each.
+    /// A program that has several new files open, such as a database that creates tables, closes them one after the other and
+    /// would wait for a COMMIT each time. So this also commits those of `others`, which the program has open for writing, that
+    /// never had a COMMIT: once in the life of each.
     ///
     /// # Errors
-    /// As [`Self::sync`], of what happened meanwhile or was not reported to anybody yet. Told here it still counts as not
-    /// reported: the next [`Self::sync`] tells it too.
+    /// As [`Self::sync`], for errors since then or not reported yet. An error returned here still counts as unreported: the
+    /// next [`Self::sync`] returns it too.
     pub fn flush(&self, file: FileRef, others: impl Iterator<Item = FileRef>) -> Result<(), Error> {
         // Without a slot the volume was replaced, and what was not committed is lost.
         let slot = self.segment.slot(file).ok_or(Error::Fs(FsError::Stale))?;
         if self.close == ClosePolicy::Nothing {
-            return self.send_unsent(file, slot); // other hosts see what was written, stable or not
+            return self.send_unsent(file, slot); // so that other hosts see what was written, stable or not
         }
         let seen = slot.error_sample();
         self.write_back(file, 0..u64::MAX)?;
@@ -109,7 +111,8 @@ impl Mount {
         if slot.has_unreported_loss(seen) { Err(slot.loss_error().into()) } else { Ok(()) }
     }
 
-    /// Makes everything written to any file of the export stable. Errors stay for those who sync the files themselves.
+    /// Makes everything written to any file of the export stable. Errors are still reported to the programs that sync the files
+    /// themselves.
     ///
     /// # Errors
     /// The first of them.
@@ -138,12 +141,12 @@ impl Mount {
         first
     }
 
-    /// COMMIT until nothing written before this call is unstable. A loss found is noted in the slot, not returned.
+    /// Sends COMMIT until nothing written before this call is unstable. Notes a loss in the slot and does not return it.
     pub(super) fn commit_writes(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         self.commit_as_allowed(file, slot, |_| true)
     }
 
-    /// The same by one client. `is_refusal` tells which errors mean that the data must be taken for lost.
+    /// As [`Self::commit_writes`], by one client. `is_refusal` says which errors mean that the data is lost.
     pub(super) fn commit_writes_by(
         &self,
         client: &Client,
@@ -169,7 +172,7 @@ impl Mount {
             let answer = client.commit(&handle_of(slot)?);
             drop(writing);
             if matches!(answer, Err(Error::TakenOver)) {
-                continue; // the file's lock was, and nothing was sent
+                continue; // the file's lock was taken over, and nothing was sent
             }
             self.cell().commits.note_call(begun.elapsed());
             if self.commit_ended(file, slot, &sent, answer, &is_refusal).inspect_err(|_| turn.failed())? {
@@ -179,16 +182,16 @@ impl Mount {
         Ok(())
     }
 
-    /// Who sends the COMMIT by which everything counted up to `due` becomes stable.
+    /// The turn for the COMMIT that makes everything counted up to `due` stable.
     fn commit_turn<'s>(&'s self, slot: &'s Slot, due: u64) -> CommitTurn<'s> {
         if self.writers.is_some() {
-            return CommitTurn::Beside; // who has the turn may wait for the file, which this caller may have locked
+            return CommitTurn::Beside; // the turn's holder may wait for the file, which this caller may have locked
         }
         let is_nested = || self.client.pool.is_in_use_by_this_thread();
         self.retention.members().commit_turn(slot, is_nested, || slot.is_committed_up_to(due))
     }
 
-    /// Takes over what the server said to a COMMIT. False when it is to be asked again.
+    /// Takes over the reply to a COMMIT. False if the caller must send another one.
     fn commit_ended(
         &self,
         file: FileRef,
@@ -219,19 +222,19 @@ impl Mount {
         Ok(true)
     }
 
-    /// COMMITs for files of which this user wrote something, in flight together: the server's flushes of them overlap. `ended` is told of
-    /// each that is over, with the refusal if that is final; all others still wait for a COMMIT of their own. False when there was but one
-    /// file, or none: nothing was sent then.
+    /// Sends COMMITs, in flight together, for files to which this user wrote: the server's flushes of them overlap. Calls
+    /// `ended` for each finished COMMIT, with the refusal if it is final. All other files still need a COMMIT of their own.
+    /// False if there was at most one file: nothing was sent then.
     ///
     /// # Errors
-    /// The server is away, on a soft mount.
+    /// The server does not answer, on a soft mount.
     fn commit_together(
         &self,
         files: impl Iterator<Item = FileRef>,
         mut ended: impl FnMut(FileRef, Result<(), Error>),
     ) -> Result<bool, Error> {
         if self.writers.is_some() {
-            return Ok(false); // each would be locked while the others are waited for
+            return Ok(false); // each would stay locked during the wait for the others
         }
         let Some(writer) = self.credentials_number() else { return Ok(false) };
         let mut begun: [Option<Begun<'_>>; SLOTS_MAX] = std::array::from_fn(|_| None);
@@ -241,7 +244,7 @@ impl Mount {
         for file in files {
             let Some(slot) = self.segment.slot(file).filter(|slot| slot.has_unsaved() && is_mine(slot)) else { continue };
             if begun.iter().flatten().any(|other| other.file == file) {
-                continue; // by another descriptor
+                continue; // another descriptor has committed it
             }
             let (Some(place), Some(handle)) = (begun.get_mut(count), handles.get_mut(count)) else { break };
             (*place, *handle) = self.begin_commit(file, slot).unzip();
@@ -273,7 +276,7 @@ impl Mount {
     }
 
     fn begin_commit<'m>(&'m self, file: FileRef, slot: &'m Slot) -> Option<(Begun<'m>, FileHandle)> {
-        // In this order: what the slot stands for must stay while it is looked at.
+        // In this order: the slot must keep its file while it is examined.
         let pinned = self.segment.pin(file).ok()??;
         self.send_unsent(file, slot).ok()?;
         let turn = self.retention.members().try_commit_turn(slot)?;
@@ -282,7 +285,7 @@ impl Mount {
         Some((Begun { file, slot, sent, pinned, turn }, handle_of(slot).ok()?))
     }
 
-    /// Makes a write stable that the server answered as less than asked.
+    /// Makes a write stable for which the server returned less stability than requested.
     pub(super) fn make_stable(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         let before = slot.error_sample();
         self.commit_writes(file, slot)?;
@@ -290,7 +293,8 @@ impl Mount {
     }
 }
 
-/// Whether a refusal of COMMIT means that the data must be taken for lost; else somebody else may be allowed it, or the file is gone.
+/// Whether a refusal of COMMIT means that the data is lost. Otherwise another user may be allowed to commit, or the file is
+/// gone.
 const fn is_final(refused: FsError) -> bool {
     !matches!(refused, FsError::Stale | FsError::BadHandle | FsError::AccessDenied | FsError::NotOwner)
 }

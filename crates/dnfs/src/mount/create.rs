@@ -1,4 +1,4 @@
-//! Making regular files.
+//! Creates regular files.
 
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
@@ -9,12 +9,12 @@ use crate::file::{CreateMode, CreateVerifier, Created, FileTime, FsError, SetAtt
 use crate::retry_outcome;
 use crate::sys::random::random;
 
-/// Whether the server keeps the access time that a new file is given, to the nanosecond. By such a time a client knows the file that it made
-/// itself, should the answer get lost: then a GUARDED CREATE, which carries the mode, does what an EXCLUSIVE one and a SETATTR do.
+/// Whether the server keeps the access time of a new file to the nanosecond. By such a time a client recognises a file that it
+/// created itself if the reply is lost. A GUARDED CREATE, which carries the mode, then replaces an EXCLUSIVE one and a SETATTR.
 #[derive(Debug, Default)]
 pub(super) struct KeepsAccessTimes(AtomicU8);
 
-// Zero: not known yet.
+// 0: unknown.
 const KEPT: u8 = 1;
 const NOT_KEPT: u8 = 2;
 
@@ -31,7 +31,8 @@ impl KeepsAccessTimes {
 }
 
 impl Mount {
-    /// Makes a regular file, mode and times as open(2) wants them, and its slot: nobody takes the name before that is there.
+    /// Creates a regular file with the mode and times of open(2), and its slot. No other process removes the name before the
+    /// slot exists.
     pub(super) fn create(&self, entry: &Entry, how: &OpenHow) -> Result<(FileRef, Object), Error> {
         self.again(|| self.create_once(entry, how))
     }
@@ -61,7 +62,7 @@ impl Mount {
         Ok((file, object))
     }
 
-    /// A file that was not there, which is certain even if a call had to be sent again to a server that forgot its answer.
+    /// Creates a file that did not exist. That is certain even if a call was resent to a server that forgot its reply.
     fn create_exclusively(&self, entry: &Entry, mode: Option<u32>) -> Result<Created, Error> {
         let mark = retry_outcome::mark();
         let set = SetAttributes { mode, atime: SetTime::To(mark), ..SetAttributes::default() };
@@ -73,7 +74,7 @@ impl Mount {
                 (Some(handle), _) => handle,
                 (None, _) => self.client.lookup(&entry.parent, &entry.name)?.0,
             };
-            // The verifier lies in the times; the mode could not be given (RFC 1813 3.3.8).
+            // The times contain the verifier; the mode could not be given (RFC 1813 3.3.8).
             (Some(handle), self.client.setattr(&handle, &SetAttributes { mtime: SetTime::Now, ..set }, None)?)
         };
         self.keeps_access_times.note(mark, created.1.map(|attr| attr.atime));

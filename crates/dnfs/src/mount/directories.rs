@@ -1,6 +1,6 @@
-//! Cache of directory handles and symbolic links that this process looked up, valid until a name changes. An entry is found by
-//! the handle of the directory and the name in it. So a path that begins in an open directory uses the cache as a path from the
-//! root does, and an entry stays right when another directory takes the path.
+//! Cache of directory handles and symbolic links that this process looked up, valid until a name changes. The key of an entry
+//! is the handle of the directory and the name in it. So a path that begins in an open directory uses the cache as a path from
+//! the root does, and an entry stays valid when another directory takes the path.
 
 use crate::file::FileHandle;
 use crate::limits::DIRECTORIES_MAX;
@@ -16,8 +16,8 @@ pub(crate) enum Known {
     Link(Vec<u8>),
 }
 
-/// The cache. A caller that finds it taken (another thread, the frame below a signal handler) goes to the server instead of
-/// waiting. One that a fork copied in the middle of a change begins empty.
+/// The cache. A caller that finds it locked (by another thread, or by the frame below a signal handler) asks the server instead
+/// of waiting. If a fork copied it during a change, it starts empty in the child.
 #[derive(Debug)]
 pub(crate) struct Directories(ForkLock<Inner>);
 
@@ -30,7 +30,7 @@ impl Default for Directories {
 #[derive(Debug, Default)]
 struct Inner {
     generation: u64,
-    /// By the directory's handle and the name, with the time each was found, in ms.
+    /// Key: the directory's handle and the name. Value: the time of the lookup in ms, and the result.
     known: HashMap<(FileHandle, Vec<u8>), (u64, Known)>,
 }
 
@@ -42,7 +42,7 @@ impl Directories {
         (inner.generation == generation && *found_ms >= oldest_ms).then(|| known.clone())
     }
 
-    /// Keeps what a call sent at this generation, at this time, found.
+    /// Stores the result of a call that was sent at this generation and time.
     pub(crate) fn keep(&self, generation: u64, name: (FileHandle, Vec<u8>), now_ms: u64, known: Known) {
         let Some(mut inner) = self.lock() else { return };
         if inner.generation != generation || inner.known.len() >= DIRECTORIES_MAX {

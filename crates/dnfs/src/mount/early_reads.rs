@@ -1,4 +1,4 @@
-//! READs sent before their bytes are asked for, and what they brought: one table of them for a mount in a process.
+//! READs sent ahead of the program, and their data: one table for a mount in a process.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,10 +19,10 @@ const COUNT: usize = EARLY_SMALL_COUNT + EARLY_LARGE_COUNT;
 const SMALL_BYTES: usize = EARLY_SMALL_COUNT * EARLY_SMALL_BYTES;
 const MEMORY_BYTES: usize = SMALL_BYTES + EARLY_LARGE_COUNT * EARLY_LARGE_BYTES;
 
-/// Which read it is for, and when it was right to use it.
+/// The reader of a READ, and the state of the file for which its data is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    /// Whoever reads: an open of a descriptor.
+    /// The reader: an open of a descriptor.
     pub(super) reader: u64,
     pub(super) file: FileRef,
     pub(super) changes: Changes,
@@ -32,14 +32,14 @@ pub(super) struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
-    /// Sent, or about to be.
+    /// Sent, or queued.
     Flying,
-    /// The same, and nobody wants it any more.
+    /// As `Flying`, but no reader needs it any more.
     Unwanted,
     Here,
 }
 
-/// A READ, and its place in memory.
+/// A READ and its place in memory.
 #[derive(Clone, Copy, Debug)]
 struct Early {
     state: State,
@@ -47,20 +47,20 @@ struct Early {
     handle: Option<nfs3::FileHandle>,
     offset: u64,
     asked: usize,
-    count: usize, // bytes that came
+    count: usize, // bytes received
     eof: bool,
-    given: usize, // bytes of them that were asked for
+    given: usize, // bytes of them that the program has read
     sent_ns: u64,
 }
 
-/// What there is at an offset.
+/// What the table has at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum There {
     /// Nothing.
     Nothing,
-    /// A READ that is not answered yet, sent at this time.
+    /// A READ without a reply yet, sent at this time.
     Flying { sent_ns: u64 },
-    /// All bytes that were asked for, or all up to the end of the file.
+    /// All requested bytes, or all up to the end of the file.
     All,
 }
 
@@ -70,8 +70,8 @@ pub(super) struct EarlyReads {
     reads: Box<[Early]>,
     memory: Option<Region>,
     unsent: VecDeque<usize>, // has its capacity from the start
-    last: usize,             // what was given from last
-    /// Bytes of the replies that came since somebody counted them.
+    last: usize,             // the READ whose data was last given
+    /// Sizes of the replies received since they were last counted.
     pub(super) answered: Vec<usize>,
 }
 
@@ -89,10 +89,10 @@ impl EarlyReads {
         }
     }
 
-    /// Calls in flight at most.
+    /// Maximum number of calls in flight.
     pub(super) const DEPTH: usize = COUNT;
 
-    /// Has its memory afterwards; false when there is none to be had.
+    /// Maps its memory. False if there is no memory.
     pub(super) fn map(&mut self) -> bool {
         if self.memory.is_none() {
             self.memory = Region::map(MEMORY_BYTES).ok();
@@ -100,7 +100,7 @@ impl EarlyReads {
         self.memory.is_some()
     }
 
-    /// Whether some are to be sent.
+    /// Whether READs are waiting to be sent.
     pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
@@ -110,7 +110,7 @@ impl EarlyReads {
         self.reads.iter().filter(|read| read.state != State::Free).count()
     }
 
-    /// Whether one in flight is of no use any more, so that its reply is only to be taken out of the way.
+    /// Whether a READ in flight is no longer needed, so that its reply is only received and discarded.
     pub(super) fn has_unwanted(&self, now_ns: u64) -> bool {
         self.reads.iter().any(|read| read.state == State::Unwanted || read.state == State::Flying && read.is_old(now_ns))
     }
@@ -121,7 +121,7 @@ impl EarlyReads {
         self.reads.iter().any(|read| matches!(read.state, State::Flying | State::Unwanted) && is_unanswered(read))
     }
 
-    /// Where the bytes from an offset on that are there or asked for end; the offset itself when there are none.
+    /// End of the bytes from an offset on that are received or requested; the offset itself if there are no such bytes.
     pub(super) fn end_of(&self, key: &Key, mut offset: u64, now_ns: u64) -> u64 {
         while let Some(read) = self.reads.iter().find(|read| read.is_for(key, now_ns) && read.range().contains(&offset)) {
             offset = read.range().end;
@@ -129,7 +129,7 @@ impl EarlyReads {
         offset
     }
 
-    /// Makes a READ of up to `bytes` bytes: how many; none when there is no place for one.
+    /// Adds a READ of up to `bytes` bytes and returns how many. `None` if there is no place for one.
     pub(super) fn add(
         &mut self,
         key: Key,
@@ -150,7 +150,7 @@ impl EarlyReads {
         Some(asked)
     }
 
-    /// Whether `bytes` bytes are there.
+    /// Whether `bytes` bytes have been received.
     pub(super) fn there(&self, key: &Key, offset: u64, bytes: usize, now_ns: u64) -> There {
         let (mut at, end) = (offset, offset + bytes as u64);
         while at < end {
@@ -166,7 +166,7 @@ impl EarlyReads {
         There::All
     }
 
-    /// Copies what is there to a buffer: bytes copied. Frees what was wholly asked for.
+    /// Copies received bytes to a buffer and returns how many. Frees READs of which all bytes were read.
     pub(super) fn give(&mut self, key: &Key, offset: u64, mut to: &mut [u8], now_ns: u64) -> usize {
         let wanted = to.len();
         let mut at = offset;
@@ -189,7 +189,7 @@ impl EarlyReads {
         wanted - to.len()
     }
 
-    /// Forgets what begins in a range of a file.
+    /// Discards READs that begin in a range of a file.
     pub(super) fn forget(&mut self, file: FileRef, reader: Option<u64>, range: &Range<u64>) {
         let is_it = |read: &&mut Early| {
             read.key.file == file && reader.is_none_or(|reader| reader == read.key.reader) && range.contains(&read.offset)
@@ -197,19 +197,19 @@ impl EarlyReads {
         self.reads.iter_mut().filter(is_it).for_each(Early::drop);
     }
 
-    /// Frees what is too old, or was for another state of a file that the key is about.
+    /// Frees READs that are too old, or that belong to another state of the key's file.
     pub(super) fn free_old(&mut self, now_ns: u64) {
         self.reads.iter_mut().filter(|read| read.state == State::Here && read.is_old(now_ns)).for_each(Early::drop);
     }
 
-    /// Forgets all READs in flight: they will not be answered.
+    /// Discards all READs in flight: no reply will arrive.
     pub(super) fn broken(&mut self) {
         self.unsent.clear();
         let flying = |read: &&mut Early| matches!(read.state, State::Flying | State::Unwanted);
         self.reads.iter_mut().filter(flying).for_each(|read| read.state = State::Free);
     }
 
-    /// Forgets everything.
+    /// Discards everything.
     pub(super) fn clear(&mut self) {
         self.broken();
         self.reads.iter_mut().for_each(|read| read.state = State::Free);
@@ -251,13 +251,13 @@ impl Early {
         matches!(self.state, State::Flying | State::Here) && self.key == *key && !self.is_old(now_ns)
     }
 
-    /// Whether its place is free for another one, made for the reader of this key.
+    /// Whether its place may be reused for the reader of this key.
     fn is_over(&self, key: &Key, now_ns: u64) -> bool {
         let is_void = self.key.file == key.file && self.key.reader == key.reader && self.key != *key;
         self.state == State::Free || self.state == State::Here && (self.is_old(now_ns) || is_void)
     }
 
-    /// Its bytes in the file, as far as known.
+    /// Its range in the file, as far as known.
     const fn range(&self) -> Range<u64> {
         let bytes = if matches!(self.state, State::Here) { self.count } else { self.asked };
         self.offset..self.offset + bytes as u64
@@ -330,7 +330,7 @@ impl Calls for EarlyReads {
                 }
                 self.came(call, count, ok.eof);
             }
-            Err(_) => self.came(call, 0, false), // who asks for it learns why by a call of its own
+            Err(_) => self.came(call, 0, false), // the reader gets the error from its own call
         }
         Ok(())
     }
@@ -352,7 +352,7 @@ mod tests {
         reads
     }
 
-    /// A READ of so many bytes, and its place.
+    /// Adds a READ of this size and returns its place.
     fn add(reads: &mut EarlyReads, key: Key, offset: u64, bytes: usize) -> Option<usize> {
         let file = nfs3::FileHandle::new(&[1; 8]).unwrap();
         assert!(reads.add(key, file, offset, bytes, (false, 1 << 20), 0)? <= bytes);

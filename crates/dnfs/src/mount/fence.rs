@@ -1,4 +1,4 @@
-//! How the holder of a lease that was revoked is kept from acting at the server (docs/design/028-stopped-processes.md).
+//! Prevents the holder of a revoked lease from changing anything at the server (docs/design/028-stopped-processes.md).
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use crate::slot_limiter::Fence;
 use crate::sys::clock::sleep;
 use crate::url::NfsUrl;
 
-/// A client for these calls alone: it renews and checks no leases, and gives up soon, so that the waiter can check the lock again. It keeps no connection.
+/// A client for these calls only. It neither renews nor checks leases, and gives up soon, so that the waiter can check the lock
+/// again. It keeps no connection.
 #[derive(Debug)]
 pub(super) struct FenceClient {
     parts: MountParts,
@@ -20,7 +21,7 @@ pub(super) struct FenceClient {
 }
 
 impl FenceClient {
-    /// For the server of this client; made when it is first needed.
+    /// Fences at the server of this client. The fencing client is made on first use.
     pub(super) fn of(client: &Client, url: &NfsUrl, who: &Credentials) -> Self {
         let mut url = url.clone();
         let options = &mut url.options;
@@ -45,7 +46,7 @@ impl Fence for FenceClient {
 
     fn fence(&self, number: u64) -> bool {
         if number == 0 {
-            return true; // it has made no connection, and will check its leases on the first
+            return true; // it has made no connection; it checks its leases before the first
         }
         let Some(client) = self.client() else { return false };
         let fenced = client.fence(number);
@@ -53,7 +54,7 @@ impl Fence for FenceClient {
         match fenced {
             Ok(is_fenced) => {
                 if !is_fenced {
-                    sleep(Duration::from_millis(IN_FLIGHT_MS)); // what the holder sent has arrived by then, or never will
+                    sleep(Duration::from_millis(IN_FLIGHT_MS)); // by then the holder's calls have arrived, or never will
                 }
                 true
             }

@@ -1,5 +1,6 @@
-//! Gathered writes (docs/design/021-gathered-writes.md): a small write right behind the one before it is kept in memory that all processes of the
-//! mount share, and sent with those that follow. Whoever asks the server about the file, or changes it there, sends them first.
+//! Coalesced writes (docs/design/021-gathered-writes.md). A small write that continues the one before it is kept in memory that
+//! all processes of the mount share, and sent with those that follow. A process that asks the server about the file, or changes
+//! it there, sends them first.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::time::Duration;
@@ -25,33 +26,34 @@ use crate::sys::fork::shares_memory;
 use crate::sys::region::Region;
 use crate::sys::signals_blocked::SignalsBlocked;
 
-/// What came of sending a run.
+/// Result of sending a run.
 enum Sent {
-    /// It is at the server, or the server refused it.
+    /// The server has it, or refused it.
     Done(Option<FsError>),
-    /// Look again.
+    /// The caller must check again.
     Again,
 }
 
 impl Mount {
-    /// Sends what was gathered of a file and is not at the server yet. One load when there is nothing. What the server refuses is lost, and
-    /// told by the next sync or close of each description.
+    /// Sends the coalesced writes of a file that the server does not have yet. One load if there are none. Data that the server
+    /// refuses is lost; the next sync or close of each description reports that.
     ///
     /// # Errors
-    /// The server does not answer, on a soft mount; [`SegmentError::Retained`] when somebody else sends it and the keeper has waited for a second.
+    /// The server does not answer, on a soft mount; [`SegmentError::Retained`] if another process sends the run and the keeper
+    /// has waited for a second.
     pub(super) fn send_unsent(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         if slot.has_unsent() { self.send_run(file, slot).map(|_| ()) } else { Ok(()) }
     }
 
-    /// The same of an open file, for those that let other hosts look.
+    /// As [`Self::send_unsent`], for an open file, before other hosts read it.
     ///
     /// # Errors
-    /// As of a [`Self::read`].
+    /// As [`Self::read`].
     pub fn send_written(&self, file: FileRef) -> Result<(), Error> {
         self.segment.slot(file).map_or(Ok(()), |slot| self.send_unsent(file, slot))
     }
 
-    /// For a write that met what others gathered of its file: that is sent, and none begins to gather for a while.
+    /// For a write that finds coalesced writes of its file: sends those. No run of the file begins for a while.
     pub(super) fn send_before_write(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         slot.run_met_ms.store((monotonic_ms() as u32).max(1), Relaxed);
         match self.send_run(file, slot)? {
@@ -60,10 +62,10 @@ impl Mount {
         }
     }
 
-    /// Gathers a write, if it may be: whether it is done.
+    /// Coalesces a write if that is allowed. Returns whether the write is done.
     ///
     /// # Errors
-    /// The server's refusal of what was gathered, this write among it.
+    /// The server's refusal of the coalesced writes, including this one.
     pub(super) fn gather_write(
         &self,
         file: FileRef,
@@ -93,7 +95,7 @@ impl Mount {
         if !matches!(gathered, Gathered::Kept | Gathered::KeptFull) {
             return Ok(false);
         }
-        slot.attr_doubt(); // its times are the server's to tell, once it has the bytes
+        slot.attr_doubt(); // the server sets its times once it has the bytes
         if !slot.size_grew(offset + bytes as u64, moment) {
             self.refresh_size(file, slot);
         }
@@ -110,12 +112,12 @@ impl Mount {
         Ok(true)
     }
 
-    /// To be called when a keeper lives or was started: the first writes that may be gathered wait for it.
+    /// Called when a keeper is alive or was started: the first writes that may be coalesced wait for it.
     pub fn expect_keeper(&self) {
         self.keeper_expected_ms.store(monotonic_ms() + KEEPER_START_MS, Relaxed);
     }
 
-    /// Whether there is somebody who sends what is gathered before it is 50 ms old.
+    /// Whether a keeper sends coalesced writes before they are 50 ms old.
     fn is_kept(&self, retention: &Retention) -> bool {
         while !retention.has_keeper() {
             if monotonic_ms() >= self.keeper_expected_ms.load(Relaxed) {
@@ -141,14 +143,14 @@ impl Mount {
             && !shares_memory()
     }
 
-    /// Sends the run of a file, if it has one: why the server refused it, if it did.
+    /// Sends the run of a file, if it has one. Returns the server's refusal, if any.
     #[cold]
     fn send_run(&self, file: FileRef, slot: &Slot) -> Result<Option<FsError>, Error> {
         let Some(retention) = self.retention_if_there()? else { return Ok(None) };
         if retention.owner().is_none() {
             return self.await_run_sent(retention, slot).map(|()| None);
         }
-        // The keeper waits for no program.
+        // The keeper does not wait for programs.
         let longest = self.is_keeper().then_some(Duration::from_millis(RUN_WAIT_MS));
         loop {
             let number = slot.run.load(SeqCst);
@@ -156,7 +158,7 @@ impl Mount {
             let hold = retention.hold(run, longest).ok_or(SegmentError::Retained)?;
             if !run.is_of(file, slot, number) {
                 if slot.run.load(SeqCst) == number {
-                    return Ok(None); // the slot is another file's by now
+                    return Ok(None); // the slot now belongs to another file
                 }
                 continue;
             }
@@ -173,8 +175,8 @@ impl Mount {
         }
     }
 
-    /// Sends the bytes of a run whose holder was stopped, as a write of this call, and takes the run from its file. The run itself, and
-    /// its chunks, stay the holder's, who may still store to them.
+    /// Sends the bytes of a run whose holder was stopped, as a write of this call, and detaches the run from its file. The run
+    /// and its chunks still belong to the holder, which may store to them.
     fn send_left(&self, retention: &Retention, run: &Run, (file, slot): (FileRef, &Slot), number: u32) -> Result<Sent, Error> {
         let mut buffer = Region::map(RUN_CHUNKS * CHUNK_BYTES).map_err(|_| SegmentError::Retained)?;
         let lease = retention.lease().ok_or(SegmentError::Retained)?;
@@ -185,7 +187,7 @@ impl Mount {
             return Ok(Sent::Again);
         };
         if !run.is_of(file, slot, number) {
-            return Ok(Sent::Again); // somebody else has sent it
+            return Ok(Sent::Again); // another process has sent it
         }
         let credentials = run.credentials.load(Relaxed);
         let client = self.acting_as(credentials)?;
@@ -216,15 +218,15 @@ impl Mount {
         }
     }
 
-    /// The server refused what a run held whose holder was stopped.
+    /// Handles the server's refusal of a run whose holder was stopped.
     fn refuse_left(&self, slot: &Slot, number: u32, refused: FsError) -> Result<Sent, Error> {
-        slot.note_refused(refused); // first: nothing is forgotten that nobody hears of
+        slot.note_refused(refused); // first: the data is only dropped after the error is noted
         let _ = slot.run.compare_exchange(number, 0, SeqCst, Relaxed);
         slot.attr_doubt();
         Ok(Sent::Done(Some(refused)))
     }
 
-    /// With the lock of the run.
+    /// Sends a run. The caller holds its lock.
     fn send_held(
         &self,
         retention: &Retention,
@@ -242,7 +244,7 @@ impl Mount {
         }
         let lease = retention.lease().ok_or(SegmentError::Retained)?;
         let Some(guard) = retention.locks().lock(lease, file, start, length) else {
-            drop(held); // whoever settles waits for writes, and those may wait for this run
+            drop(held); // settling waits for writes, and those may wait for this run
             self.settle(true)?;
             return Ok(Sent::Again);
         };
@@ -257,7 +259,7 @@ impl Mount {
                 return Err(Error::TakenOver);
             }
             Err(error) if held.is_of_this_process() => {
-                sleep(Duration::from_millis(IN_FLIGHT_MS)); // it may still be on its way, and must not come after anything newer
+                sleep(Duration::from_millis(IN_FLIGHT_MS)); // it may still be in flight, and must not arrive after newer data
                 return Err(error);
             }
             other => other?,
@@ -271,7 +273,7 @@ impl Mount {
         }
         let grew = slot.size_grew(start + written as u64, size_moment);
         if moved_on {
-            let _ = self.settle(false); // who reads or syncs next does what is left
+            let _ = self.settle(false); // the next read or sync completes it
         }
         if refused.is_some() || !grew {
             slot.attr_doubt();
@@ -280,8 +282,8 @@ impl Mount {
         Ok(Sent::Done(refused))
     }
 
-    /// With the lock of the run and its blocks: how many bytes the server has, why it refused the others, and whether it was restarted since
-    /// everything retained was last sent. None when all is as before, and to be done again.
+    /// Writes a run: how many bytes the server has, why it refused the others, and whether it restarted since all retained data
+    /// was last sent. `None` if nothing was done and the caller must repeat it. The caller holds the run's lock and blocks.
     fn write_run(
         &self,
         retention: &Retention,
@@ -300,7 +302,7 @@ impl Mount {
         let handle = handle_of(slot)?;
         let done = client.write_gathered(&handle, start, &buffer);
         if !guard.is_of_this_process() || !held.is_of_this_process() {
-            return Ok(None); // a child that came out of a fork in here: the run is its parent's to send
+            return Ok(None); // this is a child of a fork: the parent sends the run
         }
         let (done, refused) = match done {
             Ok(done) if done.bytes == length => (Some(done), None),
@@ -317,18 +319,18 @@ impl Mount {
             let epoch = verifiers.epoch_of(number(verifier), sent).map_err(full)?;
             let resent = self.segment.resent_by(epoch);
             if verifier_changed || epoch < resent {
-                return Ok(None); // the server restarted meanwhile and may not have it: the bytes are still here
+                return Ok(None); // the server restarted meanwhile and may have lost it: the bytes are still here
             }
             moved_on = epoch > resent;
             note_attributes(file, slot, attr.as_ref(), moment);
         }
         let written = done.map_or(0, |done| done.bytes);
         if !held.is_held() || !guard.is_held() {
-            return Err(Error::TakenOver); // others have sent it, and see to its end
+            return Err(Error::TakenOver); // another process has sent it and ends it
         }
         let _signals = SignalsBlocked::new();
         if let Some(refused) = refused {
-            slot.note_refused(refused); // first: nothing is forgotten that nobody hears of
+            slot.note_refused(refused); // first: the data is only dropped after the error is noted
             run.length.store(written as u32, SeqCst);
         }
         retention.end_run(held, Some(guard), slot, run_number, order);
@@ -336,7 +338,8 @@ impl Mount {
     }
 }
 
-/// Reads from each page of a payload: memory that is not there raises its signal here, where nothing is locked and handlers run.
+/// Reads from each page of a payload, so that memory that is not mapped raises its signal here, where no lock is held and
+/// handlers run.
 fn touch(payload: &Payload<'_, '_>) {
     const PAGE_BYTES: usize = 4096;
     payload.each(0..payload.len(), |_, bytes| {

@@ -33,7 +33,7 @@ const KEEPER_END_MS: u64 = 3_000;
 const KEEPER_KILL_MS: u64 = 10_000;
 /// Pause between two checks of the keepers' locks.
 const LOOK: Duration = Duration::from_millis(20);
-/// Attempts to take a lock that a keeper holds for a moment now and then.
+/// Attempts to take a lock that a keeper briefly holds now and then.
 const TRIES: u32 = 25;
 
 /// A file with uncommitted data, or with a write error that no fsync has reported yet.
@@ -48,7 +48,7 @@ pub struct UnsavedFile {
 }
 
 impl Observer {
-    /// The files of which data would be lost with this host's state, sorted by their numbers.
+    /// The files whose data would be lost with this host's state, sorted by number.
     ///
     /// # Errors
     /// The kernel's, of the memory of written data; a layout of another version.
@@ -118,8 +118,8 @@ impl Observer {
     }
 }
 
-/// Keeps all processes from attaching. `None` if a process is attached. Tries several times, since a keeper takes this lock for a moment now
-/// and then.
+/// Prevents processes from attaching. `None` if a process is attached. Tries several times, since a keeper briefly takes this
+/// lock now and then.
 pub(super) fn without_users(directory: &RuntimeDir) -> Option<Place> {
     (0..TRIES).find_map(|tried| {
         if tried > 0 {
@@ -147,7 +147,7 @@ fn end_keepers(directory: &RuntimeDir) -> Result<(), SegmentError> {
     Ok(())
 }
 
-/// Whether a keeper, or one that waits to be it, lives in any PID namespace.
+/// Whether a keeper, or a standby, is alive in any PID namespace.
 fn has_keepers(directory: &RuntimeDir) -> bool {
     let names = std::fs::read_dir(directory.path()).into_iter().flatten().flatten();
     let locks = names.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".lock")?.to_owned()));
@@ -182,7 +182,7 @@ fn remove_default_root(root: &[u8]) {
     }
 }
 
-/// Makes a directory and those in it writable.
+/// Makes a directory and the directories in it writable.
 fn make_writable(directory: &Path) {
     let _ = std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700));
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! Data of open files: reading, writing, appending. Nothing here allocates.
+//! Reads, writes and appends to open files. Nothing here allocates.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::segment::layout::{FLAG_STORED, Slot};
 use crate::segment::{AttrMoment, SegmentError, VerifiersFull};
 use crate::slot_limiter::{Locked, WriterGuard};
 
-/// A moment in the life of a file's data, for [`Mount::changes`].
+/// A state of a file's data, for [`Mount::changes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     writes: u64,
@@ -27,8 +27,8 @@ pub struct Changes {
 }
 
 impl Mount {
-    /// Reads from `offset` into `bufs`: bytes read, fewer than asked only at the end of the file. What the server has, even
-    /// if it lost writes: for one who only reads.
+    /// Reads from `offset` into `bufs`. Returns the bytes read, fewer than requested only at the end of the file. Returns what
+    /// the server has, even if it lost writes: for a caller that only reads.
     ///
     /// # Errors
     /// The server's refusal.
@@ -48,7 +48,7 @@ impl Mount {
         Ok(bytes)
     }
 
-    /// What the server has, nothing of it older than what was written.
+    /// Reads from the server. Nothing read is older than what was written.
     pub(super) fn read_at_server(
         &self,
         file: FileRef,
@@ -67,8 +67,8 @@ impl Mount {
         }
     }
 
-    /// What processes of this host have done to the data of an open file so far. Equal to what it was before a READ: the READ brought what they
-    /// wrote, and nobody has finished a write or set the size since.
+    /// The changes of an open file's data by processes of this host. If it is the same before and after a READ, the READ
+    /// returned what they wrote, and no write or size change has ended since.
     #[must_use]
     pub fn changes(&self, file: FileRef) -> Option<Changes> {
         let slot = self.segment.slot(file)?;
@@ -79,17 +79,17 @@ impl Mount {
         })
     }
 
-    /// Whether data may be read before it is asked for: not where other hosts write as they like.
+    /// Whether data may be read ahead: not if other hosts write at any time.
     #[must_use]
     pub const fn may_read_ahead(&self) -> bool {
         !self.shared_use && self.writers.is_none()
     }
 
-    /// Reads as [`Self::read`], for an open description that may write too and whose position in the error sequence is `cursor`.
+    /// As [`Self::read`], for an open description that may also write and whose position in the error sequence is `cursor`.
     ///
     /// # Errors
-    /// The server's refusal. [`FsError::WritesLost`] while there is a loss that no [`Self::sync`] with this cursor
-    /// has reported yet: the server has older data than was written, and nobody must change the file on the strength of it.
+    /// The server's refusal. [`FsError::WritesLost`] while there is a loss that no [`Self::sync`] with this cursor has reported
+    /// yet: the server has older data than was written, and the caller must not base a change of the file on it.
     pub fn read_to_change(
         &self,
         file: FileRef,
@@ -99,14 +99,14 @@ impl Mount {
     ) -> Result<usize, Error> {
         let bytes = self.read(file, offset, bufs)?;
         let slot = self.live(file)?;
-        // Looked at after the reply: whatever server sent it, no older one can be behind a connection any more.
+        // Checked after the reply: no older state of the server can follow on a connection.
         self.check_verifier(file, slot)?;
         self.check_writeback_error(file, cursor).map(|()| bytes)
     }
 
-    /// Writes `bufs` at `offset`: bytes written, fewer than given only when the server refused the rest.
+    /// Writes `bufs` at `offset`. Returns the bytes written, fewer than given only if the server refused the rest.
     ///
-    /// **Stability**: as asked for; what is [`Stability::Unstable`] needs a [`Self::sync`].
+    /// **Stability**: as requested; [`Stability::Unstable`] data needs a [`Self::sync`].
     ///
     /// # Errors
     /// The server's refusal; FBIG beyond the largest offset.
@@ -114,10 +114,10 @@ impl Mount {
         self.write_payload(file, offset, &mut Payload::Given(bufs), how)
     }
 
-    /// Writes what the source of `lazy` has, at `offset`, read while the parts before it are on their way: bytes written, fewer than
-    /// were read only when the server refused the rest.
+    /// Writes the data of the source of `lazy` at `offset`. Reads each part while the parts before it are in flight. Returns
+    /// the bytes written, fewer than were read only if the server refused the rest.
     ///
-    /// **Stability**, **errors**: as of [`Self::write`].
+    /// **Stability**, **errors**: as [`Self::write`].
     pub fn write_from(&self, file: FileRef, offset: u64, lazy: &mut LazyBuffer<'_>, how: Stability) -> Result<usize, Error> {
         if lazy.fill(1) == 0 {
             return Ok(0);
@@ -129,7 +129,7 @@ impl Mount {
     fn write_payload(&self, file: FileRef, offset: u64, payload: &mut Payload<'_, '_>, how: Stability) -> Result<usize, Error> {
         loop {
             match self.write_once(file, offset, payload, how) {
-                Err(Error::TakenOver) => {} // written again
+                Err(Error::TakenOver) => {} // the write is repeated
                 done => return done,
             }
         }
@@ -150,7 +150,7 @@ impl Mount {
         done
     }
 
-    /// The part of [`Self::write`] that concerns the server and what is known of it.
+    /// The part of [`Self::write`] that sends to the server and updates the slot.
     pub(super) fn write_to_server(
         &self,
         file: FileRef,
@@ -179,7 +179,7 @@ impl Mount {
         let bytes = match written {
             Ok(bytes) if bytes == payload.len() => bytes,
             other => {
-                // Parts behind the refused one may have been written.
+                // Parts after the refused one may have been written.
                 self.refresh_size(file, slot);
                 other?
             }
@@ -192,8 +192,8 @@ impl Mount {
         Ok(bytes)
     }
 
-    /// Writes `bufs` at the end of the file, wherever that is by then: bytes written, and where they begin. Appends of this host come
-    /// one after the other, as under an inode's lock: none overlap, and nobody reads a hole where one is on its way.
+    /// Writes `bufs` at the current end of the file. Returns the bytes written and their offset. Appends of this host are
+    /// serialised, as under an inode's lock: they do not overlap, and no reader sees a hole where one is in flight.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -209,10 +209,10 @@ impl Mount {
         })
     }
 
-    /// Waits until nobody else appends to the file or sets its size. `None` if this call already holds the lock.
+    /// Waits until no other call appends to the file or sets its size. `None` if this call already holds the lock.
     ///
     /// # Errors
-    /// ENOLCK when this process can hold no lock; what settling the writes of a process that died or was stopped meets.
+    /// ENOLCK if this process can hold no lock; the errors of settling the writes of a process that died or was stopped.
     pub(super) fn lock_file<'s>(&'s self, file: FileRef, slot: &'s Slot) -> Result<Option<WriterGuard<'s>>, Error> {
         let lock = match self.segment.members().lock_file(slot) {
             Locked::Held(lock) => lock,
@@ -220,7 +220,7 @@ impl Mount {
             Locked::Taken | Locked::Refused => return Err(SegmentError::Retained.into()),
         };
         if lock.was_left() {
-            // Its last holder may have appended, and the server knows. It did so by now, or never will.
+            // The last holder may have sent an append. The server has executed it by now, or never will.
             self.settle(true)?;
             self.send_unsent(file, slot)?;
             self.refresh_size(file, slot);
@@ -229,7 +229,7 @@ impl Mount {
         Ok(Some(lock))
     }
 
-    /// Notices that the server was restarted and lost uncommitted writes of this file, before anything read is trusted.
+    /// Notices that the server restarted and lost uncommitted writes of this file, before data that was read is trusted.
     fn check_verifier(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         if self.detect_loss(slot)? {
             self.refresh_size(file, slot); // the file may have become shorter
@@ -237,7 +237,8 @@ impl Mount {
         Ok(())
     }
 
-    /// The part of [`Self::check_verifier`] that asks the server's verifier, if a connection was made since; true when a loss was found that was not noted before.
+    /// The part of [`Self::check_verifier`] that asks for the server's verifier, if a connection was made since. True if it
+    /// found a loss that was not noted before.
     pub(super) fn detect_loss(&self, slot: &Slot) -> Result<bool, Error> {
         if !slot.has_uncommitted() {
             return Ok(false);
@@ -250,7 +251,7 @@ impl Mount {
         Ok(slot.server_moved_on(verifiers.newest()))
     }
 
-    /// Writes until all parts were answered under one verifier, and the server holds what was asked.
+    /// Writes until all parts were answered under one verifier, and the server has the data as stable as requested.
     pub(super) fn write_until_acknowledged(
         &self,
         file: FileRef,
@@ -271,7 +272,7 @@ impl Mount {
             note_attributes(file, slot, done.attr.as_ref(), moment);
             if done.committed == Stability::Unstable {
                 if done.verifier_changed && round < WRITE_ROUNDS_MAX {
-                    // The server restarted in the middle and may have lost the first parts: they are still here.
+                    // The server restarted during the write and may have lost the first parts: they are still here.
                     slot.write_starts();
                     continue;
                 }
@@ -281,7 +282,7 @@ impl Mount {
                 }
             }
             if done.committed < wanted {
-                // A server must not promise less than asked (RFC 1813 3.3.7); some do.
+                // A server must not return less stability than requested (RFC 1813 3.3.7); some do.
                 self.make_stable(file, slot)?;
             }
             return Ok(done);
@@ -289,8 +290,8 @@ impl Mount {
         Err(FsError::WritesLost.into())
     }
 
-    /// Whether this is likely to be all that a new file will hold. Written stable it needs no COMMIT at its close, as a Linux client does it with
-    /// what one WRITE can carry.
+    /// Whether this is probably the whole content of a new file. A stable write then needs no COMMIT at close. A Linux client
+    /// does the same for a file that one WRITE can carry.
     fn is_a_whole_file(&self, (file, slot): (FileRef, &Slot), offset: u64, payload: &Payload<'_, '_>) -> bool {
         const SECTOR_BYTES: usize = 512;
         offset == 0
@@ -308,7 +309,7 @@ impl Mount {
     }
 }
 
-/// Takes over what a WRITE brought. Without attributes (a server may omit them), the times and the space are to be asked for.
+/// Takes over the attributes of a WRITE reply. If the server omits them, times and space must be fetched.
 pub(super) fn note_attributes(file: FileRef, slot: &Slot, attr: Option<&Attributes>, moment: AttrMoment) {
     match attr {
         Some(attr) => slot.attr_apply(file.generation, record_of(attr), moment),

@@ -1,5 +1,5 @@
-//! What no caller waits for, done by a process of its own for all others of a segment (docs/design/011-keeper.md): COMMIT for
-//! processes that ended and of what became old, resend, removal of files without a name.
+//! The keeper: a process that does for all processes of a segment what no caller waits for (docs/design/011-keeper.md). It
+//! commits old data and the data of processes that ended, resends, and removes files without a name.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -35,7 +35,7 @@ pub struct Keeper {
     place: Option<Place>,
     mount: Arc<Mount>,
     export: ExportWatch,
-    /// For its link count: 0 once the segment was removed or replaced.
+    /// Its link count is 0 once the segment was removed or replaced.
     segment_file: Arc<Fd>,
     expire: Duration,
     dirty: HashMap<FileRef, Dirty>,
@@ -43,36 +43,36 @@ pub struct Keeper {
     since_ms: u64,
     /// When each mapped file was last written to the server here, on the monotonic clock.
     mapped: HashMap<FileRef, u64>,
-    /// Looks in a row that found nothing to do and nobody attached.
+    /// Consecutive checks that found nothing to do and no attached process.
     unused_looks: u32,
-    /// A standby is to be started when there is none.
+    /// A standby must be started if there is no standby.
     wants_standby: bool,
-    /// Announces this mount to other mounts. `None` while the keeper before this one still does.
+    /// Announces this mount to other mounts. `None` while the previous keeper still does.
     announcement: Option<Announcement>,
     strays: Strays,
-    /// Taken at the end, so that nobody attaches to a mount whose keeper is gone and does not notice.
+    /// Taken at the end, so that no process attaches to a mount whose keeper has just ended.
     last: Option<Place>,
 }
 
-/// A file with uncommitted writes, as the last look saw it.
+/// A file with uncommitted writes, as the last check found it.
 #[derive(Clone, Copy, Debug)]
 struct Dirty {
     since_ms: u64,
-    /// The slot's counter: moved by each COMMIT.
+    /// The slot's counter, which each COMMIT changes.
     clean: u64,
-    /// The slot's counter when a COMMIT was of no use: not tried again until more is written.
+    /// The slot's counter when a COMMIT failed: the keeper does not retry until more is written.
     given_up: Option<u64>,
 }
 
-/// What a look found to do: files to be committed, to be removed, and mapped ones to be seen to.
+/// The result of a check: files to commit, files to remove, and mapped files to write back.
 type Tasks<'t> = (&'t [FileRef], &'t [FileRef], &'t [FileRef]);
 
 impl Keeper {
-    /// Becomes the keeper of the mount, if need be after waiting for the one there is to end. None when one waits already, and
-    /// when nobody mounted it.
+    /// Becomes the keeper of the mount, if necessary after the existing one has ended. `None` if another process already waits,
+    /// or if no process mounted it.
     ///
     /// # Errors
-    /// When the shared state can't be used.
+    /// If the shared state cannot be used.
     pub fn enter(spec: &MountSpec, who: &Credentials, expire: Duration) -> Result<Option<Self>, Error> {
         let mut spec = spec.clone();
         let options = &mut spec.url.options;
@@ -100,14 +100,15 @@ impl Keeper {
         }))
     }
 
-    /// Works until the mount is unused and stable, or its segment gone. `another` starts the process that waits to replace this one.
+    /// Works until the mount is unused and stable, or its segment is gone. `another` starts the standby.
     pub fn run(mut self, another: &KeeperProgram) {
         while self.tend(another) {}
         // `place` is dropped before `last`: the next keeper waits for `last` and then takes the lock of `place`.
         drop(self.place.take());
     }
 
-    /// Serves one segment until it is unused and stable, or gone. True if another segment replaced it, which is to be served then.
+    /// Serves one segment until it is unused and stable, or gone. True if another segment replaced it, which the keeper must
+    /// serve next.
     fn tend(&mut self, another: &KeeperProgram) -> bool {
         let (mount, segment_file, ended) = (Arc::clone(&self.mount), Arc::clone(&self.segment_file), AtomicBool::new(false));
         let since_ms = self.since_ms;
@@ -115,7 +116,7 @@ impl Keeper {
             let sender = scope.spawn(|| mount.send_runs_in_time(&ended, since_ms, || is_orphan(&mount, &segment_file)));
             let _ending = Ending { mount: &mount, ended: &ended, thread: sender.thread().clone() };
             while self.look(another) {
-                self.wants_standby = true; // not for a program that runs a moment only
+                self.wants_standby = true; // not for a program that runs briefly only
                 self.serve_writers(Duration::from_millis(KEEPER_LOOK_MS));
             }
         });
@@ -130,19 +131,19 @@ impl Keeper {
             let Some(retention) = self.mount.retention_within(left, self.since_ms, &AtomicBool::new(false)) else { return };
             let Some(file) = retention.asked_commit(left) else { return };
             if self.may_call() {
-                let done = self.mount.client.check_volume().and_then(|()| self.commit(file)); // else the writer does it
+                let done = self.mount.client.check_volume().and_then(|()| self.commit(file)); // otherwise the writer does it
                 self.export.note(&done);
             }
             if let Ok(Some(retention)) = self.mount.retention_if_there() {
                 retention.commit_is_done();
             }
             if left.is_zero() {
-                return; // writers that ask without end do not keep it from the look
+                return; // continuous requests do not delay the next check
             }
         }
     }
 
-    /// Does what is due. False when there is nothing left to be kept.
+    /// Does what is due. False if nothing is left to keep.
     fn look(&mut self, another: &KeeperProgram) -> bool {
         self.export.look(&self.mount);
         if self.is_orphan() {
@@ -193,12 +194,12 @@ impl Keeper {
         true
     }
 
-    /// Whether a call may be of use.
+    /// Whether a call can succeed.
     fn may_call(&self) -> bool {
         !self.is_orphan() && !self.export.is_away()
     }
 
-    /// Nothing is kept here for anybody.
+    /// Whether no data, error or hidden name is kept.
     fn is_idle(&self) -> bool {
         let segment = &self.mount.segment;
         !segment.has_silly_files()
@@ -210,14 +211,14 @@ impl Keeper {
         self.dirty.get(&file).is_some_and(|dirty| dirty.given_up == Some(slot.dirty.load(Acquire)))
     }
 
-    /// Whether the mount was idle and unused for so many looks. If so nobody attaches until this process has ended.
+    /// Whether the mount was idle and unused for enough checks. If so, no process attaches until this one has ended.
     fn may_end(&mut self) -> bool {
         let Some(alone) = Place::without_users(self.mount.segment.directory()) else {
             self.unused_looks = 0;
             return false;
         };
         self.unused_looks += 1;
-        // Asked again: whoever was attached may have written before it ended.
+        // Checked again: a process may have written before it ended.
         if self.unused_looks < KEEPER_UNUSED_LOOKS || !self.is_idle() {
             return false;
         }
@@ -227,17 +228,17 @@ impl Keeper {
 
     fn ensure_standby(&self, another: &KeeperProgram) {
         if self.wants_standby && !Place::has_standby(self.mount.segment.directory()) {
-            let _ = another.start(); // else a second later
+            let _ = another.start(); // if it fails, tried again a second later
         }
     }
 
-    /// Notes which files are dirty, and since when; those whose COMMIT is due.
+    /// Notes which files are dirty, and since when. Returns those whose COMMIT is due.
     fn due(&mut self) -> Vec<FileRef> {
         let now_ms = monotonic_ms();
         let expire_ms = self.expire.as_millis() as u64;
         let mut seen = HashMap::new();
         let mut due = Vec::new();
-        // No program is left that would sync it.
+        // No program that would sync it is left.
         let asked = std::cell::OnceCell::new();
         let unused = || *asked.get_or_init(|| Place::without_users(self.mount.segment.directory()).is_some());
         for (file, slot) in self.mount.segment.live_files().filter(|(_, slot)| slot.has_unsaved()) {
@@ -257,7 +258,7 @@ impl Keeper {
         due
     }
 
-    /// Mapped files that nobody maps any more, or into which programs may have stored something a while ago.
+    /// Mapped files that no process maps any more, or into which programs may have stored a while ago.
     fn mapped_and_due(&mut self) -> Vec<FileRef> {
         let now_ms = monotonic_ms();
         let expire_ms = self.expire.as_millis() as u64;
@@ -275,7 +276,7 @@ impl Keeper {
         due
     }
 
-    /// Files without a name that nobody has open.
+    /// Files without a name that no process has open.
     fn hidden_and_closed(&self) -> Vec<FileRef> {
         if !self.mount.segment.has_silly_files() {
             return Vec::new();
@@ -283,25 +284,25 @@ impl Keeper {
         self.mount.segment.silly_files().into_iter().filter(|file| self.is_closed(*file)).collect()
     }
 
-    /// Whether nobody has the file open. Its lock is held for a moment only: a removal meanwhile would leave a hidden name.
+    /// Whether no process has the file open. Its lock is held only briefly: a removal meanwhile would leave a hidden name.
     fn is_closed(&self, file: FileRef) -> bool {
         matches!(self.mount.segment.if_unopened(file), Ok(Some(_)))
     }
 
-    /// Whether the server showed a newer verifier than that under which it has everything retained.
+    /// Whether the server has sent a newer verifier than the one under which it has all retained data.
     fn is_unsent(&self) -> bool {
         let segment = &self.mount.segment;
         let resent = segment.resent();
         segment.header().retain_bytes.load(Relaxed) != 0 && resent != 0 && segment.verifiers().newest() > resent
     }
 
-    /// Whether a writer was killed between sending something retained and its answer.
+    /// Whether a writer was killed between a WRITE of retained data and its reply.
     fn has_unfinished_records(&self) -> bool {
         matches!(self.mount.retention_if_there(), Ok(Some(retention)) if retention.has_left_records())
     }
 
     fn work(&mut self, (due, hidden, mapped): Tasks<'_>, resend: bool, force: bool) -> Result<(), Error> {
-        // Is it there, and is it the volume these files are of?
+        // Checks that the server answers and exports the volume of these files.
         self.mount.client.check_volume()?;
         if resend {
             self.mount.settle(force)?;
@@ -313,7 +314,7 @@ impl Keeper {
             if self.is_orphan() {
                 return Ok(());
             }
-            let _ = self.mount.tend_mapped(*file, true); // refused: tried again, as the bytes are nowhere else
+            let _ = self.mount.tend_mapped(*file, true); // after a refusal it is tried again: no other copy of the bytes exists
         }
         for file in due {
             if self.is_orphan() {
@@ -332,7 +333,7 @@ impl Keeper {
                 if matches!(refused, FsError::Stale | FsError::BadHandle)
                     && let Some(unopened) = self.mount.segment.if_unopened(file)?
                 {
-                    // Removed by another host: nothing of it needs to stay.
+                    // Another host removed it: nothing of it is needed.
                     self.mount.segment.release(file, &unopened)?;
                 } else if let Some(dirty) = self.dirty.get_mut(&file) {
                     dirty.given_up = Some(slot.dirty.load(Acquire));
@@ -355,8 +356,8 @@ fn segment_file(mount: &Mount) -> Result<Fd, Error> {
 }
 
 impl Mount {
-    /// COMMIT for a file that others wrote. A refusal is the error of the file's next fsync;
-    /// a server that does not answer says nothing about the data.
+    /// Commits a file that other processes wrote. The file's next fsync reports a refusal. If the server does not answer, that
+    /// says nothing about the data.
     fn commit_as_writer(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         self.commit_as_allowed(file, slot, |error| match error {
             Error::Fs(FsError::Stale | FsError::BadHandle) => false,

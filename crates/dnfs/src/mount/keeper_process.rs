@@ -1,4 +1,4 @@
-//! Which processes there are of a mount's keeper, and starting one.
+//! The processes of a mount's keeper: finds and starts them.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -14,18 +14,19 @@ use crate::sys::process::pid_namespace;
 
 /// Held by the keeper.
 pub(super) const KEEPER: &str = "keeper";
-/// Held by the process that waits to replace it. Each PID namespace has its own: all processes of one end together.
+/// Held by the standby, which waits to replace the keeper. Each PID namespace has its own, because all processes of a namespace
+/// end together.
 pub(super) const STANDBY: &str = "keeper-standby";
-/// Held shared by the keepers of a PID namespace, the waiting ones too.
+/// Held shared by the keepers of a PID namespace, including standbys.
 pub(super) const HERE: &str = "keeper-here";
 /// Held shared by each attached process.
 const USERS: &str = "users";
 
-/// Variables of the environment that say where the segment is, whose numbers users have, and how old data may become.
+/// Environment variables for the place of the segment, the numbers of users, and the maximum age of data.
 const INHERITED: [&str; 4] =
     [crate::segment::runtime_root::VARIABLE, "XDG_RUNTIME_DIR", crate::user_namespace::VARIABLE, "MILLRACE_DIRTY_EXPIRE_MS"];
 
-/// The command that runs a keeper, ready to be started: `millrace keeper --mount …`.
+/// The command that runs a keeper: `millrace keeper --mount …`.
 #[derive(Debug)]
 pub struct KeeperProgram {
     program: CString,
@@ -34,8 +35,8 @@ pub struct KeeperProgram {
 }
 
 impl KeeperProgram {
-    /// Of this binary, for the mount of this text (`/PATH=nfs://…`). Takes what it needs of the environment now. None when one
-    /// of them has a NUL in it.
+    /// The command of this binary for the mount of this text (`/PATH=nfs://…`). Reads the environment now. `None` if one of the
+    /// values contains a NUL.
     #[must_use]
     pub fn new(binary: &OsStr, mount: &[u8]) -> Option<Self> {
         let text = |bytes: &[u8]| CString::new(bytes).ok();
@@ -50,7 +51,7 @@ impl KeeperProgram {
         })
     }
 
-    /// Starts it, as no child of this process and without waiting for it. False when it could not be.
+    /// Starts it, not as a child of this process, and does not wait for it. False if that failed.
     #[must_use]
     pub fn start(&self) -> bool {
         is_executable(&CPath::new(self.program.as_bytes()))
@@ -59,12 +60,12 @@ impl KeeperProgram {
 }
 
 impl Mount {
-    /// Whether a keeper lives that serves this mount, and one in this PID namespace that does so at least when the others have ended. One
-    /// that is just ending does not count once this process is attached.
+    /// Whether a keeper serves this mount, and a keeper or standby of this PID namespace serves it at least when the others
+    /// have ended. A keeper that is ending does not count once this process is attached.
     #[must_use]
     pub fn has_keeper(&self) -> bool {
         let directory = self.segment.directory();
-        // Not known is as good as yes: no program depends on its keeper.
+        // If that is unknown, assume yes: no program depends on its keeper.
         let is_free = |name: &str, kind| matches!(attempt(directory, name, kind), Ok(Some(_)));
         !is_free(KEEPER, libc::LOCK_SH) && !is_free(&of_namespace(HERE), libc::LOCK_EX)
     }
@@ -79,12 +80,12 @@ pub(super) fn be_user(directory: &RuntimeDir) -> Result<Option<InternalFd>, Segm
     Ok(is_there.then(|| InternalFd::moved_up(fd)))
 }
 
-/// A lock's name in the PID namespace of this process. On the host itself, and where that is not known, the plain one.
+/// A lock's name in the PID namespace of this process. The plain name on the host itself, and if the namespace is unknown.
 fn of_namespace(name: &str) -> String {
     pid_namespace().map_or_else(|| name.to_owned(), |namespace| format!("{name}-{namespace:x}"))
 }
 
-/// The lock of a keeper, held until dropped. Makes no file in a directory that is gone.
+/// The lock of a keeper, held until dropped. Creates no file in a directory that was removed.
 #[derive(Debug)]
 pub(super) struct Place {
     lock: Fd,
@@ -92,7 +93,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Becomes the keeper, and says whether by waiting for one to end; none when one waits already.
+    /// Becomes the keeper, and returns whether another one had to end first. `None` if another process already waits.
     pub(super) fn take(directory: &RuntimeDir) -> Result<Option<(Self, bool)>, Errno> {
         let here = open(&directory.lock_path(&of_namespace(HERE)), libc::O_RDWR | libc::O_CREAT, FILE_MODE)?;
         flock(&here, libc::LOCK_SH)?;
@@ -107,12 +108,12 @@ impl Place {
         Ok(Some((Self { lock, here: Some(here) }, true)))
     }
 
-    /// Whether somebody of this PID namespace waits to be the keeper.
+    /// Whether a process of this PID namespace waits to be the keeper.
     pub(super) fn has_standby(directory: &RuntimeDir) -> bool {
         !matches!(attempt(directory, &of_namespace(STANDBY), libc::LOCK_SH), Ok(Some(_)))
     }
 
-    /// Keeps everybody from attaching, if nobody is attached.
+    /// Prevents processes from attaching, if no process is attached.
     pub(super) fn without_users(directory: &RuntimeDir) -> Option<Self> {
         attempt(directory, USERS, libc::LOCK_EX).ok().flatten()
     }
@@ -120,23 +121,23 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Unlocked by name: a child forked meanwhile shares the open file and would keep the lock.
+        // An explicit unlock, because a child that was forked meanwhile shares the open file and would keep the lock.
         let _ = flock(&self.lock, libc::LOCK_UN);
         self.here.as_ref().map(|here| flock(here, libc::LOCK_UN));
     }
 }
 
-/// Nobody uses the mount, nobody looks after it, and nobody can begin to while this is held.
+/// No process uses the mount and no keeper serves it, and none of that begins while this is held.
 #[derive(Debug)]
 pub(super) struct Alone {
-    // Dropped in this order: who attaches meanwhile waits for the last, and then finds the others free.
+    // Dropped in this order: a process that attaches meanwhile waits for the last one and then finds the others free.
     _standby: Place,
     _keeper: Place,
     _users: Place,
 }
 
 impl Alone {
-    /// None when somebody does.
+    /// `None` if a process uses or serves it.
     pub(super) fn take(directory: &RuntimeDir) -> Result<Option<Self>, SegmentError> {
         let attempt = |name: &str| attempt(directory, name, libc::LOCK_EX).map_err(local("take the lock"));
         let Some(users) = attempt(USERS)? else { return Ok(None) };

@@ -66,7 +66,7 @@ impl Mount {
         }
     }
 
-    /// Whether the server answered for all. The file's next fsync reports a refusal.
+    /// Whether the server answered for all files. The file's next fsync reports a refusal.
     fn send_runs(&self, files: &[FileRef]) -> bool {
         let send = |files: &[FileRef]| {
             files.iter().fold(true, |all, file| {

@@ -10,15 +10,15 @@ use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
 /// How often a thread yields to the one that holds the table. The holder needs a microsecond, unless it is stopped.
 const TURNS_MAX: u32 = 10_000;
 
-/// A table from placeholders to what they stand for. A fork copies it. A caller that does not get the lock, such as a signal
-/// handler that interrupted the holder, finds nothing and asks the segment.
+/// A table from placeholders to directories. A fork copies it. A caller that does not get the lock, such as a signal handler
+/// that interrupted the holder, finds nothing and asks the segment.
 #[derive(Debug)]
 pub struct KnownDirectories<V>(ForkLock<Inner<V>>);
 
 #[derive(Debug)]
 struct Inner<V> {
     known: BTreeMap<DirectoryPlaceholder, (u64, Arc<V>)>,
-    /// Moves with each change, so that an entry knows when it was made.
+    /// Incremented with each change; an entry contains the number of its change.
     changes: u64,
     /// Number of entries from which on [`KnownDirectories::retain`] is due.
     limit: usize,
@@ -40,7 +40,7 @@ impl<V> Default for KnownDirectories<V> {
 }
 
 impl<V> KnownDirectories<V> {
-    /// An empty one.
+    /// An empty table.
     #[must_use]
     pub const fn new() -> Self {
         Self(ForkLock::new(Inner::new()))
@@ -51,8 +51,7 @@ impl<V> KnownDirectories<V> {
         self.lock()?.known.get(&placeholder).map(|(_, value)| Arc::clone(value))
     }
 
-    /// Remembers what a placeholder stands for. Returns the number of this change if there are so many entries that
-    /// [`Self::retain`] is due.
+    /// Stores what a placeholder stands for. Returns the number of this change if [`Self::retain`] is due.
     pub fn insert(&self, placeholder: DirectoryPlaceholder, value: Arc<V>) -> Option<u64> {
         let mut inner = self.lock()?;
         inner.changes += 1;

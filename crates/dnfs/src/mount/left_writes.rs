@@ -1,5 +1,6 @@
-//! Writes of processes that were killed or stopped in them. Nobody knows whether the server executed one, others may have read it if it did, and
-//! nothing newer may be written over it before that is settled: a later resend would bring it back.
+//! Writes of processes that were killed or stopped during them. It is unknown whether the server executed such a write. If it
+//! did, others may have read the data. No newer data may be written over it before that is settled, because a later resend
+//! would restore the old data.
 
 use std::io::IoSliceMut;
 
@@ -11,8 +12,8 @@ use crate::retention::{Extent, Gate, Retention, State};
 use crate::segment::layout::Slot;
 
 impl Mount {
-    /// At the start of a process: whoever was killed before it did what it did by now. Somebody who starts it again finds one state
-    /// of its files, not two.
+    /// Settles, at the start of a process, the writes of processes that were killed before. So a restarted program finds one
+    /// state of its files, not two.
     pub(super) fn finish_left_writes(&self) -> Result<(), Error> {
         match self.retention_if_there()? {
             Some(retention) if retention.has_left_records() => self.settle(true),
@@ -20,7 +21,8 @@ impl Mount {
         }
     }
 
-    /// With the gate closed: what processes left that died or were stopped in a write; the whole resend if the server was restarted since.
+    /// Settles what processes left that died or were stopped during a write; resends everything if the server restarted since.
+    /// The caller holds the gate.
     pub(super) fn finish_writes(&self, retention: &Retention, gate: &Gate<'_>) -> Result<(), Error> {
         if !self.judge_left(retention)? {
             self.resend_all(retention)?;
@@ -29,8 +31,8 @@ impl Mount {
         Ok(())
     }
 
-    /// Keeps what the server has of them, and forgets what it has not: it never will, the calls have arrived by now or never do. False
-    /// when the server may have lost what it had, or does not let it be read: then only a resend is right for those who read it.
+    /// Keeps the records that the server has, and drops the others: those calls never arrive any more. False if the server may
+    /// have lost data, or does not allow it to be read: then only a resend is right for those that read it.
     fn judge_left(&self, retention: &Retention) -> Result<bool, Error> {
         let verifiers = self.segment.verifiers();
         let mut buffer = [0; CHUNK_BYTES];
@@ -53,7 +55,7 @@ impl Mount {
             }
             let answer = executed.then(|| slot.retained_write_counts());
             match answer {
-                _ if !retention.has_died(record) => record.settle(life, answer), // it stays the writer's, who was stopped
+                _ if !retention.has_died(record) => record.settle(life, answer), // it still belongs to the stopped writer
                 Some(answer) => record.answered(life, answer),
                 None => record.free(life),
             }

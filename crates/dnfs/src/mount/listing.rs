@@ -1,4 +1,4 @@
-//! Directories as programs list them, and the state of the file system.
+//! Lists directories for programs, and returns the state of the file system.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::collections::HashSet;
@@ -42,7 +42,7 @@ impl Mount {
         let mut rounds = 0;
         loop {
             match self.list(&handle, fsid, &mut items) {
-                // The directory changed so that the server can't go on: begin anew.
+                // The directory changed so that the server cannot continue: start again.
                 Err(Error::Fs(FsError::BadCookie)) if rounds < LISTING_ROUNDS_MAX => {
                     rounds += 1;
                     items.clear();

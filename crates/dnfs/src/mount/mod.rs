@@ -1,15 +1,15 @@
-//! One mount as a program sees it: paths, open files, names; layer 3 of the client.
+//! One mount as a program sees it: paths, open files, names. This is layer 3 of the client.
 //!
-//! State that all processes of the host must agree on lies in the shared segment: a `Mount` is one process'
-//! view of it, and keeps by itself only connections and a cache of directory handles. Sizes and attributes of known files cost no
-//! call for a while; other hosts' changes are seen by the next open (its LOOKUP's answer), and by `fstat` after 30 s at most.
-//! `owner=single` in the URL says that there are no other hosts, `noac` asks the server each time. Reading, writing, appending and syncing an open file allocate nothing and take no lock that a signal
-//! handler could wait for.
+//! State on which all processes of the host must agree is in the shared segment. A `Mount` is one process' view of it; only
+//! connections and a cache of directory handles belong to the process. For a while, sizes and attributes of known files cost no
+//! call. The next open sees other hosts' changes (by its LOOKUP), and `fstat` sees them after 30 s at most. `owner=single` in
+//! the URL says that there are no other hosts; with `noac` the client asks the server each time. Reading, writing, appending
+//! and syncing an open file allocate nothing and take no lock that a signal handler could wait for.
 //!
-//! A descriptor of a program is a fresh open of the file's placeholder, with a lock; that this lock is gone is how
-//! anybody learns that a file is open nowhere. The order is: [`Mount::walk`], [`Mount::open`], open(2) of
-//! [`Mount::placeholder_path`], [`Mount::opened`]. When the placeholder is missing, or `opened` says
-//! [`crate::FsError::Stale`], the file was removed in between: walk again.
+//! A descriptor of a program is an open of the file's placeholder, with a lock. When no process has such a lock, the file is
+//! closed everywhere. The order is: [`Mount::walk`], [`Mount::open`], open(2) of [`Mount::placeholder_path`],
+//! [`Mount::opened`]. If the placeholder is missing, or `opened` returns [`crate::FsError::Stale`], the file was removed in
+//! between: walk again.
 
 mod apart;
 mod async_calls;
@@ -121,45 +121,45 @@ pub const SLOTS_MAX: u32 = crate::segment::layout::SLOT_COUNT;
 pub struct Mount {
     local_path: Vec<u8>,
     who: Credentials,
-    /// Place of these in the segment's table, + 1; 0 while not asked for.
+    /// Index + 1 of these credentials in the segment's table; 0: not looked up yet.
     credentials_place: AtomicU32,
     client: Client,
     segment: Segment,
     directories: Directories,
-    /// Where a file has one writer at a time: by whom the locks of files are held.
+    /// The members that hold files' locks, if a file has one writer at a time.
     writers: Option<Arc<Members>>,
     stable: StablePolicy,
     close: ClosePolicy,
-    /// What was written and is not stable yet.
+    /// Written data that is not stable yet.
     retention: Arc<Retention>,
-    /// What was read before it was asked for.
+    /// Data that was read ahead.
     read_ahead: read_ahead::ReadAhead,
-    /// For calls with other credentials than these, by their place.
+    /// Clients for calls with other credentials, by their index.
     others: users::Others,
-    /// How they are made.
+    /// The URL from which they are made.
     url: NfsUrl,
-    /// Other hosts write too: sizes and attributes are asked for each time.
+    /// Other hosts write too: the client asks for sizes and attributes each time.
     shared_use: bool,
-    /// No other host changes anything: what is known is never asked for again.
+    /// No other host changes anything: the client never asks again for what it knows.
     single_owner: bool,
-    /// Says that this process uses the mount; none in the keeper's own.
+    /// Shows that this process uses the mount. `None` in the keeper.
     _user: Option<Arc<InternalFd>>,
     /// Whether the server keeps the access time that a new file is given.
     keeps_access_times: create::KeepsAccessTimes,
-    /// The file whose attributes were changed last, and the one that was made exclusively.
+    /// The file whose attributes this process last changed, and the last file that it created exclusively.
     last_set: latest::Latest,
     last_made: latest::Latest,
     log_writes: log_writes::LogWrites,
-    /// Small writes one behind the other are sent together.
+    /// Consecutive small writes are sent together.
     gather: bool,
-    /// Until when writes wait for a keeper that was started, in ms of the monotonic clock.
+    /// Until when writes wait for a keeper that is starting, in ms of the monotonic clock.
     keeper_expected_ms: AtomicU64,
     sequences: sequences::Sequences,
-    /// When files unlinked while open were last looked for, on the monotonic clock.
+    /// When files unlinked while open were last searched for, on the monotonic clock.
     swept_ms: AtomicU64,
 }
 
-/// How a file is to be opened: the flags of open(2) that concern the server.
+/// How to open a file: the flags of open(2) that concern the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHow {
     /// O_RDONLY or O_RDWR.
@@ -176,11 +176,11 @@ pub struct OpenHow {
     pub truncate: bool,
     /// O_DIRECTORY.
     pub directory: bool,
-    /// Permission bits of a new file, the umask already taken off.
+    /// Permission bits of a new file, after the umask.
     pub mode: u32,
 }
 
-/// What an operation is about: an open file, or a name.
+/// The object of an operation: an open file or a name.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
     /// An open file.
@@ -189,7 +189,7 @@ pub enum Target<'a> {
     Entry(&'a Entry),
 }
 
-/// Calls and payload bytes of all processes since the segment was made.
+/// Calls and payload bytes of all processes since the segment was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// READ calls.
@@ -202,9 +202,9 @@ pub struct Totals {
     pub write_bytes: u64,
     /// COMMIT calls.
     pub commit_calls: u64,
-    /// Times that somebody waited for another's COMMIT in place of sending one.
+    /// Number of syncs that waited for another caller's COMMIT instead of sending one.
     pub commits_shared: u64,
-    /// Of `read_bytes`, those read ahead of a program that did not ask for them, or not yet.
+    /// Those of `read_bytes` that were read ahead and that no program has read yet.
     pub unused_read_bytes: u64,
 }
 
@@ -215,42 +215,42 @@ impl Mount {
         &self.local_path
     }
 
-    /// Directory in memory with the placeholders of files, `p/<slot>.<generation>`, and those of directories while they are made,
-    /// `d/<random>/d`.
+    /// Directory in memory with the placeholders of files, `p/<slot>.<generation>`, and, while they are created, those of
+    /// directories, `d/<random>/d`.
     #[must_use]
     pub fn runtime_dir(&self) -> &Path {
         self.segment.directory().path()
     }
 
-    /// The client below, for calls that name no file of a program.
+    /// The client of the mount, for calls that name no file of a program.
     #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The inode number of the object with this handle, if processes of this host have it open or had it lately. Allocates
-    /// nothing and takes no lock.
+    /// The inode number of the object with this handle, if processes of this host have it open or recently had it open.
+    /// Allocates nothing and takes no lock.
     #[must_use]
     pub fn known_fileid(&self, handle: &FileHandle) -> Option<u64> {
         let file = self.segment.find(handle.as_bytes())?;
         self.segment.slot(file).map(|slot| slot.fileid.load(Relaxed))
     }
 
-    /// To be called in a child after fork, before anything else here. Async-signal-safe.
+    /// Called in a child after fork, before anything else here. Async-signal-safe.
     pub fn after_fork_child(&self) {
         self.client.after_fork_child();
         self.others.after_fork_child();
         self.read_ahead.after_fork_child();
     }
 
-    /// To be called after [`crate::expect_sharing`]: takes the locks that a child which shares the memory cannot take for itself.
-    /// Without them, what needs them is refused there.
+    /// Called after [`crate::expect_sharing`]: takes the locks that a child that shares the memory cannot take itself. Without
+    /// them, operations that need them fail in that child.
     pub fn before_sharing_memory(&self) {
         let _ = self.segment.members().join();
     }
 
-    /// To be called before this process changes its root directory: takes what its writes need of the runtime directory, which is out of reach
-    /// then.
+    /// Called before this process changes its root directory: opens what its writes need from the runtime directory, which
+    /// cannot be reached afterwards.
     pub fn before_new_root(&self) {
         if let Ok(Some(retention)) = self.retention() {
             retention.reserve();
@@ -258,13 +258,13 @@ impl Mount {
         }
     }
 
-    /// What all processes did on this export.
+    /// Counts of the calls of all processes on this export.
     #[must_use]
     pub fn totals(&self) -> Totals {
         totals_of(&self.segment)
     }
 
-    /// The same with sizes, times, slots and waits.
+    /// As [`Self::activity`], with sizes, times, slots and waits.
     #[must_use]
     pub fn activity(&self) -> Activity {
         Activity::of(self.segment.cells(), self.segment.call_table())
@@ -283,12 +283,12 @@ impl Mount {
         self._user.is_none()
     }
 
-    /// Waits until nobody writes to the file, and is its writer until dropped, where only one may be.
+    /// Under `writers=one`, waits for the file's lock and holds it until dropped.
     fn lock_for_writing<'s>(&'s self, slot: &'s Slot) -> Option<WriterGuard<'s>> {
         self.writers.as_ref().and_then(|members| members.lock_for_writing(slot))
     }
 
-    /// Calls `act` until no lock that it held was taken over by others. It repeats what it had not sent by then.
+    /// Calls `act` again while other processes take over a lock that it holds. Repeats only what it had not sent.
     fn again<T>(&self, mut act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
         loop {
             match act() {
@@ -298,7 +298,7 @@ impl Mount {
         }
     }
 
-    /// Whether the server now exports another volume. Every call here then fails with ESTALE, and the path has to be attached
+    /// Whether the server now exports another volume. Every call here then fails with ESTALE, and the path must be attached
     /// again.
     #[inline]
     #[must_use]
@@ -325,13 +325,13 @@ fn totals_of(segment: &Segment) -> Totals {
         write_bytes: sum.write_bytes + cell.writes.bytes.load(Relaxed),
         commit_calls: sum.commit_calls + cell.commits.calls.load(Relaxed),
         commits_shared: sum.commits_shared + cell.shared_commits.load(Relaxed),
-        // What one thread was given another may have received.
+        // One thread may have received what another was given.
         unused_read_bytes: sum.unused_read_bytes.wrapping_add(cell.unused_read_bytes.load(Relaxed)),
     });
     Totals { unused_read_bytes: u64::try_from(sum.unused_read_bytes.cast_signed()).unwrap_or(0), ..sum }
 }
 
-/// The handle a slot stands for; allocates nothing.
+/// The handle of a slot's file. Does not allocate.
 fn handle_of(slot: &Slot) -> Result<FileHandle, Error> {
     let (bytes, length) = slot.handle_array();
     bytes.get(..length).and_then(FileHandle::new).ok_or(Error::Fs(FsError::BadHandle))

@@ -1,5 +1,6 @@
-//! Where programs have a mount, for whoever looks at its segment: one small file for each path and URL, `mount.<hash>`, written at
-//! each attach, so that its time is that of the last one. Nothing of the client depends on them.
+//! The paths at which programs have a mount, for observers of its segment. There is one small file for each path and URL,
+//! `mount.<hash>`. It is written at each attach, so that its time is that of the last one. The client itself does not use these
+//! files.
 
 use std::hash::Hasher;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,10 +12,10 @@ use crate::segment::runtime_dir::{FILE_MODE, RuntimeDir};
 use crate::sys::local_file::{CPath, open, write};
 
 const PREFIX: &str = "mount.";
-/// Longest text read: a path of the longest kind, and a URL.
+/// Longest text read: the longest path and a URL.
 const TEXT_BYTES_MAX: u64 = 16 << 10;
 
-/// A path that programs had an export at.
+/// A path at which programs had an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPath {
     /// As in `--mount /db=…`.
@@ -25,8 +26,8 @@ pub struct MountPath {
     pub attached: SystemTime,
 }
 
-/// Notes how this process attaches. What the file holds is decided by its name, so that nobody reads another text than one of those
-/// who write it at once. Failing, the mount has no name for those who look.
+/// Notes how this process attaches. The file's name determines its contents, so that processes that write it at the same time
+/// write the same text. If that fails, observers see no path.
 pub(super) fn note(directory: &RuntimeDir, spec: &MountSpec) {
     let text = [spec.local_path.as_slice(), b"=", spec.url.to_string().as_bytes()].concat();
     let mut hash = fnv::FnvHasher::default();
@@ -36,7 +37,7 @@ pub(super) fn note(directory: &RuntimeDir, spec: &MountSpec) {
         .and_then(|file| write(&file, &text));
 }
 
-/// What is noted in a runtime directory, the last attached first.
+/// The notes in a runtime directory, newest first.
 pub(super) fn list(directory: &Path) -> Vec<MountPath> {
     let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let noted = files.filter(|file| file.file_name().as_bytes().starts_with(PREFIX.as_bytes()));
@@ -48,7 +49,7 @@ pub(super) fn list(directory: &Path) -> Vec<MountPath> {
 fn read(file: &Path) -> Option<MountPath> {
     let found = std::fs::symlink_metadata(file).ok().filter(|found| found.is_file() && found.len() <= TEXT_BYTES_MAX)?;
     let text = std::ffi::OsString::from_vec(std::fs::read(file).ok()?);
-    // Another user of the group may have written it, and it goes to a terminal.
+    // Another user of the group may have written it, and it is printed on a terminal.
     let text = text.to_string_lossy().replace(char::is_control, "?");
     let (path, url) = text.split_once("=nfs://")?;
     Some(MountPath { path: path.to_owned(), url: format!("nfs://{url}"), attached: found.modified().ok()? })

@@ -1,4 +1,4 @@
-//! Changes of names. Each is stable when it returns: the server answers after it is.
+//! Changes of names. Each change is stable when it returns, because the server replies only then.
 
 use core::sync::atomic::Ordering::AcqRel;
 
@@ -9,17 +9,17 @@ use crate::limits::REMOVE_ROUNDS_MAX;
 use crate::segment::layout::FLAG_REMOVING;
 use crate::segment::{Pinned, Unopened};
 
-/// How a name is about to be taken from a file.
+/// How to remove a name of a file.
 enum Removal<'s> {
-    /// Nobody has it open; nobody can open it while this lives.
+    /// No process has it open, and no process can open it while this exists.
     Unopened(Unopened<'s>),
-    /// It is open: it needs another name. Also when it has some already, since they may be taken at this moment. Pinned,
-    /// so that nobody tidies the new name up while it is being given.
+    /// It is open and needs another name, even if it has other names now, since those may be removed at this moment. It is
+    /// pinned, so that no process removes the new name while it is being given.
     Open(Pinned),
 }
 
 impl Mount {
-    /// Makes a directory (RFC 1813 3.3.9).
+    /// Creates a directory (RFC 1813 3.3.9).
     ///
     /// # Errors
     /// As mkdir(2).
@@ -29,7 +29,7 @@ impl Mount {
         self.client.mkdir(&entry.parent, &entry.name, &set).map(|_| ())
     }
 
-    /// Makes a symbolic link with the text `target` (RFC 1813 3.3.10).
+    /// Creates a symbolic link with the text `target` (RFC 1813 3.3.10).
     ///
     /// # Errors
     /// As symlink(2).
@@ -42,7 +42,7 @@ impl Mount {
         self.client.symlink(&entry.parent, &entry.name, target, &set).map(|_| ())
     }
 
-    /// Makes a device, pipe or socket (RFC 1813 3.3.11), and says what was made.
+    /// Creates a device, pipe or socket (RFC 1813 3.3.11). Returns the object.
     ///
     /// # Errors
     /// As mknod(2).
@@ -86,7 +86,7 @@ impl Mount {
         done.map(|_| ())
     }
 
-    /// Takes a name from a file (RFC 1813 3.3.12). A file that is open stays readable until its last close.
+    /// Removes a name of a file (RFC 1813 3.3.12). An open file stays readable until its last close.
     ///
     /// # Errors
     /// As unlink(2).
@@ -107,7 +107,7 @@ impl Mount {
         let (file, removal) = self.removal_of(&object)?;
         match removal {
             Removal::Unopened(unopened) => self.take_name(file, &object, &unopened, remove),
-            // Another of its names was exchanged for a hidden one before; two would not fit, and one keeps the data.
+            // Another of its names was already replaced by a hidden one. The slot has room for one, and one keeps the data.
             Removal::Open(pinned) if self.has_silly_name(file) => self.end_silly(file, pinned, true, remove()),
             Removal::Open(pinned) => {
                 let (name, noted) = self.note_silly(file, &entry.parent, object.attr.fileid)?;
@@ -118,7 +118,7 @@ impl Mount {
         }
     }
 
-    /// Removes an empty directory (RFC 1813 3.3.13). Files in it that lost their names while open are moved out of it.
+    /// Removes an empty directory (RFC 1813 3.3.13). Open files in it whose names were removed are moved out of it.
     ///
     /// # Errors
     /// As rmdir(2).
@@ -184,7 +184,7 @@ impl Mount {
         done
     }
 
-    /// Renames over a file, which is kept for those who have it open.
+    /// Renames over a file, which stays available to programs that have it open.
     fn replace(&self, to: &Entry, target: &Object, rename: &dyn Fn() -> Result<(), Error>) -> Result<(), Error> {
         let (file, removal) = self.removal_of(target)?;
         match removal {
@@ -193,12 +193,13 @@ impl Mount {
             Removal::Open(pinned) => {
                 let (name, noted) = self.note_silly(file, &to.parent, target.attr.fileid)?;
                 let linked = match self.client.link(&target.handle, &to.parent, &name) {
-                    // The name was made by the process that was killed, or by the first sending: no other process makes such names.
+                    // The killed process or the first sending created the name: no other process creates such names.
                     Err(Error::Fs(FsError::Exists)) if noted || self.stands_for(&to.parent, &name, target) => Ok(()),
                     other => other.map(|_| ()),
                 };
                 let done = match linked {
-                    // The second name is made before the rename, so the target's name is never missing, not even after a crash.
+                    // The second name is created before the rename, so that the target's name is never missing, not even after
+                    // a crash.
                     Ok(()) => rename().inspect_err(|_| drop(self.client.remove(&to.parent, &name))),
                     // The file system has no hard links, or the file may have no more of them.
                     Err(Error::Fs(refused)) if refused != FsError::Exists => self.replace_without_link(to, target, &name, rename),
@@ -233,7 +234,7 @@ impl Mount {
         })
     }
 
-    /// Finds out how a name may be taken from a file.
+    /// Decides how to remove a name of a file.
     fn removal_of(&self, object: &Object) -> Result<(FileRef, Removal<'_>), Error> {
         for _ in 0..REMOVE_ROUNDS_MAX {
             let file = match self.enter(object, false) {
@@ -242,7 +243,7 @@ impl Mount {
             };
             let unopened = self.segment.if_unopened(file)?;
             if self.segment.slot(file).is_none() {
-                continue; // given to another file meanwhile
+                continue; // the slot was given to another file meanwhile
             }
             let removal = match unopened {
                 Some(unopened) => Removal::Unopened(unopened),
@@ -256,7 +257,7 @@ impl Mount {
         Err(Error::Fs(FsError::Delayed))
     }
 
-    /// Takes a name from a file that nobody has open; openers wait at the placeholder's lock meanwhile.
+    /// Removes a name of a file that no process has open. Openers wait at the placeholder's lock meanwhile.
     fn take_name(
         &self,
         file: FileRef,
@@ -268,7 +269,7 @@ impl Mount {
         self.send_unsent(file, slot)?; // the file may have other names
         slot.flags.fetch_or(FLAG_REMOVING, AcqRel);
         let done = remove();
-        // A silly name noted by a process that was killed may still come into being: the sweep looks after it.
+        // A silly name that a killed process noted may still appear at the server: the sweep removes it.
         if done.is_ok() && unopened.is_held() && object.attr.nlink <= 1 && self.segment.silly_name(file).is_none() {
             self.segment.release(file, unopened)?;
         } else {
@@ -279,8 +280,8 @@ impl Mount {
         done
     }
 
-    /// Notes the silly name a file is about to get. One noted before, by a process that was killed since, is used again:
-    /// its call may still come, and two notes do not fit.
+    /// Notes the silly name that a file is about to get. A name that a killed process noted before is reused: its call may
+    /// still arrive, and the slot has room for one note.
     fn note_silly(&self, file: FileRef, parent: &FileHandle, fileid: u64) -> Result<(Vec<u8>, bool), Error> {
         if let Some(silly) = self.segment.silly_name(file).filter(|silly| silly.parent() == parent.as_bytes()) {
             return Ok((silly.name().to_vec(), true));
@@ -291,7 +292,7 @@ impl Mount {
         Ok((name, false))
     }
 
-    /// Whether the server has given the file its silly name, so that its data stays whatever becomes of its other names.
+    /// Whether the server has renamed the file to its silly name, so that its data stays even if its other names are removed.
     fn has_silly_name(&self, file: FileRef) -> bool {
         self.segment.silly_name(file).is_some_and(|silly| silly.is_given())
     }
@@ -300,7 +301,7 @@ impl Mount {
         if done.is_ok() {
             self.segment.silly_done(file);
             drop(pinned);
-            // Everybody may have closed it meanwhile.
+            // All processes may have closed it meanwhile.
             self.remove_if_unopened(file);
         } else if !noted {
             self.segment.silly_end(file)?;
@@ -308,7 +309,7 @@ impl Mount {
         done
     }
 
-    /// Moves nameless files that are still open out of a directory that is to be removed. Whether there were any.
+    /// Moves open files without a name out of a directory that is about to be removed. Returns whether there were any.
     fn clear_silly(&self, directory: &FileHandle, to: &FileHandle) -> bool {
         self.sweep();
         let mut moved = false;
@@ -316,7 +317,7 @@ impl Mount {
             let Some(silly) = self.segment.silly_name(file).filter(|silly| silly.parent() == directory.as_bytes()) else {
                 continue;
             };
-            // Its name and the note of it change one after the other.
+            // Its name and the note of the name do not change at once.
             let Ok(Some(_pinned)) = self.segment.pin(file) else { continue };
             let name = self.silly_name_for(u64::from(file.slot));
             if self.client.rename(directory, silly.name(), to, &name).is_ok() {
@@ -326,7 +327,7 @@ impl Mount {
         moved
     }
 
-    /// Has attributes fetched again that an operation changed without saying how.
+    /// Marks attributes as outdated that an operation changed without returning them.
     fn doubt(&self, handle: &FileHandle) {
         if let Some(slot) = self.segment.find(handle.as_bytes()).and_then(|file| self.segment.slot(file)) {
             slot.attr_doubt();
@@ -334,7 +335,7 @@ impl Mount {
     }
 }
 
-/// Whether paths through this object change when its name does.
+/// Whether paths through this object change with its name.
 fn moves_paths(object: &Object) -> bool {
     matches!(object.attr.kind, FileKind::Directory | FileKind::Symlink)
 }

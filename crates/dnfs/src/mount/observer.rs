@@ -1,4 +1,4 @@
-//! Looking at a mount from outside: what all processes did on an export, for whoever measures them.
+//! Observes a mount from outside: the activity of all processes on an export, for tools that measure it.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::path::{Path, PathBuf};
@@ -16,25 +16,26 @@ use crate::segment::url_notes::UrlRoot;
 use crate::segment::{Segment, SegmentError};
 use crate::url::NfsUrl;
 
-/// The shared segment of a mount, looked at; changed only by [`Self::remove_if_dead`]. Makes no connection.
+/// The shared segment of a mount, for reading. Only [`Self::remove_if_dead`] and [`Self::give_up`] change anything. Makes no
+/// connection.
 #[derive(Debug)]
 pub struct Observer {
     pub(super) segment: Segment,
 }
 
 impl Observer {
-    /// Finds the segment for the export of `url` below `runtime` (the `MILLRACE_RUNTIME_DIR` of the
-    /// processes that mounted it); none while nobody mounted it.
+    /// Finds the segment for the export of `url` below `runtime` (the `MILLRACE_RUNTIME_DIR` of the processes that mounted it).
+    /// `None` if no process has mounted it.
     ///
     /// # Errors
-    /// When the segment may not be opened, or is none of this version.
+    /// If the segment may not be opened, or is of another version.
     pub fn open(runtime: &Path, url: &NfsUrl) -> Result<Option<Self>, SegmentError> {
         let Some(UrlRoot { identity, .. }) = UrlRoot::noted(runtime, url) else { return Ok(None) };
         let Some(directory) = RuntimeDir::made_by_another(runtime, |_| identity) else { return Ok(None) };
         Ok(Segment::attach(&directory, identity)?.map(|segment| Self { segment }))
     }
 
-    /// The segment in this directory, one of [`Self::directories`]; none when there is none.
+    /// The segment in this directory, one of [`Self::directories`]. `None` if there is no segment.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -47,7 +48,7 @@ impl Observer {
         Ok(segment.map(|segment| Self { segment }))
     }
 
-    /// The directories of all exports that were mounted with this `MILLRACE_RUNTIME_DIR`, sorted; none when it can't be read.
+    /// The directories of all exports that were mounted with this `MILLRACE_RUNTIME_DIR`, sorted. Empty if it cannot be read.
     #[must_use]
     pub fn directories(runtime: &Path) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(runtime).into_iter().flatten().flatten();
@@ -56,13 +57,13 @@ impl Observer {
         found
     }
 
-    /// What all processes did on the export since the segment was made: sizes, times, slots, waits.
+    /// Activity of all processes on the export since the segment was created: sizes, times, slots, waits.
     #[must_use]
     pub fn activity(&self) -> Activity {
         Activity::of(self.segment.cells(), self.segment.call_table())
     }
 
-    /// Written data that is not stable yet and is kept to be sent again.
+    /// Written data that is not stable yet and is kept for a resend.
     #[must_use]
     pub fn retained(&self) -> Retained {
         let retention = self.retention();
@@ -72,22 +73,22 @@ impl Observer {
         }
     }
 
-    /// Calls that programs have waited for, for a second or longer, the longest first; none that is answered sooner.
+    /// Calls that have waited for a second or longer, the longest first.
     #[must_use]
     pub fn calls_in_progress(&self) -> Vec<CallInProgress> {
         let members = std::sync::Arc::clone(self.segment.members());
-        // Without an answer to who lives, all are taken to.
+        // If liveness cannot be checked, all processes count as alive.
         let _ = members.watch();
         CallNotes::new(self.segment.memory(), members).list()
     }
 
-    /// The paths at which programs had the export, the last attached first. Empty when a library of before made the segment.
+    /// The paths at which programs had the export, newest first. Empty if an older library created the segment.
     #[must_use]
     pub fn paths(&self) -> Vec<MountPath> {
         mount_paths::list(self.segment.directory().path())
     }
 
-    /// When the segment was made, as far as the file system says.
+    /// When the segment was created, according to the file system.
     #[must_use]
     pub fn made(&self) -> Option<SystemTime> {
         let found = std::fs::metadata(self.segment.directory().path().join("segment")).ok()?;
@@ -99,7 +100,7 @@ impl Observer {
         Retention::new(self.segment.directory(), instance, std::sync::Arc::clone(self.segment.members()))
     }
 
-    /// The sums of it.
+    /// The sums of all cells.
     #[must_use]
     pub fn totals(&self) -> Totals {
         totals_of(&self.segment)

@@ -1,4 +1,4 @@
-//! Opening files, and what the last close has to do.
+//! Opens files, and does what the last close requires.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
@@ -14,13 +14,13 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 impl Mount {
-    /// Opens, and if asked makes, the file of a name: its slot. The caller then opens the placeholder and calls
+    /// Opens the file of a name, creates it if requested, and returns its slot. The caller then opens the placeholder and calls
     /// [`Self::opened`].
     ///
-    /// **Stability**: a file made is stable when it returns.
+    /// **Stability**: a created file is stable when this returns.
     ///
     /// # Errors
-    /// As open(2); STALE when it was removed meanwhile: walk again.
+    /// As open(2); STALE if it was removed meanwhile: walk again.
     pub fn open(&self, entry: &Entry, how: &OpenHow) -> Result<FileRef, Error> {
         self.sweep_now_and_then();
         let (file, object, created) = match entry.object {
@@ -36,8 +36,8 @@ impl Mount {
             }
         };
         if !created && self.segment.name_changes() != entry.seen {
-            // The name may have been taken since the walk, and the slot be a new one of a file that is gone. From here
-            // on a removal changes the slot's generation.
+            // The name may have been removed since the walk, and the slot may be a new one of a removed file. From here on a
+            // removal changes the slot's generation.
             self.client.getattr(&object.handle)?;
         }
         if let Some(slot) = self.segment.slot(file) {
@@ -62,15 +62,15 @@ impl Mount {
         self.segment.directory().file_of_placeholder(path)
     }
 
-    /// To be called with a fresh open of the placeholder: from here on the file stays until the description ends.
+    /// Called with a new open of the placeholder: from here on the file stays until the description ends.
     ///
     /// # Errors
-    /// STALE when the file was removed in between: close the placeholder and walk again.
+    /// STALE if the file was removed in between: close the placeholder and walk again.
     pub fn opened(&self, file: FileRef, placeholder: BorrowedFd<'_>) -> Result<(), Error> {
         self.segment.mark_open(file, placeholder)?;
         let slot = self.live(file)?;
         if slot.flags.load(Acquire) & FLAG_REMOVING != 0 {
-            // Whoever was removing it holds no lock: it died. Did the server do it, once it got the call?
+            // The process that was removing it holds no lock, so it died. Its call may have reached the server.
             sleep(Duration::from_millis(IN_FLIGHT_MS));
             self.client.getattr(&handle_of(slot)?)?;
             slot.flags.fetch_and(!FLAG_REMOVING, AcqRel);
@@ -78,13 +78,13 @@ impl Mount {
         Ok(())
     }
 
-    /// [`Self::opened`] for an open of the placeholder that somebody else made, of a file that is open anyhow.
+    /// As [`Self::opened`], for an open of the placeholder by another process, of a file that is open already.
     pub fn opened_elsewhere(&self, file: FileRef, placeholder: BorrowedFd<'_>) {
-        let _ = self.segment.mark_open(file, placeholder); // else the description it was opened by keeps the file
+        let _ = self.segment.mark_open(file, placeholder); // if this fails, the description by which it was opened keeps the file
     }
 
-    /// To be called after a descriptor of the file was closed. If that was the last one anywhere, a file unlinked while
-    /// open is removed.
+    /// Called after a descriptor of the file was closed. If no other descriptor is open anywhere, a file that was unlinked
+    /// while open is removed.
     pub fn closed(&self, file: FileRef) {
         let Some(slot) = self.segment.slot(file) else { return };
         if slot.flags.load(Acquire) & FLAG_SILLY != 0 {
@@ -95,7 +95,7 @@ impl Mount {
         self.sweep_now_and_then();
     }
 
-    /// Puts right what killed processes left of the size of a file that nobody has open.
+    /// Repairs the size that killed processes left unknown, of a file that no process has open.
     fn rest_size(&self, file: FileRef, slot: &Slot) {
         if !slot.size_needs_rest() {
             return;
@@ -105,17 +105,17 @@ impl Mount {
         slot.size_rest();
     }
 
-    /// The slot of an object, made if there is none.
+    /// The slot of an object. Inserts one if necessary.
     pub(super) fn enter(&self, object: &Object, created: bool) -> Result<FileRef, Error> {
         let file = self.slot_for(&new_file(&object.handle, &object.attr, created))?;
         let removing = self.segment.slot(file).is_none_or(|slot| slot.flags.load(Acquire) & FLAG_REMOVING != 0);
         if removing {
-            // Wait for whoever is removing it, or find that it died, and see what the server did.
+            // Waits for a process that is removing it, or finds that the process died and checks the result at the server.
             let prober = self.segment.wait_for_prober(file)?;
             if let (Some(slot), Some(_)) = (self.segment.slot(file), &prober)
                 && slot.flags.fetch_and(!FLAG_REMOVING, AcqRel) & FLAG_REMOVING != 0
             {
-                sleep(Duration::from_millis(IN_FLIGHT_MS)); // its call may still be on its way
+                sleep(Duration::from_millis(IN_FLIGHT_MS)); // its call may still be in flight
             }
             drop(prober);
             self.client.getattr(&object.handle)?;
@@ -135,7 +135,7 @@ impl Mount {
                 FsError::NotDirectory
             }
             FileKind::Directory | FileKind::Regular => return self.check_open(object, how),
-            _ => FsError::NoDevice, // devices, sockets and pipes of the server are none of this host
+            _ => FsError::NoDevice, // devices, sockets and pipes of the server do not exist on this host
         };
         Err(Error::Fs(refused))
     }

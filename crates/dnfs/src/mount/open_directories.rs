@@ -1,4 +1,4 @@
-//! Directories that programs have open or work in. A directory is identified by its handle, wherever other hosts move it.
+//! Open and working directories of programs. A directory is identified by its handle, wherever other hosts move it.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::segment::Segment;
 
 /// Bytes of tag, generation, and the lengths of two handles.
 const HEAD_BYTES: usize = 4 + 8 + 1 + 1;
-/// Most bytes of a directory in the segment.
+/// Maximum bytes of a directory in the segment.
 const BYTES_MAX: usize = HEAD_BYTES + 2 * FILE_HANDLE_BYTES_MAX + PATH_BYTES_MAX;
 
 /// A directory of the server, open in a program or its working directory.
@@ -34,13 +34,13 @@ impl OpenDirectory {
         Some(Self { handle: object.handle, path: entry.path.clone(), path_as_of: entry.path_as_of, parent: entry.parent })
     }
 
-    /// The same directory, with a path that may be out of date.
+    /// The same directory, with a path that may be outdated.
     #[must_use]
     pub fn with_doubtful_path(&self) -> Self {
         Self { path_as_of: 0, ..self.clone() }
     }
 
-    /// Encodes it for the segment, with a number of the caller's.
+    /// Encodes it for the segment, with a number of the caller.
     fn encode(&self, tag: u32, into: &mut [u8; BYTES_MAX]) -> usize {
         let (handle, parent) = (self.handle.as_bytes(), self.parent.as_bytes());
         let (tag, as_of) = (tag.to_ne_bytes(), self.path_as_of.to_ne_bytes());
@@ -76,12 +76,12 @@ fn kept_in(segment: &Segment, placeholder: DirectoryPlaceholder) -> Option<(Open
 }
 
 impl Mount {
-    /// Enters in the segment what a placeholder stands for, with a number of the caller's. Allocates nothing.
+    /// Stores in the segment what a placeholder stands for, with a number of the caller. Does not allocate.
     pub fn keep_directory(&self, directory: &OpenDirectory, placeholder: DirectoryPlaceholder, kept: DirectoryKept, tag: u32) {
         directory.keep(&self.segment, placeholder, kept, tag);
     }
 
-    /// What a placeholder stands for, and the number that was entered with it.
+    /// What a placeholder stands for, and the number that was stored with it.
     #[must_use]
     pub fn kept_directory(&self, placeholder: DirectoryPlaceholder) -> Option<(OpenDirectory, u32)> {
         kept_in(&self.segment, placeholder)
@@ -90,7 +90,7 @@ impl Mount {
     /// An open directory as an entry without a name, by one GETATTR (RFC 1813 3.3.1).
     ///
     /// # Errors
-    /// STALE when it is gone, NOENT when it was removed through this mount; the server's refusal.
+    /// STALE if it is gone, NOENT if it was removed through this mount; the server's refusal.
     pub fn entry_of_directory(&self, directory: &OpenDirectory) -> Result<Entry, Error> {
         let entry = self.entry_of(&directory.handle).map_err(|error| self.gone(&directory.handle, error))?;
         Ok(Entry { path: directory.path.clone(), path_as_of: directory.path_as_of, ..entry })
@@ -110,7 +110,7 @@ impl Mount {
     /// meanwhile: a directory that another host renamed then keeps its former path.
     ///
     /// # Errors
-    /// NOENT when it has no path any more; the server's refusal.
+    /// NOENT if it has no path any more; the server's refusal.
     pub fn locate(&self, directory: &OpenDirectory) -> Result<OpenDirectory, Error> {
         let now = self.namespace_generation().unwrap_or(0);
         if now != 0 && now == directory.path_as_of {

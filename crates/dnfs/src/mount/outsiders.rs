@@ -1,7 +1,7 @@
-//! Writes of a process that has no place among the members (slot_limiter/members.rs), because all are taken or it cannot lock
-//! one. Other processes could not find out whether it lives. So it holds no lock in the shared memory and retains no data there.
-//! Its writes are stable when they return. It commits what others retain of the file before and after each write, so that no
-//! resend overwrites newer data with older data. The keeper does for it what only a member may do.
+//! Writes of a process that has no place among the members (slot_limiter/members.rs), because all are taken or because it
+//! cannot lock one. Other processes could not find out whether it is alive. So it holds no lock in the shared memory and
+//! retains no data there. Its writes are stable when they return. It commits what others retain of the file before and after
+//! each write, so that no resend overwrites newer data with older data. The keeper does for it what only a member may do.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::segment::SegmentError;
 use crate::segment::layout::Slot;
 use crate::sys::clock::{monotonic_ms, sleep};
 
-/// Pause between two checks whether the keeper has done it.
+/// Pause between two checks of the keeper's progress.
 const PAUSE: Duration = Duration::from_millis(2);
 
 impl Mount {
@@ -56,7 +56,7 @@ impl Mount {
         }
     }
 
-    /// Waits until the keeper has sent the writes of a file that are coalesced now.
+    /// Waits until the keeper has sent the current coalesced writes of a file.
     pub(super) fn await_run_sent(&self, retention: &Retention, slot: &Slot) -> Result<(), Error> {
         let run = || {
             let number = slot.run.load(SeqCst);

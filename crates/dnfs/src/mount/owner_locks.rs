@@ -1,5 +1,5 @@
-//! Record locks of owners that are no processes of their own, as a file system in user space holds them for its callers. They lie
-//! where the POSIX locks of programs under the preload library lie, and those of open descriptions are respected: both sides
+//! Record locks of owners that are not processes of their own: a FUSE file system holds them for its callers. They are stored
+//! with the POSIX locks of programs under the preload library, and respect the locks of open descriptions. So both sides
 //! exclude each other.
 
 use super::{FileRef, Mount, lock_holders};
@@ -14,16 +14,16 @@ use std::os::fd::BorrowedFd;
 
 /// Offsets that a lock of an open description can have are below this.
 pub const DESCRIPTION_LOCKS_LIMIT: i64 = 1 << 61;
-/// Where on the placeholder the exclusive locks of open descriptions lie; the shared ones lie at their own offsets. A byte between
-/// the two spaces keeps the kernel from joining locks that touch each other.
+/// Offset on the placeholder of the exclusive locks of open descriptions; the shared ones are at their own offsets. A byte
+/// between the two ranges prevents the kernel from merging adjacent locks.
 pub const DESCRIPTION_LOCKS_EXCLUSIVE: i64 = DESCRIPTION_LOCKS_LIMIT + 1;
 
 /// How a range is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Together with others: F_RDLCK.
+    /// Shared: F_RDLCK.
     Shared,
-    /// Alone: F_WRLCK.
+    /// Exclusive: F_WRLCK.
     Exclusive,
 }
 
@@ -32,11 +32,11 @@ pub enum LockKind {
 pub struct LockRange {
     /// Its first byte.
     pub start: i64,
-    /// Bytes; 0: to the end, wherever that will be.
+    /// Length in bytes; 0: to the end of the file, also when it grows.
     pub length: i64,
 }
 
-/// A lock of somebody else.
+/// A lock of another owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockConflict {
     /// How it is locked.
@@ -47,7 +47,7 @@ pub struct LockConflict {
     pub pid: u32,
 }
 
-/// The record locks of one owner on one file; dropped, all are given up.
+/// The record locks of one owner on one file. Dropping this releases them all.
 #[derive(Debug)]
 pub struct OwnerLocks {
     fd: Fd,
@@ -56,7 +56,8 @@ pub struct OwnerLocks {
 }
 
 impl Mount {
-    /// The locks of a new owner on an open file, none yet. F_GETLK names the process `pid` as their holder; 0 names no process.
+    /// A new owner without locks on an open file. F_GETLK names the process `pid` as the holder of its locks; 0 names no
+    /// process.
     ///
     /// # Errors
     /// The kernel's.
@@ -66,7 +67,8 @@ impl Mount {
         Ok(OwnerLocks { fd: fd.map_err(local("open a file of record locks"))?, file, pid })
     }
 
-    /// Locks a range for an owner, or gives it up with none; false when somebody else's lock is in the way. Never waits for one.
+    /// Locks a range for an owner, or unlocks it if `kind` is `None`. False if another owner has a conflicting lock. Never
+    /// waits.
     ///
     /// # Errors
     /// The kernel's.
@@ -92,7 +94,7 @@ impl Mount {
             return Ok(false);
         }
         if self.segment.has_description_locks(owner.file) {
-            // The first lock of a description came in this moment, and may not have seen this one.
+            // The first lock of a description may have been set at this moment, without seeing this one.
             let _alone = self.record_locks()?;
             if self.description_in_the_way(owner.file, range, kind)?.is_some() {
                 set(libc::F_UNLCK)?;
@@ -104,7 +106,7 @@ impl Mount {
         Ok(true)
     }
 
-    /// Whose lock is in the way of one of this owner; none when it could be had now.
+    /// The lock that conflicts with a lock of this owner. `None` if the owner could lock the range now.
     ///
     /// # Errors
     /// The kernel's.
@@ -117,7 +119,7 @@ impl Mount {
         }
     }
 
-    /// The lock of an open description that is in the way.
+    /// The conflicting lock of an open description.
     fn description_in_the_way(&self, file: FileRef, range: LockRange, kind: LockKind) -> Result<Option<LockConflict>, Error> {
         if range.start >= DESCRIPTION_LOCKS_LIMIT {
             return Ok(None);
@@ -179,7 +181,7 @@ pub(super) fn has_record_locks(segment: &Segment) -> bool {
         let is_possible = segment.has_description_locks(file);
         let placeholder =
             is_possible.then(|| open_array(&directory.placeholder_array(file), libc::O_RDONLY | libc::O_DIRECTORY, 0));
-        // The byte that says that the file is open lies beyond both spaces.
+        // The byte that shows that the file is open is outside both ranges.
         placeholder.is_some_and(|fd| fd.is_ok_and(|fd| is_held(&fd, 0, DESCRIPTION_LOCKS_EXCLUSIVE + DESCRIPTION_LOCKS_LIMIT)))
     })
 }

@@ -1,5 +1,5 @@
-//! The processes of a mount, found by the locks they have open: every process of a mount has `users.lock`, from its first use of the
-//! mount on, and so have the children it forks; its keepers have `keeper.lock`.
+//! The processes of a mount, found by the lock files that they have open. Every process of a mount has `users.lock` open from
+//! its first use of the mount on, and so have its forked children; keepers have `keeper.lock` open.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,23 +15,23 @@ pub struct MountProcess {
     pub command: String,
 }
 
-/// The processes of a mount that this user may look at.
+/// The processes of a mount that this user may see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountProcesses {
     /// Programs, by number.
     pub programs: Vec<MountProcess>,
-    /// The process that commits for others (docs/design/011-keeper.md), and those that wait to replace it.
+    /// The keeper, which commits for others (docs/design/011-keeper.md), and its standbys.
     pub keepers: Vec<u32>,
 }
 
-/// What a descriptor of a lock says of its process.
+/// The role of a process, by the lock file that it has open.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Program,
     Keeper,
 }
 
-/// Finds them for several mounts at once, in the order of the directories: each process' descriptors are looked at once.
+/// Finds them for several mounts at once, in the order of the directories. Reads each process' descriptors once.
 #[must_use]
 pub fn processes_of(directories: &[PathBuf]) -> Vec<MountProcesses> {
     let locks = |name: &str| directories.iter().map(|directory| inode_of(&directory.join(name))).collect::<Vec<_>>();
@@ -50,7 +50,7 @@ pub fn processes_of(directories: &[PathBuf]) -> Vec<MountProcesses> {
                     mount.programs.push(MountProcess { pid, inner_pid: inner_pid(pid), command: command(pid) });
                 }
                 Role::Program => {}
-                // The one that has the lock was there before those that wait with the file open.
+                // The keeper opened the file before the standbys did.
                 Role::Keeper if !mount.keepers.contains(&pid) => mount.keepers.push(pid),
                 Role::Keeper => {}
             }
@@ -59,7 +59,7 @@ pub fn processes_of(directories: &[PathBuf]) -> Vec<MountProcesses> {
     found
 }
 
-/// The locks of mounts that a process has open, whatever their path is in its mount namespace.
+/// The lock files of mounts that a process has open, independent of their paths in its mount namespace.
 fn locks_open_in(pid: u32) -> Vec<((u64, u64), Role)> {
     let descriptors = PathBuf::from(format!("/proc/{pid}/fd"));
     let mut locks = Vec::new();
@@ -85,7 +85,7 @@ fn entries(directory: &Path) -> impl Iterator<Item = String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok())
 }
 
-/// The last number of `NSpid:`; the one here where there is none.
+/// The last number of `NSpid:`; `pid` if there is no such line.
 fn inner_pid(pid: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));

@@ -1,9 +1,9 @@
-//! Bytes read before they are asked for: READs are sent without waiting, on a connection of the mount in this process that is made at
-//! the first of them, and their replies taken when somebody asks for the bytes. No thread works at it.
+//! Read-ahead: READs are sent without waiting for their replies, on a connection of the mount in this process that is made at
+//! the first of them. A reader of the bytes receives the replies. There is no helper thread.
 //!
-//! Such bytes are given to nobody once a process of this host has written to the file or set its size since the READ was sent, nor when
-//! that is a second ago. All of it may be refused at any time: then the caller reads as usual. Nothing allocates once the mount is
-//! attached; a signal handler that comes in while its thread is at work here reads as usual, and the child of a fork begins anew.
+//! Such bytes are not used after a process of this host has written to the file or set its size since the READ was sent, nor a
+//! second after that. Read-ahead may be refused at any time: the caller then reads as usual. Nothing allocates once the mount
+//! is attached. A signal handler that interrupts its thread here reads as usual, and the child of a fork starts again.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicUsize;
@@ -26,11 +26,11 @@ use crate::sys::fork::{fork_generation, shares_memory};
 use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
 use crate::sys::poll;
 
-/// A read to come: of whom, and of what.
+/// A future read: its reader and its file.
 #[derive(Clone, Copy, Debug)]
 pub struct EarlyRead<'c> {
-    /// Whoever reads, an open of a descriptor: what was read early is given to the same reader only, so that an open sees what other
-    /// hosts wrote before it.
+    /// The reader, an open of a descriptor. Data is only given to the same reader, so that an open sees what other hosts wrote
+    /// before it.
     pub reader: u64,
     /// The file.
     pub file: FileRef,
@@ -38,14 +38,14 @@ pub struct EarlyRead<'c> {
     pub cursor: Option<&'c AtomicU32>,
 }
 
-/// What a mount of this process has read early.
+/// The read-ahead data of a mount in this process.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
     engine: ForkLock<Engine>,
     engine_freed: EventCount,
-    /// Held by who receives, while it waits for the socket too: what it waits for is not taken out of it by another.
+    /// Held by the receiving thread, also while it waits for the socket: no other thread receives its reply.
     receiver: ForkLock<()>,
-    /// READs that are in flight or not asked for yet.
+    /// Number of READs in flight or not used yet.
     in_use: AtomicUsize,
 }
 
@@ -54,7 +54,7 @@ struct Engine {
     lane: EarlyLane,
     reads: EarlyReads,
     fork_generation: u32,
-    /// No READ is sent before: the server did not answer, or takes no more connections.
+    /// No READ is sent before this time, because the server did not answer or accepts no more connections.
     pause_until_ns: u64,
 }
 
@@ -82,7 +82,8 @@ impl ReadAhead {
         }
     }
 
-    /// Runs `work` while nobody else is at work here; none for a signal handler whose thread is, and when another thread takes long.
+    /// Runs `work` under the lock. `None` for a signal handler that interrupted the holder, and if another thread holds the
+    /// lock for long.
     fn with<T>(&self, work: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         let me = Holder::current();
         let lock = || self.engine.try_lock(me, Engine::abandon);
@@ -110,7 +111,7 @@ impl Engine {
         self.reads.clear();
     }
 
-    /// After a fork that nobody told of.
+    /// Detects a fork that this library did not see.
     fn begin(&mut self) {
         if self.fork_generation != fork_generation() {
             self.abandon();
@@ -128,20 +129,20 @@ impl Engine {
 }
 
 impl Mount {
-    /// Whether anything was read early: without, [`Self::take_early`] has nothing.
+    /// Whether anything was read ahead. If not, [`Self::take_early`] has nothing.
     #[must_use]
     #[inline]
     pub fn has_early_reads(&self) -> bool {
         self.read_ahead.in_use.load(Relaxed) > 0
     }
 
-    /// Sends READs for up to `bytes` bytes from an offset on, but for those that are here or on their way, and waits for no answer. Up
-    /// to which offset that is so then: `offset` when nothing can be read early, less than was asked for at the end of the file or
-    /// without a place for more.
+    /// Sends READs for up to `bytes` bytes from an offset on, except for those already received or in flight, and waits for no
+    /// reply. Returns the offset up to which that holds: `offset` if nothing can be read ahead, less than requested at the end
+    /// of the file or if there is no place for more.
     pub fn read_early(&self, of: &EarlyRead<'_>, offset: u64, bytes: usize) -> u64 {
         let Some((slot, key)) = self.early_key(of) else { return offset };
         if slot.has_unsent() {
-            return offset; // after the key: nothing that was written before it is missing at the server
+            return offset; // after the key: the server has everything that was written before it
         }
         let end = offset.saturating_add(bytes as u64).min(slot.size_known().unwrap_or(i64::MAX as u64));
         let Some(file) = handle_of(slot).ok().and_then(|file| handle(&file).ok()) else { return offset };
@@ -184,14 +185,14 @@ impl Mount {
         sent.unwrap_or(offset)
     }
 
-    /// Reads from `offset` into `bufs` what was read early, waiting for it if it is on its way: bytes read, as [`Self::read`] says.
-    /// None when it was not, or is no longer good: then it is to be read as usual.
+    /// Reads from `offset` into `bufs` what was read ahead, and waits for it if it is in flight. Returns the bytes read as
+    /// [`Self::read`] does. `None` if it was not read ahead, or is no longer valid: the caller then reads as usual.
     ///
     /// # Errors
     /// As [`Self::read_to_change`], with a cursor.
     pub fn take_early(&self, of: &EarlyRead<'_>, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Option<Result<usize, Error>> {
         let bytes = total(bufs);
-        let resent = self.segment.resent(); // before the key, whose READs are of the same state of the server or not used
+        let resent = self.segment.resent(); // before the key: READs of another state of the server are not used
         let (slot, key) = self.early_key(of)?;
         let begun_ns = monotonic_ns();
         loop {
@@ -218,7 +219,7 @@ impl Mount {
         }
     }
 
-    /// Forgets what was read early of a range of a file, for one reader or all: it is read anew. By the offsets where READs began.
+    /// Discards what was read ahead of a range of a file, for one reader or all. Selected by the offsets at which READs began.
     pub fn forget_early(&self, file: FileRef, reader: Option<u64>, range: &Range<u64>) {
         if self.has_early_reads() {
             self.read_ahead.with(|engine| engine.reads.forget(file, reader, range));
@@ -227,7 +228,7 @@ impl Mount {
 
     fn early_key(&self, of: &EarlyRead<'_>) -> Option<(&Slot, Key)> {
         if !self.may_read_ahead() || self.client.slot_limiter.is_some() || shares_memory() {
-            return None; // with a limit of calls, one that nobody waits for would keep its slot
+            return None; // with a limit of calls, a READ without a waiter would keep its slot
         }
         let slot = self.segment.slot(of.file)?;
         let changes = self.changes(of.file)?;
@@ -256,8 +257,8 @@ impl Mount {
         }
     }
 
-    /// Takes a reply, or waits while somebody else does, as long as `there` says that one is to come; none for a signal handler whose
-    /// thread does.
+    /// Receives a reply, or waits while another thread does, as long as `there` returns that one is expected. `None` for a
+    /// signal handler whose thread does that.
     fn await_early(&self, there: impl Fn(&Engine) -> There, begun_ns: u64) -> Option<()> {
         let me = Holder::current();
         let ahead = &self.read_ahead;
@@ -289,7 +290,7 @@ impl Mount {
         done
     }
 
-    /// Takes a reply out of the way that nobody waits for, if there is one.
+    /// Receives a reply that no reader needs, if there is one.
     fn receive_unwanted(&self, engine: &mut Engine, now_ns: u64) -> bool {
         if !engine.reads.has_unwanted(now_ns) {
             return false;
@@ -300,7 +301,7 @@ impl Mount {
         received
     }
 
-    /// Takes a reply. What the program waited for it is what the counters say.
+    /// Receives a reply. The counters contain the time that the program waited for it.
     fn receive_early(&self, engine: &mut Engine, begun_ns: u64) -> bool {
         let received = engine.lane.receive(&self.client.service, &mut engine.reads);
         let took = Duration::from_nanos(monotonic_ns().saturating_sub(begun_ns));
@@ -312,7 +313,7 @@ impl Mount {
         engine.check(received)
     }
 
-    /// What a usual read sees to after its reply: that no server without writes of this host sent it, and that a loss is told.
+    /// The checks of an ordinary read after its reply: the server has the writes of this host, and a loss is reported.
     fn is_good(&self, of: &EarlyRead<'_>, slot: &Slot, resent: u32) -> Result<bool, Error> {
         if !self.is_current(slot, resent)? {
             return Ok(false);
@@ -325,7 +326,7 @@ impl Mount {
     }
 }
 
-/// What came of one look.
+/// Result of one check.
 enum Look {
     Nothing,
     Flying,

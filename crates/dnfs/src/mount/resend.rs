@@ -1,5 +1,5 @@
-//! Sending retained data again after the server's write verifier changed, and keeping what is older from being taken for the
-//! file (docs/design/010-retention.md).
+//! Resends retained data after the server's write verifier changed, and prevents older data from being used meanwhile
+//! (docs/design/010-retention.md).
 
 use super::io::{full, number};
 use super::{Mount, handle_of};
@@ -16,7 +16,7 @@ use crate::sys::region::Region;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::io::IoSlice;
 
-/// A record to be sent: its order number and its chunk, big-endian, so that sorting is by order.
+/// A record to send: its order number and its chunk, big-endian, so that sorting is by order.
 type Entry = [u8; 16];
 
 /// Why this process cannot map the area of retained data: a limit of its own, or no lock.
@@ -28,10 +28,10 @@ fn not_mapped(errno: Errno) -> SegmentError {
 }
 
 impl Mount {
-    /// The area of retained data, mapped; none where nothing is retained.
+    /// The mapped area of retained data. `None` if nothing is retained.
     ///
     /// # Errors
-    /// When there is one and this process cannot map it.
+    /// If there is an area and this process cannot map it.
     pub(super) fn retention(&self) -> Result<Option<&Retention>, Error> {
         if self.retention.is_mapped() {
             return Ok(Some(&self.retention));
@@ -44,18 +44,18 @@ impl Mount {
         Ok(mapped.then_some(&self.retention))
     }
 
-    /// The area, if anybody made one.
+    /// The area, if a process has created it.
     pub(super) fn retention_if_there(&self) -> Result<Option<&Retention>, Error> {
         let mapped = self.retention.is_mapped() || self.retention.map_if_there().map_err(not_mapped)?;
         Ok(mapped.then_some(&self.retention))
     }
 
-    /// Whether what a reply brought is the newest state of the file. `resent` was read before the call was sent. False: ask
-    /// again; what the server had lost is there now.
+    /// Whether a reply has the newest state of the file. `resent` was read before the call was sent. If false, the caller must
+    /// ask again; what the server had lost has been resent.
     pub(super) fn is_current(&self, slot: &Slot, resent: u32) -> Result<bool, Error> {
         let retained = slot.has_retained(); // before `resent` is read the second time
         if self.segment.resent() != resent {
-            return Ok(resent == 0); // the first reply of all sets it, and resends nothing
+            return Ok(resent == 0); // the first reply sets it and resends nothing
         }
         if !retained {
             return Ok(true);
@@ -67,7 +67,7 @@ impl Mount {
         self.settle(false).map(|()| false)
     }
 
-    /// Attributes from the server, not older than what this host wrote.
+    /// Attributes from the server that include what this host wrote.
     pub(super) fn current_attributes(&self, slot: &Slot, handle: &FileHandle) -> Result<Attributes, Error> {
         loop {
             let resent = self.segment.resent();
@@ -78,12 +78,12 @@ impl Mount {
         }
     }
 
-    /// Asks for the verifier if a connection was made since it was last asked for.
+    /// Asks for the verifier if a connection was made since the last request for it.
     fn ask_verifier(&self, slot: &Slot) -> Result<(), Error> {
         let verifiers = self.segment.verifiers();
         let sent = verifiers.newest();
         let answer = self.client.verifier_after_connect(|| match self.client.verifier(&handle_of(slot)?) {
-            // Not by this user, or the file is gone: by one that was written.
+            // This user may not, or the file is gone: ask with a retained file.
             Err(Error::Fs(_)) => self.ask_by_retained(),
             other => other.map(Some),
         })?;
@@ -108,13 +108,14 @@ impl Mount {
         Ok(None)
     }
 
-    /// Whether a COMMIT answered with `verifier` covers what its ticket says. If not, what the server lost has been sent again.
+    /// Whether a COMMIT answered with `verifier` covers the writes of its ticket. If not, the client has resent what the server
+    /// lost.
     pub(super) fn commit_counts(&self, verifier: u64, ticket: CommitTicket) -> Result<bool, Error> {
         if self.segment.header().retain_bytes.load(Relaxed) == 0 {
             return Ok(true);
         }
         let epoch = self.segment.verifiers().epoch_of(verifier, ticket.sent).map_err(full)?;
-        // Nothing had been retained when the COMMIT was sent: none of it is covered.
+        // Nothing was retained when the COMMIT was sent: it covers nothing.
         if ticket.resent == 0 {
             self.segment.resent_by(epoch);
             return Ok(true);
@@ -125,11 +126,11 @@ impl Mount {
         Ok(epoch == ticket.resent)
     }
 
-    /// Sends again what is retained, if the server's verifier is newer than the last time; with `force`, also to finish what
-    /// killed processes left.
+    /// Resends retained data if the server's verifier is newer than at the last time. With `force`, also completes what killed
+    /// processes left.
     ///
     /// # Errors
-    /// A soft mount's time is over.
+    /// The time of a soft mount is over.
     pub(super) fn settle(&self, force: bool) -> Result<(), Error> {
         let Some(retention) = self.retention_if_there()? else { return Ok(()) };
         if retention.owner().is_none() {
@@ -157,20 +158,21 @@ impl Mount {
         Ok(())
     }
 
-    /// After a WRITE of this call was sent whose blocks others had taken over: it may have been done late, over what they wrote. That is sent again as far as it is
-    /// kept. Nothing where the server fences: there it was not done late.
+    /// Called after this call sent a WRITE whose blocks others had taken over. The server may have executed it late, over newer
+    /// data, so the newer data is resent as far as it is kept. Does nothing if the server fences: it then executed nothing
+    /// late.
     pub(super) fn restore_newer(&self) -> Result<(), Error> {
         if self.client.service.uses_attach() {
             return Ok(());
         }
         let Some(retention) = self.retention_if_there()? else { return Ok(()) };
-        let _call = begin_call(); // which has not lost anything
+        let _call = begin_call(); // a new call, which holds no revoked lease
         let _gate = retention.locks().close_gate(retention.lease().ok_or(SegmentError::Retained)?);
         self.finish_truncation(retention)?;
         self.resend_all(retention)
     }
 
-    /// With the gate closed: all records by order, under one verifier.
+    /// Resends all records in order, under one verifier. The caller holds the gate.
     pub(super) fn resend_all(&self, retention: &Retention) -> Result<(), Error> {
         let verifiers = self.segment.verifiers();
         let records = retention.records();
@@ -198,7 +200,7 @@ impl Mount {
             let Some(slot) = self.segment.slot(record.file()) else { continue };
             let life = record.life();
             if life.state() == State::Published {
-                // Of a writer that died, finished for it; or of one that was stopped, whose record it stays.
+                // If the writer died, the record is completed for it; if it was stopped, the record still belongs to it.
                 let answer = slot.retained_write_counts();
                 if retention.has_died(record) { record.answered(life, answer) } else { record.settle(life, Some(answer)) }
             }
@@ -208,7 +210,7 @@ impl Mount {
         Ok(())
     }
 
-    /// One round: the epoch of a reply that is newer than `target`, if one came.
+    /// One round. Returns the epoch of a reply that is newer than `target`, if there was one.
     fn send_entries(&self, retention: &Retention, entries: &[Entry], target: u32, stable: bool) -> Result<Option<u32>, Error> {
         let mut buffer = Region::map(PIECE_BYTES_MAX).map_err(|_| SegmentError::Retained)?;
         let mut rest = entries;
@@ -245,7 +247,7 @@ impl Mount {
         Ok(None)
     }
 
-    /// The verifier of the reply; none when it was stable.
+    /// The verifier of the reply. `None` if the write was stable.
     fn send_extent(
         &self,
         extent: &Extent,
@@ -258,7 +260,7 @@ impl Mount {
         let bytes = bytes.get(..extent.length as usize).unwrap_or_default();
         let mut done = client.write(handle, extent.offset, &[IoSlice::new(bytes)], how)?;
         if let Some(rest) = bytes.get(done.bytes..).filter(|rest| !rest.is_empty()) {
-            // The rest was refused: sent alone, it is refused with the reason.
+            // The server refused the rest: sent alone, it gets an error that shows the reason.
             done = client.write(handle, extent.offset + done.bytes as u64, &[IoSlice::new(rest)], how)?;
             if done.bytes < rest.len() {
                 return Err(FsError::Io.into());
@@ -272,7 +274,8 @@ fn chunk_of(entry: &Entry) -> usize {
     u128::from_be_bytes(*entry) as u64 as usize
 }
 
-/// Joins the first records that are neighbours in file and order: what they hold together, in the buffer, and how many they are.
+/// Joins the first records that are adjacent in file and order. Returns their extent, with the data in the buffer, and their
+/// number.
 fn gather(retention: &Retention, entries: &[Entry], buffer: &mut [u8]) -> (Option<Extent>, usize) {
     let mut joined: Option<Extent> = None;
     let mut taken = 0;

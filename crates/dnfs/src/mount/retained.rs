@@ -1,7 +1,7 @@
-//! Writing with retention: what is written UNSTABLE is kept in the shared area until a COMMIT covers it
-//! (docs/design/010-retention.md).
+//! Writes with retention: UNSTABLE data is kept in the shared area until a COMMIT covers it (docs/design/010-retention.md).
 //!
-//! A write is not kept only if, with its block locks held, nothing of its file is: else a later resend would undo it.
+//! A write may skip retention only if nothing of its file is kept while its block locks are held. Otherwise a later resend
+//! would undo it.
 
 use super::io::{full, note_attributes, number};
 use super::{FileRef, Mount};
@@ -17,7 +17,7 @@ use crate::segment::layout::Slot;
 use crate::slot_limiter::begin_call;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// A piece of a write: where its bytes go.
+/// A piece of a write and its place in the file.
 pub(super) struct Piece<'p> {
     pub(super) file: FileRef,
     pub(super) slot: &'p Slot,
@@ -25,19 +25,19 @@ pub(super) struct Piece<'p> {
     pub(super) offset: u64,
 }
 
-/// What came of one attempt to write a piece.
+/// Result of one attempt to write a piece.
 pub(super) enum Attempt {
-    /// So many bytes are at the server, as stable as asked for.
+    /// The server has this number of bytes, as stable as requested.
     Done(usize),
-    /// Begin again.
+    /// The caller must begin again.
     Again,
-    /// No chunk is free: a COMMIT of this file frees the oldest.
+    /// No chunk is free. A COMMIT of this file frees the oldest.
     Full(Option<FileRef>),
 }
 
 impl Mount {
-    /// Writes the whole payload at `offset`, in pieces, and keeps what is not stable: bytes written, fewer only when the server refused
-    /// the rest.
+    /// Writes the whole payload at `offset`, in pieces, and keeps what is not stable. Returns the bytes written, fewer only if
+    /// the server refused the rest.
     pub(super) fn write_retained(
         &self,
         retention: &Retention,
@@ -77,7 +77,7 @@ impl Mount {
     ) -> Result<usize, Error> {
         let mut full_rounds = 0;
         for _ in 0..WRITE_ROUNDS_MAX + 2 * CHUNK_ROUNDS_MAX {
-            // Without a chunk in all these rounds, stable once nothing of the file is kept.
+            // After too many rounds without a chunk, the write is sent stable once nothing of the file is kept.
             let how = if full_rounds < CHUNK_ROUNDS_MAX { wanted } else { Stability::FileSync };
             match self.attempt(retention, piece, payload, how)? {
                 Attempt::Done(bytes) => return Ok(bytes),
@@ -105,10 +105,10 @@ impl Mount {
         let guard = loop {
             let lease = retention.lease().ok_or(SegmentError::Retained)?;
             let Some(guard) = retention.locks().lock(lease, piece.file, piece.offset, length) else {
-                self.settle(true)?; // of what somebody left who died or was stopped in a write or a truncation
+                self.settle(true)?; // completes the write or truncation of a process that died or was stopped
                 return Ok(Attempt::Again);
             };
-            // With the blocks locked: what is gathered of them from here on is sent after this write.
+            // The blocks are locked: writes of them that are coalesced from here on are sent after this write.
             if !slot.has_unsent() {
                 break guard;
             }
@@ -127,7 +127,7 @@ impl Mount {
             if done.committed >= wanted {
                 return Ok(Attempt::Done(done.bytes));
             }
-            // A server must not promise less than asked (RFC 1813 3.3.7); some do. Kept, then.
+            // A server must not return less stability than requested (RFC 1813 3.3.7); some do. The data is then kept.
         }
         let Some(credentials) = self.note_writer(slot) else { return Ok(Attempt::Full(Some(piece.file))) };
         let how = if slot.has_retained() { Stability::Unstable } else { wanted };
@@ -138,12 +138,13 @@ impl Mount {
         Ok(attempt)
     }
 
-    /// Whether the write is part of an append: should others take it over, it must be known afterwards whether the server did it.
+    /// Whether the write is part of an append. If others take it over, this call must find out afterwards whether the server
+    /// executed it.
     fn is_append(&self, slot: &Slot) -> bool {
         self.segment.members().is_of_this_call(slot.writer.load(Relaxed))
     }
 
-    /// With the blocks of the piece locked: keeps it, writes it by this client, and calls `done` before the blocks are given up.
+    /// Keeps the piece, writes it by this client, and calls `done` before it releases the blocks. The caller holds the blocks.
     #[expect(clippy::too_many_arguments, reason = "what a write is made of")]
     pub(super) fn write_locked(
         &self,
@@ -159,12 +160,12 @@ impl Mount {
         let verifiers = self.segment.verifiers();
         let (sent, moment) = (verifiers.newest(), slot.attr_moment());
         let extent = Extent { file: piece.file, offset: piece.offset, length: length as u32, order: 0, credentials };
-        slot.retained_write_counts(); // before anything is published: who truncates must know
+        slot.retained_write_counts(); // before anything is published: a truncation must see it
         let mut claims = match retention.claim_piece(&self.segment, extent) {
             Ok(claims) => claims,
             Err(NoChunk(oldest)) => return Ok(Attempt::Full(oldest)),
         };
-        // A child that comes out of a fork in here must not fill records that are its parent's, or somebody else's by then.
+        // A child of a fork inside this call must not fill records: they belong to its parent, or to another process by then.
         let mut keep = |payload: &Payload<'_, '_>, end: usize| {
             if guard.is_of_this_process() {
                 claims.publish(payload, end);
@@ -172,7 +173,7 @@ impl Mount {
         };
         let done = client.write_payload(piece.handle, piece.offset, payload, how, &mut keep);
         if !guard.is_of_this_process() {
-            return Ok(Attempt::Again); // a child that came out of a fork in here: locks and records are the parent's
+            return Ok(Attempt::Again); // this is a child of a fork: locks and records belong to the parent
         }
         let done = match done {
             Err(Error::TakenOver) => return self.after_loss(guard, Some(claims), length),
@@ -188,7 +189,7 @@ impl Mount {
         let epoch = verifiers.epoch_of(number(done.verifier), sent).map_err(full).inspect_err(|_| claims.drop_all())?;
         let resent = self.segment.resent_by(epoch);
         if done.verifier_changed || epoch < resent {
-            // The server restarted meanwhile and may not have it: the bytes are still here.
+            // The server restarted meanwhile and may have lost it: the bytes are still here.
             claims.drop_all();
             return Ok(Attempt::Again);
         }
@@ -196,7 +197,7 @@ impl Mount {
         claims.answered(done.bytes, slot.retained_write_counts());
         ended();
         drop(guard);
-        // The write is done, whatever comes of these: who reads or syncs next does what is left.
+        // The write is done even if these fail: the next read or sync completes them.
         if epoch > resent {
             let _ = self.settle(false);
         }
@@ -208,13 +209,13 @@ impl Mount {
         Ok(Attempt::Done(done.bytes))
     }
 
-    /// After somebody took over the blocks of a write, or another lock that this call holds. What was sent is at the server by now or never will be; the
-    /// write begins again, unless the server has it.
+    /// Called after another process took over the blocks of a write, or another lock of this call. The server has what was sent
+    /// by now, or never will. The write begins again unless the server has it.
     fn after_loss(&self, guard: WriteGuard<'_>, claims: Option<Claims<'_>>, length: usize) -> Result<Attempt, Error> {
         drop(guard);
         let done = match claims {
             Some(claims) => {
-                let call = begin_call(); // which has not lost anything
+                let call = begin_call(); // a new call, which holds no revoked lease
                 self.settle(true)?;
                 drop(call);
                 claims.pass()
@@ -227,18 +228,18 @@ impl Mount {
         match (self.segment.members().may_send(), done) {
             (true, _) => Ok(Attempt::Again),
             (false, 0) => Err(Error::TakenOver),
-            // Of an append: others have appended after it.
+            // An append: others have appended after it.
             (false, _) => Ok(Attempt::Done(done)),
         }
     }
 
-    /// Frees chunks: a COMMIT of this file, or a look at what killed writers left.
+    /// Frees chunks: commits this file, or completes what killed writers left.
     pub(super) fn make_space(&self, file: Option<FileRef>) -> Result<(), Error> {
         let Some(file) = file else { return self.settle(true) };
-        // Not open here, perhaps: its slot must not be given to another file meanwhile.
+        // The file may not be open here: the pin keeps its slot from being reused.
         let Some(_pinned) = self.segment.pin(file)? else { return Ok(()) };
         let Some(slot) = self.segment.slot(file) else { return Ok(()) };
-        let _ = self.commit_writes(file, slot); // its error is that of the file's next fsync
+        let _ = self.commit_writes(file, slot); // the file's next fsync reports the error
         Ok(())
     }
 }

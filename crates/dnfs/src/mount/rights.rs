@@ -10,7 +10,7 @@ use crate::sys::local_file::{open_array, read};
 const READ: u32 = libc::R_OK as u32;
 const WRITE: u32 = libc::W_OK as u32;
 const EXECUTE: u32 = libc::X_OK as u32;
-/// A program with these bits runs as the file's group.
+/// A program with these bits runs with the file's group.
 const SET_GROUP_ID_RUN: u32 = libc::S_ISGID | libc::S_IXGRP;
 
 impl Mount {
@@ -83,7 +83,7 @@ impl Mount {
     }
 }
 
-/// What the host is set to; protected where it does not say.
+/// The host's setting; protected if it cannot be read.
 fn hard_links_are_protected() -> bool {
     let mut digit = [0];
     let read = open_array(b"/proc/sys/fs/protected_hardlinks\0", libc::O_RDONLY, 0).and_then(|file| read(&file, &mut digit));

@@ -30,26 +30,26 @@ const ASK_TIME: Duration = Duration::from_millis(ASK_TIME_MS);
 /// Upper limit of the factor by which an attaching process extends the timeout of its question, for slow servers.
 const ROUNDS_MAX: u32 = 24;
 
-/// What a server said.
+/// The answer of a server.
 #[derive(Debug)]
 pub(super) enum Served {
     /// The volume of the segment. The client is connected, or will connect to the server's new address.
     Same(Box<Client>),
     /// The volume of the segment, but the directory of the URL was removed or replaced.
     OtherRoot,
-    /// Another volume under the same path.
+    /// The server exports another volume under the same path.
     Another,
-    /// Nothing under this path.
+    /// The server exports nothing under this path.
     Refused(Error),
     /// No answer.
     Silent(Error),
 }
 
-/// Asks the server of a segment: first for the root at the known address, then by MNT at every address of its name. Enters a new
-/// address in the segment. Each question may take [`ASK_TIME`] times `rounds`.
+/// Asks the server of a segment: first for the root at the known address, then by MNT at every address of its name. Stores a
+/// new address in the segment. Each question may take [`ASK_TIME`] times `rounds`.
 ///
 /// # Errors
-/// Those that would come again if the question was repeated.
+/// Errors that a repeated question would return again.
 pub(super) fn ask(
     segment: &Segment,
     url_root: &UrlRoot,
@@ -169,7 +169,7 @@ pub(super) fn retire_if_replaced(
     Ok(true)
 }
 
-/// Keeps all processes from attaching to a segment, and discards what is retained for its volume.
+/// Prevents processes from attaching to a segment, and discards what is retained for its volume.
 fn retire(old: &Segment) -> Result<(), SegmentError> {
     old.retire();
     let directory = old.directory();
@@ -227,7 +227,7 @@ impl Waiting {
         Ok(self.rounds)
     }
 
-    /// The server answered.
+    /// Ends the wait: the server answered.
     pub(super) fn end(&self) {
         self.client.service.gone.served(self.client.server());
         self.client.service.note_answer();

@@ -1,4 +1,4 @@
-//! Changing attributes.
+//! Changes attributes.
 
 use super::attributes::record_of;
 use super::{FileRef, Mount, Target, handle_of};
@@ -13,7 +13,7 @@ impl Mount {
     /// Changes attributes (RFC 1813 3.3.2). **Stability**: stable when it returns.
     ///
     /// # Errors
-    /// The server's refusal; NOENT for a name that stands for nothing.
+    /// The server's refusal; NOENT for a name without an object.
     pub fn set_attr(&self, target: Target<'_>, set: &SetAttributes) -> Result<(), Error> {
         let (file, handle, kind) = match target {
             Target::File(file) => {
@@ -29,7 +29,7 @@ impl Mount {
             && self.last_set.age_ms(file).is_some_and(|age_ms| age_ms <= SAME_OWNER_MS_MAX)
             && !self.shared_use
             && slot.attr_record().is_some_and(|known| {
-                // Whoever may only write is refused by the server, though it just set the times.
+                // The server refuses this to a user that may only write, although it has just set the times.
                 [0, known.uid].contains(&self.who.uid) && gives_the_same_owner(set, kind, &known)
             })
         {
@@ -39,7 +39,7 @@ impl Mount {
             Some((file, slot)) => self.set_known(file, slot, &handle, set),
             None => self.client.setattr(&handle, set, None).map(|_| ()),
         };
-        // Who may pass through a directory is part of what cached handles rest on.
+        // The rights on a directory are part of what cached handles depend on.
         self.again(|| if kind == FileKind::Directory { self.segment.change_namespace(change)? } else { change() })
     }
 
@@ -62,14 +62,14 @@ impl Mount {
         if let Some(size) = set.size {
             let known = match &done {
                 Ok(_) => slot.size_set(size, size_moment),
-                Err(_) => true, // refused: nothing was changed
+                Err(_) => true, // refused: the server changed nothing
             };
             if !known {
                 self.refresh_size(file, slot);
             }
             if alone.as_ref().is_none_or(WriterGuard::is_held) {
                 slot.size_set_ends();
-            } // else whoever took the lock over has asked for the size
+            } // otherwise the process that took the lock over has asked for the size
             let attr = done.as_ref().ok().and_then(Option::as_ref);
             self.leave_mapped_resized(file, slot, entered, done.is_ok().then_some(size), attr);
         }
@@ -100,7 +100,8 @@ impl Mount {
     }
 }
 
-/// Whether a change is none: of owner and group alone, to those that a regular file has. A mode with set-ID bits would lose them.
+/// Whether a change has no effect: it sets only owner and group, to those that a regular file has. A file with set-ID bits
+/// would lose them.
 fn gives_the_same_owner(set: &SetAttributes, kind: FileKind, known: &AttrRecord) -> bool {
     let owner = SetAttributes { uid: set.uid, gid: set.gid, ..SetAttributes::default() };
     let is_same = set.uid.is_none_or(|uid| uid == known.uid) && set.gid.is_none_or(|gid| gid == known.gid);

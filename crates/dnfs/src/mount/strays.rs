@@ -11,9 +11,9 @@ use crate::segment::runtime_dir::RuntimeDir;
 
 /// The keeper lists the directory once in this many seconds.
 const EVERY: u32 = 10;
-/// Age of a placeholder that was left by its maker, which was killed before it removed it.
+/// Age of a placeholder whose creator was killed before it removed it.
 const LEFT_AFTER: Duration = Duration::from_secs(60);
-/// The system log, and facility and severity of a line there: daemon, warning (RFC 5424 6.2.1).
+/// The system log; facility and severity of a line: daemon, warning (RFC 5424 6.2.1).
 const SYSTEM_LOG: &str = "/dev/log";
 const PRIORITY: &str = "<28>";
 
@@ -50,7 +50,7 @@ impl Strays {
     }
 }
 
-/// Does not wait for a log that is full.
+/// Sends a line. Does not wait if the log is full.
 fn send(line: &str, log: &Path) -> std::io::Result<()> {
     let socket = UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;
@@ -65,7 +65,7 @@ impl Observer {
     }
 }
 
-/// Everything in the directory but placeholders, which are directories with one empty directory in them.
+/// Everything in the directory except placeholders, which are directories with one empty directory in them.
 fn strays_in(folder: &Path) -> Vec<PathBuf> {
     let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_placeholder = |path: &PathBuf| path.is_dir() && path.file_name().is_some_and(|name| name.len() == 16);
@@ -76,7 +76,7 @@ fn strays_in(folder: &Path) -> Vec<PathBuf> {
     strays
 }
 
-/// Removes placeholders that their makers left, if nothing is in them.
+/// Removes placeholders that killed processes left, if they are empty.
 fn remove_left(folder: &Path) {
     for placeholder in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let age = placeholder.metadata().and_then(|found| found.modified()).ok().and_then(|made| made.elapsed().ok());

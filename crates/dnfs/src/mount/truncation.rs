@@ -1,4 +1,4 @@
-//! Setting the size of a file of which data is retained: what lies beyond the new end must not come back by a resend.
+//! Sets the size of a file of which data is retained. A resend must not restore what lies after the new end.
 
 use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
@@ -24,7 +24,7 @@ impl Mount {
         if !slot.has_retained() {
             let done = self.client.setattr(handle, set, None);
             if slot.has_retained() {
-                // A write began meanwhile: whether it came before is for the server to say.
+                // A write began meanwhile: only the server knows which came first.
                 let _gate = self.gate(retention)?;
                 self.drop_beyond_the_end(retention, file, slot)?;
             }
@@ -35,12 +35,12 @@ impl Mount {
         truncated.store(file.word(), SeqCst);
         let done = self.client.setattr(handle, set, None);
         if !gate.is_held() {
-            return done; // whoever took the gate over has seen to what was kept
+            return done; // the process that took the gate over has handled the kept data
         }
         match (&done, set.size) {
             (Ok(_), Some(size)) => retention.drop_beyond(file, size),
             (Err(Error::Fs(_)), _) => {} // refused: nothing was changed
-            // A soft mount's time is over, and the call may be done yet.
+            // The time of a soft mount is over, and the server may still execute the call.
             _ => self.drop_beyond_the_end(retention, file, slot)?,
         }
         let _ = truncated.compare_exchange(file.word(), 0, SeqCst, SeqCst);
@@ -56,7 +56,8 @@ impl Mount {
         Ok(gate)
     }
 
-    /// With the gate closed: sees to what a truncater left that was killed or stopped. Nothing that it sent is under way.
+    /// Completes a truncation whose process was killed or stopped. None of its calls is in flight any more. The caller holds
+    /// the gate.
     pub(super) fn finish_truncation(&self, retention: &Retention) -> Result<(), Error> {
         let truncated = &retention.header().truncated_file;
         let word = truncated.load(SeqCst);
@@ -71,8 +72,8 @@ impl Mount {
         Ok(())
     }
 
-    /// With the gate closed: what the server's file does not reach is not kept. Not after a restart that lost data, when the file
-    /// is shorter than was written.
+    /// Drops kept data after the end of the server's file. Does nothing after a restart that lost data, when the file is
+    /// shorter than was written. The caller holds the gate.
     fn drop_beyond_the_end(&self, retention: &Retention, file: FileRef, slot: &Slot) -> Result<(), Error> {
         let newest = self.segment.verifiers().newest();
         match self.client.getattr(&handle_of(slot)?) {
@@ -85,7 +86,7 @@ impl Mount {
 }
 
 impl Retention {
-    /// Frees what is kept of `file` from byte `size` on. With the gate closed.
+    /// Frees what is kept of `file` from byte `size` on. The caller holds the gate.
     fn drop_beyond(&self, file: FileRef, size: u64) {
         let of_file = self
             .records()

@@ -1,4 +1,4 @@
-//! Segments that nobody uses any more: telling them from those that still keep something for somebody, and removing them.
+//! Finds segments that no process uses and that keep nothing, and removes them.
 
 use super::Observer;
 use super::give_up;
@@ -6,7 +6,7 @@ use super::keeper_process::Alone;
 use crate::segment::{SegmentError, local};
 
 impl Observer {
-    /// Whether a process uses the mount, or one that looks after it lives.
+    /// Whether a process uses the mount or a keeper serves it.
     ///
     /// # Errors
     /// The kernel's, of the locks.
@@ -14,8 +14,8 @@ impl Observer {
         Ok(Alone::take(self.segment.directory())?.is_none())
     }
 
-    /// Whether nobody uses the mount, and forgetting all it knows loses nothing: no written data that is not stable, no error that
-    /// nobody was told, no file without a name. In doubt it is not dead.
+    /// Whether no process uses the mount, and removing its state loses nothing: no unstable data, no unreported error, no file
+    /// without a name. False in doubt.
     ///
     /// # Errors
     /// The kernel's, of the locks.
@@ -24,7 +24,7 @@ impl Observer {
         self.holds_nothing()
     }
 
-    /// Removes the directory with all that belongs to the mount, if it is dead; whether it was.
+    /// Removes the directory of the mount if the mount is dead. Returns whether it was.
     ///
     /// # Errors
     /// The kernel's.
@@ -57,19 +57,19 @@ impl Observer {
         Ok(false)
     }
 
-    /// To be asked while nobody can attach.
+    /// Whether the segment keeps nothing. No process can attach meanwhile.
     fn holds_nothing(&self) -> Result<bool, SegmentError> {
         let (segment, retention) = (&self.segment, self.retention());
         retention.members().watch().map_err(local("open a lock"))?;
         let keeps_data = match retention.map_if_there() {
             Ok(true) => retention.usage(segment).bytes > 0 || retention.has_left_records(),
             Ok(false) => false,
-            Err(_) => true, // of another version
+            Err(_) => true, // it is of another version
         };
         if keeps_data || segment.has_silly_files() || segment.live_files().any(|(_, slot)| !slot.may_go()) {
             return Ok(false);
         }
-        // A program that came out of exec with a file open uses the mount again once it touches it.
+        // A program that called exec with a file open uses the mount again when it uses that file.
         Ok(!self.has_open_files()?)
     }
 }

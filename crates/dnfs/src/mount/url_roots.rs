@@ -13,8 +13,8 @@ use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::url_notes::{UrlRoot, fnv_of};
 
 impl UrlRoot {
-    /// Where the URL of `mounted` leads: into an existing segment, else into one that has to be made, in place of the `former`
-    /// one if there was one.
+    /// Where the URL of `mounted` leads: to an existing segment, otherwise to one that must be created, in place of the
+    /// `former` one if there was one.
     pub(super) fn of_mounted(runtime_root: &Path, owner: u32, mounted: &Client, former: Option<u64>) -> Self {
         let parts = mounted.parts();
         let url_root = |identity| Self { identity, root: parts.root, host: parts.host };
@@ -22,7 +22,7 @@ impl UrlRoot {
         if let Some(found) = live.iter().find(|identity| holds_volume_of(runtime_root, **identity, mounted)) {
             return url_root(*found);
         }
-        // Another server's segment may have this name: that server may have had this address before.
+        // The segment of another server may have this name, if that server had this address before.
         let mut identity = former.unwrap_or_else(|| file_system_number(parts.server, parts.fsid, owner));
         while live.contains(&identity) {
             identity = identity.wrapping_add(1);
@@ -63,8 +63,8 @@ fn segment_at(runtime_root: &Path, identity: u64) -> Option<Segment> {
     Segment::attach(&directory, identity).ok().flatten()
 }
 
-/// Whether the segment is of the file system that was just mounted: same server, same number, and the server knows one of its
-/// roots.
+/// Whether the segment belongs to the file system that was just mounted: same server, same number, and the server knows one of
+/// its roots.
 fn holds_volume_of(runtime_root: &Path, identity: u64, mounted: &Client) -> bool {
     let Some(segment) = segment_at(runtime_root, identity) else { return false };
     let Some(known) = segment.parts().and_then(|stored| parts_of(&stored)) else { return false };

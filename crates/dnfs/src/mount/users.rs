@@ -1,5 +1,5 @@
-//! One mount used with several credentials (docs/design/012-users.md): those of this process, as they change, and those that
-//! somebody else wrote with.
+//! One mount with several credentials (docs/design/012-users.md): those of this process, as they change, and those with which
+//! other users wrote.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -16,13 +16,13 @@ use crate::segment::runtime_root::trusted;
 use crate::slot_limiter::{KeptConnections, SlotLimiter};
 
 impl Mount {
-    /// The same mount for calls with other credentials: connections and cached directory handles of its own, and the state of all
-    /// files in common.
+    /// The same mount for calls with other credentials. Connections and cached directory handles are separate; the state of all
+    /// files is shared.
     ///
     /// # Errors
-    /// [`SegmentError::Directory`] when the user this process has become may not use the runtime directory.
+    /// [`SegmentError::Directory`] if the current user of this process may not use the runtime directory.
     pub fn with_credentials(&self, who: &Credentials) -> Result<Self, Error> {
-        trusted(self.segment.directory().root())?; // this user may be another than the one who attached
+        trusted(self.segment.directory().root())?; // this user may not be the one that attached
         let mut client = self.client.with_credentials(&self.url, who)?;
         let count = self.url.options.slot_count;
         client.pool.keep_by(KeptConnections::new(Arc::clone(self.segment.members())));
@@ -55,7 +55,7 @@ impl Mount {
         })
     }
 
-    /// Number of this mount's credentials in the table that all processes share, below 256; none when the table is full.
+    /// Number of this mount's credentials in the table that all processes share, below 256. `None` if the table is full.
     #[must_use]
     pub fn credentials_number(&self) -> Option<u32> {
         match self.credentials_place.load(Relaxed) {
@@ -68,35 +68,35 @@ impl Mount {
         }
     }
 
-    /// The credentials of this number; none when it was never given out.
+    /// The credentials of this number. `None` if it was never assigned.
     #[must_use]
     pub fn credentials_of_number(&self, number: u32) -> Option<Credentials> {
         self.segment.credentials_at(number, &self.who)
     }
 
-    /// Says that these credentials wrote to the file: their place.
+    /// Notes that these credentials wrote to the file. Returns their index.
     pub(super) fn note_writer(&self, slot: &Slot) -> Option<u32> {
         let place = self.credentials_number()?;
         note(&slot.writer_credentials, place);
         Some(place)
     }
 
-    /// The same of taking its last name away.
+    /// Notes that these credentials removed its last name.
     pub(super) fn note_remover(&self, file: FileRef) {
         if let (Some(place), Some(slot)) = (self.credentials_number(), self.segment.slot(file)) {
             note(&slot.remover_credentials, place);
         }
     }
 
-    /// COMMIT until nothing written before this call is unstable, by this user, or by the file's writer where this user may not.
-    /// `is_refusal` tells which errors mean that the data must be taken for lost; that somebody else may not COMMIT does not.
+    /// Sends COMMIT until nothing written before this call is unstable, as this user, or as the file's writer if this user may
+    /// not. `is_refusal` says which errors mean that the data is lost; that one user may not COMMIT does not.
     pub(super) fn commit_as_allowed(&self, file: FileRef, slot: &Slot, is_refusal: impl Fn(&Error) -> bool) -> Result<(), Error> {
         let writer = slot.writer_credentials.load(Relaxed);
         let is_writer = writer != 0 && self.credentials_number() == Some(writer - 1);
         let done = self.commit_writes_by(&self.client, file, slot, |error| is_refusal(error) && (is_writer || !is_denial(error)));
         match done {
             Err(error) if !is_writer && is_denial(&error) => match writer {
-                // Nobody wrote since the segment was made, and this user never could.
+                // No process wrote since the segment was created, and this user could not.
                 0 if !slot.has_unsaved() => Ok(()),
                 0 => Err(error),
                 place => self.commit_writes_by(self.acting_as(place - 1)?, file, slot, is_refusal),
@@ -105,7 +105,7 @@ impl Mount {
         }
     }
 
-    /// Who may remove the name the file was given when its last one was taken.
+    /// A client that may remove the file's silly name: with the credentials that removed its last name.
     pub(super) fn client_of_remover(&self, slot: &Slot) -> &Client {
         match slot.remover_credentials.load(Relaxed) {
             0 => &self.client,
@@ -113,7 +113,7 @@ impl Mount {
         }
     }
 
-    /// A client with the credentials of a place.
+    /// A client with the credentials of this number.
     pub(super) fn acting_as(&self, place: u32) -> Result<&Client, Error> {
         if self.credentials_number() == Some(place) {
             return Ok(&self.client);
@@ -127,8 +127,8 @@ impl Mount {
         Ok(other.get_or_init(|| Box::new(client)))
     }
 
-    /// The verifier the server has now, if a connection was made since it was last asked; by the file's writer where this user may
-    /// not write.
+    /// The server's current verifier, if a connection was made since the last request for it. Asked as the file's writer if
+    /// this user may not write.
     pub(super) fn verifier_after_connect(&self, slot: &Slot) -> Result<Option<WriteVerifier>, Error> {
         self.client.verifier_after_connect(|| {
             let handle = handle_of(slot)?;
@@ -140,7 +140,7 @@ impl Mount {
     }
 }
 
-/// Whether the server let this user not do it, which others may.
+/// Whether the server denied this to the user but may allow it to others.
 const fn is_denial(error: &Error) -> bool {
     matches!(error, Error::Fs(FsError::AccessDenied | FsError::NotOwner))
 }
@@ -151,7 +151,7 @@ fn note(noted: &AtomicU32, place: u32) {
     }
 }
 
-/// Clients with the credentials of others, by their place, made when first needed.
+/// Clients with other credentials, by their number, made on first use.
 #[derive(Debug)]
 pub(super) struct Others(Box<[OnceLock<Box<Client>>]>);
 

@@ -1,4 +1,5 @@
-//! SQLite's WAL index: a file beside the database that its processes map shared and lock, and that holds nothing a crash must not lose.
+//! SQLite's WAL index: a file beside the database that its processes map shared and lock. It contains nothing that must survive
+//! a crash.
 //!
 //! NFS cannot back a shared mapping. Programs under the preload library map a file in the runtime directory instead. For a FUSE
 //! mount the kernel maps its own pages, different ones for each mount. Two of these at once would be two indexes of one log, and

@@ -1,4 +1,4 @@
-//! From a path to an object, component by component.
+//! Resolves a path to an object, component by component.
 
 use super::directories::Known;
 use super::{Mount, OpenDirectory};
@@ -13,20 +13,20 @@ use crate::sys::clock::monotonic_ms;
 pub enum Walk {
     /// In this mount.
     At(Entry),
-    /// Outside: the absolute path to go on with, what was left of the walk appended.
+    /// Outside: the absolute path to continue with, including the rest of the walk.
     Leaves(Vec<u8>),
 }
 
 /// What a walk does with the last name of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastName {
-    /// It is looked up, and if it is a symbolic link that is followed: open and stat.
+    /// It is looked up, and a symbolic link is followed: open and stat.
     Followed,
-    /// It is looked up, and followed only where a slash comes after it: lstat.
+    /// It is looked up, and followed only if a slash comes after it: lstat.
     Kept,
-    /// It is looked up, and what it leads to does not matter, not even with a slash after it: mkdir, unlink, rename.
+    /// It is looked up and never followed, not even with a slash after it: mkdir, unlink, rename.
     Itself,
-    /// It is taken for one that is not there, without asking: for a creation that fails if it is, which the server itself sees to.
+    /// It is assumed not to exist, without a call: for a creation that fails if it exists, which the server checks.
     New,
 }
 
@@ -59,13 +59,13 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// Path below the root without links, dots and doubled slashes; empty for the root.
     pub path: Vec<u8>,
-    /// What has this name; none when nothing has.
+    /// The object of this name. `None` if there is no object.
     pub object: Option<Object>,
-    /// The path ended in a slash: nothing but a directory may be made there.
+    /// The path ended in a slash: only a directory may be created there.
     pub must_be_directory: bool,
     /// How the path ended.
     pub end: PathEnd,
-    /// Nobody asked whether there is an object: [`LastName::New`].
+    /// The object was not looked up: [`LastName::New`].
     pub assumed: bool,
     /// Count of name changes before the lookup.
     pub(super) seen: u64,
@@ -82,7 +82,7 @@ pub struct Object {
     pub attr: Attributes,
 }
 
-/// A walk under way.
+/// A walk in progress.
 struct Walker<'a> {
     mount: &'a Mount,
     /// Where the path begins. `above` is the `..` of `base` if `base` was removed.
@@ -92,7 +92,7 @@ struct Walker<'a> {
     path_as_of: u64,
     /// Directories entered from there, outermost first.
     entered: Vec<(Vec<u8>, FileHandle)>,
-    /// Components to go, next one last.
+    /// Remaining components, the next one last.
     pending: Vec<Vec<u8>>,
     must_be_directory: bool,
     end: PathEnd,
@@ -107,9 +107,10 @@ enum Step {
 }
 
 impl Mount {
-    /// Follows `path` from the root of this mount; `last` says what becomes of its last name.
+    /// Follows `path` from the root of this mount. `last` says what to do with its last name.
     ///
-    /// Directories met before cost nothing (with `noac` one LOOKUP each), the last component one LOOKUP unless it is [`LastName::New`].
+    /// Cached directories cost no call (with `noac` one LOOKUP each). The last component costs one LOOKUP unless it is
+    /// [`LastName::New`].
     ///
     /// # Errors
     /// NOENT, NOTDIR, NAMETOOLONG, ACCES of the server; [`FsError::SymlinkLoop`] after 40 symbolic links.
@@ -156,7 +157,7 @@ impl Mount {
         }
     }
 
-    /// Handle and attributes of a name, what this host knows better put in.
+    /// Handle and attributes of a name, with newer values of this host.
     pub(super) fn look_up(&self, directory: &FileHandle, name: &[u8]) -> Result<Object, Error> {
         let mut rounds = 0;
         let (handle, attr) = loop {
@@ -165,7 +166,7 @@ impl Mount {
                 None => Ok((handle, self.client.getattr(&handle)?)),
             });
             match found {
-                // The directory, or the object between being found and being asked for its attributes.
+                // The directory or the object was removed between the calls.
                 Err(Error::Fs(FsError::Stale)) if rounds < LOOKUP_ROUNDS_MAX => rounds += 1,
                 other => break other?,
             }
@@ -173,7 +174,7 @@ impl Mount {
         Ok(Object { handle, attr: self.known_better(&handle, attr) })
     }
 
-    /// What the name stands for now, as far as this host changed it since the walk. Call under the name's lock.
+    /// The current object of the name, as far as this host changed it since the walk. The caller holds the name's lock.
     pub(super) fn current(&self, entry: &Entry) -> Result<Option<Object>, Error> {
         if self.segment.name_changes() == entry.seen {
             return Ok(entry.object);
@@ -249,7 +250,7 @@ impl<'a> Walker<'a> {
         self.at_entered()
     }
 
-    /// Goes up from where the path began. False at the root of the mount.
+    /// Enters the parent of the path's start. False at the root of the mount.
     fn ascend(&mut self) -> Result<bool, Error> {
         if self.base == self.mount.client.parts().root {
             return Ok(false);
@@ -266,17 +267,17 @@ impl<'a> Walker<'a> {
         Ok(true)
     }
 
-    /// Notes that the component taken last is one of dots.
+    /// Notes that the last component was `.` or `..`.
     fn ends_in(&mut self, dots: PathEnd) {
         if self.pending.is_empty() {
             (self.must_be_directory, self.end) = (true, dots);
         }
     }
 
-    /// Steps into a directory, or follows a link, on the way.
+    /// Enters a directory or follows a link before the last component.
     fn enter(&mut self, name: Vec<u8>) -> Result<Step, Error> {
         let key = (self.here(), name);
-        // Where other hosts may rename directories at any time, none is remembered.
+        // If other hosts may rename directories at any time, the cache is not used.
         let generation = if self.mount.shared_use { None } else { self.mount.namespace_generation() };
         let now_ms = monotonic_ms();
         let oldest_ms = if self.mount.single_owner { 0 } else { now_ms.saturating_sub(ATTRIBUTE_AGE_MS_MAX) };
@@ -357,7 +358,7 @@ impl<'a> Walker<'a> {
         })))
     }
 
-    /// Goes on with the text of a link.
+    /// Continues with the text of a link.
     fn follow(&mut self, target: &[u8]) -> Result<Step, Error> {
         self.links += 1;
         if self.links > SYMLINKS_MAX {
@@ -373,7 +374,7 @@ impl<'a> Walker<'a> {
         Ok(Step::On)
     }
 
-    /// The absolute path outside, with what is left of the walk.
+    /// The absolute path outside, with the rest of the walk.
     fn leave(&self, start: &[u8]) -> Vec<u8> {
         let mut path = start.to_vec();
         for component in self.pending.iter().rev() {
@@ -399,7 +400,7 @@ impl<'a> Walker<'a> {
         let seen = self.mount.segment.name_changes();
         let attr = self.mount.known_better(&handle, self.mount.client.getattr(&handle)?);
         let object = Object { handle, attr };
-        // A kernel checks the right to search a directory before it takes a dot. No call to the server does that.
+        // A kernel checks the right to search a directory before it resolves a dot. No call to the server does that.
         if self.end == PathEnd::Dot {
             self.mount.check_rights(&object, libc::X_OK as u32)?;
         }

@@ -1,4 +1,4 @@
-//! The file `retained`: making it, mapping it, giving it memory.
+//! The file `retained`: creates it, maps it, allocates its memory.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -17,7 +17,7 @@ use crate::slot_limiter::{Lease, LeaseLock, Members, Strength};
 use crate::sys::local_file::{CPath, Errno, allocate, free_bytes, open, rename, stat, truncate, unlink};
 use crate::sys::shm::{LateMapping, Mapping};
 
-/// Chunks that get memory first; each step doubles what there is.
+/// Chunks that get memory first. Each later step doubles their number.
 const FIRST_CHUNKS: u32 = 128;
 
 /// The retained data of a mount, as one process sees it.
@@ -25,17 +25,17 @@ const FIRST_CHUNKS: u32 = 128;
 pub(crate) struct Retention {
     memory: LateMapping,
     path: CPath,
-    /// The file while it is being made.
+    /// The file's name until it is complete.
     fresh_path: CPath,
     pub(super) members: Arc<Members>,
-    /// The chunks this process uses one after the other, from the first on, until it finds one in use: the first, and the next. After a
-    /// COMMIT it begins again with the first, whose memory is still in the processor's cache.
+    /// The consecutive chunks that this process uses, until it finds one in use: the first one, and the next. After a COMMIT
+    /// the process begins again with the first, whose memory is still in the processor's cache.
     pub(super) run_first: AtomicU32,
     pub(super) run_next: AtomicU32,
 }
 
 impl Retention {
-    /// Of the mount in this directory. `instance` is that of the segment: what is kept belongs to its slots alone.
+    /// The retained data of the mount in this directory. `instance` is the segment's: the data belong to its slots only.
     pub(crate) fn new(directory: &RuntimeDir, instance: u64, members: Arc<Members>) -> Self {
         Self {
             memory: LateMapping::default(),
@@ -52,7 +52,7 @@ impl Retention {
         self.memory.length() != 0
     }
 
-    /// Maps the file if there is one: what other processes retained.
+    /// Maps the file if another process has created it.
     ///
     /// # Errors
     /// The kernel's.
@@ -63,11 +63,11 @@ impl Retention {
         Ok(self.is_mapped())
     }
 
-    /// Maps the file, made if there is none, of at most `retain_bytes`. False when nothing is to be retained: without memory for it,
-    /// that is so for all processes from then on.
+    /// Maps the file; creates it, of at most `retain_bytes`, if there is no file. False if nothing is retained. If the file
+    /// could get no memory, no process of the mount retains anything from then on.
     ///
     /// # Errors
-    /// The kernel's, when there is a file but this process cannot map it.
+    /// The kernel's, if this process cannot create or map the file.
     pub(crate) fn map(&self, retain_bytes: &AtomicU64) -> Result<bool, Errno> {
         if self.map_if_there()? {
             return Ok(true);
@@ -78,7 +78,7 @@ impl Retention {
         }
         match self.create(&lock, retain_bytes.load(Acquire)) {
             Ok(mapping) => self.memory.install(mapping),
-            // A limit of this process, RLIMIT_FSIZE or RLIMIT_AS: others can make it.
+            // This process has a limit (RLIMIT_FSIZE or RLIMIT_AS); another process can create the file.
             Err(errno @ Errno(libc::EFBIG | libc::ENOMEM)) => return Err(errno),
             Err(Errno(libc::EINTR)) => return self.map_if_there(),
             Err(_) => {
@@ -89,12 +89,12 @@ impl Retention {
         Ok(self.is_mapped())
     }
 
-    /// Owner word of the calling thread. `None` when there are no more liveness locks.
+    /// Owner word of the calling thread. `None` if the process can get no liveness lock.
     pub(crate) fn owner(&self) -> Option<crate::slot_limiter::Owner> {
         self.members.owner()
     }
 
-    /// A lease for locks whose holder may write to the server; none when there are no more liveness locks.
+    /// A lease for locks whose holder may write to the server. `None` if the process can get no liveness lock.
     pub(crate) fn lease(&self) -> Option<Lease<'_>> {
         self.owner()?;
         self.members.lease(Strength::Strong)
@@ -106,7 +106,7 @@ impl Retention {
     }
 
     pub(crate) fn header(&self) -> &AreaHeader {
-        // The slice has one element; an empty one can't be.
+        // The slice always has one element.
         &self.memory.values::<AreaHeader>(0, 1)[0]
     }
 
@@ -115,12 +115,12 @@ impl Retention {
         BlockLocks { words, header: self.header(), members: &self.members }
     }
 
-    /// Runs of gathered writes, free ones too.
+    /// All runs, including free ones.
     pub(crate) fn runs(&self) -> &[Run] {
         self.memory.values(RUNS_OFFSET, RUN_COUNT)
     }
 
-    /// Records that have memory behind them.
+    /// The records whose chunks have memory.
     pub(crate) fn records(&self) -> &[Record] {
         let count = self.header().chunk_count.load(Acquire).min(self.header().chunk_max.load(Relaxed));
         self.memory.values(RECORDS_OFFSET, count as usize)
@@ -140,14 +140,14 @@ impl Retention {
         data_offset(self.header().chunk_max.load(Relaxed) as usize) + chunk * CHUNK_BYTES
     }
 
-    /// Makes sure that there are chunks with memory at all.
+    /// Allocates the first chunks if there are no chunks with memory.
     pub(crate) fn reserve(&self) {
         if self.records().is_empty() {
             self.grow();
         }
     }
 
-    /// Gives memory to as many chunks again as have it; false when there is no more.
+    /// Doubles the number of chunks with memory. False if there is no more memory.
     pub(super) fn grow(&self) -> bool {
         let header = self.header();
         if header.is_full.load(Relaxed) != 0 {
@@ -187,7 +187,7 @@ impl Retention {
         if known { Ok(Some(mapping)) } else { Err(Errno(libc::EINVAL)) }
     }
 
-    /// Makes the file; it appears under its name complete or not at all.
+    /// Creates the file. It appears under its name complete or not at all.
     fn create(&self, lock: &LeaseLock<'_>, bytes_max: u64) -> Result<Mapping, Errno> {
         match unlink(&self.fresh_path) {
             Ok(()) | Err(Errno(libc::ENOENT)) => {}
@@ -195,7 +195,7 @@ impl Retention {
         }
         let file = open(&self.fresh_path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, FILE_MODE)?;
         let free = free_bytes(&file)?;
-        // A quarter; what is least half, since with less nothing would be kept.
+        // At most a quarter of the free space. The minimum may use half of it, since with less nothing would be kept.
         let bytes = bytes_max.min((free / 4).max(RETAIN_BYTES_MIN.min(free / 2)));
         if bytes < RETAIN_BYTES_MIN {
             return Err(Errno(libc::ENOSPC));
@@ -211,29 +211,29 @@ impl Retention {
         header.chunk_max.store(chunk_max as u32, Relaxed);
         header.magic.store(MAGIC, Release);
         if !lock.is_held() {
-            return Err(Errno(libc::EINTR)); // this process was stopped, and another has made the file
+            return Err(Errno(libc::EINTR)); // this process was stopped, and another created the file
         }
         rename(&self.fresh_path, &self.path)?;
         Ok(mapping)
     }
 
-    /// Waits for the lock of those who make or extend the file.
+    /// Waits for the lock for creating and extending the file.
     fn lock(&self) -> Option<LeaseLock<'_>> {
         let table = self.members.table();
         self.members.lock(&table.area_lock, &table.area_unlocked, Strength::Weak).held()
     }
 
-    /// After a COMMIT: what this process used last may be free.
+    /// Called after a COMMIT: the chunks that this process used last may be free.
     pub(crate) fn begin_run_again(&self) {
         self.run_next.store(self.run_first.load(Relaxed), Relaxed);
     }
 
-    /// Bytes of a write kept and sent at once: a quarter of the area at most, so that one write never needs all of it.
+    /// Bytes of a write that are kept and sent at once: a quarter of the area at most, so that one write never needs all of it.
     pub(crate) fn piece_bytes(&self) -> usize {
         (self.header().chunk_max.load(Relaxed) as usize / 4 * CHUNK_BYTES).min(PIECE_BYTES_MAX)
     }
 
-    /// The next order number. Drawn while the block locks are held.
+    /// Draws order numbers. The caller holds the block locks.
     pub(super) fn next_order(&self, count: u64) -> u64 {
         self.header().order.fetch_add(count, AcqRel) + 1
     }

@@ -1,9 +1,10 @@
-//! Locks of blocks of files: overlapping writes of all processes of the mount come one after the other; and the gate, beside
-//! whose holder no write begins.
+//! Locks of blocks of files, and the gate. The locks serialise overlapping writes of all processes of the mount. No write
+//! begins while another thread holds the gate.
 //!
-//! A block's lock is a word of a table, found by a hash of file and block: 0, or the owner word of the thread that holds it.
-//! Two blocks may share a word; that costs a wait. Words are taken in ascending order, so nobody waits in a circle. A signal handler inside a
-//! write takes what it needs from the write that it interrupted, which begins again (docs/design/028-stopped-processes.md).
+//! A block's lock is a word of a table, found by a hash of file and block. It is 0 or the owner word of the holder. Two blocks
+//! may share a word; that costs a wait. Words are taken in ascending order, so that no two threads wait for each other. A
+//! signal handler inside a write takes what it needs from the write that it interrupted, which begins again
+//! (docs/design/028-stopped-processes.md).
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -14,7 +15,7 @@ use crate::segment::FileRef;
 use crate::slot_limiter::{Lease, Members, Owner};
 use crate::sys::fork;
 
-/// The lock words, the gate, and who lives.
+/// The lock words, the gate, and the members that may hold them.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockLocks<'a> {
     pub(super) words: &'a [AtomicU64],
@@ -25,7 +26,7 @@ pub(crate) struct BlockLocks<'a> {
 /// The blocks of a piece of a write, released when dropped.
 pub(crate) struct WriteGuard<'a> {
     words: Words<'a>,
-    /// None where the caller has one lease for all its writes.
+    /// `None` if the caller has one lease for all its writes.
     lease: Option<Lease<'a>>,
 }
 
@@ -35,29 +36,30 @@ struct Words<'a> {
     fork_generation: u32,
     first: usize,
     count: usize,
-    /// Those taken, in the order they are taken.
+    /// Number of words taken so far, in the order of [`Self::word`].
     taken: usize,
 }
 
-/// The gate: no write of the mount is in flight, and none begins until it is dropped.
+/// The gate, held until dropped: no write of the mount is in flight, and no write begins.
 pub(crate) struct Gate<'a> {
     locks: BlockLocks<'a>,
     lease: Lease<'a>,
-    /// Words are held whose holders died or were stopped.
+    /// Some words are still held by holders that died or were stopped.
     pub(crate) has_dead: bool,
 }
 
 impl<'a> BlockLocks<'a> {
-    /// Waits for the blocks of a piece of a write, `length` bytes of `file` at `offset`, and for the gate. None when somebody died or was stopped in
-    /// a write of one of them, or in the middle of a truncation: see to it first. What was left published must be at the server
-    /// before anything newer is, or a resend would bring it back over the newer.
+    /// Waits for the blocks of a piece of a write (`length` bytes of `file` at `offset`) and for the gate. `None` if a holder
+    /// died or was stopped in a write of one of them or in a truncation: the caller recovers that first. A published record
+    /// must reach the server before any newer data, because a later resend would overwrite the newer data.
     pub(crate) fn lock(self, lease: Lease<'a>, file: FileRef, offset: u64, length: usize) -> Option<WriteGuard<'a>> {
         loop {
             let mut words = Words::of(self, lease.owner(), file, offset, length);
             if !words.take() {
                 return None;
             }
-            // After the words are taken: the gate's holder sees them, or is seen here.
+            // The gate is checked after the words are taken: either the gate's holder sees the words, or this thread sees the
+            // gate.
             if self.header.gate.load(SeqCst) == 0 {
                 return Some(WriteGuard { words, lease: Some(lease) });
             }
@@ -68,15 +70,16 @@ impl<'a> BlockLocks<'a> {
         }
     }
 
-    /// The same without waiting, for a thread that has several writes in flight, all with one lease. `None` when somebody else, or another write of the
-    /// caller's, has one of the blocks or the gate. A thread that holds such a guard must not wait for anybody's.
+    /// As [`Self::lock`], without waiting, for a thread that has several writes in flight with one lease. `None` if another
+    /// thread, or another write of the caller, holds one of the blocks or the gate. A thread that holds such a guard must not
+    /// wait for any other.
     pub(crate) fn try_lock(self, owner: Owner, file: FileRef, offset: u64, length: usize) -> Option<WriteGuard<'a>> {
         let mut words = Words::of(self, owner, file, offset, length);
         let taken = words.try_take() && self.header.gate.load(SeqCst) == 0;
         taken.then_some(WriteGuard { words, lease: None })
     }
 
-    /// Waits until this thread has the gate and no write is in flight. Not to be called by a call that holds blocks.
+    /// Waits until this thread holds the gate and no write is in flight. A call that holds blocks must not call this.
     pub(crate) fn close_gate(self, lease: Lease<'a>) -> Gate<'a> {
         self.header.unlocked.wait_until(|overdue| {
             self.members.renew_leases();
@@ -89,12 +92,13 @@ impl<'a> BlockLocks<'a> {
         Gate { locks: self, lease, has_dead }
     }
 
-    /// Whether the holder is gone. Checked after a while, and at once when the holder is another call of this thread.
+    /// Whether the holder is gone. This is checked once the wait is overdue, and at once if the holder is another call of this
+    /// thread.
     fn is_left(self, holder: Owner, overdue: bool) -> bool {
         holder != 0 && (overdue || self.members.is_of_other_call(holder)) && self.members.is_gone(holder)
     }
 
-    /// False when the holder of the gate died or was stopped in the middle of a truncation.
+    /// Waits until no thread holds the gate. False if its holder died or was stopped during a truncation.
     fn wait_for_gate(self) -> bool {
         self.header.unlocked.wait_until(|overdue| {
             self.members.renew_leases();
@@ -119,7 +123,8 @@ impl<'a> BlockLocks<'a> {
         }
     }
 
-    /// Waits until nobody holds a word. False when its holder died or was stopped. Its WRITE has arrived by then, or never will.
+    /// Waits until no thread holds a word. False if its holder died or was stopped. The holder's WRITE has arrived by then, or
+    /// never will.
     pub(super) fn wait_for_word(self, word: &AtomicU64) -> bool {
         if word.load(SeqCst) == 0 {
             return true;
@@ -136,19 +141,19 @@ impl<'a> BlockLocks<'a> {
 }
 
 impl WriteGuard<'_> {
-    /// Whether this is still the process that took the locks, and not a child of it.
+    /// Whether this process took the locks; false in a child that inherited them by fork.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.words.fork_generation == fork::fork_generation()
     }
 
-    /// Whether nobody has taken the blocks over.
+    /// Whether no other thread has taken the blocks over.
     pub(crate) fn is_held(&self) -> bool {
         self.lease.as_ref().is_none_or(Lease::is_held)
     }
 }
 
 impl<'a> Words<'a> {
-    /// Those of the blocks of a piece, none of them taken.
+    /// The words of the blocks of a piece. No word is taken yet.
     fn of(locks: BlockLocks<'a>, owner: Owner, file: FileRef, offset: u64, length: usize) -> Self {
         let block = offset / CHUNK_BYTES as u64;
         let end = (offset + length as u64).div_ceil(CHUNK_BYTES as u64);
@@ -169,7 +174,7 @@ impl<'a> Words<'a> {
         true
     }
 
-    /// Takes the words. False when the holder of one died or was stopped.
+    /// Waits for the words and takes them. False if the holder of one died or was stopped.
     fn take(&mut self) -> bool {
         while self.taken < self.count {
             let word = self.word(self.taken);
@@ -183,7 +188,7 @@ impl<'a> Words<'a> {
         true
     }
 
-    /// In ascending order: the part after the end of the table is at its beginning, and comes first.
+    /// The words in ascending order. If the range wraps at the end of the table, the part at the beginning comes first.
     fn word(&self, turn: usize) -> &'a AtomicU64 {
         let wrapped = (self.first + self.count).saturating_sub(BLOCK_LOCK_COUNT);
         let words = self.locks.words;
@@ -193,7 +198,7 @@ impl<'a> Words<'a> {
 
 impl Drop for Words<'_> {
     fn drop(&mut self) {
-        // In a child that came out of a fork inside a write, the words are the parent's.
+        // After a fork inside a write, the words belong to the parent.
         if self.fork_generation != fork::fork_generation() {
             return;
         }
@@ -205,7 +210,7 @@ impl Drop for Words<'_> {
 }
 
 impl Gate<'_> {
-    /// What was left published is settled: gives up the words of those who died or were stopped.
+    /// Frees the words of holders that died or were stopped. The caller has settled what they left published.
     pub(crate) fn free_dead(&self) {
         for word in self.locks.words {
             let holder = word.load(SeqCst);
@@ -215,7 +220,7 @@ impl Gate<'_> {
         }
     }
 
-    /// Whether nobody has taken it over.
+    /// Whether no other thread has taken it over.
     pub(crate) fn is_held(&self) -> bool {
         self.lease.is_held()
     }

@@ -1,4 +1,4 @@
-//! Finding chunks for a write, filling them and saying what became of them. All of it while the write's block locks are held.
+//! Finds chunks for a write, fills them and records the result. The caller holds the write's block locks all the while.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -13,27 +13,27 @@ use crate::slot_limiter::Owner;
 /// Chunks tried before more memory is asked for.
 const TRIES: u32 = 64;
 
-// What is read ahead of a write ends where a chunk does, so that each is filled once.
+// A piece that is read ahead of a write ends at a chunk's end, so that each chunk is filled once.
 const _: () = assert!(LAZY_STEP_BYTES.is_multiple_of(CHUNK_BYTES));
 
 /// The records of one piece of a write.
 pub(crate) struct Claims<'r> {
     retention: &'r Retention,
-    /// Where the piece goes; order number of its first record.
+    /// Place of the piece in its file; order number of its first record.
     piece: Extent,
     chunks: [(u32, Life); PIECE_BLOCKS_MAX],
     count: usize,
-    /// Those of them that are published.
+    /// Number of published records.
     published: usize,
-    /// The file of the chunk half the area ahead, which is still in use: a COMMIT of it is due.
+    /// The file of the chunk half the area ahead, if that chunk is still in use. A COMMIT of the file is due.
     pub(crate) commit_due: Option<FileRef>,
 }
 
-/// Every chunk is in use; the file whose COMMIT frees the oldest one, if there is one.
+/// Every chunk is in use. Contains the file whose COMMIT frees the oldest one, if there is one.
 pub(crate) struct NoChunk(pub(crate) Option<FileRef>);
 
 impl Retention {
-    /// Takes the chunks that keep a piece. Its order number is found here.
+    /// Takes chunks for a piece, and its order numbers.
     pub(crate) fn claim_piece(&self, segment: &Segment, piece: Extent) -> Result<Claims<'_>, NoChunk> {
         let owner = self.members.owner().ok_or(NoChunk(None))?;
         let chunks = [(0, Life::FREE); PIECE_BLOCKS_MAX];
@@ -53,7 +53,7 @@ impl Retention {
         Ok(claims)
     }
 
-    /// A chunk that holds nothing any more.
+    /// Takes a chunk that is free or no longer needed.
     pub(super) fn claim(&self, segment: &Segment, owner: Owner, due: &mut Option<FileRef>) -> Result<(u32, Life), NoChunk> {
         let process = (owner >> 32) as u32;
         let next = self.run_next.load(Relaxed);
@@ -72,7 +72,7 @@ impl Retention {
             if self.grow() {
                 continue;
             }
-            // The whole area once, the chunks of killed writers too.
+            // Searches the whole area once, with the chunks of killed writers.
             for _ in 0..count {
                 if let Some(found) = self.claim_at_hand(segment, process, true, due) {
                     return Ok(found);
@@ -94,7 +94,7 @@ impl Retention {
         Some((chunk, life))
     }
 
-    /// Says which file's COMMIT is due, if the chunk half the area ahead is still in use.
+    /// Sets `due` to the file whose COMMIT is due, if the chunk half the area ahead is still in use.
     fn look_ahead(&self, segment: &Segment, chunk: u32, due: &mut Option<FileRef>) {
         let records = self.records();
         let ahead = (chunk as usize + records.len() / 2) % records.len().max(1);
@@ -116,21 +116,21 @@ impl Retention {
         record.claim(seen, process)
     }
 
-    /// Whether nothing is lost with this record. `dead_too` asks the kernel about writers that did not finish.
+    /// Whether the record is no longer needed. `dead_too`: also asks the kernel whether an unfinished writer has died.
     pub(crate) fn holds_nothing(&self, segment: &Segment, record: &super::layout::Record, dead_too: bool) -> bool {
         match record.life().state() {
             State::Free => true,
             State::Answered => self.is_committed(segment, record),
             State::Claimed => dead_too && self.has_died(record),
-            // Of a killed writer too: somebody may have read what the server has of it.
+            // It is needed even if its writer was killed: another client may have read the part that the server has.
             State::Published | State::Unsent => false,
-            // Given to nobody while its writer lives.
+            // Not reused while its writer lives.
             State::Kept => dead_too && self.has_died(record) && self.is_committed(segment, record),
             State::Void => dead_too && self.has_died(record),
         }
     }
 
-    /// Whether the server has it for good, or its file is gone.
+    /// Whether a COMMIT covers it, or its file is gone.
     fn is_committed(&self, segment: &Segment, record: &super::layout::Record) -> bool {
         segment.slot(record.file()).is_none_or(|slot| slot.clean.load(Acquire) >= record.answer.load(Relaxed))
     }
@@ -140,8 +140,8 @@ impl Retention {
         self.members.has_died(u64::from(record.life().process()) << 32)
     }
 
-    /// Whether a record is to be sent again: answered and not committed, or left by a killed writer, of whose WRITE the server may
-    /// have executed what others have read. With the gate closed.
+    /// Whether a record must be resent: it is answered and not committed, or a killed writer left it, and the server may have
+    /// executed its WRITE and another client may have read the data. The caller holds the gate.
     pub(crate) fn is_to_be_sent(&self, segment: &Segment, record: &super::layout::Record) -> bool {
         match record.life().state() {
             State::Free | State::Claimed | State::Unsent | State::Void => false,
@@ -150,19 +150,19 @@ impl Retention {
         }
     }
 
-    /// How much is kept.
+    /// Number of bytes kept, and the maximum.
     pub(crate) fn usage(&self, segment: &Segment) -> Retained {
         let bytes = self.kept(segment).map(|(_, bytes)| bytes).sum();
         Retained { bytes, bytes_max: u64::from(self.header().chunk_max.load(Relaxed)) * CHUNK_BYTES as u64 }
     }
 
-    /// What is kept, in parts, each with its file.
+    /// The kept records' bytes, each with its file.
     pub(crate) fn kept(&self, segment: &Segment) -> impl Iterator<Item = (FileRef, u64)> {
         let records = self.records().iter().filter(|record| self.is_to_be_sent(segment, record));
         records.map(|record| (record.file(), u64::from(record.length.load(Relaxed)))).chain(self.unsent(segment))
     }
 
-    /// Whether a killed writer left something published, of which nobody knows whether the server has it.
+    /// Whether a killed writer left a published record, so that it is unknown whether the server has its data.
     pub(crate) fn has_left_records(&self) -> bool {
         self.records().iter().any(|record| record.life().state() == State::Published && self.has_died(record))
     }
@@ -175,7 +175,7 @@ impl Retention {
 }
 
 impl Claims<'_> {
-    /// Keeps the piece's bytes up to `end` at least: published when it returns, and so to be called before they are sent.
+    /// Keeps the piece's bytes up to `end` at least. They are published when this returns; the caller sends them afterwards.
     pub(crate) fn publish(&mut self, payload: &Payload<'_, '_>, end: usize) {
         let piece_bytes = payload.available().min(self.piece.length as usize);
         while self.published < self.count && self.published * CHUNK_BYTES < end {
@@ -191,7 +191,7 @@ impl Claims<'_> {
         }
     }
 
-    /// The server has the first `written` bytes of the piece; the rest was refused. `answer` is as in the record.
+    /// Notes that the server wrote the first `written` bytes of the piece and refused the rest. `answer` is as in the record.
     pub(crate) fn answered(self, written: usize, answer: u64) {
         let mut left = written;
         for (number, (chunk, life)) in self.chunks.iter().take(self.count).enumerate() {
@@ -214,7 +214,7 @@ impl Claims<'_> {
         }
     }
 
-    /// Nothing of the piece was written.
+    /// Frees all records: the server wrote nothing of the piece.
     pub(crate) fn drop_all(&self) {
         for (chunk, life) in self.chunks.iter().take(self.count) {
             if let Some(record) = self.retention.records().get(*chunk as usize) {
@@ -223,7 +223,8 @@ impl Claims<'_> {
         }
     }
 
-    /// After others took the write over and settled what it left: how many of its first bytes the server has.
+    /// Ends the claims after another process took the write over and settled its records. Returns how many of the first bytes
+    /// the server has.
     pub(crate) fn pass(self) -> usize {
         let mut bytes = 0;
         let mut is_whole = true;

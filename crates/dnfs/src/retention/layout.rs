@@ -12,8 +12,7 @@ pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLRET\0");
 pub(crate) const LAYOUT_VERSION: u32 = 4;
 /// Bytes of a write that one record keeps.
 pub(crate) const CHUNK_BYTES: usize = 8192;
-/// Blocks of files whose writers exclude each other, as many as the locks' hash tells apart: two writes of other blocks meet by
-/// chance once in 500 times when 32 are in flight.
+/// Number of block locks. Two writes of different blocks share a lock by chance once in 500 times if 32 are in flight.
 pub(crate) const BLOCK_LOCK_COUNT: usize = 16_384;
 
 /// Runs of gathered writes that are not sent yet, at most.
@@ -39,21 +38,21 @@ pub(crate) struct AreaHeader {
     pub(crate) chunk_max: AtomicU32,
     /// Chunks that have memory.
     pub(crate) chunk_count: AtomicU32,
-    /// No more memory could be had.
+    /// 1: the kernel gave no more memory.
     pub(crate) is_full: AtomicU32,
-    /// The next chunk to be tried, counted on without end.
+    /// The next chunk to try; it only increases, and its remainder is the index.
     pub(crate) hand: AtomicU64,
-    /// Order number given out last.
+    /// The last order number that was drawn.
     pub(crate) order: AtomicU64,
     /// Waiters for block locks and for the gate.
     pub(crate) unlocked: EventCount,
-    /// Owner word of whom no write may begin beside: it resends or truncates. 0: nobody.
+    /// Owner word of the gate's holder, which resends or truncates: no other write begins. 0: the gate is free.
     pub(crate) gate: AtomicU64,
-    /// The file (slot, generation) that the gate's holder truncates; 0: none.
+    /// The file (slot, generation) that the gate's holder truncates; 0: no file.
     pub(crate) truncated_file: AtomicU64,
-    /// The file (slot, generation) whose COMMIT a writer asked the keeper for, until that is done; 0: none.
+    /// The file (slot, generation) for which a writer asked the keeper to send a COMMIT, until that is done; 0: no file.
     pub(crate) commit_file: AtomicU64,
-    /// When the keeper last looked here, in ms of the monotonic clock.
+    /// When the keeper last checked this area, in ms of the monotonic clock.
     pub(crate) keeper_ms: AtomicU64,
     /// The keeper sleeps on it.
     pub(crate) commit_asked: EventCount,
@@ -63,26 +62,26 @@ pub(crate) struct AreaHeader {
     pub(crate) run_begun: EventCount,
 }
 
-/// Small writes of one file, each right behind the one before it, that are to be sent together (runs.rs).
+/// Consecutive small writes of one file that are sent together (runs.rs).
 #[repr(C, align(64))]
 pub(crate) struct Run {
-    /// Owner word of who adds to it or sends it; 0: nobody. All below is changed by the owner alone.
+    /// Owner word of the thread that adds to it or sends it; 0: free. Only the holder changes the fields below.
     pub(crate) lock: AtomicU64,
     /// Slot and generation of the file; 0 while the run is free.
     pub(crate) file: AtomicU64,
-    /// Where it begins in the file.
+    /// Offset of its first byte in the file.
     pub(crate) start: AtomicU64,
     /// When it was begun, in ms of the monotonic clock.
     pub(crate) since_ms: AtomicU64,
     /// Order number of its first chunk, drawn when it is sent.
     pub(crate) order: AtomicU64,
-    /// As in the records, once the server has it; 0 before.
+    /// As in the records, after the server has answered; 0 before.
     pub(crate) answer: AtomicU64,
-    /// Bytes written: each write is in it from the store of this on.
+    /// Bytes written. A write belongs to the run from the moment this is stored.
     pub(crate) length: AtomicU32,
     /// Place in the segment's table.
     pub(crate) credentials: AtomicU32,
-    /// Its chunks by place, and the life each was claimed in.
+    /// Its chunks by place; `lives` has the life in which each was claimed.
     pub(crate) chunks: [AtomicU32; RUN_CHUNKS],
     pub(crate) lives: [AtomicU64; RUN_CHUNKS],
 }
@@ -96,13 +95,13 @@ pub(crate) struct Record {
     pub(crate) file: AtomicU64,
     pub(crate) offset: AtomicU64,
     pub(crate) order: AtomicU64,
-    /// Value of the slot's `dirty` from which on a COMMIT covers it.
+    /// A COMMIT that begins when the slot's `dirty` is at least this value covers the record.
     pub(crate) answer: AtomicU64,
     pub(crate) length: AtomicU32,
     /// Place in the segment's table.
     pub(crate) credentials: AtomicU32,
     pub(crate) reserved: AtomicU32,
-    /// Of all above but length, answer and life.
+    /// Checksum of all fields above but length, answer and life.
     pub(crate) checksum: AtomicU32,
     pub(crate) reserved_wide: AtomicU64,
 }

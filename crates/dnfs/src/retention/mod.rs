@@ -1,7 +1,7 @@
-//! Written data, kept in memory that all processes of a mount share until a COMMIT covers it, to be sent again when the
+//! Keeps written data in memory shared by all processes of a mount until a COMMIT covers it. The client resends it if the
 //! server's write verifier changes (docs/design/010-retention.md).
 //!
-//! This module knows records, data and locks; what is sent when is `mount/retained.rs`.
+//! This module has the records, the data and the locks; `mount/retained.rs` decides what is sent and when.
 
 mod area;
 mod asked_commit;
@@ -24,11 +24,11 @@ use layout::CHUNK_BYTES;
 pub struct Retained {
     /// Bytes kept now.
     pub bytes: u64,
-    /// Most bytes that are; 0: nothing is kept, and a changed write verifier is a loss.
+    /// Maximum; 0: nothing is kept, and a changed write verifier means lost data.
     pub bytes_max: u64,
 }
 
-/// A write is retained and sent in pieces of so many bytes.
+/// Maximum size of the pieces in which a write is retained and sent.
 pub(crate) const PIECE_BYTES_MAX: usize = 1 << 20;
-/// Blocks, and so records, of one piece: it need not begin at a block's start.
+/// Blocks, and therefore records, of one piece, which may begin inside a block.
 pub(crate) const PIECE_BLOCKS_MAX: usize = PIECE_BYTES_MAX / CHUNK_BYTES + 1;

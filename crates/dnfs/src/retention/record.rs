@@ -1,7 +1,7 @@
 //! The life of a record: free, claimed, published, answered (docs/design/010-retention.md).
 //!
-//! One word tells the state, the writer's process and how often the record was claimed, so that each step is one
-//! compare-and-swap that nobody can mistake for a step of an earlier life.
+//! One word contains the state, the writer's process and how often the record was claimed. Each step is one compare-and-swap,
+//! which fails if the record has begun another life.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -16,17 +16,17 @@ const TURN_BITS: u32 = 29;
 pub(crate) enum State {
     /// Holds nothing.
     Free,
-    /// A writer fills it in.
+    /// A writer is filling it.
     Claimed,
     /// Complete; its WRITE may be on its way.
     Published,
-    /// The server has it, unstable perhaps.
+    /// The server has it, perhaps only in memory.
     Answered,
-    /// Belongs to a run that is not sent yet, which says what it holds.
+    /// Belongs to a run that is not sent yet; the run has its extent.
     Unsent,
-    /// As answered; its writer was stopped, and may still store to it.
+    /// As `Answered`, but its writer was stopped and may still store to it.
     Kept,
-    /// Holds nothing; its writer was stopped, and may still store to it.
+    /// Holds nothing, but its writer was stopped and may still store to it.
     Void,
 }
 
@@ -35,20 +35,20 @@ pub(crate) enum State {
 pub(crate) struct Life(u64);
 
 impl Life {
-    /// Of a record never used.
+    /// The word of a record that was never used.
     pub(crate) const FREE: Self = Self(0);
 
-    /// The word, to be kept elsewhere.
+    /// The life as a word, to store elsewhere.
     pub(crate) const fn word(self) -> u64 {
         self.0
     }
 
-    /// Of such a word.
+    /// The life of such a word.
     pub(crate) const fn of_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// State.
+    /// The state in this life.
     pub(crate) const fn state(self) -> State {
         match self.0 & ((1 << STATE_BITS) - 1) {
             0 => State::Free,
@@ -77,7 +77,7 @@ impl Life {
     }
 }
 
-/// What a record says of its bytes.
+/// What the bytes of a record are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) file: FileRef,
@@ -88,24 +88,24 @@ pub(crate) struct Extent {
 }
 
 impl Record {
-    /// The word as it is.
+    /// The current life.
     pub(crate) fn life(&self) -> Life {
         Life(self.life.load(Acquire))
     }
 
-    /// Begins a new life for `process`; none when somebody else was faster.
+    /// Begins a new life for `process`. `None` if another process was faster.
     pub(crate) fn claim(&self, seen: Life, process: u32) -> Option<Life> {
         let next = seen.next(process);
         self.life.compare_exchange(seen.0, next.0, AcqRel, Acquire).is_ok().then_some(next)
     }
 
-    /// Stores what the record holds, its data being in place, and makes it count.
+    /// Stores what the record holds, and makes it valid. Its data must be stored before.
     pub(crate) fn publish(&self, life: Life, extent: &Extent) {
         self.store(extent);
         let _ = self.life.compare_exchange(life.0, life.with(State::Published).0, Release, Relaxed);
     }
 
-    /// The server answered: a COMMIT covers it once the slot's `clean` is at least `answer`.
+    /// Notes that the server answered. A COMMIT covers the record once the slot's `clean` is at least `answer`.
     pub(crate) fn answered(&self, life: Life, answer: u64) {
         self.answer.store(answer, Relaxed);
         let _ = self.life.compare_exchange(life.with(State::Published).0, life.with(State::Answered).0, Release, Relaxed);
@@ -116,19 +116,19 @@ impl Record {
         let _ = self.life.compare_exchange(life.0, life.with(State::Unsent).0, Release, Relaxed);
     }
 
-    /// Whether it is a chunk of a run since this life.
+    /// Whether it became a chunk of a run in this life.
     pub(crate) fn is_unsent(&self, life: Life) -> bool {
         self.life() == life.with(State::Unsent)
     }
 
-    /// The server has it, which was a chunk of a run.
+    /// Notes that the server has this chunk of a run.
     pub(crate) fn sent(&self, life: Life, extent: &Extent, answer: u64) {
         self.store(extent);
         self.answer.store(answer, Relaxed);
         let _ = self.life.compare_exchange(life.with(State::Unsent).0, life.with(State::Answered).0, Release, Relaxed);
     }
 
-    /// Ends a life, in whatever state, unless it has ended.
+    /// Ends a life in any state. Does nothing if it has ended.
     pub(crate) fn free(&self, life: Life) {
         let now = self.life();
         if now.with(State::Free) == life.with(State::Free) {
@@ -136,7 +136,8 @@ impl Record {
         }
     }
 
-    /// Settles what a stopped writer published: whether the server has it. The record stays the writer's.
+    /// Settles a record that a stopped writer published: with `answer` the server has the data. The record still belongs to the
+    /// writer.
     pub(crate) fn settle(&self, life: Life, answer: Option<u64>) {
         if let Some(answer) = answer {
             self.answer.store(answer, Relaxed);
@@ -145,7 +146,8 @@ impl Record {
         let _ = self.life.compare_exchange(life.with(State::Published).0, life.with(settled).0, AcqRel, Relaxed);
     }
 
-    /// The writer goes on after others settled the record: whether the server has it, which is then answered as any other.
+    /// For a writer that continues after another process settled the record. Returns whether the server has the data; the
+    /// record is then `Answered`.
     pub(crate) fn pass(&self, life: Life) -> bool {
         let (kept, answered) = (life.with(State::Kept), life.with(State::Answered));
         let has = self.life.compare_exchange(kept.0, answered.0, AcqRel, Relaxed).is_ok();
@@ -155,13 +157,13 @@ impl Record {
         has
     }
 
-    /// Makes the record shorter. Only by its writer or by the holder of the gate. One store: whoever is killed here has done it
-    /// or not.
+    /// Makes the record shorter. Only its writer and the holder of the gate may do so. It is one store, so that a killed
+    /// process leaves the old or the new length.
     pub(crate) fn shorten(&self, length: u32) {
         self.length.fetch_min(length, AcqRel);
     }
 
-    /// What the record holds; none when it was not stored whole.
+    /// What the record holds. `None` if it was not stored completely.
     pub(crate) fn extent(&self) -> Option<Extent> {
         let extent = Extent {
             file: self.file(),
@@ -189,12 +191,12 @@ impl Record {
 }
 
 impl Extent {
-    /// First byte behind it.
+    /// Offset of the first byte after it.
     pub(crate) const fn end(&self) -> u64 {
         self.offset + self.length as u64
     }
 
-    /// Tells a record stored in part from a whole one: not against chance, but against a writer killed between two stores.
+    /// Detects a record whose writer was killed between two stores. It does not detect random damage reliably.
     fn checksum(&self) -> u32 {
         let words = [self.file.word(), self.offset, self.order, u64::from(self.credentials)];
         let mixed = words

@@ -1,7 +1,7 @@
-//! Runs: small writes of one file, each right behind the one before it, kept here and not sent yet (docs/design/021-gathered-writes.md).
+//! Runs: consecutive small writes of one file, kept here and not sent yet (docs/design/021-gathered-writes.md).
 //!
-//! The slot of a file names its run, and a run its file. Only the owner of a run's lock changes it; a write is in it from the store of
-//! its length on, so that a process killed at any instruction has written or not.
+//! The slot of a file names its run, and a run its file. Only the holder of a run's lock changes it. A write belongs to the run
+//! from the moment the run's length is stored, so that a process killed at any instruction has either written or not.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::time::Duration;
@@ -18,44 +18,44 @@ use crate::slot_limiter::{Lease, Owner};
 use crate::sys::clock::monotonic_ms;
 use crate::sys::signals_blocked::SignalsBlocked;
 
-/// Bit of the lock of a run whose holder was stopped: only sent, never added to.
+/// Bit of the lock of a run whose holder was stopped: the run is sent, but no write is added.
 const LEFT: Owner = 1;
-/// Bit of the length of a run that lets nothing more in.
+/// Bit of the length of a run that accepts no more writes.
 const SEALED: u32 = 1 << 31;
-/// Bits of [`Slot::run`] that say which run it is; those above tell its turns apart.
+/// Bits of [`Slot::run`] for the run's number; the bits above count its turns.
 const NUMBER_BITS: u32 = 8;
 const _: () = assert!(RUN_COUNT < 1 << NUMBER_BITS);
 
-/// A run whose lock this thread has, until dropped.
+/// A run whose lock this thread holds until this is dropped.
 pub(crate) struct HeldRun<'r> {
     pub(crate) run: &'r Run,
     retention: &'r Retention,
     lease: Lease<'r>,
 }
 
-/// What came of waiting for a run.
+/// Result of waiting for a run.
 pub(crate) enum Hold<'r> {
-    /// It is held.
+    /// The caller holds it.
     Held(HeldRun<'r>),
-    /// Its holder was stopped, and may still add to it: its bytes are to be sent without it.
+    /// Its holder was stopped and may still add to it. The caller sends its bytes without the lock.
     Left,
 }
 
-/// What became of a write that was to be gathered.
+/// Result of adding a write to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gathered {
-    /// It is in the run.
+    /// The write is in the run.
     Kept,
-    /// It is in the run, which has reached its end and is to be sent.
+    /// The write is in the run, which is now full and must be sent.
     KeptFull,
-    /// It is not: the run has no room for it and is to be sent first.
+    /// The write is not in the run: the run has no room for it and must be sent first.
     Full,
-    /// It is not, and has to be sent by itself.
+    /// The write is not in a run and must be sent by itself.
     No,
 }
 
 impl Run {
-    /// First byte behind it.
+    /// Offset of the first byte after it.
     pub(crate) fn end(&self) -> u64 {
         self.start.load(Relaxed) + self.bytes() as u64
     }
@@ -65,12 +65,12 @@ impl Run {
         (self.length.load(SeqCst) & !SEALED) as usize
     }
 
-    /// Lets no more in, its holder having been stopped: what is in it by now was written, and nothing else.
+    /// Accepts no more writes, after its holder was stopped. What is in it now was written; nothing else was.
     pub(crate) fn seal(&self) {
         self.length.fetch_or(SEALED, SeqCst);
     }
 
-    /// Whether it stands for this file, whose slot says that its run is this number.
+    /// Whether it is the run of this file: `number` is the run word of the file's slot.
     pub(crate) fn is_of(&self, file: FileRef, slot: &Slot, number: u32) -> bool {
         self.file.load(SeqCst) == file.word() && slot.run.load(SeqCst) == number
     }
@@ -93,12 +93,12 @@ fn file_of(run: &Run, place: u32, segment: &Segment) -> Option<FileRef> {
 }
 
 impl HeldRun<'_> {
-    /// Whether this is still the process that took the lock, and not a child of it.
+    /// Whether this process took the lock; false in a child that inherited it by fork.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.lease.is_of_this_process()
     }
 
-    /// Whether nobody has taken it over.
+    /// Whether no other thread has taken it over.
     pub(crate) fn is_held(&self) -> bool {
         self.lease.is_held()
     }
@@ -114,23 +114,23 @@ impl Drop for HeldRun<'_> {
 }
 
 impl Retention {
-    /// The run that a file's slot names: counted from 1, its turn above.
+    /// The run that the word of a file's slot names.
     pub(crate) fn run(&self, number: u32) -> Option<&Run> {
         self.runs().get(place_of(number).checked_sub(1)? as usize)
     }
 
-    /// Bytes of one run at most.
+    /// Maximum bytes of one run.
     fn run_bytes(&self) -> usize {
         self.piece_bytes().min(RUN_CHUNKS * CHUNK_BYTES)
     }
 
-    /// Runs there may be at once: a quarter of the area at most is not sent yet.
+    /// Maximum number of runs: data not sent yet may use a quarter of the area.
     fn run_max(&self) -> usize {
         let area = self.header().chunk_max.load(Relaxed) as usize * CHUNK_BYTES;
         (area / 4 / self.run_bytes().max(1)).clamp(1, RUN_COUNT)
     }
 
-    /// Bytes a run that begins at `start` has room for: up to a multiple of what one may have, so that large WRITEs are aligned.
+    /// Room in bytes of a run that begins at `start`. It ends at a multiple of the maximum, so that large WRITEs are aligned.
     fn room(&self, start: u64) -> usize {
         let most = self.run_bytes();
         let aligned = most - (start % most as u64) as usize;
@@ -144,7 +144,8 @@ impl Retention {
         }
     }
 
-    /// Whether the lock of a run that belongs to no file is free. A lock is freed here if its holder died, or if it was stopped and has gone on since.
+    /// Whether the lock of a run without a file is free. Frees the lock if its holder died, or if its holder was stopped and
+    /// has continued since.
     fn is_unlocked(&self, run: &Run) -> bool {
         let holder = run.lock.load(SeqCst);
         let is_over = self.members.has_died(holder) || holder & LEFT != 0 && self.members.has_ended(holder & !LEFT);
@@ -154,8 +155,8 @@ impl Retention {
         run.lock.load(SeqCst) == 0
     }
 
-    /// Waits for the lock of a run. `None` when that takes longer than `longest`, or when this process can hold no lock. A WRITE of a holder that died has arrived by
-    /// then, or never will.
+    /// Waits for the lock of a run. `None` if that takes longer than `longest`, or if this process can hold no lock. A WRITE of
+    /// a dead holder has arrived by then, or never will.
     pub(crate) fn hold<'r>(&'r self, run: &'r Run, longest: Option<Duration>) -> Option<Hold<'r>> {
         let give_up_ms = longest.map_or(u64::MAX, |longest| monotonic_ms() + longest.as_millis() as u64);
         let lease = self.lease()?;
@@ -168,7 +169,7 @@ impl Retention {
             }
             if is_looked_at && self.members.is_gone(holder) {
                 if !self.members.has_died(holder) {
-                    // From here on its holder cannot go on with it.
+                    // From here on the former holder cannot use the run.
                     let _ = run.lock.compare_exchange(holder, holder | LEFT, SeqCst, SeqCst);
                     return None;
                 }
@@ -182,15 +183,15 @@ impl Retention {
         Some(if is_left? { Hold::Left } else { Hold::Held(HeldRun { run, retention: self, lease }) })
     }
 
-    /// Copies what a run holds whose holder was stopped: where it begins, and how many bytes of it are to be sent. The others are records already, of which the
-    /// server has the bytes.
+    /// Copies the data of a run whose holder was stopped. Returns the offset of the run and the number of bytes to send. The
+    /// other chunks are records already: the server has their bytes.
     pub(crate) fn copy_left_run(&self, run: &Run, buffer: &mut [u8]) -> (u64, usize) {
         let (start, length) = (run.start.load(Relaxed), run.bytes().min(buffer.len()));
         let mut copied = 0;
         for (place, to) in buffer[..length].chunks_mut(CHUNK_BYTES).enumerate() {
             let Some((chunk, life)) = run.chunk(place) else { break };
             self.load(chunk, to);
-            // Checked after the copy: the chunk may have become somebody else's.
+            // Checked after the copy, because another writer may have reused the chunk.
             if !self.records().get(chunk).is_some_and(|record| record.is_unsent(life)) {
                 break;
             }
@@ -199,8 +200,8 @@ impl Retention {
         (start, copied)
     }
 
-    /// Adds a write to the run of its file, begun if there is none. Waits for nobody. A file whose COMMIT frees chunks that will be
-    /// needed soon is put in `due`.
+    /// Adds a write to the run of its file; begins one if there is no run. Does not wait. Sets `due` to a file whose COMMIT
+    /// frees chunks that will be needed soon.
     pub(crate) fn gather(
         &self,
         segment: &Segment,
@@ -209,7 +210,7 @@ impl Retention {
         payload: &Payload<'_, '_>,
         due: &mut Option<FileRef>,
     ) -> Gathered {
-        // A handler must not find the run half done: it would take it over.
+        // A signal handler must not find an incomplete run: it would take it over.
         let _signals = SignalsBlocked::new();
         let Some(lease) = self.lease() else { return Gathered::No };
         let owner = lease.owner();
@@ -217,7 +218,7 @@ impl Retention {
         let held = match self.run(number) {
             Some(run) => match self.try_hold(run, lease) {
                 Ok(held) => (held, number),
-                Err(_) => return Gathered::Full, // it is being sent, by the keeper most likely: the next run begins when that is done
+                Err(_) => return Gathered::Full, // the keeper is probably sending it; the next run begins when that is done
             },
             None => match self.begin_run(segment, (lease, slot), write) {
                 Some(begun) => begun,
@@ -243,23 +244,23 @@ impl Retention {
             payload.each(from..from + bytes, |place, bytes| self.store(chunk, within + place, bytes));
             at += bytes;
         }
-        // With the run in the file's slot: whoever takes over the lock of an append from now on sends the run first. One that was taken over before has a
-        // new end of the file.
+        // Checked while the run is in the file's slot: a process that takes over the lock of an append from now on sends the
+        // run first. If the lock was taken over before, the file has a new end.
         if !self.members.may_send() {
             return Gathered::No;
         }
-        // A write is in the run from here on, or, if others were faster who took the run over, not at all.
+        // From here on the write is in the run. If another process took the run over first, the write is not in it at all.
         if run.length.compare_exchange(length as u32, end as u32, SeqCst, SeqCst).is_err() {
             return Gathered::No;
         }
         if end == room { Gathered::KeptFull } else { Gathered::Kept }
     }
 
-    /// The chunk of a run for its byte `at`; claimed with its first.
+    /// The chunk of a run for its byte `at`. The chunk is claimed for its first byte.
     fn run_chunk(&self, segment: &Segment, owner: Owner, run: &Run, at: usize, due: &mut Option<FileRef>) -> Option<usize> {
         let place = at / CHUNK_BYTES;
         let (chunk, life) = run.chunk(place)?;
-        // One that is there already may be of a writer killed before the write counted.
+        // An existing chunk may come from a writer that was killed before its write counted.
         if self.records().get(chunk).is_some_and(|record| record.is_unsent(life)) {
             return Some(chunk);
         }
@@ -270,15 +271,16 @@ impl Retention {
             Ok(claimed) => claimed,
             Err(NoChunk(_)) => return None,
         };
-        // Named by the run before it is a chunk of it: else nobody would free it if this process died in between.
+        // The run names the chunk before the record joins the run. Otherwise no process would free the chunk if this process
+        // died in between.
         run.chunks.get(place)?.store(chunk, Relaxed);
         run.lives.get(place)?.store(life.word(), SeqCst);
         self.records().get(chunk as usize)?.join_run(life);
         Some(chunk as usize)
     }
 
-    /// Begins the run of a file with nothing in it, its lock held; none when too many files have one, or something else wrote to the file
-    /// a short time ago.
+    /// Begins an empty run of a file and holds its lock. `None` if too many files have a run, or if another process wrote to
+    /// the file a short time ago.
     fn begin_run<'r>(
         &'r self,
         segment: &Segment,
@@ -295,14 +297,14 @@ impl Retention {
         let (run, number) = runs.find(|(run, number)| is_over(run, *number) && self.is_unlocked(run))?;
         let held = self.try_hold(run, lease).ok().filter(|held| is_over(held.run, number))?;
         let number = (self.next_order(1) as u32) << NUMBER_BITS | number;
-        self.free_chunks(run, 0); // of a file that is gone
+        self.free_chunks(run, 0); // they belong to a file that is gone
         run.length.store(0, Relaxed);
         run.start.store(write.offset, Relaxed);
         run.credentials.store(write.credentials, Relaxed);
         run.answer.store(0, Relaxed);
         run.since_ms.store(now_ms, Relaxed);
         run.file.store(write.file.word(), SeqCst);
-        slot.retained_write_counts(); // whoever finds the run gone knows that a COMMIT is due
+        slot.retained_write_counts(); // a process that finds the run gone knows that a COMMIT is due
         let begun = slot.run.compare_exchange(0, number, SeqCst, SeqCst).is_ok();
         if begun {
             self.header().run_begun.notify(1);
@@ -312,7 +314,7 @@ impl Retention {
         begun.then_some((held, number))
     }
 
-    /// With the lock: what a run holds is copied to `buffer`, as much as fits.
+    /// Copies what a run holds to `buffer`, as much as fits. The caller holds the lock.
     pub(crate) fn copy_run(&self, run: &Run, buffer: &mut [u8]) {
         for (place, to) in buffer.chunks_mut(CHUNK_BYTES).enumerate() {
             if let Some((chunk, _)) = run.chunk(place) {
@@ -321,8 +323,8 @@ impl Retention {
         }
     }
 
-    /// With the lock: whoever was killed when the server had the run made records of its last chunks, which may be in use again. The
-    /// others are still the run's, and all that is left of it.
+    /// Repairs a run whose holder was killed after the server had its data. The holder may have made records of the last
+    /// chunks, and others may use those again. The first chunks still belong to the run. The caller holds the lock.
     pub(crate) fn repair_run(&self, run: &Run) {
         if run.answer.load(Relaxed) == 0 {
             return;
@@ -336,8 +338,8 @@ impl Retention {
         run.answer.store(0, SeqCst);
     }
 
-    /// With the lock and the run's blocks: the server has it, or as much as its length says. What it holds is kept as any other write from
-    /// here on, `order` being the number of its first chunk, and the run is over.
+    /// Ends a run after the server has written it, or as much as its length says. Its chunks become answered records; `order`
+    /// is the number of the first one. The caller holds the lock and the run's blocks.
     pub(crate) fn end_run(&self, held: &HeldRun<'_>, blocks: Option<&WriteGuard<'_>>, slot: &Slot, number: u32, order: u64) {
         let run = held.run;
         let length = run.bytes();
@@ -347,7 +349,7 @@ impl Retention {
             run.order.store(order, Relaxed);
             let answer = slot.retained_write_counts();
             run.answer.store(answer, SeqCst);
-            // The last first: those not done yet begin with the first (`repair_run`).
+            // The last chunk is converted first, so that the remaining ones begin with the first (`repair_run`).
             for place in (0..count).rev() {
                 let Some((chunk, life)) = run.chunk(place) else { continue };
                 let Some(record) = self.records().get(chunk).filter(|record| record.is_unsent(life)) else { continue };
@@ -367,7 +369,7 @@ impl Retention {
         run.file.store(0, SeqCst);
     }
 
-    /// With the lock: frees a run's chunks from a place on.
+    /// Frees a run's chunks from `from` on. The caller holds the lock.
     fn free_chunks(&self, run: &Run, from: usize) {
         for place in from..RUN_CHUNKS {
             let Some((chunk, life)) = run.chunk(place) else { return };
@@ -378,23 +380,23 @@ impl Retention {
         }
     }
 
-    /// Order numbers for the chunks of a run. With its blocks locked.
+    /// Draws order numbers for the chunks of a run. The caller holds its blocks.
     pub(crate) fn orders_of_run(&self, run: &Run) -> u64 {
         self.next_order((run.bytes() as u64).div_ceil(CHUNK_BYTES as u64).max(1))
     }
 
-    /// Files with a run, and when each was begun, in ms of the monotonic clock.
+    /// The files that have a run, and when each run was begun, in ms of the monotonic clock.
     pub(crate) fn begun_runs(&self, segment: &Segment) -> impl Iterator<Item = (FileRef, u64)> {
         let begun = |(run, place): (&Run, u32)| Some((file_of(run, place, segment)?, run.since_ms.load(Relaxed)));
         self.runs().iter().zip(1..).filter_map(begun)
     }
 
-    /// As the keeper: waits until there is a run, so long at most: when the oldest was begun.
+    /// For the keeper: waits until there is a run, `longest` at most. Returns when the oldest was begun.
     pub(crate) fn wait_for_run(&self, segment: &Segment, longest: Duration) -> Option<u64> {
         self.header().run_begun.wait_at_most(longest, || self.begun_runs(segment).map(|(_, since_ms)| since_ms).min())
     }
 
-    /// Wakes who waits for one.
+    /// Wakes the keeper that waits for a run.
     pub(crate) fn end_wait_for_run(&self) {
         self.header().run_begun.notify(1);
     }

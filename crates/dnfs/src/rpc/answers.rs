@@ -1,4 +1,4 @@
-//! When the server last answered: this process, or with a segment any process of the mount.
+//! When the server last answered this process or, with a segment, any process of the mount.
 
 use crate::limits::{ANSWER_RECENT_MS, ANSWER_STEP_MS};
 use crate::segment::layout::Header;
@@ -24,7 +24,7 @@ impl Default for Answers {
 }
 
 impl Answers {
-    /// Notes an answer. Mostly takes one load: the time is stored at most once in [`ANSWER_STEP_MS`].
+    /// Notes an answer. Usually that is one load: the time is stored at most once in [`ANSWER_STEP_MS`].
     #[inline]
     pub(crate) fn note(&self) {
         let now_ms = coarse_ms();
@@ -43,7 +43,7 @@ impl Answers {
     fn last(&self) -> &AtomicU64 {
         match self {
             Self::Own(last) => last,
-            Self::Shared(memory) => &memory.values::<Header>(0, 1)[0].answered_ms, // the slice has one element
+            Self::Shared(memory) => &memory.values::<Header>(0, 1)[0].answered_ms, // the slice always has one element
         }
     }
 }

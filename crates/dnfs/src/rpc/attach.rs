@@ -1,6 +1,6 @@
-//! ATTACH, the first call on a new connection: tells the server whose channel it carries, so that what an earlier
-//! connection of the channel still brings is never carried out (`nfs_proto::channel1`). A server that does not have the
-//! program is asked once and then left alone.
+//! ATTACH, the first call on a new connection. It tells the server which channel the connection carries, so that the server
+//! never executes what an earlier connection of the channel still delivers (`nfs_proto::channel1`). A server without the
+//! program is asked once only.
 
 use super::fault::Fault;
 use super::response_timer::ResponseTimer;
@@ -17,12 +17,12 @@ use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 use std::io;
 
-/// Which channel a connection carries, the same over all the TCP connections of that channel.
+/// The channel of a connection, the same for all TCP connections of that channel.
 #[derive(Debug)]
 pub(crate) struct ChannelIdentity {
-    channel: u64, // 0: none yet
+    channel: u64, // 0: not chosen yet
     generation: u32,
-    call: Vec<u8>, // has its capacity from the start
+    call: Vec<u8>, // allocated once
 }
 
 impl ChannelIdentity {
@@ -30,21 +30,21 @@ impl ChannelIdentity {
         Self { channel: 0, generation: 0, call: Vec::with_capacity(ATTACH_BYTES_MAX) }
     }
 
-    /// In a child after fork: another process, another channel. Allocates nothing.
+    /// Chooses another channel in a child after fork. Does not allocate.
     pub(crate) const fn renew(&mut self) {
         self.channel = 0;
         self.generation = 0;
     }
 
-    /// Takes up another channel, and its generation: those it had.
+    /// Replaces channel and generation. Returns the former ones.
     pub(crate) const fn exchange(&mut self, other: (u64, u32)) -> (u64, u32) {
         let had = (self.channel, self.generation);
         (self.channel, self.generation) = other;
         had
     }
 
-    /// Makes the call. When it returns, calls of this channel's earlier connections have ended and no more will be carried
-    /// out, where the server has the program.
+    /// Sends the call. When it returns, a server with the program has ended the calls of this channel's earlier connections and
+    /// executes no more of them.
     pub(crate) fn attach(&mut self, stream: &mut Stream<'_>, service: &Service) -> Result<(), Fault> {
         let support = &service.channel_support;
         if self.channel == 0 {
@@ -69,8 +69,8 @@ impl ChannelIdentity {
                 ChannelStatus::Ok | ChannelStatus::Full => return Ok(()),
                 ChannelStatus::OtherInstance | ChannelStatus::Busy => {}
                 ChannelStatus::Fenced => {
-                    // Another process took over locks of this one, which was stopped. All that this process had sent has ended. It goes on
-                    // under another number: each call checks its leases before it is sent again.
+                    // This process was stopped and another one took over its locks. The server has ended all its calls. It
+                    // continues under another number, and each call checks its leases before it is resent.
                     fork::renew_process_number(process);
                     self.renew();
                     return Err(Fault::Broken(io::ErrorKind::ConnectionReset.into()));
@@ -82,8 +82,8 @@ impl ChannelIdentity {
 }
 
 impl ChannelIdentity {
-    /// Ends the connections that were made under this number, on a connection of another: whether that was done, false where the server does not
-    /// have the program or no room to remember. `None` when it is to be asked again.
+    /// Closes the connections that were made under this number, by a call on a connection of another number. False if the
+    /// server does not have the program, or has no room to remember the number. `None` if the call must be repeated.
     pub(crate) fn fence(&mut self, stream: &mut Stream<'_>, service: &Service, process: u64) -> Result<Option<bool>, Fault> {
         let support = &service.channel_support;
         let args = FenceArgs { instance: support.instance(), process };
@@ -97,7 +97,7 @@ impl ChannelIdentity {
     }
 }
 
-/// One call of the program and its answer; none when the server does not have it.
+/// Sends one call of the program and returns its result. `None` if the server does not have the program.
 fn exchange(
     stream: &mut Stream<'_>,
     service: &Service,
@@ -151,7 +151,7 @@ fn send_and_receive(
     }
 }
 
-/// The connection is the parent's when a signal handler forked meanwhile and this is the child.
+/// Checks that this is not a child that a signal handler forked: the connection belongs to the parent.
 fn still_ours(generation: u32) -> Result<(), Fault> {
     if fork::fork_generation() == generation { Ok(()) } else { Err(Fault::Forked) }
 }
@@ -162,6 +162,7 @@ fn read_reply(xid: u32, record: &[u8]) -> Result<Option<ChannelResult>, Fault> {
     if header.xid.0 != xid {
         return Err(ProtocolError::UnexpectedReply.into());
     }
-    // Whatever it is refused for, the program cannot be had here. What the server has against the caller, the next call tells.
+    // If the server refuses the call for any reason, the program cannot be used. The next call shows why the server refuses
+    // this caller.
     if header.status == ReplyStatus::Success { Ok(Some(ChannelResult::decode(&mut input)?)) } else { Ok(None) }
 }

@@ -9,18 +9,18 @@ use std::time::Duration;
 /// Shortest time between two checks of the ages of all calls in flight, in ms.
 const LOOK_EVERY_MS: u32 = 1000;
 
-/// A ring of calls in flight: the call with an xid stands at the xid's low bits, so that none is searched for.
+/// A ring of calls in flight. The low bits of an xid are the call's place, so that a lookup searches nothing.
 ///
-/// xids count up. One whose place is still taken by an older call is left out, so none is used twice before all 2^32 were.
+/// xids count up. An xid whose place an older call still has is skipped, so that no xid is reused before all 2^32 were used.
 #[derive(Debug)]
 pub(super) struct CallTable {
-    ring: Box<[Entry]>, // a power of two of them
+    ring: Box<[Entry]>, // its length is a power of two
     next_xid: Option<u32>,
     oldest: u32, // no call in flight has an older xid
     in_flight: usize,
-    unexpected_count: u32, // replies to no call of ours since one was answered
+    unexpected_count: u32, // unexpected replies since the last expected one
     looked_ms: u32,        // when the ages were last checked
-    scratch: Vec<u8>,      // has the capacity for the arguments of any READ, WRITE and COMMIT
+    scratch: Vec<u8>,      // room for the arguments of any READ, WRITE and COMMIT
 }
 
 /// A call that has waited for longer than a server needs to answer.
@@ -39,7 +39,7 @@ struct Entry {
     in_flight: bool,
     sent: bool, // a byte of it may have reached the server
     waits: u8,  // how often it was overdue
-    // In ms of the monotonic clock, which wrap: when it was made, when it got this xid, when it was last sent.
+    // In ms of the monotonic clock, which wrap: when the call was made, when it got this xid, when it was last sent.
     made_ms: u32,
     xid_ms: u32,
     sent_ms: u32,
@@ -73,7 +73,7 @@ impl CallTable {
     /// Adds a call at this time ([`now`]). Returns its xid.
     ///
     /// # Panics
-    /// When the table is full: our own bug.
+    /// If the table is full: a bug of this library.
     pub(super) fn insert(&mut self, call: usize, now_ms: u32) -> u32 {
         assert!(!self.is_full(), "more calls in flight than the channel has entries");
         let mut xid = self.next_xid.unwrap_or_else(|| random() as u32);
@@ -97,7 +97,7 @@ impl CallTable {
         (entry.in_flight && entry.xid == xid).then_some(entry.call as usize)
     }
 
-    /// The only call in flight and its xid; none when there are several.
+    /// The only call in flight and its xid. `None` if there are several.
     pub(super) fn only(&mut self) -> Option<(u32, usize)> {
         if self.in_flight != 1 {
             return None;
@@ -115,7 +115,7 @@ impl CallTable {
         self.entry(xid).sent = true;
     }
 
-    /// The call with this xid is answered.
+    /// Removes an answered call.
     pub(super) fn remove(&mut self, xid: u32) {
         if self.find(xid).is_some() {
             self.entry(xid).in_flight = false;
@@ -124,14 +124,14 @@ impl CallTable {
         }
     }
 
-    /// A reply to no call in flight: skipped, but not for ever.
+    /// Skips a reply to no call in flight. After too many of them it is an error.
     pub(super) fn skip_unexpected(&mut self) -> Result<(), ProtocolError> {
         self.unexpected_count += 1;
         if self.unexpected_count > UNEXPECTED_REPLIES_MAX { Err(ProtocolError::UnexpectedReply) } else { Ok(()) }
     }
 
-    /// The connection is gone: every call in flight is to be sent again, in the order they were made. How many had been
-    /// sent before.
+    /// Resends every call in flight, in the order in which they were made, after the connection was closed. Returns how many
+    /// had been sent before.
     pub(super) fn resend(&mut self, mut send: impl FnMut(u32, usize)) -> u64 {
         self.unexpected_count = 0;
         let first = self.next_xid.unwrap_or(0);
@@ -148,7 +148,7 @@ impl CallTable {
         resends
     }
 
-    /// Gives every call in flight another xid that belongs to the same place. As with [`Self::insert`], no xid is used twice.
+    /// Gives every call in flight another xid with the same place. As with [`Self::insert`], no xid is reused.
     pub(super) fn renew(&mut self) {
         let (now_ms, mask) = (now(), self.ring.len() as u32 - 1);
         let Some(first) = self.next_xid else { return };
@@ -166,8 +166,8 @@ impl CallTable {
         self.in_flight > 0 && now_ms.wrapping_sub(self.looked_ms) >= LOOK_EVERY_MS
     }
 
-    /// The oldest of the overdue calls in flight. A call that was just resent on another connection, as after `resend_after`,
-    /// gets that time once more before it is overdue.
+    /// The oldest overdue call in flight. A call that was just resent on another connection, as after `resend_after`, gets that
+    /// time again before it is overdue.
     pub(super) fn overdue(&mut self, resend_after: Duration) -> Option<Overdue> {
         let now_ms = now();
         self.looked_ms = now_ms;
@@ -191,7 +191,7 @@ impl CallTable {
         }
     }
 
-    /// Counts the ages at which the calls in flight are overdue from now.
+    /// Restarts the time after which the calls in flight are overdue.
     pub(super) fn restart_waits(&mut self) {
         let now_ms = now();
         self.ring.iter_mut().filter(|entry| entry.in_flight).for_each(|entry| entry.xid_ms = now_ms);
@@ -202,7 +202,7 @@ impl CallTable {
         &mut self.scratch
     }
 
-    /// Forgets calls that were given up.
+    /// Removes all calls: the client has given up on them.
     pub(super) fn clear(&mut self) {
         if self.in_flight > 0 {
             self.ring.fill(Entry::default());
@@ -211,13 +211,13 @@ impl CallTable {
         self.unexpected_count = 0;
     }
 
-    /// Forgets everything, whatever it looks like.
+    /// Removes all calls, even if the table is inconsistent.
     pub(super) fn abandon(&mut self) {
         self.ring.fill(Entry::default());
         (self.in_flight, self.unexpected_count, self.next_xid) = (0, 0, None);
     }
 
-    /// In a child after fork: xids are drawn anew.
+    /// In a child after fork: chooses new random xids.
     pub(super) const fn reset_after_fork(&mut self) {
         self.next_xid = None;
     }
@@ -228,7 +228,7 @@ impl CallTable {
 
     fn entry(&mut self, xid: u32) -> &mut Entry {
         let place = self.place(xid);
-        &mut self.ring[place] // below the length, a power of two
+        &mut self.ring[place] // the mask keeps it below the length
     }
 }
 

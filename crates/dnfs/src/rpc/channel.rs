@@ -1,9 +1,9 @@
-//! The RPC engine: one connection, driven by whoever waits on it. Calls go out, their replies come in, in any order, and
-//! each may make room for another call.
+//! The RPC engine: one connection, driven by the thread that waits for its replies. Replies arrive in any order, and each may
+//! make room for another call.
 //!
-//! A single call costs one send and one receive; calls made in one turn leave in one send, and one receive may bring many
-//! replies. When the connection breaks it is closed first, then made again, and every call not yet answered is sent again
-//! with the same xid; a call that a server leaves unanswered while it answers others, with another one (`unanswered`).
+//! A single call costs one send and one receive. Calls made in one turn leave in one send, and one receive may bring many
+//! replies. When the connection breaks, the client closes it, makes another one, and resends every unanswered call with the
+//! same xid. A call that a server leaves unanswered while it answers others is resent with another xid (`unanswered`).
 
 use super::call_table::{self, CallTable};
 use super::calls::Calls;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A connection and the memory for what goes over it.
+/// A connection and its buffers.
 #[derive(Debug)]
 pub(crate) struct Channel {
     connection: Connection,
@@ -34,7 +34,7 @@ pub(crate) struct Channel {
     table: CallTable,
     queue: SendQueue,
     buffer: ReceiveBuffer,
-    refused: bool, // the server ended a new connection without an answer
+    refused: bool, // the server closed a new connection without a reply
     resends: bool, // what is queued was sent before
 }
 
@@ -44,7 +44,7 @@ impl Channel {
         Self::with_depth(SLOTS_MAX, None)
     }
 
-    /// A channel for so many calls in flight, whose socket asks for a receive buffer of so many bytes.
+    /// A channel for `depth` calls in flight. Its socket asks for a receive buffer of `socket_buffer_bytes`.
     pub(crate) fn with_depth(depth: usize, socket_buffer_bytes: Option<usize>) -> Self {
         Self {
             connection: Connection::new(),
@@ -57,7 +57,7 @@ impl Channel {
         }
     }
 
-    /// Makes calls until there are no more, and waits until each is answered. True when a call had to be sent again.
+    /// Makes calls until there are no more, and waits until each is answered. True if a call was resent.
     ///
     /// # Errors
     /// When the retry policy gives up, or the RPC layer of the server refused a call. The connection is closed then.
@@ -88,7 +88,8 @@ impl Channel {
         Ok(resent)
     }
 
-    /// After a fault: waits as long as it asks for, then queues every call in flight again. How many had been sent before.
+    /// After a fault: waits as long as the fault requires, then queues every call in flight for a resend. Returns how many had
+    /// been sent before.
     ///
     /// # Errors
     /// When the retry policy gives up.
@@ -117,8 +118,8 @@ impl Channel {
         Ok(resends)
     }
 
-    /// Gives the calls in flight other xids and another port. Before WRITEs are resent, waits until the server has executed those
-    /// that it had received on the closed connection: the server must not execute them after the caller goes on.
+    /// Gives the calls in flight other xids and another port. Before WRITEs are resent, waits until the server has executed
+    /// those that it received on the closed connection: the server must not execute them after the caller continues.
     fn renew(&mut self, service: &Service, procedure: u32) {
         self.connection.forget_port();
         if procedure == Procedure::Write.number() {
@@ -127,8 +128,8 @@ impl Channel {
         self.table.renew();
     }
 
-    /// The same on a connection that ends with it, for a child that shares this memory: what the parent's descriptors are in this
-    /// process, nobody knows, nor would the parent know of the child's.
+    /// As [`Self::run`], on a connection that is closed afterwards, for a child that shares this memory. The parent's
+    /// descriptors are unknown in the child, and the child's are unknown in the parent.
     #[cold]
     fn run_aside<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<bool, Error> {
         self.leave_after_fork();
@@ -139,7 +140,7 @@ impl Channel {
         done
     }
 
-    /// The call is done: its connection stays open if there is a place for it.
+    /// Called when a call is done: its connection stays open if there is a place for it.
     #[inline]
     pub(crate) fn stay_or_end(&mut self, kept: &Arc<KeptConnections>) {
         if self.refused {
@@ -157,7 +158,7 @@ impl Channel {
         self.connection.disconnect();
     }
 
-    /// In a child that knows it is one: closes the parent's descriptor.
+    /// In a child right after fork: closes the parent's descriptor.
     pub(crate) fn reset_after_fork(&mut self) {
         if self.connection.reset_after_fork() {
             self.buffer.clear();
@@ -165,7 +166,7 @@ impl Channel {
         }
     }
 
-    /// After a fork, perhaps unseen: never touches the parent's connection again, never repeats its xids.
+    /// After a fork, which the child may not have noticed: never uses the parent's connection again and never reuses its xids.
     #[inline]
     fn leave_after_fork(&mut self) {
         if self.connection.leave_after_fork() {
@@ -174,7 +175,7 @@ impl Channel {
         }
     }
 
-    /// After a user that was left in the middle of a call: closes the connection, and drops nothing else.
+    /// After a thread left a call by a jump: closes the connection, and drops nothing else.
     pub(crate) fn leave(&mut self) {
         self.connection.leave();
         self.table.abandon();
@@ -183,7 +184,7 @@ impl Channel {
         (self.refused, self.resends) = (false, false);
     }
 
-    /// In a child after fork, when a thread of the parent was at work here: forgets whatever that left, drops nothing of it.
+    /// In a child after fork, if a thread of the parent used the channel: discards its state without dropping it.
     pub(crate) fn abandon(&mut self) {
         self.connection.abandon();
         self.table.abandon();
@@ -191,7 +192,7 @@ impl Channel {
         self.buffer.abandon();
     }
 
-    /// Turns on one connection until nothing is in flight: make calls, send them, receive what came.
+    /// Makes calls, sends them and receives replies on one connection until no call is in flight.
     fn attempt<C: Calls>(
         &mut self,
         service: &Service,
@@ -219,7 +220,7 @@ impl Channel {
         if self.buffer.is_empty() { Ok(()) } else { Err(ProtocolError::UnexpectedReply.into()) }
     }
 
-    /// Makes as many calls as there are and as the table takes, and sends all that wait.
+    /// Makes as many calls as the table takes, and sends all queued calls.
     #[inline]
     pub(super) fn send_calls<C: Calls>(
         &mut self,
@@ -254,24 +255,25 @@ impl Channel {
         if self.table.is_look_due(call_table::now()) { unanswered::look(&mut self.table, calls, service) } else { Ok(()) }
     }
 
-    /// Fences the connections that were made under a process number, on a connection of another number: false where the server cannot.
+    /// Fences the connections that were made under a process number, by a call on a connection of another number. False if the
+    /// server does not support that.
     ///
     /// # Errors
     /// When the retry policy gives up.
     pub(crate) fn fence(&mut self, service: &Service, number: u64) -> Result<bool, Error> {
         let mut backoff = Backoff::new();
         loop {
-            self.disconnect(); // it may be one of those
+            self.disconnect(); // it may have been made under that number
             fork::renew_process_number(number);
             match self.connect(service).and_then(|()| self.connection.fence(service, number)) {
                 Ok(Some(fenced)) => return Ok(fenced),
-                Ok(None) => {} // calls of it still run
+                Ok(None) => {} // the server still executes calls of it
                 Err(fault) => backoff.wait(fault, service)?,
             }
         }
     }
 
-    /// One receive that waits for nothing. False when there was nothing to receive.
+    /// Receives once without waiting. False if there was nothing to receive.
     pub(super) fn receive_there<C: Calls>(
         &mut self,
         service: &Service,
@@ -301,18 +303,18 @@ impl Channel {
         self.connection.may_stay(kept)
     }
 
-    /// Its connection, made if there is none.
+    /// Its connection. Connects first if necessary.
     pub(super) fn connected(&mut self, service: &Service) -> Result<&mut Connection, Fault> {
         self.connect(service)?;
         Ok(&mut self.connection)
     }
 
-    /// Its connection, perhaps not made.
+    /// Its connection, which may not be connected.
     pub(super) const fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Forgets the calls in flight: they were given up.
+    /// Removes the calls in flight: the client has given up on them.
     pub(super) fn forget_calls(&mut self) {
         self.table.clear();
         self.queue.clear();
@@ -336,8 +338,8 @@ impl Channel {
     }
 }
 
-/// Refuses to send a call after another process took over the locks of its caller. A resend of any call but WRITE is sent nevertheless: the
-/// server may recognize its xid.
+/// Refuses to send a call after another process took over the locks of its caller. A resend of any call but WRITE is allowed:
+/// the server may recognise its xid.
 #[inline]
 fn check_leases<C: Calls>(resends: bool, service: &Service, calls: &C) -> Result<(), Fault> {
     let is_checked = !resends || calls.procedure() == Procedure::Write.number();

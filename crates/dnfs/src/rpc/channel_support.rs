@@ -1,4 +1,4 @@
-//! Whether a server has the program CHANNEL (`nfs_proto::channel1`), as far as this process knows.
+//! What this process knows about a server's program CHANNEL (`nfs_proto::channel1`).
 
 use crate::limits::ATTACH_UNANSWERED_MAX;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 #[derive(Debug, Default)]
 pub(crate) struct ChannelSupport {
     state: AtomicU32,
-    /// Run of the server; 0 when not known.
+    /// Identifies the run of the server; 0: unknown.
     instance: AtomicU64,
-    /// First attempts that ended without an answer.
+    /// First attempts without a reply.
     unanswered: AtomicU32,
 }
 
@@ -24,7 +24,7 @@ impl ChannelSupport {
         self.state.load(Relaxed) != ABSENT
     }
 
-    /// Whether the server has it: then it is Millrace's filer, which drops no call.
+    /// Whether the server has it, and so is Millrace's filer, which drops no call.
     pub(crate) fn is_present(&self) -> bool {
         self.state.load(Relaxed) == PRESENT
     }
@@ -49,7 +49,8 @@ impl ChannelSupport {
         self.state.store(PRESENT, Relaxed);
     }
 
-    /// No answer: one that has answered before is only unresponsive; any other is taken not to have it after a few times.
+    /// Notes that a call got no reply. A server that answered before is only unresponsive; any other is considered not to have
+    /// the program after a few attempts.
     pub(crate) fn note_no_reply(&self) {
         if self.state.load(Relaxed) == UNKNOWN && self.unanswered.fetch_add(1, Relaxed) + 1 >= ATTACH_UNANSWERED_MAX {
             self.set_absent();

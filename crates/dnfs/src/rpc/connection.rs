@@ -1,5 +1,5 @@
-//! One TCP connection: made again from the same port, ended before anything is sent a second time, never shared with
-//! the parent of a fork.
+//! One TCP connection. It is reconnected from the same port, closed before anything is resent, and never shared with the parent
+//! of a fork.
 
 use super::attach::ChannelIdentity;
 use super::denial;
@@ -18,19 +18,19 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A connection that is made when it is needed.
+/// A connection that is made on first use.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: Option<Socket>,
     tls: Option<TlsStream>, // of this socket
     fork_generation: u32,
-    local_port: Option<u16>, // of the last socket: servers tell resent calls by it
+    local_port: Option<u16>, // of the last socket: servers recognise resent calls by it
     connected_before: bool,
     move_count: u32, // changes of the server's address when it was made
     identity: ChannelIdentity,
     aside: bool,              // in use by a child that shares this memory
     place: Option<KeptPlace>, // it stays open between calls
-    answered: bool,           // there was a reply since it was made
+    answered: bool,           // a reply has arrived on it
 }
 
 /// The connection of a parent, while a child that shares the memory uses the channel.
@@ -63,7 +63,7 @@ impl Connection {
         self.aside
     }
 
-    /// Takes the connection out, so that another can be made; allocates nothing.
+    /// Takes the connection out, so that another can be made. Does not allocate.
     pub(super) fn set_aside(&mut self) -> SetAside {
         self.aside = true;
         SetAside {
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// The other is disconnected: puts the connection back.
+    /// Puts the connection back after the other one was closed.
     pub(super) fn put_back(&mut self, parents: SetAside) {
         let SetAside { socket, tls, local_port, connected_before, channel } = parents;
         (self.socket, self.tls, self.local_port, self.connected_before) = (socket, tls, local_port, connected_before);
@@ -83,7 +83,7 @@ impl Connection {
         self.aside = false;
     }
 
-    /// Connects unless connected; true when the connection is new.
+    /// Connects if necessary. True if the connection is new.
     pub(crate) fn connect(&mut self, service: &Service) -> Result<bool, Fault> {
         self.leave_after_fork();
         let move_count = service.move_count();
@@ -91,7 +91,8 @@ impl Connection {
             return if self.move_count == move_count { Ok(false) } else { Err(Fault::Moved) };
         }
         if !self.aside && fork::is_unexpected() {
-            // In the memory of the parent, whose descriptors are others. The next call knows, and goes another way.
+            // This is the parent's memory, and the parent has other descriptors. The next call sees that and uses another
+            // connection.
             let source = io::Error::from_raw_os_error(libc::EBADF);
             return Err(Fault::Fatal(Error::Local { action: "connect in a process that shares another's memory", source }));
         }
@@ -108,7 +109,7 @@ impl Connection {
         match self.set_up(&socket, service) {
             Ok(tls) => self.tls = tls,
             Err(fault) => {
-                // Not in a child that came out of a fork meanwhile: there, the parent goes on with it.
+                // A child that was forked meanwhile does not do this: the parent continues.
                 if !self.is_of_parent() {
                     socket.abort();
                 }
@@ -126,7 +127,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// What comes first on a new connection: TLS, then ATTACH, which tells the server whose channel it is.
+    /// Sets up a new connection: TLS, then ATTACH, which tells the server whose channel it is.
     fn set_up(&mut self, socket: &Socket, service: &Service) -> Result<Option<TlsStream>, Fault> {
         let start = |config| tls_handshake::start(socket, service, config);
         let mut tls = service.tls_config.as_ref().map(start).transpose()?;
@@ -136,12 +137,13 @@ impl Connection {
         Ok(tls)
     }
 
-    /// The next connection may have any port, so that the server does not recognise resent calls by the port.
+    /// Lets the next connection use any port, so that the server does not recognise resent calls by the port.
     pub(super) const fn forget_port(&mut self) {
         self.local_port = None;
     }
 
-    /// Fences another process, on this connection: whether that was done, false where the server cannot. `None` when it is to be asked again.
+    /// Fences another process by a call on this connection. False if the server does not support that; `None` if the call must
+    /// be repeated.
     pub(super) fn fence(&mut self, service: &Service, number: u64) -> Result<Option<bool>, Fault> {
         if !service.uses_attach() {
             return Ok(Some(false));
@@ -150,7 +152,7 @@ impl Connection {
         self.identity.fence(&mut Stream { socket, tls: self.tls.as_mut() }, service, number)
     }
 
-    /// Ends the connection: no reply can come any more.
+    /// Closes the connection: no more replies can arrive.
     pub(crate) fn disconnect(&mut self) {
         self.tls = None;
         self.place = None;
@@ -159,20 +161,20 @@ impl Connection {
         if !self.is_of_parent() {
             socket.abort();
         }
-        // Otherwise it is the parent's connection: only the descriptor is closed, by dropping it.
+        // Otherwise the connection belongs to the parent: dropping it closes only the descriptor.
     }
 
-    /// Closes the connection that somebody was left with in the middle of a call.
+    /// Closes the connection of a call that its thread left.
     pub(crate) fn leave(&mut self) {
         if self.is_of_parent() {
             return self.abandon();
         }
-        std::mem::forget(self.tls.take()); // it may be half changed
+        std::mem::forget(self.tls.take()); // its state may be inconsistent
         self.aside = false;
         self.disconnect();
     }
 
-    /// In a child that knows it is one, right after the fork: closes the parent's connection. True when there was a fork.
+    /// In a child right after fork: closes the parent's connection. True if there was a fork.
     pub(crate) fn reset_after_fork(&mut self) -> bool {
         let forked = self.is_of_parent();
         if forked {
@@ -183,9 +185,10 @@ impl Connection {
         forked
     }
 
-    /// After a fork that nobody told of: never touches the parent's connection again. True when there was a fork.
+    /// Checks for a fork that this library did not see. After one, never uses the parent's connection again. True if there was
+    /// a fork.
     ///
-    /// The descriptor is left open, marked as ours: the table of descriptors may be the parent's (CLONE_FILES).
+    /// The descriptor stays open and is marked as this library's: the table of descriptors may be the parent's (CLONE_FILES).
     #[inline]
     pub(crate) fn leave_after_fork(&mut self) -> bool {
         let forked = self.is_of_parent();
@@ -195,7 +198,7 @@ impl Connection {
         forked
     }
 
-    /// The same whatever state things are in; drops nothing, since malloc's locks may have been copied too.
+    /// As [`Self::reset_after_fork`], in any state. Drops nothing, since malloc's locks may have been copied too.
     #[cold]
     pub(crate) fn abandon(&mut self) {
         std::mem::forget((self.socket.take(), self.tls.take(), self.place.take()));
@@ -213,7 +216,7 @@ impl Connection {
         self.identity.renew();
     }
 
-    /// The socket, while it is ours.
+    /// The socket, if this process owns it.
     pub(crate) fn socket(&self) -> Result<&Socket, Fault> {
         if self.is_of_parent() {
             return Err(Fault::Forked);
@@ -221,7 +224,7 @@ impl Connection {
         self.socket.as_ref().ok_or_else(not_connected)
     }
 
-    /// Whether it may stay open now that its call is done; takes a place for it.
+    /// Whether it may stay open after its call. Takes a place for it.
     pub(super) fn may_stay(&mut self, kept: &Arc<KeptConnections>) -> bool {
         if self.place.as_ref().is_some_and(|place| !kept.allows(place)) {
             self.place = None;
@@ -238,27 +241,27 @@ impl Connection {
         self.move_count
     }
 
-    /// There was a reply.
+    /// Notes that a reply arrived.
     pub(super) const fn note_answer(&mut self) {
         self.answered = true;
     }
 
-    /// Whether no reply has come on it, or on what should have become it.
+    /// Whether no reply has arrived on it, also if it could not be made.
     pub(super) const fn is_unanswered(&self) -> bool {
         !self.answered
     }
 
-    /// The socket to be set up, while it is ours.
+    /// The socket for its setup, if this process owns it.
     pub(crate) fn socket_mut(&mut self) -> Option<&mut Socket> {
         if self.is_of_parent() { None } else { self.socket.as_mut() }
     }
 
-    /// Whether received bytes may lie in memory, where no poll of the socket sees them.
+    /// Whether received bytes may be in memory, where no poll of the socket sees them.
     pub(crate) const fn is_encrypted(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Socket and TLS, while they are ours.
+    /// Socket and TLS, if this process owns them.
     #[inline]
     pub(crate) fn stream(&mut self) -> Result<Stream<'_>, Fault> {
         if self.is_of_parent() {

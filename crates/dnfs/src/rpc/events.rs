@@ -25,7 +25,7 @@ pub enum Event {
     Responding {
         /// The server.
         server: SocketAddr,
-        /// How long it did not.
+        /// How long it did not answer.
         away: Duration,
     },
     /// The server leaves one call unanswered while it answers others. The caller waits.
@@ -59,7 +59,7 @@ pub enum Event {
         server: SocketAddr,
         /// The path of the export.
         export: Arc<str>,
-        /// How long it did not.
+        /// How long it did not export the volume.
         away: Duration,
     },
     /// The server has the volume, but the directory of the mount was removed. Calls fail with ESTALE.
@@ -76,20 +76,20 @@ pub enum Event {
         /// The path of the export.
         export: Arc<str>,
     },
-    /// There is no memory to keep written data in until COMMIT: what a server loses in a power cut is lost, and reported by fsync.
+    /// There is no memory for written data until COMMIT. Data that the server loses in a power cut is lost; fsync reports it.
     NothingKept,
 }
 
 /// Why callers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// There is no connection, or nothing comes on it.
+    /// There is no connection, or no reply arrives.
     NoReply,
-    /// It is there, but offers no TLS any more.
+    /// The server no longer offers TLS.
     NoTls,
-    /// It answers others, but this process cannot connect to it.
+    /// The server answers others, but this process cannot connect to it.
     NoConnection,
-    /// It is there, but TLS with it fails: most likely a certificate.
+    /// The TLS handshake fails, most likely because of a certificate.
     TlsFailed,
 }
 
@@ -149,9 +149,9 @@ impl std::fmt::Display for ProcedureName {
 
 static REPORTER: OnceLock<fn(Event)> = OnceLock::new();
 
-/// Has `reporter` called for each [`Event`].
+/// Registers a function that is called for each [`Event`].
 ///
-/// The function may be called inside any call of this crate and must not block. Only the first one set counts.
+/// Any call of this crate may call the function, which must not block. Only the first registration counts.
 pub fn report_to(reporter: fn(Event)) {
     let _ = REPORTER.set(reporter);
 }

@@ -17,7 +17,7 @@ pub(crate) enum Fault {
     Unanswered,
     /// The connection broke, or ended.
     Broken(io::Error),
-    /// Nothing came for the reply timeout (`timeo`).
+    /// Nothing arrived within the reply timeout (`timeo`).
     Unresponsive,
     /// The server's address changed after the connection was made.
     Moved,
@@ -25,16 +25,16 @@ pub(crate) enum Fault {
     NoTls,
     /// The TLS handshake failed, or a record could not be decrypted.
     Tls(TlsFault),
-    /// The process forked in the middle: the connection belongs to the parent.
+    /// The process forked during the call: the connection belongs to the parent.
     Forked,
-    /// What came is not the expected reply.
+    /// The received bytes are not the expected reply.
     Malformed(ProtocolError),
-    /// Not worth another attempt.
+    /// Another attempt would not help.
     Fatal(Error),
 }
 
 impl Fault {
-    /// What to report of a server that is waited for because of it.
+    /// The cause to report for a server that callers wait for.
     pub(crate) const fn cause(&self) -> Cause {
         match self {
             Self::NoTls => Cause::NoTls,
@@ -43,7 +43,7 @@ impl Fault {
         }
     }
 
-    /// A connection that failed: its TLS, or itself.
+    /// Converts an error of a connection or of its TLS.
     pub(crate) fn of(error: io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<RecordFault>()) {
             Some(fault) => Self::Tls((*fault).into()),

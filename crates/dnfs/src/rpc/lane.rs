@@ -1,4 +1,4 @@
-//! A channel driven step by step, by a thread that has several of them and waits for all at once: for replies nothing waits here.
+//! A channel driven step by step, by a thread that has several of them and polls all at once. Nothing here waits for replies.
 
 use super::calls::Calls;
 use super::channel::Channel;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use rustix::fd::BorrowedFd;
 use std::io;
 
-/// A channel, and how long its server has been silent.
+/// A channel, and the response timer of its server.
 #[derive(Debug)]
 pub(crate) struct Lane {
     channel: Channel,
@@ -19,8 +19,8 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// A lane for so many calls in flight, all of one procedure, not connected yet; its socket asks for a receive buffer of so many
-    /// bytes.
+    /// A lane for `depth` calls in flight, all of one procedure. It is not connected yet. Its socket asks for a receive buffer
+    /// of `socket_buffer_bytes`.
     pub(crate) fn new(procedure: u32, depth: usize, socket_buffer_bytes: usize) -> Self {
         let channel = Channel::with_depth(depth, Some(socket_buffer_bytes));
         Self { channel, timer: ResponseTimer::new(procedure), backoff: Backoff::new() }
@@ -31,7 +31,7 @@ impl Lane {
         self.channel.in_flight()
     }
 
-    /// The socket to be polled for replies; none while no call is in flight.
+    /// The socket to poll for replies. `None` while no call is in flight.
     pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
         if self.in_flight() == 0 {
             return None;
@@ -42,19 +42,19 @@ impl Lane {
     /// Makes and sends calls. Waits for room in the socket, and while the server is away.
     ///
     /// # Errors
-    /// When the retry policy gives up: every call in flight is lost then, and forgotten.
+    /// If the retry policy gives up: all calls in flight are then removed.
     pub(crate) fn send<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Error> {
         self.step(service, calls, |channel, calls, timer| connect_and_send(channel, service, calls, timer))
     }
 
-    /// Takes the replies that are there.
+    /// Takes the replies that have arrived.
     ///
     /// # Errors
     /// As [`Self::send`].
     pub(crate) fn receive<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Error> {
         let in_flight = self.in_flight();
         self.step(service, calls, |channel, calls, timer| {
-            // Of an encrypted connection more may be there than its socket shows.
+            // An encrypted connection may have received more than its socket shows.
             while channel.receive_there(service, calls, timer)? && channel.in_flight() > 0 && channel.connection().is_encrypted()
             {
             }
@@ -70,7 +70,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Nothing came for 250 ms.
+    /// Called when nothing arrived for 250 ms.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -81,7 +81,7 @@ impl Lane {
         })
     }
 
-    /// Checks for unanswered calls when nothing came on this lane.
+    /// Checks for unanswered calls when nothing arrived on this lane.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -89,7 +89,7 @@ impl Lane {
         self.step(service, calls, |channel, calls, _| channel.look_for_unanswered(service, calls))
     }
 
-    /// One step; after a fault the connection is made again, and every call that is not answered is sent again.
+    /// Runs one step. After a fault, reconnects and resends every unanswered call.
     fn step<C: Calls>(
         &mut self,
         service: &Service,

@@ -1,4 +1,4 @@
-//! The channels of a client in this process: taken without a lock, made when first needed.
+//! The channels of a client in this process. They are taken without a lock and made on first use.
 
 use crate::event_count::EventCount;
 use crate::limits::CHANNELS_MAX;
@@ -9,18 +9,18 @@ use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
 use crate::sys::stack_mark::{MarkPlace, StackMark};
 use std::sync::Arc;
 
-/// Up to 64 channels. A signal handler that comes in while its thread holds one takes another; nothing is allocated. One whose user was left by
-/// `longjmp` is taken over once no other is free. In the
-/// child of a fork all of them can be had: those that threads of the parent held were copied locked, and are taken over.
+/// Up to 64 channels. A signal handler that interrupts a user of one takes another; it does not allocate. A channel whose user
+/// left its call by `longjmp` is taken over when no other is free. In the child of a fork all of them are available: those that
+/// threads of the parent held were copied locked and are taken over.
 #[derive(Debug)]
 pub(crate) struct Pool {
     entries: Box<[ForkLock<Channel>]>,
-    /// Where the functions are that use them.
+    /// The stack frames that use them.
     users: Box<[MarkPlace]>,
-    /// Entries used as long as one of them is free; the rest are for signal handlers inside a call.
+    /// Number of entries for ordinary calls; the rest are for signal handlers inside a call.
     count: usize,
     channel_freed: EventCount,
-    /// Which connections stay open between calls; all of them where nothing is shared.
+    /// Decides which connections stay open between calls. `None`: all of them stay open.
     kept: Option<Arc<KeptConnections>>,
 }
 
@@ -32,7 +32,7 @@ struct Lease<'p> {
     _freed: Freed<'p>,
 }
 
-/// Tells those who wait for a channel.
+/// Wakes the threads that wait for a channel.
 struct Freed<'p>(&'p EventCount);
 
 impl Drop for Freed<'_> {
@@ -43,16 +43,16 @@ impl Drop for Freed<'_> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        self.user.clear(); // before the lock is given back
+        self.user.clear(); // before the lock is released
         if !self.finished {
-            // Somebody panicked in the middle of an exchange: its replies may still be on their way.
+            // A thread panicked during an exchange: replies may still arrive.
             self.channel.disconnect();
         }
     }
 }
 
 impl Pool {
-    /// A pool that makes `count` connections at most; one more for each signal handler inside a call.
+    /// A pool of at most `count` connections, and one more for each signal handler inside a call.
     pub(crate) fn new(count: usize) -> Self {
         fork::watch_forks();
         Self {
@@ -64,17 +64,17 @@ impl Pool {
         }
     }
 
-    /// From now on connections stay open as these allow.
+    /// Sets what decides which connections stay open.
     pub(crate) fn keep_by(&mut self, kept: Arc<KeptConnections>) {
         self.kept = Some(kept);
     }
 
-    /// What says which connections stay open between calls.
+    /// Decides which connections stay open between calls.
     pub(crate) const fn kept(&self) -> Option<&Arc<KeptConnections>> {
         self.kept.as_ref()
     }
 
-    /// Runs `work` on a channel nobody else uses.
+    /// Runs `work` on a channel that no other call uses.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Channel) -> T) -> T {
         if fork::shares_memory() {
             return self.with_last(work);
@@ -84,7 +84,7 @@ impl Pool {
             Some(lease) => lease,
             None => self.channel_freed.wait_until(|_| {
                 self.kept.iter().for_each(|kept| kept.renew_leases());
-                let me = Holder::current(); // again: a signal handler may have forked meanwhile, and this be the child
+                let me = Holder::current(); // a second time: this may be the child of a signal handler's fork
                 let count = if self.is_nested(me) { CHANNELS_MAX } else { self.count };
                 self.free(count, me).or_else(|| self.take_left(me))
             }),
@@ -98,7 +98,7 @@ impl Pool {
         done
     }
 
-    /// A channel whose user was left by `longjmp`, or whose thread has ended: its connection is given up.
+    /// Takes over a channel whose user left its call by `longjmp`, or whose thread has ended. Its connection is closed.
     #[cold]
     fn take_left(&self, me: Holder) -> Option<Lease<'_>> {
         let (entry, user) = self.entries.iter().zip(&self.users).find(|(entry, user)| entry.is_held() && user.take_left())?;
@@ -107,7 +107,8 @@ impl Pool {
         Some(Lease { channel, user, finished: false, _freed: Freed(&self.channel_freed) })
     }
 
-    /// The same for a child that shares this memory: from the end, so that one that is killed leaves the parent what it uses.
+    /// Takes a channel for a child that shares this memory. It searches from the end, so that a child that is killed leaves the
+    /// parent the channels that it uses.
     #[cold]
     fn with_last<T>(&self, work: impl FnOnce(&mut Channel) -> T) -> T {
         let mut lease = self.channel_freed.wait_until(|_| {
@@ -121,8 +122,8 @@ impl Pool {
         done
     }
 
-    /// In a child after fork: closes the parent's descriptors. Channels in use at the fork by a frame below a signal handler
-    /// are left to it.
+    /// In a child after fork: closes the parent's descriptors. A channel that a frame below a signal handler was using at the
+    /// fork stays with that frame.
     pub(crate) fn reset_after_fork(&self) {
         let me = Holder::current();
         for entry in &self.entries {
@@ -139,12 +140,12 @@ impl Pool {
         Some(Lease { channel, user, finished: false, _freed: Freed(&self.channel_freed) })
     }
 
-    /// Whether the caller is a signal handler that came in while its thread was in a call.
+    /// Whether the caller is a signal handler that interrupted a call of its thread.
     pub(crate) fn is_in_use_by_this_thread(&self) -> bool {
         self.is_nested(Holder::current())
     }
 
-    /// Whether this thread holds a channel: then it is in a signal handler, and must not wait for that channel.
+    /// Whether this thread holds a channel. It is then in a signal handler and must not wait for that channel.
     fn is_nested(&self, me: Holder) -> bool {
         self.entries.iter().any(|entry| entry.is_held_by(me))
     }
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn a_handler_between_claim_and_lock_does_not_wait_for_its_own_thread() {
         let pool = Pool::new(1);
-        // The state in which a signal finds a thread that has just taken a channel, or is about to give it back.
+        // The state of a thread that a signal interrupts right after it took a channel, or right before it releases it.
         pool.entries[0].set_holder(Holder::current());
         pool.with(|_| assert!(pool.entries[1].is_held_by(Holder::current())));
     }

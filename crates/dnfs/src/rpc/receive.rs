@@ -1,5 +1,5 @@
-//! Replies: the data of a READ straight into the caller's buffers, or whole records in the channel's memory, as many as one
-//! receive brings.
+//! Receives replies: the data of a READ directly into the caller's buffers, or whole records into the channel's memory, as many
+//! as one receive brings.
 
 use super::call_table::CallTable;
 use super::calls::Calls;
@@ -18,7 +18,7 @@ use nfs_proto::xdr::{Decode, Reader};
 use std::io;
 use std::ops::Range;
 
-/// Bytes received behind the data of a READ: its padding, or what a reply laid out in another way has there.
+/// Bytes received after the data of a READ: its padding, or other contents if the reply has another layout.
 const SPILL_BYTES: usize = 4096;
 
 /// One receive of a run.
@@ -32,7 +32,7 @@ pub(super) struct Receiver<'r, C> {
 }
 
 impl<C: Calls> Receiver<'_, C> {
-    /// Receives until something was taken up: a call is answered, or a reply to no call was skipped.
+    /// Receives until a call is answered or an unexpected reply was skipped.
     pub(super) fn receive_replies(&mut self) -> Result<(), Fault> {
         if C::TARGETS && self.buffer.is_empty() {
             let answered = match self.table.only() {
@@ -46,13 +46,13 @@ impl<C: Calls> Receiver<'_, C> {
         self.receive_records()
     }
 
-    /// Head, data and padding of the only READ in flight in one receive. False when the reply was laid out otherwise: all
-    /// of it that came is then pending.
+    /// Receives head, data and padding of the only READ in flight at once. False if the reply has another layout: all received
+    /// bytes are then pending.
     fn receive_into_target(&mut self, xid: u32, call: usize) -> Result<bool, Fault> {
         let target_bytes = self.calls.target_bytes(call);
         let Some((head, spill)) = self.buffer.memory().split_at_mut_checked(READ_HEAD_BYTES) else { return Ok(false) };
         let received = loop {
-            // Each time: a signal handler may have forked, and this be the child.
+            // Each time, because this may be the child of a signal handler's fork.
             let mut stream = self.connection.stream()?;
             let received = if self.calls.target_segments() + 2 <= SHORT {
                 receive_around::<C, SHORT>(&mut stream, head, self.calls, call, target_bytes, spill)
@@ -71,7 +71,7 @@ impl<C: Calls> Receiver<'_, C> {
             self.receive_rest(call, &reply, received - READ_HEAD_BYTES)?;
             return Ok(true);
         }
-        // Put everything in one piece: what went into the caller's buffers lies between head and spill.
+        // Joins the pieces: the bytes in the caller's buffers belong between head and spill.
         let in_target = received.saturating_sub(READ_HEAD_BYTES).min(target_bytes);
         let spilled = received.saturating_sub(READ_HEAD_BYTES + in_target);
         spill.copy_within(..spilled, in_target);
@@ -82,7 +82,7 @@ impl<C: Calls> Receiver<'_, C> {
         Ok(false)
     }
 
-    /// The head of one of several READs in flight, then its data. False as above.
+    /// Receives the head of one of several READs in flight, then its data. False as in [`Self::receive_into_target`].
     fn receive_head(&mut self) -> Result<bool, Fault> {
         let Some(head) = self.buffer.memory().get_mut(..READ_HEAD_BYTES) else { return Ok(false) };
         let received = loop {
@@ -123,7 +123,7 @@ impl<C: Calls> Receiver<'_, C> {
         Ok(())
     }
 
-    /// Receives until one record at least is whole, and takes all that are.
+    /// Receives until at least one record is complete, and takes all complete records.
     fn receive_records(&mut self) -> Result<(), Fault> {
         while !self.take_records()? {
             let received = self.connection.stream()?.receive(self.buffer.free());
@@ -133,14 +133,14 @@ impl<C: Calls> Receiver<'_, C> {
         Ok(())
     }
 
-    /// The outcome of one receive. If nothing came for a second, checks the calls in flight.
+    /// The result of one receive. If nothing arrived for a second, checks the calls in flight.
     #[inline]
     fn moved(&mut self, received: io::Result<usize>) -> Result<Option<usize>, Fault> {
         let moved = self.timer.received(received, self.service);
         unanswered::checked(moved, self.table, self.calls, self.service)
     }
 
-    /// One receive of a socket that does not wait, and all records that are whole then. False when there was nothing to receive.
+    /// Receives once without waiting and takes all complete records. False if there was nothing to receive.
     pub(super) fn receive_there(&mut self) -> Result<bool, Fault> {
         let received = self.connection.stream()?.receive(self.buffer.free());
         if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
@@ -152,7 +152,7 @@ impl<C: Calls> Receiver<'_, C> {
         Ok(true)
     }
 
-    /// Takes all records that are whole: whether there was one.
+    /// Takes all complete records. Returns whether there was one.
     fn take_records(&mut self) -> Result<bool, Fault> {
         let mut taken = false;
         while let Some(body) = self.buffer.next_record()? {
@@ -187,7 +187,7 @@ fn receive_around<C: Calls, const N: usize>(
     let mut list = ReceiveList::<N>::new();
     list.push(head);
     let whole = calls.push_target(call, 0..target_bytes, &mut list);
-    // Behind a target that did not fit the list, anything would land in the wrong place.
+    // If the target did not fit into the list, the spill would receive its bytes.
     if whole && let Some(spill) = spill.get_mut(..SPILL_BYTES) {
         list.push(spill);
     }

@@ -1,4 +1,5 @@
-//! How long a connection has been silent: reported after some seconds, given up after the reply timeout.
+//! Measures how long a connection has been silent. The silence is reported after some seconds, and the attempt ends after the
+//! reply timeout.
 
 use super::events::Cause;
 use super::fault::Fault;
@@ -9,10 +10,10 @@ use crate::sys::connect::SOCKET_TIMEOUT;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long a call waits before others are shown that it does.
+/// How long a call waits before `millrace nfs` shows it.
 const NOTE_AFTER: Duration = Duration::from_secs(1);
 
-/// The wait for one server, attempt after attempt. Reads no clock as long as every send and receive moves bytes.
+/// The wait for one server over several attempts. Reads no clock as long as every send and receive transfers bytes.
 #[derive(Debug)]
 pub(crate) struct ResponseTimer {
     since: Option<Instant>,  // of this attempt
@@ -27,17 +28,17 @@ impl ResponseTimer {
         Self { since: None, move_count: None, procedure, noted: None }
     }
 
-    /// A new attempt begins.
+    /// Begins a new attempt.
     pub(crate) const fn begin_attempt(&mut self) {
         (self.since, self.move_count) = (None, None);
     }
 
-    /// The attempt uses a connection that was made after this number of changes of the server's address.
+    /// Notes that the attempt uses a connection that was made after this number of changes of the server's address.
     pub(crate) const fn on_connection(&mut self, move_count: u32) {
         self.move_count = Some(move_count);
     }
 
-    /// Says to whoever looks that there has been no answer for so long.
+    /// Publishes how long there has been no answer.
     #[cold]
     pub(crate) fn note(&mut self, waited: Duration, service: &Service) {
         if self.noted.is_none()
@@ -47,20 +48,20 @@ impl ResponseTimer {
         }
     }
 
-    /// There is nothing to wait for any more.
+    /// Ends the wait.
     pub(crate) fn finish(&mut self, service: &Service) {
         if let (Some(noted), Some(notes)) = (self.noted.take(), &service.call_notes) {
             notes.forget(noted);
         }
     }
 
-    /// The outcome of one receive: bytes, none yet, or a fault.
+    /// The result of one receive: bytes, `None` if nothing has arrived yet, or a fault.
     #[inline]
     pub(crate) fn received(&mut self, outcome: io::Result<usize>, service: &Service) -> Result<Option<usize>, Fault> {
         self.moved(outcome, io::ErrorKind::UnexpectedEof, service)
     }
 
-    /// The same of one send.
+    /// The result of one send.
     #[inline]
     pub(crate) fn sent(&mut self, outcome: io::Result<usize>, service: &Service) -> Result<Option<usize>, Fault> {
         self.moved(outcome, io::ErrorKind::WriteZero, service)
@@ -78,7 +79,7 @@ impl ResponseTimer {
         }
     }
 
-    /// Goes on waiting after a timeout of the socket or a signal, until the reply timeout.
+    /// Continues to wait after a timeout of the socket or a signal, until the reply timeout.
     #[cold]
     fn on_error(&mut self, error: io::Error, service: &Service) -> Result<(), Fault> {
         let waited = match error.kind() {

@@ -1,4 +1,4 @@
-//! What happens between two attempts of one run of calls: wait, give up, or try again.
+//! Decides what happens between two attempts of one run of calls: wait, give up, or try again.
 
 use super::events::Cause;
 use super::fault::Fault;
@@ -23,7 +23,7 @@ impl Backoff {
         Self { since: None, pause: Duration::from_millis(BACKOFF_MS_MIN), malformed_count: 0, broken_count: 0 }
     }
 
-    /// A reply was received: whatever comes next is a new fault.
+    /// Notes a reply: the next fault is a new one.
     #[inline]
     pub(crate) fn reset(&mut self) {
         if self.since.is_some() {
@@ -31,10 +31,10 @@ impl Backoff {
         }
     }
 
-    /// Waits as long as this fault asks for.
+    /// Waits as long as this fault requires.
     ///
     /// # Errors
-    /// When the retry policy gives up: the fault as the caller is to see it.
+    /// If the retry policy gives up: the fault as the caller sees it.
     pub(crate) fn wait(&mut self, fault: Fault, service: &Service) -> Result<(), Error> {
         let since = *self.since.get_or_insert_with(Instant::now);
         // If the server answers others, the unanswered call is already in the log.
@@ -49,10 +49,10 @@ impl Backoff {
                 return Err(Error::Denied { server: service.server(), denial });
             }
             (Fault::Unanswered, _) => {}
-            // No fault of the connection, but it ended in the middle of a call, or of its data.
+            // Not a fault of the connection, but the call or its data was interrupted.
             (Fault::Broken(source), _) if source.raw_os_error() == Some(libc::EFAULT) => return Err(Error::BadAddress),
             (Fault::Malformed(source), _) => self.malformed(source, service)?,
-            // A server that was just restarted has dropped what it had not accepted yet.
+            // A server that was just restarted has dropped connections that it had not accepted yet.
             (Fault::Connect(source), RetryPolicy::Mounting) if source.kind() == io::ErrorKind::ConnectionReset => {
                 self.broken(source, service)?;
             }
@@ -67,7 +67,7 @@ impl Backoff {
             }
             (Fault::Tls(source), RetryPolicy::Mounting) => return Err(Error::Tls { server: service.server(), source }),
             (Fault::Broken(source), _) => self.broken(source, service)?,
-            // Never in the clear instead: it is waited for, as a server that does not answer.
+            // The client never falls back to an unencrypted connection: it waits as for a server that does not answer.
             (Fault::Connect(_) | Fault::Unresponsive | Fault::NoTls | Fault::Tls(_), _) => self.broken_count = 2,
         }
         if let RetryPolicy::Soft(limit) = service.retry_policy
@@ -75,7 +75,7 @@ impl Backoff {
         {
             return Err(timed_out(service, since.elapsed()));
         }
-        // A connection that broke may be had again at once; one that was refused may not.
+        // After a broken connection the next attempt may succeed at once; after a refused one it probably does not.
         if self.broken_count > 1 || self.malformed_count > 0 {
             clock::sleep(self.pause);
             self.pause = (self.pause * 2).min(Duration::from_millis(BACKOFF_MS_MAX));

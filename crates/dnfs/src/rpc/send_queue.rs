@@ -1,4 +1,4 @@
-//! Calls that are encoded and not sent yet: several leave in one send, payloads gathered between their headers.
+//! Calls that are encoded and not sent yet. Several leave in one send; their payloads are gathered between their headers.
 
 use super::call_table::CallTable;
 use super::calls::Calls;
@@ -15,12 +15,12 @@ use nfs_proto::xdr::{Writer, padding};
 use std::io;
 use std::ops::Range;
 
-/// Encoded calls in the order they are to be sent. A process has 64 channels and mostly uses few: what is large is mapped at first
-/// use, with no allocator involved.
+/// Encoded calls in the order of sending. A process has 64 channels and usually uses few, so large buffers are mapped on first
+/// use, without the allocator.
 #[derive(Debug)]
 pub(super) struct SendQueue {
-    encoded: Vec<u8>, // one call's header, before it is queued; has the capacity for that of any READ, WRITE and COMMIT
-    headers: Option<Region>, // record mark, call header and arguments of each, one behind the other
+    encoded: Vec<u8>,        // one call's header before it is queued; room for that of any READ, WRITE and COMMIT
+    headers: Option<Region>, // record mark, call header and arguments of each call, in sequence
     headers_end: usize,
     header_bytes_max: usize,
     calls: Vec<QueuedCall>, // has its capacity from the start
@@ -52,10 +52,10 @@ impl SendQueue {
         }
     }
 
-    /// Has its memory afterwards.
+    /// Maps its memory.
     ///
     /// # Errors
-    /// What the kernel says, `ENOMEM` most likely.
+    /// The kernel's, usually `ENOMEM`.
     pub(super) fn map(&mut self) -> io::Result<()> {
         if self.headers.is_none() {
             self.headers = Some(Region::map(self.header_bytes_max)?);
@@ -75,7 +75,7 @@ impl SendQueue {
     /// Encodes a call.
     ///
     /// # Panics
-    /// When it was never mapped, or the headers of all calls in flight need more than was mapped for them: our own bug.
+    /// If its memory is not mapped, or the headers of all calls in flight need more than that: a bug of this library.
     pub(super) fn push<C: Calls>(&mut self, service: &Service, xid: u32, call: usize, calls: &C) {
         let payload_bytes = calls.payload_bytes(call);
         self.encoded.clear();
@@ -100,13 +100,13 @@ impl SendQueue {
         timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
         let headers = self.headers.as_deref().unwrap_or_default();
-        let mut first = 0; // call not wholly sent yet
+        let mut first = 0; // first call that is not completely sent
         let mut skip = 0; // bytes of it that are sent
         while let Some(rest) = self.calls.get(first..).filter(|rest| !rest.is_empty()) {
             let segments = calls.payload_segments();
             let few_segments = segments == 0 || rest.len() == 1 && segments + 2 <= SHORT;
             let mut mark_sent = |gathered: &[QueuedCall]| gathered.iter().for_each(|call| table.set_sent(call.xid));
-            // Marked before the send: after an error nobody knows how much of it went out.
+            // Marked before the send: after an error it is unknown how much was sent.
             let sent = if few_segments {
                 let (list, count) = gather::<C, SHORT>(headers, rest, skip, calls);
                 mark_sent(&rest[..count]);
@@ -127,8 +127,8 @@ impl SendQueue {
     }
 }
 
-/// As much as one list holds of these calls, but for the first `skip` bytes; and how many of the calls are in it, the last
-/// one perhaps in part.
+/// Gathers as much of these calls as one list holds, without the first `skip` bytes. Returns how many calls are in it; the last
+/// one may be incomplete.
 fn gather<'a, C: Calls, const N: usize>(
     headers: &'a [u8],
     queued: &[QueuedCall],
@@ -139,7 +139,7 @@ fn gather<'a, C: Calls, const N: usize>(
     let mut count = 0;
     let mut skip = skip;
     while let Some(call) = queued.get(count) {
-        // Headers of calls without payload lie side by side: one segment takes a run of them.
+        // Headers of calls without payload are adjacent: one segment covers a sequence of them.
         let run = queued.get(count..).unwrap_or_default().iter().take_while(|call| call.payload_bytes == 0);
         let (run_count, run_end) = run.fold((0, call.header.end), |(count, _), call| (count + 1, call.header.end));
         let header = call.header.start + skip.min(call.header.len())..run_end;
@@ -203,7 +203,7 @@ mod tests {
         payloads.iter().map(range).collect()
     }
 
-    /// Calls with headers of 5 bytes and payloads of so many.
+    /// Calls with headers of 5 bytes and payloads of these sizes.
     fn queued(payloads: &[usize]) -> Vec<QueuedCall> {
         let call = |(index, &payload_bytes): (usize, &usize)| QueuedCall {
             xid: index as u32,

@@ -1,4 +1,4 @@
-//! One RPC service of one server, as all channels to it share it: address, prepared call header, retry policy, counters.
+//! One RPC service of one server, shared by all channels to it: address, prepared call header, retry policy, counters.
 
 use super::answers::Answers;
 use super::channel_support::ChannelSupport;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Where xid, program and procedure stand in a prepared header, the record mark in front of it (RFC 5531 9).
+/// Offsets of xid, program and procedure in a prepared header, after the record mark (RFC 5531 9).
 const XID_AT: usize = 4;
 const PROGRAM_AT: usize = 16;
 const PROCEDURE_AT: usize = 24;
@@ -28,11 +28,11 @@ const PROCEDURE_AT: usize = 24;
 /// How long a caller waits for a server that does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryPolicy {
-    /// For ever.
+    /// Without limit.
     Hard,
-    /// So long.
+    /// For this time.
     Soft(Duration),
-    /// While mounting: one refused connection is an answer.
+    /// While mounting: a refused connection ends the wait.
     Mounting,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Service {
     pub(crate) resend_after: Duration,
     /// Time after the end of a connection in which the server may still execute WRITEs that it had received on it.
     pub(crate) fence: Duration,
-    /// When it last answered.
+    /// When the server last answered.
     pub(crate) answers: Answers,
     /// The network namespace of the process that first connected to the server. `None` if it is unknown.
     pub(crate) network_namespace: Option<u64>,
@@ -82,26 +82,26 @@ pub(crate) struct Service {
     /// Addresses of this host to connect from; if empty, the kernel chooses.
     pub(crate) local: Vec<IpAddr>,
     pub(crate) tls_config: Option<TlsConfig>,
-    /// Where calls that wait are noted; nowhere for a client without a segment.
+    /// Notes of calls that wait. `None` for a client without a segment.
     pub(crate) call_notes: Option<CallNotes>,
     /// How the processes of the mount reach the export. `None` for a client without a segment.
     pub(crate) export_state: Option<ExportState>,
     /// Reports that the server no longer exports the volume.
     pub(crate) gone: GoneReport,
-    /// Whose leases the callers hold (docs/design/028-stopped-processes.md); none for a client without a segment.
+    /// The members whose leases the callers hold (docs/design/028-stopped-processes.md). `None` for a client without a segment.
     pub(crate) leases: Option<Arc<Members>>,
-    header: Vec<u8>, // record mark, call header, credential, verifier; xid and procedure to be filled in
+    header: Vec<u8>, // record mark, call header, credential, verifier; xid and procedure are filled in later
     unresponsive: AtomicBool,
     /// When that was last reported, on the monotonic clock; 0: never.
     reported_ms: AtomicU64,
-    /// Since when the server that was reported does not answer, on the same clock.
+    /// Since when the server has not answered, if that was reported, on the same clock.
     silent_since_ms: AtomicU64,
     /// When a probe last began, on the same clock, and when one last found the server silent; 0: never.
     probe_begun_ms: AtomicU64,
     probe_failed_ms: AtomicU64,
     pub(crate) resends: AtomicU64,
     pub(crate) reconnects: AtomicU64,
-    pub(crate) connections: AtomicU64, // all that were made, the first ones too
+    pub(crate) connections: AtomicU64, // all connections made, including the first of each channel
     pub(crate) channel_support: ChannelSupport,
 }
 
@@ -168,7 +168,7 @@ impl Service {
         self.export_state.as_ref().map_or(0, ExportState::move_count)
     }
 
-    /// Appends the header of a call, its record mark still open.
+    /// Appends the header of a call. Its record mark is filled in later.
     pub(crate) fn append_header(&self, xid: u32, procedure: u32, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.header);
@@ -177,7 +177,7 @@ impl Service {
         writer.patch_u32(start + PROCEDURE_AT, procedure);
     }
 
-    /// The same for another program of this server.
+    /// As [`Self::append_header`], for another program of this server.
     pub(crate) fn append_header_of(&self, program: u32, version: u32, xid: u32, procedure: u32, out: &mut Vec<u8>) {
         let start = out.len();
         self.append_header(xid, procedure, out);
@@ -186,7 +186,7 @@ impl Service {
         writer.patch_u32(start + PROGRAM_AT + 4, version);
     }
 
-    /// Says that the calling thread runs, to those who wait for locks that its current call holds.
+    /// Renews the leases of the thread's current call, so that waiters see that the thread runs.
     #[inline]
     pub(crate) fn renew_leases(&self) {
         if let Some(members) = &self.leases {
@@ -194,13 +194,14 @@ impl Service {
         }
     }
 
-    /// Whether nobody has taken over what the thread's current call holds.
+    /// Whether no other process has taken over the locks of the thread's current call.
     #[inline]
     pub(crate) fn may_send(&self) -> bool {
         self.leases.as_ref().is_none_or(|members| members.may_send())
     }
 
-    /// Waits until what the thread's current call has sent is done or never will be, since others take over what it holds.
+    /// Waits until the server has executed what the thread's current call sent, or never will, because other processes take
+    /// over the call's locks.
     #[cold]
     pub(crate) fn finish_revocations(&self) {
         if let Some(members) = &self.leases {
@@ -208,7 +209,7 @@ impl Service {
         }
     }
 
-    /// Whether a new connection begins with ATTACH: those of NFS, unless the server is known not to have the program.
+    /// Whether a new connection begins with ATTACH: for NFS, unless the server is known not to have the program.
     pub(crate) fn uses_attach(&self) -> bool {
         self.program.number == NFS.number && self.retry_policy != RetryPolicy::Mounting && self.channel_support.may_be_present()
     }
@@ -221,7 +222,8 @@ impl Service {
         })
     }
 
-    /// Reports once that the server does not answer, now and then if it comes and goes; it has been `silent` so long.
+    /// Reports that the server does not answer: once, and only occasionally if it alternates. It has been `silent` for that
+    /// time.
     pub(crate) fn report_unresponsive(&self, cause: Cause, silent: Duration) {
         if self.retry_policy == RetryPolicy::Mounting || self.unresponsive.load(Ordering::Relaxed) {
             return;
@@ -236,7 +238,7 @@ impl Service {
         }
     }
 
-    /// Whether the server answers. Sends a NULL if no call was answered lately, and waits for its answer.
+    /// Whether the server answers. If it has not answered a call lately, sends NULL and waits for the reply.
     #[cold]
     pub(crate) fn liveness(&self) -> Liveness {
         if self.answers.are_recent() {
@@ -268,7 +270,7 @@ impl Service {
         }
     }
 
-    /// A reply came.
+    /// Notes a reply.
     #[inline]
     pub(crate) fn note_answer(&self) {
         self.answers.note();

@@ -1,4 +1,4 @@
-//! How a connection gets its TLS: the AUTH_TLS probe in the clear (RFC 9289 4.1), then the handshake. Both allocate.
+//! Starts TLS on a connection: the AUTH_TLS probe in the clear (RFC 9289 4.1), then the handshake. Both allocate.
 
 use super::fault::Fault;
 use super::service::{RetryPolicy, Service};
@@ -25,7 +25,7 @@ pub(super) fn start(socket: &Socket, service: &Service, config: &TlsConfig) -> R
     Ok(TlsStream::new(session.sealer, incoming, map(SEALED_BYTES)?))
 }
 
-/// The probe: NULL with AUTH_TLS, in the clear. Nothing behind its reply is read: the handshake finds what does not belong.
+/// The probe: NULL with AUTH_TLS, in the clear. Reads nothing after its reply; the handshake rejects unexpected bytes.
 fn probe(wire: &mut HandshakeSocket<'_>, service: &Service) -> Result<(), Fault> {
     let xid = Xid(random() as u32);
     let (program, version) = (service.program.number, service.program.version);
@@ -46,7 +46,7 @@ fn probe(wire: &mut HandshakeSocket<'_>, service: &Service) -> Result<(), Fault>
     match header.status {
         _ if header.xid != xid => Err(ProtocolError::UnexpectedReply.into()),
         ReplyStatus::Success if offered => Ok(()),
-        // While mounting, a program that is not there is looked for elsewhere.
+        // While mounting, a missing program is searched for at another port.
         status @ (ReplyStatus::ProgramUnavailable | ReplyStatus::ProgramMismatch { .. })
             if service.retry_policy == RetryPolicy::Mounting =>
         {
@@ -63,7 +63,7 @@ struct HandshakeSocket<'s> {
 }
 
 impl HandshakeSocket<'_> {
-    /// Receives so many bytes and not one more.
+    /// Fills the buffer and receives no further byte.
     fn fill(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             let bytes = self.receive(buffer)?;
@@ -75,8 +75,8 @@ impl HandshakeSocket<'_> {
         Ok(())
     }
 
-    /// The socket's calls return after a second at most, and after a signal. A peer that sends a byte now and then gets no
-    /// more time by it.
+    /// Repeats `attempt` until it succeeds or the deadline passes. The socket's calls return after a second at most, and after
+    /// a signal. A peer that sends a byte now and then does not extend the deadline.
     fn until_deadline(&self, mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
         while Instant::now() < self.until {
             match attempt() {

@@ -13,7 +13,7 @@ use crate::nfs3_types::handle_of;
 use nfs_proto::nfs3::{self, Procedure};
 use nfs_proto::xdr::{Decode, Reader, Writer};
 
-/// The outcome of one send or receive. If it moved nothing for a second, first checks the calls in flight.
+/// The result of one send or receive. If it transferred nothing for a second, first checks the calls in flight.
 ///
 /// # Errors
 /// As [`look`].
@@ -30,11 +30,11 @@ pub(super) fn checked<C: Calls>(
     moved
 }
 
-/// Checks whether a call in flight is overdue although the server answers others. A server that was silent meanwhile gets the whole time
-/// again from then on: it may have the call, or TCP may still resend it.
+/// Checks whether a call in flight is overdue although the server answers others. If the server was silent meanwhile, the time
+/// starts again: the server may have the call, or TCP may still resend it.
 ///
 /// # Errors
-/// [`Fault::Unanswered`] if the calls have to be sent under other xids.
+/// [`Fault::Unanswered`] if the calls must be sent under other xids.
 #[cold]
 pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, service: &Service) -> Result<(), Fault> {
     if service.retry_policy == RetryPolicy::Mounting || service.program.number != NFS.number {

@@ -1,4 +1,4 @@
-//! Making a segment and attaching to one.
+//! Creates a segment and attaches to one.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -18,24 +18,24 @@ use crate::sys::random::random;
 use crate::sys::shm::Mapping;
 use std::sync::Arc;
 
-/// Generations left free between those of a segment and those of its successor, an even number.
+/// Gap between the generations of a segment and those of its successor, an even number.
 const GENERATIONS_BETWEEN: u32 = 1 << 16;
 
-/// What a mount learned from the server, so that the next process needs not ask: plain numbers.
+/// What a mount learned from the server, so that the next process does not ask again: plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredParts {
     pub(crate) server: SocketAddr,
     pub(crate) addresses: AddressSet,
     pub(crate) root: [u8; FILE_HANDLE_BYTES_MAX],
     pub(crate) root_length: usize,
-    /// Numbers the client knows the meaning of.
+    /// Numbers whose meaning the client knows.
     pub(crate) limits: [u32; 8],
-    /// More of them.
+    /// More such numbers, of 64 bits.
     pub(crate) limits_wide: [u64; 4],
 }
 
 impl Segment {
-    /// Makes the segment of this directory; one that was there is replaced. Call under the directory's `create` lock.
+    /// Creates the segment of this directory and replaces an existing one. The caller holds the directory's `create` lock.
     ///
     /// It appears under its name complete or not at all. `retain_bytes` holds for all processes that attach to it. Files get
     /// generations above `first_generation`: [`Self::next_generation`] of the segment that it replaces, else 0.
@@ -53,7 +53,8 @@ impl Segment {
         }
         let file = open(&fresh, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, FILE_MODE).map_err(local("make the file"))?;
         truncate(&file, SEGMENT_BYTES as u64).map_err(local("size the file"))?;
-        // With the first slots, so that who is attached has places for some files, however full the file system becomes.
+        // The first slots get memory too, so that attached processes have slots for some files even when the file system is
+        // full.
         allocate(&file, 0, slots_end(GROWTH_SLOTS)).map_err(local("find memory for the index"))?;
         let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
         let header = &mapping.values::<Header>(0, 1)[0];
@@ -86,7 +87,7 @@ impl Segment {
         if found.size < size_of::<Header>() as u64 {
             return Err(SegmentError::Foreign("too short"));
         }
-        // The head first: another layout has another length.
+        // The header is mapped first, because another layout has another length.
         let head = Mapping::new(&file, size_of::<Header>()).map_err(local("map the file"))?;
         check_header(&head.values::<Header>(0, 1)[0], identity, owner)?;
         if found.size != SEGMENT_BYTES as u64 {
@@ -108,7 +109,7 @@ impl Segment {
         Self { mapping, directory: directory.clone(), members }
     }
 
-    /// What the process that made the segment learned from the server; none when the header makes no sense.
+    /// What the process that created the segment learned from the server. `None` if the header is invalid.
     pub(crate) fn parts(&self) -> Option<StoredParts> {
         self.header().parts()
     }
@@ -125,17 +126,17 @@ impl Segment {
         self.header().retired.load(Acquire) != 0
     }
 
-    /// An even generation above those of all files of this segment, of which programs may still have placeholders open.
+    /// An even generation above those of all files of this segment. Programs may still have placeholders of such files open.
     pub(crate) fn next_generation(&self) -> u32 {
         let used = self.header().high_water.load(Acquire).min(SLOT_COUNT) as usize;
         let generations = self.slots().iter().take(used).map(|slot| slot.generation.load(Acquire));
         let last = generations.max().unwrap_or(0).max(self.header().first_generation.load(Acquire));
-        // No file has an even generation. The gap is for files that are opened at this moment.
+        // No file has an even generation. The gap leaves room for files that are being opened now.
         (last | 1).wrapping_add(1 + GENERATIONS_BETWEEN).max(2)
     }
 }
 
-/// The file of the liveness locks. The processes of a replaced segment keep the file of that one.
+/// The file of the liveness locks. A new segment gets another file than the one it replaces.
 fn members_path(header: &Header, directory: &RuntimeDir) -> CPath {
     match header.first_generation.load(Acquire) {
         0 => directory.lock_path("members"),
@@ -226,7 +227,7 @@ impl StoredAddress {
     }
 }
 
-/// Each address, then none for ever.
+/// Each address, then `None` without end.
 fn padded<T>(addresses: impl Iterator<Item = T>) -> impl Iterator<Item = Option<T>> {
     addresses.map(Some).chain(core::iter::repeat_with(|| None))
 }

@@ -1,17 +1,17 @@
-//! What can go wrong on this host, away from the server.
+//! Errors of this host, independent of the server.
 
 use super::layout::{LAYOUT_VERSION, SLOT_COUNT};
 use super::trust::Untrusted;
 use crate::sys::local_file::Errno;
 use std::path::PathBuf;
 
-/// Why the state shared by the processes of this host could not be used, or what it has to report.
+/// Why a process cannot use the state shared by the processes of this host, or what that state reports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
-    /// Every slot stands for a file that is open or not yet stable.
+    /// Every slot belongs to a file that is open or not yet stable.
     #[error("all {SLOT_COUNT} file slots of the shared segment are in use")]
     Full,
-    /// The same of those that have memory, and there is no memory for more.
+    /// Every slot that has memory is in use, and there is no memory for more.
     #[error("find memory for more files of the shared segment: {}", std::io::Error::from_raw_os_error(*.errno))]
     NoSlots {
         /// Error number of the kernel.
@@ -20,12 +20,12 @@ pub enum SegmentError {
     /// A local system call failed.
     #[error("{action} of the shared segment: {}", std::io::Error::from_raw_os_error(*.errno))]
     Local {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
         /// Error number of the kernel.
         errno: i32,
     },
-    /// The runtime directory is missing and cannot be made.
+    /// The runtime directory is missing and cannot be created.
     #[error("make the runtime directory {}: {}", .path.display(), std::io::Error::from_raw_os_error(*.errno))]
     NoRuntimeDirectory {
         /// Where it would be.
@@ -33,7 +33,7 @@ pub enum SegmentError {
         /// Error number of the kernel.
         errno: i32,
     },
-    /// The segment was made by another version of this library.
+    /// Another version of this library created the segment.
     #[error("the shared segment was made by another version of millrace (layout {found}, this one needs {LAYOUT_VERSION})")]
     Version {
         /// Version in its header.
@@ -48,12 +48,12 @@ pub enum SegmentError {
     /// The server changed its verifier 2^32 times.
     #[error("the server changed its write verifier too often for this segment")]
     VerifiersFull,
-    /// There is no memory or no liveness lock by which this process could keep what it writes until it is stable.
+    /// The process has no memory or no liveness lock to keep what it writes until it is stable.
     #[error("the process cannot keep written data until COMMIT: no memory for the map, or too many processes on the mount")]
     Retained,
 }
 
-/// Names what failed for a local error.
+/// Converts the errno of a local system call to an error that names the attempted action.
 pub(crate) fn local(action: &'static str) -> impl Fn(Errno) -> SegmentError {
     move |Errno(errno)| SegmentError::Local { action, errno }
 }

@@ -1,6 +1,6 @@
 //! How the processes of a mount reach the export: the server's address, and whether the server still knows the root.
 //!
-//! The process that finds a change notes it here; mostly that is the keeper. Every process reads it at its next connection, or
+//! The process that finds a change notes it here; usually that is the keeper. Every process reads it before it connects, and
 //! while it waits.
 
 use core::net::SocketAddr;
@@ -17,10 +17,10 @@ use crate::file::FileHandle;
 use crate::sys::clock::monotonic_ms;
 use crate::sys::shm::Mapping;
 
-/// Attempts to read an address that changes meanwhile. The next change comes seconds later.
+/// Attempts to read an address that changes during the read. The next change comes seconds later.
 const READS_MAX: u32 = 64;
 
-/// The part of a segment's header that says how the export is reached.
+/// The part of a segment's header that describes how the export is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct ExportState {
     memory: Arc<Mapping>,
@@ -46,7 +46,7 @@ impl ExportState {
     pub(crate) fn move_to(&self, server: SocketAddr) {
         let header = self.header();
         let next = header.move_count.load(Acquire).wrapping_add(1).max(1);
-        // No reader uses this place yet, so a process that is killed between these stores changes nothing.
+        // No reader uses this entry yet, so that a process killed between these stores changes nothing.
         header.moved[next as usize % 2].fill(Some(server));
         header.move_count.store(next, Release);
     }
@@ -56,24 +56,24 @@ impl ExportState {
         self.header().retired.load(Acquire) != 0
     }
 
-    /// Whether the server refuses the root's handle, as far as known.
+    /// Whether the server refused the root's handle when it was last asked.
     pub(crate) fn is_gone(&self) -> bool {
         self.header().gone_since_ms.load(Relaxed) != 0
     }
 
-    /// The server refuses the root's handle.
+    /// Notes that the server refuses the root's handle.
     pub(crate) fn note_gone(&self) {
         let _ = self.header().gone_since_ms.compare_exchange(0, monotonic_ms().max(1), AcqRel, Relaxed);
     }
 
-    /// The server knows the root's handle.
+    /// Notes that the server knows the root's handle.
     pub(crate) fn note_served(&self) {
         if self.is_gone() {
             self.header().gone_since_ms.store(0, Release);
         }
     }
 
-    /// The root by which the segment was made.
+    /// The root with which the segment was created.
     pub(super) fn first_root(&self) -> Option<FileHandle> {
         let stored = self.header().parts()?;
         FileHandle::new(stored.root.get(..stored.root_length)?)
@@ -90,7 +90,7 @@ impl ExportState {
 }
 
 impl Header {
-    /// The server's address: the last one that [`ExportState::move_to`] was given, or the first.
+    /// The server's address: the last one passed to [`ExportState::move_to`], or the first.
     pub(super) fn current_server(&self) -> Option<SocketAddr> {
         for _ in 0..READS_MAX {
             let count = self.move_count.load(Acquire);

@@ -1,7 +1,8 @@
-//! Byte layout of the segment file, version 11 (drawn in docs/design/002-segment.md).
+//! Byte layout of the segment file, version 12 (drawn in docs/design/002-segment.md).
 //!
-//! Everything is an atomic integer of the host's byte order: the file never leaves the host's memory. A change of any
-//! field is a new [`LAYOUT_VERSION`]; what takes bytes that were always zero, and means nothing while they are, is none.
+//! Everything is an atomic integer in the host's byte order, because the file never leaves the host's memory. A change of any
+//! field needs a new [`LAYOUT_VERSION`]. A new field in bytes that were always zero, and that means nothing while it is zero,
+//! does not.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -14,37 +15,37 @@ use crate::slot_limiter::{KeptTable, LeaseRecord};
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
 pub(crate) const LAYOUT_VERSION: u32 = 12;
-/// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
-/// never used takes no memory, but for those of the first step.
+/// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files. A slot has 512 bytes; an unused slot takes
+/// no memory, except for those of the first step.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
-/// Places of the index; half full at most, so that a probe ends soon.
+/// Entries of the index. It is half full at most, so that a search ends soon.
 pub(crate) const INDEX_COUNT: u32 = SLOT_COUNT * 2;
-/// Write verifiers kept, the last ones met: each is one restart of the server that may have lost data. A reply is looked up
-/// among those since its request was sent.
+/// Number of write verifiers kept. Each new one is a restart of the server that may have lost data. A reply's verifier is
+/// searched among those that were current since its request was sent.
 pub(crate) const VERIFIER_COUNT: u32 = 4096;
-/// Cells the counters are spread over, so that processes do not fight for one cache line.
+/// Cells over which the counters are spread, so that processes do not contend for one cache line.
 pub(crate) const CELL_COUNT: usize = 16;
 /// Slots that get memory in one step.
 pub(crate) const GROWTH_SLOTS: u32 = 256;
-/// Credentials told apart.
+/// Number of different credentials.
 pub(crate) const CREDENTIAL_COUNT: usize = 256;
-/// Locks that names are spread over while they are taken from files.
+/// Locks over which names are spread while a call removes them from files.
 pub(crate) const NAME_LOCK_COUNT: usize = 64;
-/// Records of open and working directories, for processes that did not open them. Half of them are for directories that a child
-/// inherits, so that opens do not overwrite those.
+/// Records of open and working directories, for processes that inherited them. Half of the records are reserved for directories
+/// that a child inherits, so that opens do not overwrite those.
 pub(crate) const DIRECTORY_COUNT: usize = 4096;
 /// See [`DIRECTORY_COUNT`].
 pub(crate) const INHERITED_DIRECTORY_COUNT: usize = DIRECTORY_COUNT / 2;
 /// Bytes of handle and path in one record of a directory; a longer path takes several.
 pub(crate) const DIRECTORY_RECORD_BYTES: usize = 224;
-/// Directories that were removed through this mount last.
+/// Number of directories kept that were last removed through this mount.
 pub(crate) const REMOVED_DIRECTORY_COUNT: usize = 256;
-/// Changes of directories and symbolic links that may be under way at once: bits of a word.
+/// Changes of directories and symbolic links that may be in progress at once: the bits of a word.
 pub(crate) const NAMESPACE_CHANGE_COUNT: usize = 64;
 /// Longest silly name in bytes.
 pub(crate) const SILLY_NAME_BYTES_MAX: usize = 32;
 
-/// Calls that can be noted at once: more than wait at a time are shown to nobody in full.
+/// Calls that can be noted at once. If more calls wait, the report shows only these.
 pub(crate) const CALL_NOTE_COUNT: usize = 64;
 
 pub(crate) const CALL_NOTES_OFFSET: usize = 4096;
@@ -58,43 +59,44 @@ pub(crate) const DIRECTORIES_OFFSET: usize =
 pub(crate) const SLOTS_OFFSET: usize = (DIRECTORIES_OFFSET + size_of::<DirectoryTable>()).next_multiple_of(4096);
 pub(crate) const SEGMENT_BYTES: usize = SLOTS_OFFSET + SLOT_COUNT as usize * size_of::<Slot>();
 
-/// Where the first `count` slots end.
+/// Offset of the end of the first `count` slots.
 pub(crate) const fn slots_end(count: u32) -> u64 {
     SLOTS_OFFSET as u64 + count as u64 * size_of::<Slot>() as u64
 }
 
-/// Index place never used since the last rebuild.
+/// Index entry not used since the last rebuild.
 pub(crate) const INDEX_EMPTY: u32 = 0;
-/// Index place whose slot was freed; a search goes on past it.
+/// Index entry whose slot was freed. A search continues after it.
 pub(crate) const INDEX_GONE: u32 = u32::MAX;
 
-/// A name was or is about to be taken away while the file is open: `silly_*` say where it went.
+/// A name was removed, or is being removed, while the file is open: `silly_*` contain the name it was renamed to.
 pub(crate) const FLAG_SILLY: u32 = 1;
 /// The last name is being removed by the holder of [`super::Unopened`].
 pub(crate) const FLAG_REMOVING: u32 = 2;
 /// One of the file's names is the silly one, which fstat does not count.
 pub(crate) const FLAG_UNLINKED: u32 = 4;
-/// Somebody asks whether the file is open; openers wait for its answer, or find that it died.
+/// A process checks whether the file is open. Openers wait for the result, or find that the process died.
 pub(crate) const FLAG_PROBED: u32 = 8;
-/// A program has locked records of the file for an open description: locks of processes have to look at those, too.
+/// A program has locked records of the file for an open description. Requests for locks of processes must check those too.
 pub(crate) const FLAG_DESCRIPTION_LOCKS: u32 = 16;
-/// The file was there before the slot, and the segment may be younger than writes to it: the first sync sends a COMMIT. No
-/// reason to keep the slot: met again, the file is in doubt again.
+/// The file existed before the slot, and writes to it may be older than the segment: the first sync sends a COMMIT. The flag is
+/// no reason to keep the slot, because a new slot of the file gets it again.
 pub(crate) const FLAG_IN_DOUBT: u32 = 32;
-/// A COMMIT of the file was answered.
+/// The server has answered a COMMIT of the file.
 pub(crate) const FLAG_COMMITTED: u32 = 64;
-/// Programs have, or had, shared mappings of the file: a file in memory has its bytes (mount/mapped), and whoever writes to the file writes
-/// there as well.
+/// Programs have, or had, shared mappings of the file. A file in memory has its bytes (mount/mapped), and a write to the file
+/// also goes there.
 pub(crate) const FLAG_MAPPED: u32 = 128;
-/// A program may store into such a mapping: the file in memory has bytes that the server has not yet.
+/// A program may store into such a mapping: the file in memory has bytes that the server does not have yet.
 pub(crate) const FLAG_STORED: u32 = 256;
-/// Somebody changes the file at the server and has not done so in memory: found by the next one with the file's lock, that somebody died.
+/// A process has changed the file at the server but not yet in memory. If the next holder of the file's lock finds this set,
+/// that process died.
 pub(crate) const FLAG_MAPPED_UNSURE: u32 = 512;
 
 /// A file handle as words.
 pub(crate) type HandleWords = [AtomicU64; FILE_HANDLE_BYTES_MAX / 8];
 
-/// An address, without one when the family is 0.
+/// An address; empty if the family is 0.
 #[repr(C)]
 pub(crate) struct StoredAddress {
     /// 4 or 6.
@@ -111,18 +113,18 @@ pub(crate) struct StoredAddress {
 pub(crate) struct Header {
     pub(crate) magic: AtomicU64,
     pub(crate) layout_version: AtomicU32,
-    /// 1 once everything below is filled in.
+    /// 1 once all fields below are valid.
     pub(crate) ready: AtomicU32,
     /// Owner of the runtime directory.
     pub(crate) uid: AtomicU32,
     pub(crate) slot_count: AtomicU32,
-    /// Hash of that uid, servers and export: what this segment is for.
+    /// Hash of that uid, the servers and the export: it identifies the segment.
     pub(crate) identity: AtomicU64,
-    /// Set when the server exports another volume: attached processes answer ESTALE, new ones make a new segment.
+    /// Set when the server exports another volume. Attached processes return ESTALE, new ones create a new segment.
     pub(crate) retired: AtomicU32,
     pub(crate) root_length: AtomicU32,
     pub(crate) reserved: AtomicU32,
-    /// The address that the server had when the segment was made; `moved` has those after it.
+    /// The server's address when the segment was created; `moved` contains later ones.
     pub(crate) server: StoredAddress,
     /// Addresses of the server.
     pub(crate) servers: [StoredAddress; ADDRESSES_MAX],
@@ -132,37 +134,38 @@ pub(crate) struct Header {
     pub(crate) limits_wide: [AtomicU64; 4],
     pub(crate) root: HandleWords,
 
-    /// Nonzero while the structure lock's holder changes index, free list or slots; found set, the next holder repairs.
+    /// Nonzero while the structure lock's holder changes index, free list or slots. If the next holder finds it set, it repairs
+    /// them.
     pub(crate) structure_busy: AtomicU32,
-    /// First free slot + 1, 0 when none.
+    /// First free slot + 1; 0 if no slot is free.
     pub(crate) free_head: AtomicU32,
-    /// Slots ever used: those from here on have no memory yet.
+    /// Number of slots ever used. Those from here on have no memory yet.
     pub(crate) high_water: AtomicU32,
-    /// Index places of freed slots.
+    /// Number of index entries of freed slots.
     pub(crate) index_gone: AtomicU32,
-    /// Where the search for a reclaimable slot goes on.
+    /// Where the search for a reclaimable slot continues.
     pub(crate) clock_hand: AtomicU32,
     /// Slots that carry [`FLAG_SILLY`].
     pub(crate) silly_count: AtomicU32,
-    /// Moves before and after each change that may invalidate a cached directory handle or symbolic link.
+    /// Incremented before and after each change that may invalidate a cached directory handle or symbolic link.
     pub(crate) namespace_generation: AtomicU64,
     pub(crate) reserved_namespace: AtomicU32,
-    /// Verifiers met so far (durability.rs).
+    /// Number of write verifiers seen so far (durability.rs).
     pub(crate) epoch: AtomicU32,
-    /// Epoch in which the server has everything retained; 0 before the first.
+    /// Epoch in which the server has all retained data; 0 before the first.
     pub(crate) resent: AtomicU32,
-    /// Drawn when the segment was made: what is retained belongs to it alone.
+    /// Random number of this segment. Retained data belong to one segment only.
     pub(crate) instance: AtomicU64,
-    /// Most bytes retained; 0: nothing is.
+    /// Maximum bytes retained; 0: nothing is retained.
     pub(crate) retain_bytes: AtomicU64,
-    /// Moves after each change of a name that a lookup made before may not know.
+    /// Incremented after each change of a name. A lookup made before may be outdated.
     pub(crate) name_changes: AtomicU64,
     /// 1 once the server refused READDIRPLUS: READDIR is used (client_directory.rs).
     pub(crate) without_readdirplus: AtomicU32,
 
     /// When the server last answered any process, in ms of the monotonic clock, to a quarter of a second (rpc/answers.rs).
     pub(crate) answered_ms: AtomicU64,
-    /// The network namespace of the process that made the segment, as `sys::network` numbers it; 0: unknown.
+    /// The network namespace of the process that created the segment, as `sys::network` numbers it; 0: unknown.
     pub(crate) network_namespace: AtomicU64,
 
     // How the export is reached (segment/export_state.rs).
@@ -170,7 +173,7 @@ pub(crate) struct Header {
     pub(crate) gone_since_ms: AtomicU64,
     /// How often the server's address changed. The address of change n is `moved[n % 2]`.
     pub(crate) move_count: AtomicU32,
-    /// Slots begin with a generation above this one: an even number above all generations of the segment that this one replaced.
+    /// Generations of slots are above this one: an even number above all generations of the segment that this one replaced.
     pub(crate) first_generation: AtomicU32,
     pub(crate) moved: [StoredAddress; 2],
     /// Locks whose words name their holders' leases: of names, of index and slot allocation, of record locks.
@@ -179,7 +182,8 @@ pub(crate) struct Header {
     pub(crate) record_lock: AtomicU64,
     /// Waiters for these, and for the probers of slots.
     pub(crate) unlocked: EventCount,
-    /// Bit n: the n-th of the next words names who changes something that cached directory handles or symbolic links rest on.
+    /// Bit n: the n-th of the next words names a process that is changing something on which cached directory handles or
+    /// symbolic links depend.
     pub(crate) namespace_busy: AtomicU64,
     pub(crate) namespace_changers: [AtomicU64; NAMESPACE_CHANGE_COUNT],
 }
@@ -187,56 +191,56 @@ pub(crate) struct Header {
 /// A call that its process has waited for (call_notes.rs).
 #[repr(C, align(64))]
 pub(crate) struct CallNote {
-    /// Who waits, 0 while free (slot_limiter/members.rs).
+    /// Owner word of the waiting thread; 0 while free (slot_limiter/members.rs).
     pub(crate) owner: AtomicU64,
-    /// Since when, in ns of the monotonic clock; 0 while the note is not whole.
+    /// Since when, in ns of the monotonic clock; 0 while the note is incomplete.
     pub(crate) since_ns: AtomicU64,
     pub(crate) pid: AtomicU32,
     pub(crate) procedure: AtomicU32,
 }
 
-/// Calls outstanding of the whole mount, when the mount limits them; and how often each liveness lock was taken.
+/// Calls in flight of the whole mount, if the mount limits them, and how often each liveness lock was taken.
 #[repr(C, align(64))]
 pub(crate) struct SlotTable {
     pub(crate) slot_freed: EventCount,
-    /// Limit of the process that took a slot last; 0 when none ever did.
+    /// Limit of the process that last took a slot; 0 if no process did.
     pub(crate) limit: AtomicU32,
     /// Most slots in use at once.
     pub(crate) most: AtomicU32,
-    /// Calls that took a slot, ns they held it, calls that had to wait for one, and ns they waited.
+    /// Calls that took a slot, ns that they held it, calls that waited for one, and ns that they waited.
     pub(crate) calls: AtomicU64,
     pub(crate) held_ns: AtomicU64,
     pub(crate) waits: AtomicU64,
     pub(crate) wait_ns: AtomicU64,
-    /// Calls that went beyond the limit: made by a signal handler inside a call, or without a liveness lock.
+    /// Calls above the limit: made by a signal handler inside a call, or without a liveness lock.
     pub(crate) beyond: AtomicU64,
     /// Slots taken back from processes that died.
     pub(crate) reclaimed: AtomicU64,
-    /// Waits for the writer of a file to end, and ns of them.
+    /// Number of waits for the writer of a file, and ns waited.
     pub(crate) writer_waits: AtomicU64,
     pub(crate) writer_wait_ns: AtomicU64,
-    /// Who has each slot, 0 when free (slot_limiter/members.rs).
+    /// Owner word of each slot's holder; 0 if free (slot_limiter/members.rs).
     pub(crate) slots: [AtomicU64; CALL_SLOTS_MAX],
     /// Connections that stay open between calls (slot_limiter/kept.rs).
     pub(crate) kept: KeptTable,
-    /// How often each liveness lock was taken: the words of earlier holders are void.
+    /// How often each liveness lock was taken. Owner words of earlier holders are invalid.
     pub(crate) incarnations: [AtomicU32; MEMBERS_MAX],
-    /// The number under which each member's connections can be fenced at our filer; 0: not known (rpc/attach.rs).
+    /// The number under which Millrace's filer can fence each member's connections; 0: unknown (rpc/attach.rs).
     pub(crate) fence_numbers: [AtomicU64; MEMBERS_MAX],
-    /// Who makes or extends the file of retained data, and the waiters.
+    /// Owner word of the thread that creates or extends the file of retained data, and its waiters.
     pub(crate) area_lock: AtomicU64,
     pub(crate) area_unlocked: EventCount,
-    /// What holders of locks renew while they run (slot_limiter/leases.rs).
+    /// The leases that holders of locks renew while they run (slot_limiter/leases.rs).
     pub(crate) leases: [LeaseRecord; LEASES_MAX],
 }
 
-/// Calls of one kind: how many, how large, how long.
+/// Number, sizes and times of the calls of one kind.
 #[repr(C)]
 pub(crate) struct OperationCell {
     pub(crate) calls: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) ns: AtomicU64,
-    /// Calls on the wire by payload: place n counts those of at most 512 << n bytes.
+    /// Calls on the wire by payload: entry n counts those of at most 512 << n bytes.
     pub(crate) sizes: [AtomicU64; SIZE_COUNT],
     /// Operations by time (activity.rs).
     pub(crate) latency: [AtomicU64; LATENCY_COUNT],
@@ -248,9 +252,9 @@ pub(crate) struct ActivityCell {
     pub(crate) reads: OperationCell,
     pub(crate) writes: OperationCell,
     pub(crate) commits: OperationCell,
-    /// Calls of fsync and the like for which another's COMMIT was enough.
+    /// Calls such as fsync for which another caller's COMMIT sufficed.
     pub(crate) shared_commits: AtomicU64,
-    /// Bytes read early and not given to a program; wraps.
+    /// Bytes that were read ahead and that no program read; wraps.
     pub(crate) unused_read_bytes: AtomicU64,
 }
 
@@ -267,7 +271,7 @@ pub(crate) struct DirectoryTable {
     pub(crate) records: [DirectoryRecord; DIRECTORY_COUNT],
 }
 
-/// A part of the entry of one directory.
+/// A part of one directory's entry.
 #[repr(C)]
 pub(crate) struct DirectoryRecord {
     /// Inode number and time of the placeholder.
@@ -280,7 +284,7 @@ pub(crate) struct DirectoryRecord {
     pub(crate) bytes: [AtomicU64; DIRECTORY_RECORD_BYTES / 8],
 }
 
-/// Who wrote something, and may send it again.
+/// Credentials of a user that wrote data and may resend it.
 #[repr(C)]
 pub(crate) struct StoredCredentials {
     /// 0 free, 1 being written, 2 complete.
@@ -294,7 +298,7 @@ pub(crate) struct StoredCredentials {
 /// One file.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    /// Odd while the slot stands for a file; each use of the slot has its own number.
+    /// Odd while the slot belongs to a file. Each use of the slot has its own number.
     pub(crate) generation: AtomicU32,
     pub(crate) handle_length: AtomicU32,
     pub(crate) kind: AtomicU32,
@@ -306,9 +310,10 @@ pub(crate) struct Slot {
     pub(crate) fsid: AtomicU64,
     pub(crate) fileid: AtomicU64,
     pub(crate) rdev: AtomicU64,
-    /// Calls in flight that set the size; those of killed processes stay until the next one that has the file's lock.
+    /// Calls in flight that set the size. Those of killed processes count until the next holder of the file's lock corrects
+    /// this.
     pub(crate) size_unsure: AtomicU32,
-    /// Moves after the server made the file shorter (or longer by SETATTR), before `size` follows.
+    /// Incremented after the server made the file shorter (or longer by SETATTR), before `size` changes.
     pub(crate) size_sets: AtomicU32,
 
     pub(crate) handle: HandleWords,
@@ -316,9 +321,9 @@ pub(crate) struct Slot {
     /// Bytes acknowledged by the server.
     pub(crate) size: AtomicU64,
     pub(crate) reserved_end: AtomicU64,
-    /// Moves after each write was acknowledged, before `size` follows.
+    /// Incremented after each write was acknowledged, before `size` changes.
     pub(crate) size_events: AtomicU64,
-    /// Moves when an unstable write starts and when it is answered.
+    /// Incremented when an unstable write starts and when it is answered.
     pub(crate) dirty: AtomicU64,
     /// `dirty` as it was before the last successful COMMIT was sent.
     pub(crate) clean: AtomicU64,
@@ -326,17 +331,17 @@ pub(crate) struct Slot {
     pub(crate) answered: AtomicU64,
     /// `answered` as it was before the last COMMIT that covered them (stable, or reported lost).
     pub(crate) committed: AtomicU64,
-    /// High half: number of the verifier the uncommitted writes carry; low half: error sequence. One word, so that a
+    /// High half: number of the verifier of the uncommitted writes; low half: error sequence. They are one word, so that a
     /// process killed here has either reported the loss or not seen it.
     pub(crate) loss: AtomicU64,
 
     /// Sequence lock of the record below: odd while written.
     pub(crate) attr_sequence: AtomicU64,
     pub(crate) attr: [AtomicU64; 6],
-    /// Checksum of the record: a record torn by a killed writer does not pass.
+    /// Checksum of the record. A record that a killed writer left incomplete fails it.
     pub(crate) attr_sum: AtomicU64,
 
-    /// Moves when the record is known to be out of date.
+    /// Incremented when the record becomes outdated.
     pub(crate) attr_doubts: AtomicU32,
     /// `attr_doubts` as it was before the record was last fetched.
     pub(crate) attr_resolved: AtomicU32,
@@ -346,29 +351,31 @@ pub(crate) struct Slot {
     pub(crate) silly_parent: HandleWords,
     /// When the silly name was noted, in ms of the monotonic clock.
     pub(crate) silly_since_ms: AtomicU64,
-    /// Who appends, sets the size, changes a mapped file, or writes where only one may; 0 when nobody does.
+    /// Owner word of the holder of the file's lock, which appends, sets the size, changes a mapped file, or writes under
+    /// `writers=one`; 0: free.
     pub(crate) writer: AtomicU64,
     pub(crate) writer_unlocked: EventCount,
     /// `dirty` as it was when the last retained write was sent or answered.
     pub(crate) retained: AtomicU64,
-    /// When the server last told size and attributes, in ms of the monotonic clock.
+    /// When the server last returned size and attributes, in ms of the monotonic clock.
     pub(crate) checked_ms: AtomicU64,
-    /// Who asks whether the file is open, or fills the slot in; 0 when nobody does.
+    /// Owner word of the process that checks whether the file is open, or that fills the slot in; 0: free.
     pub(crate) prober: AtomicU64,
-    /// Place + 1 of the credentials that last wrote to it unstably; 0 while unknown.
+    /// Index + 1 of the credentials that last wrote to it unstably; 0: unknown.
     pub(crate) writer_credentials: AtomicU32,
-    /// The same of those that took its last name away.
+    /// Index + 1 of the credentials that removed its last name; 0: unknown.
     pub(crate) remover_credentials: AtomicU32,
-    /// Who sends a COMMIT of the file; 0 when nobody does (slot_limiter/commit_turn.rs).
+    /// Owner word of the sender of a COMMIT of the file; 0: no COMMIT is in flight (slot_limiter/commit_turn.rs).
     pub(crate) commit_sender: AtomicU64,
     pub(crate) commit_ended: EventCount,
-    /// Moves when a COMMIT had no answer, or a refusal.
+    /// Incremented when a COMMIT got no reply or an error.
     pub(crate) commit_failures: AtomicU32,
-    /// Number and turn of the run of gathered writes that is not sent yet; 0 without one (retention/runs.rs).
+    /// Number and turn of the file's run of coalesced writes; 0: the file has no run (retention/runs.rs).
     pub(crate) run: AtomicU32,
-    /// Why the server refused gathered writes, as [`Slot::note_refused`] says; 0: it never did. From then on none are gathered.
+    /// Why the server refused coalesced writes, encoded by [`Slot::note_refused`]; 0: it has not. Afterwards no writes of the
+    /// file are coalesced.
     pub(crate) refused: AtomicU32,
-    /// When another write last met a run, in ms of the monotonic clock: none begins for a while. 0: never.
+    /// When another write last met a run, in ms of the monotonic clock; 0: never. No run begins for a while afterwards.
     pub(crate) run_met_ms: AtomicU32,
 }
 

@@ -1,8 +1,8 @@
-//! The state all processes of a host that use one runtime directory share about one export: sizes, attributes, what is not yet stable,
-//! which files were unlinked while open (docs/design/002-segment.md).
+//! The state that all processes of a host with one runtime directory share about one export: sizes, attributes, what is not yet
+//! stable, which files were unlinked while open (docs/design/002-segment.md).
 //!
-//! A file in memory, mapped by every process, changed only by atomic operations. A process may be killed at any
-//! instruction: counters are moved so that the state it leaves errs on the safe side, records carry a checksum, and locks are taken over
+//! It is a file in memory that every process maps and changes by atomic operations only. A process may be killed at any
+//! instruction. So counters change in an order that errs on the safe side, records have a checksum, and locks are taken over
 //! from a holder that died or was stopped (docs/design/028-stopped-processes.md).
 
 mod attach;
@@ -56,32 +56,32 @@ use layout::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A segment, attached.
+/// An attached segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     mapping: Arc<Mapping>,
     directory: RuntimeDir,
-    /// The processes that use it, and who of them holds what.
+    /// The processes that use it, and the locks that they hold.
     members: Arc<Members>,
 }
 
 impl Segment {
-    /// Where placeholders and locks are.
+    /// The directory of placeholders and locks.
     pub(crate) fn directory(&self) -> &RuntimeDir {
         &self.directory
     }
 
     pub(crate) fn header(&self) -> &Header {
-        // The slice has one element; an empty one can't be.
+        // The slice always has one element.
         &self.mapping.values::<Header>(0, 1)[0]
     }
 
-    /// The processes that use it, and what they hold.
+    /// The processes that use it, and the locks that they hold.
     pub(crate) const fn members(&self) -> &Arc<Members> {
         &self.members
     }
 
-    /// The memory, for parts of it that live longer than a borrow.
+    /// The memory, for users that outlive a borrow.
     pub(crate) fn memory(&self) -> Arc<Mapping> {
         Arc::clone(&self.mapping)
     }
@@ -96,7 +96,7 @@ impl Segment {
         self.mapping.values(CELLS_OFFSET, CELL_COUNT)
     }
 
-    /// Slots for calls, and who lives.
+    /// The call slots and the members.
     pub(crate) fn call_table(&self) -> &SlotTable {
         &self.mapping.values::<SlotTable>(CALLS_OFFSET, 1)[0] // as above
     }
@@ -113,23 +113,23 @@ impl Segment {
         Verifiers { header: self.header(), log: self.mapping.values(VERIFIERS_OFFSET, VERIFIER_COUNT as usize) }
     }
 
-    /// Epoch in which the server has everything retained.
+    /// Epoch in which the server has all retained data.
     pub(crate) fn resent(&self) -> u32 {
         self.header().resent.load(SeqCst)
     }
 
-    /// The same after a reply in `epoch`: the first reply of all sets it.
+    /// As [`Self::resent`], after a reply in `epoch`. The first reply of all sets it.
     pub(crate) fn resent_by(&self, epoch: u32) -> u32 {
         self.header().resent.compare_exchange(0, epoch, SeqCst, SeqCst).map_or_else(|now| now, |_| epoch)
     }
 
-    /// The slot of `file` while it still stands for that file.
+    /// The slot of `file`. `None` if the slot now belongs to another file.
     pub(crate) fn slot(&self, file: FileRef) -> Option<&Slot> {
         let slot = self.slots().get(file.slot as usize)?;
         (slot.generation.load(Acquire) == file.generation && file.generation & 1 == 1).then_some(slot)
     }
 
-    /// Files that may be in use, as far as slots were ever given out.
+    /// Files that may be in use, among the slots that were ever used.
     pub(crate) fn live_files(&self) -> impl Iterator<Item = (FileRef, &Slot)> {
         let high_water = self.header().high_water.load(Acquire).min(SLOT_COUNT);
         self.slots().iter().zip(0..high_water).filter_map(|(slot, number)| {
@@ -138,13 +138,13 @@ impl Segment {
         })
     }
 
-    /// As if all slots but `left` of those that were never used had been used and freed by a process that was killed.
+    /// Simulates that a killed process used and freed all unused slots except `left`.
     pub(crate) fn leave_slots(&self, left: u32) {
         let up_to = SLOT_COUNT.saturating_sub(left) / GROWTH_SLOTS * GROWTH_SLOTS;
         self.header().high_water.fetch_max(up_to, AcqRel);
     }
 
-    /// The same, beginning where the search for a slot to give away goes on.
+    /// As [`Self::live_files`], beginning where the search for a reclaimable slot continues.
     pub(crate) fn live_files_from_hand(&self) -> impl Iterator<Item = (FileRef, &Slot)> {
         let hand = self.header().clock_hand.load(Acquire) % self.header().high_water.load(Acquire).clamp(1, SLOT_COUNT);
         let behind = self.live_files().filter(move |(file, _)| file.slot >= hand);
@@ -159,10 +159,11 @@ impl Segment {
         self.mapping.values(INDEX_OFFSET, INDEX_COUNT as usize)
     }
 
-    /// Waits for a lock of the header under which nothing is asked of the server. No signal handler runs in this thread while it is held.
+    /// Waits for a lock of the header under which the caller sends no call to the server. No signal handler runs in this thread
+    /// while the lock is held.
     ///
     /// # Errors
-    /// ENOLCK when this process can hold no lock.
+    /// ENOLCK if this process can hold no lock.
     pub(crate) fn lock_quietly<'a>(&'a self, word: &'a AtomicU64) -> Result<QuietLock<'a>, SegmentError> {
         let unlocked = &self.header().unlocked;
         loop {
@@ -173,7 +174,7 @@ impl Segment {
                 Locked::Already => return Err(local("take the lock")(Errno(libc::EDEADLK))),
                 Locked::Refused => return Err(local("take the lock")(Errno(libc::ENOLCK))),
             }
-            drop(signals); // nobody waits with signals blocked
+            drop(signals); // the wait must not block signals
             self.members.renew_leases();
             unlocked.wait_at_most(Duration::from_millis(HOLDER_CHECK_MS), || (word.load(Acquire) == 0).then_some(()));
         }
@@ -184,7 +185,7 @@ impl Segment {
     }
 }
 
-/// A lock that is held for a moment. The fields are dropped in their order.
+/// A lock that is held briefly. Its fields are dropped in this order.
 pub(crate) struct QuietLock<'a> {
     lock: LeaseLock<'a>,
     _signals: SignalsBlocked,
@@ -195,14 +196,14 @@ pub(crate) mod tests {
     use super::layout::{Header, Slot};
     use super::*;
 
-    /// A slot nobody else sees, in use as generation 1.
+    /// A private slot, in use as generation 1.
     pub(crate) fn blank_slot() -> Box<Slot> {
         let slot: Box<Slot> = zeroed();
         slot.generation.store(1, core::sync::atomic::Ordering::Relaxed);
         slot
     }
 
-    /// A header nobody else sees.
+    /// A private header.
     pub(crate) fn blank_header() -> Box<Header> {
         zeroed()
     }
@@ -221,7 +222,7 @@ pub(crate) mod tests {
     pub(crate) mod tempdir {
         use std::path::{Path, PathBuf};
 
-        /// A directory in memory that goes away with its last user.
+        /// A directory in memory that is removed with its last user.
         pub(crate) struct TempDir(PathBuf);
 
         impl TempDir {
@@ -232,7 +233,7 @@ pub(crate) mod tests {
                     let path = parent.join(format!("millrace-segment-{unique:016x}"));
                     std::fs::DirBuilder::new().mode(0o700).create(&path).map(|()| Self(path))
                 };
-                // Where segments of programs are too: 65,536 placeholders take minutes on a disk.
+                // On tmpfs, as the segments of programs: 65,536 placeholders take minutes on a disk.
                 make(Path::new("/dev/shm")).or_else(|_| make(&std::env::temp_dir())).unwrap()
             }
 

@@ -1,4 +1,4 @@
-//! Files whose name was taken away while they are open, and the counters that guard cached names.
+//! Files whose name was removed while they are open, and the counters that guard cached names.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -13,7 +13,7 @@ use crate::slot_limiter::{LeaseLock, Locked, Owner, Strength};
 use crate::sys::clock::{monotonic_ms, sleep};
 use crate::sys::local_file::Errno;
 
-/// Where the data of an unlinked but open file went: a name in the same directory that programs do not see.
+/// The name of an unlinked file that is still open, in the same directory. Programs do not see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SillyName {
     parent: [u8; FILE_HANDLE_BYTES_MAX],
@@ -24,7 +24,7 @@ pub(crate) struct SillyName {
     given: bool,
 }
 
-/// Holds a name still among those who take names from files; moves the count of changes when dropped.
+/// Prevents other processes from removing or giving a name. Increments the count of name changes when dropped.
 pub(crate) struct NameLock<'a> {
     segment: &'a Segment,
     _lock: LeaseLock<'a>,
@@ -47,20 +47,20 @@ impl SillyName {
         &self.name[..self.name_length]
     }
 
-    /// Whether the server has given it.
+    /// Whether the server has renamed the file to it.
     pub(crate) fn is_given(&self) -> bool {
         self.given
     }
 
-    /// Whether the call of a process that was killed may still be on its way to give it.
+    /// Whether the RENAME of a killed process may still arrive at the server.
     pub(crate) fn may_still_come(&self) -> bool {
         !self.given && monotonic_ms().saturating_sub(self.since_ms) < SILLY_IN_FLIGHT_MS
     }
 }
 
 impl Segment {
-    /// Records that `file` is about to get this name, before the server is asked: whoever dies in between leaves a note
-    /// that leads to a removal of a name that may not exist.
+    /// Records that `file` is about to get this name, before the call is sent. If the process dies in between, the note leads
+    /// to the removal of a name that may not exist.
     pub(crate) fn silly_begin(&self, file: FileRef, parent: &[u8], name: &[u8]) -> Result<(), SegmentError> {
         assert!(parent.len() <= FILE_HANDLE_BYTES_MAX && name.len() <= SILLY_NAME_BYTES_MAX, "silly name too long");
         let _lock = self.lock_structure()?;
@@ -77,7 +77,7 @@ impl Segment {
         Ok(())
     }
 
-    /// The silly name has taken the place of one that programs know.
+    /// Notes that the silly name has replaced a name that programs know.
     pub(crate) fn silly_done(&self, file: FileRef) {
         if let Some(slot) = self.slot(file) {
             slot.flags.fetch_or(FLAG_UNLINKED, AcqRel);
@@ -85,7 +85,7 @@ impl Segment {
         }
     }
 
-    /// The name is gone, or was never made.
+    /// Notes that the silly name was removed, or never created.
     pub(crate) fn silly_end(&self, file: FileRef) -> Result<(), SegmentError> {
         let _lock = self.lock_structure()?;
         if let Some(slot) = self.slot(file)
@@ -130,22 +130,22 @@ impl Segment {
         silly.map(|(file, _)| file).collect()
     }
 
-    /// Number that stands still while what a lookup found under a name still holds, as far as this host changes names.
+    /// A number that does not change while the result of a lookup is valid, as far as this host changes names.
     pub(crate) fn name_changes(&self) -> u64 {
         self.header().name_changes.load(Acquire)
     }
 
-    /// After a name was made, and before the slot of a file goes.
+    /// Called after a name was created, and before the slot of a file is freed.
     pub(crate) fn name_changed(&self) {
         self.header().name_changes.fetch_add(1, AcqRel);
     }
 
-    /// Before a name is given or taken: whoever wants to do so with the same name waits.
+    /// Locks a name before the caller gives or removes it. Other callers with the same name wait.
     pub(crate) fn lock_name(&self, directory: &[u8], name: &[u8]) -> Result<NameLock<'_>, SegmentError> {
         self.lock_name_number(name_number(directory, name))
     }
 
-    /// The same for the two names of a rename, always in one order.
+    /// As [`Self::lock_name`], for the two names of a rename, in a fixed order.
     pub(crate) fn lock_names(
         &self,
         one: (&[u8], &[u8]),
@@ -161,7 +161,7 @@ impl Segment {
         let header = self.header();
         let lock = self.lock(&header.name_locks[number], Strength::Strong).map_err(local("take a name's lock"))?;
         if lock.was_left() {
-            self.name_changed(); // nobody knows what the server did
+            self.name_changed(); // it is unknown what the server did
         }
         Ok(NameLock { segment: self, _lock: lock })
     }
@@ -169,7 +169,7 @@ impl Segment {
     /// Waits for a lock of the header.
     ///
     /// # Errors
-    /// EDEADLK when this very call has it; ENOLCK when this process can hold no lock.
+    /// EDEADLK if the current call holds it; ENOLCK if this process can hold no lock.
     pub(super) fn lock<'a>(&'a self, word: &'a AtomicU64, strength: Strength) -> Result<LeaseLock<'a>, Errno> {
         match self.members.lock(word, &self.header().unlocked, strength) {
             Locked::Held(lock) => Ok(lock),
@@ -178,14 +178,14 @@ impl Segment {
         }
     }
 
-    /// Number that stands still while cached directory handles and symbolic links hold; none while one may change.
+    /// A number that does not change while cached directory handles and symbolic links are valid. `None` while one may change.
     pub(crate) fn namespace_generation(&self) -> Option<u64> {
         let header = self.header();
         let generation = header.namespace_generation.load(Acquire);
         (header.namespace_busy.load(Acquire) == 0).then_some(generation)
     }
 
-    /// Puts the guard in order after a process died or was stopped inside [`Segment::change_namespace`].
+    /// Repairs the guard after a process died or was stopped inside [`Segment::change_namespace`].
     pub(crate) fn repair_namespace(&self) {
         let header = self.header();
         let busy = header.namespace_busy.load(Acquire);
@@ -208,7 +208,7 @@ impl Segment {
                 break place;
             }
             self.repair_namespace();
-            sleep(Duration::from_millis(1)); // as many changes are under way as there are places
+            sleep(Duration::from_millis(1)); // all places are in use
         };
         header.namespace_busy.fetch_or(1 << place, AcqRel);
         header.namespace_generation.fetch_add(1, AcqRel);

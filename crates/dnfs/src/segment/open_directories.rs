@@ -1,9 +1,9 @@
-//! Which directory of the server each open or working directory of a program is.
+//! Maps the placeholder of an open or working directory to the directory of the server.
 //!
-//! A program's descriptor of a directory is that of a placeholder, a removed directory in memory, which has no name. The process
-//! that opened it remembers what it stands for. Other processes, which got it over exec or a socket, find it here by the
-//! placeholder's inode number and modification time. Inode numbers of tmpfs have 32 bits and are used again; the two together are
-//! not.
+//! A program's descriptor of a directory refers to a placeholder: a removed directory in memory, which has no name. The process
+//! that opened it remembers the server's directory. Other processes, which got the descriptor over exec or a socket, find it
+//! here by the placeholder's inode number and modification time. Inode numbers of tmpfs have 32 bits and are reused; the pair
+//! is not.
 //!
 //! There are two rings of records, one for opens and one for directories that children inherit. The oldest record of a ring is
 //! overwritten. So a program that opens any number of directories takes no more memory, and overwrites nothing that a child
@@ -37,7 +37,7 @@ pub enum DirectoryKept {
 }
 
 impl DirectoryPlaceholder {
-    /// Takes its inode number and modification time, which nothing changes after it was made.
+    /// Takes the placeholder's inode number and modification time, which do not change after it is created.
     #[must_use]
     pub const fn new(inode: u64, seconds: i64, nanoseconds: i64) -> Self {
         Self { inode, made: (seconds as u64) << 30 | nanoseconds as u64 }
@@ -51,7 +51,7 @@ impl DirectoryPlaceholder {
 }
 
 impl DirectoryKept {
-    /// First place of the ring, and places.
+    /// First place of the ring, and their number.
     const fn ring(self) -> (usize, usize) {
         match self {
             Self::Inherited => (0, INHERITED_DIRECTORY_COUNT),
@@ -61,7 +61,7 @@ impl DirectoryKept {
 }
 
 impl Segment {
-    /// Enters what a placeholder stands for. An inherited directory that was entered lately is not entered again.
+    /// Stores what a placeholder stands for. Does not store an inherited directory again if that was done recently.
     pub(crate) fn keep_directory(&self, placeholder: DirectoryPlaceholder, kept: DirectoryKept, bytes: &[u8]) {
         let table = self.directory_table();
         let (first, count) = kept.ring();
@@ -108,14 +108,14 @@ fn removed_hash(handle: &[u8]) -> u64 {
 }
 
 impl DirectoryTable {
-    /// The places of a ring, the last written first.
+    /// The places of a ring, newest first.
     fn places(&self, kept: DirectoryKept) -> impl Iterator<Item = usize> {
         let (first, count) = kept.ring();
         let next = self.written[kept as usize].load(Acquire);
         (1..=count as u64).map(move |age| first + (next.wrapping_sub(age) % count as u64) as usize)
     }
 
-    /// Whether a directory was written in the later half of its ring.
+    /// Whether a directory's record is in the newer half of its ring.
     fn is_late(&self, placeholder: DirectoryPlaceholder, kept: DirectoryKept) -> bool {
         let (_, count) = kept.ring();
         self.places(kept).take(count / 2).any(|place| self.keys[place].load(Acquire) == placeholder.key(0))

@@ -1,9 +1,9 @@
-//! Placeholders: an empty directory for each file, which a program's descriptor is a fresh open of.
+//! Placeholders: an empty directory for each file. A program's descriptor is an open of it.
 //!
-//! A directory can be neither read nor written, so a program that uses such a descriptor without this library gets an
-//! error, and changes nothing for the others. An open description has a shared lock on one byte of it; that nobody has
-//! it is how the last close is found. Who asks for that is alone (the slot's `prober`), says so in
-//! the slot first, and keeps openers waiting until it is done.
+//! A directory can be neither read nor written. So a program that uses such a descriptor without this library gets an error and
+//! changes nothing for other programs. Each open description has a shared lock on one byte of the placeholder; after the last
+//! close no process has such a lock. Only one process at a time checks for that (the slot's `prober`). It first notes the check
+//! in the slot, and openers wait until it is done.
 
 use core::sync::atomic::Ordering::{AcqRel, SeqCst};
 use core::sync::atomic::fence;
@@ -18,36 +18,37 @@ use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::{Errno, mkdir, open, open_array, rmdir, unlink, unlink_array};
 use crate::sys::range_lock;
 
-/// Byte that open descriptions have locked; below it lie the locks of programs (preload's `record_locks`).
+/// Byte that open descriptions lock. The locks of programs lie below it (preload's `record_locks`).
 const OPEN_BYTE: i64 = 3 << 61;
 
-/// Byte that processes with a shared mapping of the file have locked, of a description of their own.
+/// Byte that processes with a shared mapping of the file lock, through a description of their own.
 const MAPPED_BYTE: i64 = OPEN_BYTE + 1;
 
-/// What stands for a mapped file (mount/mapped): its bytes, those the server has, the attributes it had; the first two while they are made.
+/// Kinds of files for a mapped file (mount/mapped): its bytes, the bytes that the server has, its attributes, and the first two
+/// while they are created.
 const MAPPED_KINDS: [char; 5] = ['d', 'k', 'a', 'n', 'o'];
 
-/// No search, so that nobody but root goes or makes anything there.
+/// Without search permission, so that only root can enter it or create anything in it.
 const MODE: u32 = 0o660;
 
-/// The right to ask whether one slot's file is open. Others who want it wait, or take the file for open.
+/// The right to check whether one slot's file is open. Others that want it wait, or treat the file as open.
 pub(crate) struct Prober<'s> {
     lock: LeaseLock<'s>,
     slot: &'s Slot,
 }
 
-/// Nobody has the file open, and an opener waits until this is dropped.
+/// No process has the file open, and openers wait until this is dropped.
 pub(crate) struct Unopened<'s> {
     prober: Prober<'s>,
 }
 
 impl Unopened<'_> {
-    /// Whether nobody has taken over the right, so that nobody has opened the file since.
+    /// Whether no other process has taken over the right, so that the file is still closed.
     pub(crate) fn is_held(&self) -> bool {
         self.prober.lock.is_held()
     }
 
-    /// Lets openers go on.
+    /// Lets openers continue.
     pub(super) fn end(&self) {
         if self.prober.lock.is_of_this_process() && self.prober.lock.is_held() && self.prober.lock.is_locked() {
             self.prober.slot.flags.fetch_and(!FLAG_PROBED, AcqRel);
@@ -56,7 +57,7 @@ impl Unopened<'_> {
     }
 }
 
-/// An open description of our own: nobody takes the file for closed.
+/// An open description of this library: no process treats the file as closed.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     fd: Fd,
@@ -64,7 +65,7 @@ pub(crate) struct Pinned {
 }
 
 impl Segment {
-    /// Makes the placeholder of a slot's next use.
+    /// Creates the placeholder of a slot's next use.
     pub(super) fn make_placeholder(&self, file: FileRef) -> Result<(), SegmentError> {
         match mkdir(&self.directory().placeholder(file), MODE) {
             Ok(()) | Err(Errno(libc::EEXIST)) => Ok(()),
@@ -72,12 +73,13 @@ impl Segment {
         }
     }
 
-    /// Takes the right to remove a file; none when it is open somewhere.
+    /// Takes the right to remove a file. `None` if the file is open.
     pub(crate) fn if_unopened(&self, file: FileRef) -> Result<Option<Unopened<'_>>, SegmentError> {
         let Some(prober) = self.prober(file, false)? else { return Ok(None) };
         let Some(slot) = self.slot(file) else { return Ok(None) };
         let unopened = Unopened { prober };
-        // First said, then asked; an opener locks its byte first and then looks. One of the two sees the other.
+        // The flag is set before the check; an opener locks its byte before it reads the flag. So at least one of the two sees
+        // the other.
         slot.flags.fetch_or(FLAG_PROBED, SeqCst);
         fence(SeqCst);
         if self.slot(file).is_none() {
@@ -85,7 +87,7 @@ impl Segment {
         }
         let path = self.directory().placeholder(file);
         let placeholder = match open(&path, libc::O_RDONLY | libc::O_DIRECTORY, 0) {
-            // Removed by hand: whoever had it open is no longer seen, but the slot must not be lost.
+            // A user removed the placeholder. Programs that have it open are no longer seen, but the slot must not be lost.
             Err(Errno(libc::ENOENT)) => {
                 self.make_placeholder(file)?;
                 open(&path, libc::O_RDONLY | libc::O_DIRECTORY, 0)
@@ -99,7 +101,7 @@ impl Segment {
         }
     }
 
-    /// Keeps a file as if it were open; none when its slot no longer stands for it.
+    /// Keeps a file as if it were open. `None` if its slot now belongs to another file.
     pub(crate) fn pin(&self, file: FileRef) -> Result<Option<Pinned>, SegmentError> {
         let fd = match open_array(&self.directory().placeholder_array(file), libc::O_RDONLY | libc::O_DIRECTORY, 0) {
             Ok(fd) => fd,
@@ -129,7 +131,7 @@ impl Segment {
         }
     }
 
-    /// Makes a fresh open of a placeholder count as an open description, once nobody asks whether there is one.
+    /// Makes a new open of a placeholder count as an open description, after any running check has ended.
     pub(crate) fn mark_open(&self, file: FileRef, placeholder: BorrowedFd<'_>) -> Result<(), SegmentError> {
         range_lock::attempt_shared(placeholder, OPEN_BYTE).map_err(local("lock a placeholder"))?;
         fence(SeqCst);
@@ -138,12 +140,12 @@ impl Segment {
             return Ok(());
         }
         let prober = self.prober(file, true)?;
-        slot.flags.fetch_and(!FLAG_PROBED, AcqRel); // of one that was killed: nobody else asks while we may
+        slot.flags.fetch_and(!FLAG_PROBED, AcqRel); // left by a killed process: only the holder of the right checks
         drop(prober);
         Ok(())
     }
 
-    /// Waits until whoever may be removing this file is done or dead; none when the slot no longer stands for it.
+    /// Waits until a process that may be removing this file is done or dead. `None` if the slot now belongs to another file.
     pub(crate) fn wait_for_prober(&self, file: FileRef) -> Result<Option<Prober<'_>>, SegmentError> {
         let prober = self.prober(file, true)?;
         Ok(prober.filter(|_| self.slot(file).is_some()))
@@ -171,7 +173,7 @@ impl Segment {
         self.slot(file).is_some_and(|slot| slot.flags.load(SeqCst) & FLAG_DESCRIPTION_LOCKS != 0)
     }
 
-    /// A program is about to.
+    /// Notes that a program is about to do so.
     pub(crate) fn note_description_locks(&self, file: FileRef) {
         if let Some(slot) = self.slot(file) {
             slot.flags.fetch_or(FLAG_DESCRIPTION_LOCKS, SeqCst);
@@ -180,23 +182,23 @@ impl Segment {
 }
 
 impl RuntimeDir {
-    /// Makes the folder of what stands for mapped files, in a directory that an older version made.
+    /// Creates the folder of the files for mapped files, in a directory that an older version created.
     pub(crate) fn make_mapped_folder(&self) {
-        let _ = mkdir(&self.mapped_folder(), 0o770); // who opens a file there says what is wrong
+        let _ = mkdir(&self.mapped_folder(), 0o770); // a later open there reports the error
     }
 
-    /// Removes what stands for a mapped file.
+    /// Removes the files for a mapped file.
     pub(crate) fn remove_mapped(&self, file: FileRef) {
         for kind in MAPPED_KINDS {
-            let _ = unlink_array(&self.mapped_array(file, kind)); // most are not there
+            let _ = unlink_array(&self.mapped_array(file, kind)); // most of them do not exist
         }
     }
 
-    /// Removes what stands for a file here.
+    /// Removes the placeholder and the lock file of a file.
     pub(crate) fn remove_placeholder(&self, file: FileRef) -> Result<(), SegmentError> {
         let _ = unlink(&self.lock_file(file)); // most files never had one
         match rmdir(&self.placeholder(file)) {
-            // Not empty: root made something in it by a descriptor that leaked. The name is never used again.
+            // Not empty: root created something in it through an inherited descriptor. The name is never reused.
             Ok(()) | Err(Errno(libc::ENOENT | libc::ENOTEMPTY)) => Ok(()),
             Err(errno) => Err(local("remove a placeholder")(errno)),
         }
@@ -211,7 +213,8 @@ impl Drop for Unopened<'_> {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // Unlocked by name: a child forked meanwhile shares the open file and would keep the lock. Not by such a child.
+        // An explicit unlock, because a child that was forked meanwhile shares the open file and would keep the lock. Such a
+        // child does not unlock.
         if self.fork_generation == fork::fork_generation() {
             let _ = range_lock::unlock(&self.fd, OPEN_BYTE);
         }
@@ -230,7 +233,7 @@ mod tests {
     fn killed_remover_keeps_no_opener_waiting_while_somebody_has_the_file_open() {
         let (_place, segment) = fresh_segment();
         let (found, _) = segment.find_or_insert(&file(b"one")).unwrap();
-        // The remover died with its mark set; one opener came by before the others saw the mark.
+        // The remover died with its flag set; one opener passed before the others saw the flag.
         segment.slot(found).unwrap().flags.fetch_or(FLAG_REMOVING, SeqCst);
         let _open = segment.pin(found).unwrap().unwrap();
         let (done, ended) = std::sync::mpsc::channel();

@@ -1,4 +1,4 @@
-//! Where the processes of a mount find the state they share: a directory in memory for each export.
+//! The directory in memory, one for each export, in which the processes of a mount find their shared state.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use super::trust::{Distrust, Sharing, Untrusted};
 use crate::sys::local_file::{CPath, Errno, mkdir, open, rename, rmdir};
 use crate::sys::random::random;
 
-/// Mode of the files made here: the directory decides who gets to them, by its mode and default access list.
+/// Mode of files created here. The directory's mode and default access list decide who may use them.
 pub(crate) const FILE_MODE: u32 = 0o660;
-/// The same of directories.
+/// Mode of directories created here.
 const DIRECTORY_MODE: u32 = 0o770;
 
 /// Room for the path of a placeholder with its NUL, in bytes.
 pub const PLACEHOLDER_PATH_BYTES_MAX: usize = 256;
 
-/// Longest runtime directory: a placeholder `/p/<slot>.<generation>` and its NUL fit behind it.
+/// Longest runtime directory: a placeholder's name `/p/<slot>.<generation>` and its NUL fit after it.
 const DIRECTORY_BYTES_MAX: usize = PLACEHOLDER_PATH_BYTES_MAX - 32;
 
 /// Bytes of the name of an export's directory, with the slash before it.
@@ -35,16 +35,17 @@ pub(crate) struct RuntimeDir {
 }
 
 impl RuntimeDir {
-    /// Where the placeholders of directories are made.
+    /// Where the placeholders of directories are created.
     pub(crate) const DIRECTORIES: &str = "d";
 
-    /// The directory of this process for an export, made if missing. `identity` is asked with the uid of whom the runtime
-    /// directory belongs to.
+    /// The directory of this process for an export, created if it is missing. `identity` is called with the uid of the runtime
+    /// directory's owner.
     pub(crate) fn of_process(identity: impl FnOnce(u32) -> u64) -> Result<Self, SegmentError> {
         Self::make(runtime_root().as_os_str().as_bytes(), identity)
     }
 
-    /// The directory for an export below `base`; both made if missing, and refused unless this process may trust them.
+    /// The directory for an export below `base`. Both are created if they are missing, and refused unless this process may
+    /// trust them.
     pub(crate) fn make(base: &[u8], identity: impl FnOnce(u32) -> u64) -> Result<Self, SegmentError> {
         if base.len() + NAME_BYTES > DIRECTORY_BYTES_MAX {
             let path = PathBuf::from(std::ffi::OsString::from_vec(base.to_vec()));
@@ -78,12 +79,12 @@ impl RuntimeDir {
         Some(Self { path: base.join(format!("{identity:016x}")), sharing })
     }
 
-    /// The directory it lies in.
+    /// The directory that contains it.
     pub(crate) fn root(&self) -> &[u8] {
         self.path.parent().map_or(&[], |root| root.as_os_str().as_bytes())
     }
 
-    /// Who may be here.
+    /// Who may use it.
     pub(crate) fn sharing(&self) -> Sharing {
         self.sharing
     }
@@ -98,7 +99,7 @@ impl RuntimeDir {
         self.below("segment")
     }
 
-    /// The segment while it is being made.
+    /// The segment until it is complete.
     pub(crate) fn new_segment_path(&self) -> CPath {
         self.below("segment.new")
     }
@@ -108,7 +109,7 @@ impl RuntimeDir {
         self.below(&format!("retained.{instance:016x}"))
     }
 
-    /// Retained data while the file is being made.
+    /// The file of retained data until it is complete.
     pub(crate) fn new_retained_path(&self) -> CPath {
         self.below("retained.new")
     }
@@ -123,7 +124,7 @@ impl RuntimeDir {
         self.below(&format!("p/{}.{}", file.slot, file.generation))
     }
 
-    /// The file that holds the POSIX record locks of a file, made with the first of them.
+    /// The file that has the POSIX record locks of a file. It is created with the first lock.
     pub(crate) fn lock_file(&self, file: FileRef) -> CPath {
         self.below(&format!("l/{}.{}", file.slot, file.generation))
     }
@@ -133,17 +134,17 @@ impl RuntimeDir {
         self.file_array("p", file)
     }
 
-    /// The same of the lock file's path.
+    /// The lock file's path with its NUL, without an allocation.
     pub(crate) fn lock_file_array(&self, file: FileRef) -> [u8; PLACEHOLDER_PATH_BYTES_MAX] {
         self.file_array("l", file)
     }
 
-    /// The folder of files that stand for mapped ones.
+    /// The folder of the files for mapped files.
     pub(crate) fn mapped_folder(&self) -> CPath {
         self.below("m")
     }
 
-    /// The same of the path of a file that stands for a mapped one: `kind` is one letter.
+    /// The path, with its NUL, of a file for a mapped file: `kind` is one letter.
     pub(crate) fn mapped_array(&self, file: FileRef, kind: char) -> [u8; PLACEHOLDER_PATH_BYTES_MAX] {
         self.named_array("m", file, format_args!(".{kind}"))
     }
@@ -177,7 +178,7 @@ fn below(base: &[u8], identity: u64) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec([base, format!("/{identity:016x}").as_bytes()].concat()))
 }
 
-/// Makes the directory with all in it; it appears under its name complete or not at all.
+/// Creates the directory with its contents. It appears under its name complete or not at all.
 fn make_complete(path: &Path, sharing: Sharing) -> Result<(), Errno> {
     let at = |path: &Path| CPath::new(path.as_os_str().as_bytes());
     let fresh = path.with_extension(format!("{:016x}", random()));
@@ -199,7 +200,7 @@ fn make_complete(path: &Path, sharing: Sharing) -> Result<(), Errno> {
         let _ = rmdir(&at(&fresh));
     }
     match made {
-        Err(Errno(libc::EEXIST | libc::ENOTEMPTY)) => Ok(()), // somebody was faster
+        Err(Errno(libc::EEXIST | libc::ENOTEMPTY)) => Ok(()), // another process was faster
         made => made,
     }
 }

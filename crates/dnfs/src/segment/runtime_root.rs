@@ -24,12 +24,12 @@ pub const VARIABLE: &str = "MILLRACE_RUNTIME_DIR";
 
 struct Root {
     path: PathBuf,
-    /// The user named it; else it is the default.
+    /// The user named it; otherwise it is the default.
     is_named: bool,
 }
 
 /// The directory above every [`crate::mount::Mount::runtime_dir`] of this process: that of the user it had at the first call.
-/// Sends no call, and does not check whether the directory may be used.
+/// Sends no call, and does not check whether this process may use the directory.
 #[must_use]
 pub fn runtime_root() -> PathBuf {
     root().path.clone()
@@ -38,7 +38,7 @@ pub fn runtime_root() -> PathBuf {
 /// Whether there is a runtime directory at `path`.
 ///
 /// # Errors
-/// [`SegmentError::Directory`] when there is one that this user may not trust.
+/// [`SegmentError::Directory`] if it exists and this user may not trust it.
 pub fn has_runtime_root(path: &Path) -> Result<bool, SegmentError> {
     match trusted(path.as_os_str().as_bytes()) {
         Ok(_) => Ok(true),
@@ -47,10 +47,10 @@ pub fn has_runtime_root(path: &Path) -> Result<bool, SegmentError> {
     }
 }
 
-/// Makes the runtime directory at `path`, if it is missing.
+/// Creates the runtime directory at `path` if it is missing.
 ///
 /// # Errors
-/// [`SegmentError::Directory`] when this user may not trust it; the kernel's when it cannot be made.
+/// [`SegmentError::Directory`] if this user may not trust it; the kernel's if it cannot be created.
 pub fn make_runtime_root(path: &Path) -> Result<(), SegmentError> {
     sharing_of(path.as_os_str().as_bytes()).map(|_| ())
 }
@@ -86,7 +86,8 @@ fn runs_in_memory() -> bool {
     run.is_ok_and(|run| is_in_memory(&run) && stat(&run).is_ok_and(|found| found.uid == 0))
 }
 
-/// The owner of the directory at `base`, which is made if missing, for this user only. Refused unless this process may trust it.
+/// The owner of the directory at `base`, which is created for this user only if it is missing. Refused unless this process may
+/// trust it.
 pub(crate) fn sharing_of(base: &[u8]) -> Result<Sharing, SegmentError> {
     if base.first() != Some(&b'/') {
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(base));
@@ -100,17 +101,18 @@ pub(crate) fn sharing_of(base: &[u8]) -> Result<Sharing, SegmentError> {
     }
 }
 
-/// As [`sharing_of`], but does not make the directory.
+/// As [`sharing_of`], but does not create the directory.
 pub(crate) fn trusted(base: &[u8]) -> Result<Sharing, SegmentError> {
     let (root, base) = (root(), Path::new(std::ffi::OsStr::from_bytes(base)));
     Sharing::of_trusted(base, root.is_named || root.path != base)
 }
 
-/// The directory that the members of a group share, `/dev/shm/millrace-group-<gid>`: made if missing, and refused unless it is the
-/// group's.
+/// The directory that the members of a group share, `/dev/shm/millrace-group-<gid>`. Created if it is missing, and refused
+/// unless it belongs to the group.
 ///
 /// # Errors
-/// [`SegmentError::Directory`] when somebody else has the name; the kernel's, EPERM for a group this user is not in.
+/// [`SegmentError::Directory`] if another user's directory has the name; the kernel's: EPERM for a group that this user is not
+/// in.
 pub fn group_runtime_root(gid: u32) -> Result<PathBuf, SegmentError> {
     let path = PathBuf::from(format!("/dev/shm/millrace-group-{gid}"));
     let place = CPath::new(path.as_os_str().as_bytes());
@@ -124,7 +126,7 @@ pub fn group_runtime_root(gid: u32) -> Result<PathBuf, SegmentError> {
     Err(SegmentError::Directory(Untrusted { path, why: Distrust::NotOfGroup(gid) }.into()))
 }
 
-/// It appears under its name with all rights, or not at all.
+/// Creates it; it appears under its name with all rights or not at all.
 fn make_for_group(place: &CPath, gid: u32) -> Result<(), Errno> {
     let fresh = CPath::new(format!("/dev/shm/.millrace-group-{gid}.{:016x}", random()).as_bytes());
     mkdir(&fresh, 0o700)?;
@@ -136,7 +138,7 @@ fn make_for_group(place: &CPath, gid: u32) -> Result<(), Errno> {
     match made.and_then(|()| rename(&fresh, place)) {
         Err(errno) => {
             let _ = rmdir(&fresh);
-            // Somebody was faster, if that is why.
+            // Another process may have been faster.
             if matches!(errno, Errno(libc::EEXIST | libc::ENOTEMPTY | libc::EPERM)) && open(place, libc::O_PATH, 0).is_ok() {
                 return Ok(());
             }
@@ -146,8 +148,8 @@ fn make_for_group(place: &CPath, gid: u32) -> Result<(), Errno> {
     }
 }
 
-/// Has what is made in a shared directory belong to all who share it, whatever their umask: what the directory above says, else
-/// its group.
+/// Makes what is created in a shared directory belong to all that share it, independent of their umask: by the default access
+/// list of the directory above, else by its group.
 pub(super) fn share_what_is_made_in(fd: &Fd) -> Result<(), Errno> {
     if !has_default(fd)? {
         set_default(fd, GROUP_RIGHTS)?;

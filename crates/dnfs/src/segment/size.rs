@@ -1,9 +1,9 @@
-//! The size of a file, shared at once by all processes.
+//! The size of a file, shared by all processes at once.
 //!
-//! In single-owner mode the segment is right and the server is not asked. Growth is one `fetch_max` after the server
-//! acknowledged. Whoever sets the size by SETATTR says so before it asks, so that nobody trusts the number meanwhile,
-//! not even after the setter was killed. Two counters tell overlapping calls of each other: a writer that finds
-//! `size_sets` moved, and a setter that finds `size_events` moved, ask the server what came out.
+//! In single-owner mode the size in the segment is valid and the server is not asked. A write grows it by one `fetch_max` after
+//! the server's reply. A process that sets the size by SETATTR first notes that in the slot. So no process trusts the number
+//! meanwhile, even if that process is killed. Two counters detect overlapping calls: a writer that finds `size_sets` changed,
+//! and a setter that finds `size_events` changed, ask the server for the result.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 
@@ -25,18 +25,19 @@ impl SizeMoment {
 }
 
 impl Slot {
-    /// The size, unless somebody is setting it (or was killed doing so).
+    /// The size. `None` while a process sets it, or after a process was killed while it did.
     pub(crate) fn size_known(&self) -> Option<u64> {
         (self.size_unsure.load(Acquire) == 0).then(|| self.size.load(Acquire))
     }
 
-    /// To be taken before the request is sent.
+    /// The current state, taken before the request is sent.
     pub(crate) fn size_moment(&self) -> SizeMoment {
         let (events, sets) = (self.size_events.load(Acquire), self.size_sets.load(Acquire));
         SizeMoment { size: self.size.load(Acquire), events, sets }
     }
 
-    /// After a write up to `end` was acknowledged. False when the size was set in between: ask the server.
+    /// Takes over the size after the server acknowledged a write up to `end`. False if the size was set in between: the caller
+    /// must ask the server.
     #[must_use]
     pub(crate) fn size_grew(&self, end: u64, moment: SizeMoment) -> bool {
         self.size_events.fetch_add(1, AcqRel);
@@ -44,13 +45,13 @@ impl Slot {
         self.size_sets.load(Acquire) == moment.sets
     }
 
-    /// Before the server is asked to set the size.
+    /// Notes that a SETATTR of the size is about to be sent.
     pub(crate) fn size_set_starts(&self) {
         self.size_unsure.fetch_add(1, SeqCst);
     }
 
-    /// After the server set it to `size`. False when writes were acknowledged meanwhile: ask the server, then call
-    /// [`Slot::size_set_ends`].
+    /// Takes over the size after the server set it to `size`. False if writes were acknowledged meanwhile: the caller must ask
+    /// the server, then call [`Slot::size_set_ends`].
     #[must_use]
     pub(crate) fn size_set(&self, size: u64, moment: SizeMoment) -> bool {
         self.size_sets.fetch_add(1, AcqRel);
@@ -58,25 +59,25 @@ impl Slot {
         stored && self.size_events.load(Acquire) == moment.events && self.size_sets.load(Acquire) == moment.sets.wrapping_add(1)
     }
 
-    /// After setting it, whether the server did it or not.
+    /// Notes that setting the size has ended, with or without success.
     pub(crate) fn size_set_ends(&self) {
         let _ = self.size_unsure.fetch_update(AcqRel, Acquire, |unsure| unsure.checked_sub(1));
     }
 
-    /// Takes over the size in the server's answer to a request sent at `moment`. False when it was changed meanwhile by
-    /// others: nobody knows what the server counted, ask again.
+    /// Takes over the size in the server's reply to a request sent at `moment`. False if others changed it meanwhile: it is
+    /// unknown what the server counted, so the caller must ask again.
     #[must_use]
     pub(crate) fn size_fetched(&self, size: u64, moment: SizeMoment) -> bool {
         let stored = self.size.compare_exchange(moment.size, size, AcqRel, Acquire).is_ok();
         stored && self.size_events.load(Acquire) == moment.events && self.size_sets.load(Acquire) == moment.sets
     }
 
-    /// Whether processes that died or were stopped while they set the size left it unknown.
+    /// Whether the size is unknown because processes died or were stopped while they set it.
     pub(crate) fn size_needs_rest(&self) -> bool {
         self.size_unsure.load(Acquire) != 0
     }
 
-    /// Forgets them: nobody sets the size now, and it was fetched.
+    /// Forgets such processes: no process sets the size now, and it was fetched.
     pub(crate) fn size_rest(&self) {
         self.size_unsure.store(0, SeqCst);
     }

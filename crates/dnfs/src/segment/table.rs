@@ -1,9 +1,10 @@
-//! From file handle to slot: an open-addressed index read without locks and changed under the structure lock.
+//! The table from file handle to slot: an open-addressed index, read without locks and changed under the structure lock.
 //!
-//! A slot begins to stand for a file, and ceases to, with one change of its generation; index and free list follow. The next holder of the lock builds
-//! both from the generations when a process died or was stopped in between. Such a process may go on at any time with stores that it has begun: a slot that it
-//! fills in carries its mark (`prober`) and is given to nobody, all other words are changed by compare-and-swap, and what comes from the free list is
-//! checked. A reader that misses an entry meanwhile searches again under the lock before it makes a second one.
+//! One change of its generation makes a slot valid for a file, or free; index and free list follow. If a process died or was
+//! stopped in between, the next holder of the lock rebuilds both from the generations. A stopped process may continue at any
+//! time with stores that it has begun. So a slot that it fills in carries its mark (`prober`) and is not reused, all other
+//! words are changed by compare-and-swap, and entries of the free list are checked. A reader that misses an entry meanwhile
+//! searches again under the lock before it inserts one.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
@@ -18,12 +19,12 @@ use crate::file::{FILE_HANDLE_BYTES_MAX, FileKind};
 use crate::slot_limiter::LeaseLock;
 use crate::sys::local_file::{Errno, allocate, open};
 
-/// Slots given away in one search, so that the next openers find some free.
+/// Slots freed in one search, so that the next openers find some free.
 const RECLAIM_COUNT: u32 = 32;
-/// Times the free list is built in one search because it was not whole.
+/// Times that one search rebuilds the free list because it was damaged.
 const FREE_REBUILDS_MAX: u32 = 4;
 
-/// What a new slot begins with.
+/// Initial contents of a new slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewFile<'a> {
     pub(crate) handle: &'a [u8],
@@ -35,13 +36,13 @@ pub(crate) struct NewFile<'a> {
     pub(crate) attr: AttrRecord,
     /// Now, in ms of the monotonic clock.
     pub(crate) checked_ms: u64,
-    /// Made by us just now, so that nothing of it can be unstable yet. Else the first sync sends a COMMIT: the segment
-    /// may be younger than the writes (a host that was started anew), or the slot was given away in between.
+    /// This client has just created the file, so that nothing of it can be unstable. Otherwise the first sync sends a COMMIT:
+    /// the writes may be older than the segment (after a restart of the host), or older than the slot.
     pub(crate) created: bool,
 }
 
 impl Segment {
-    /// The slot that stands for this handle.
+    /// The slot of this handle.
     pub(crate) fn find(&self, handle: &[u8]) -> Option<FileRef> {
         let mask = INDEX_COUNT - 1;
         let start = hash(handle);
@@ -62,7 +63,7 @@ impl Segment {
         None
     }
 
-    /// The slot that stands for this handle, made if there is none; and whether it was made.
+    /// The slot of this handle, inserted if it is missing, and whether it was inserted.
     pub(crate) fn find_or_insert(&self, file: &NewFile<'_>) -> Result<(FileRef, bool), SegmentError> {
         if let Some(found) = self.find(file.handle) {
             if let Some(slot) = self.slot(found) {
@@ -89,14 +90,15 @@ impl Segment {
         }
     }
 
-    /// Has a free slot stand for a file. `None` when somebody took the lock over, and may have made one for the same file.
+    /// Makes a free slot valid for a file. `None` if another process took the lock over: it may have inserted a slot for the
+    /// same file.
     fn begin_slot(&self, lock: &LeaseLock<'_>, number: u32, file: &NewFile<'_>) -> Result<Option<FileRef>, SegmentError> {
         let slot = &self.slots()[number as usize];
         slot.begin(file);
         let before = slot.generation.load(Relaxed);
         let begun = before.max(self.header().first_generation.load(Relaxed));
         let file_ref = FileRef { slot: number, generation: begun.wrapping_add(1) };
-        // Before the slot counts: whoever finds it finds its placeholder.
+        // Before the slot is valid, so that a process that finds the slot finds its placeholder.
         self.make_placeholder(file_ref)?;
         if !lock.is_held() || slot.generation.compare_exchange(before, file_ref.generation, AcqRel, Relaxed).is_err() {
             return Ok(None);
@@ -109,14 +111,14 @@ impl Segment {
         Ok(None)
     }
 
-    /// Gives the slot of a file that nobody has open away.
+    /// Frees the slot of a file that no process has open.
     pub(crate) fn release(&self, file: FileRef, unopened: &Unopened<'_>) -> Result<(), SegmentError> {
-        // Told before the slot goes: whoever looked a name of it up and now makes a slot anew, asks the server.
+        // Before the slot is freed: a process that looked up a name of the file and then inserts a new slot asks the server.
         self.name_changed();
         self.change_structure(|_| if unopened.is_held() { self.free(file, unopened) } else { Ok(()) })
     }
 
-    /// Slots that stand for files, free slots, and index entries found inconsistent: for tests and diagnosis.
+    /// Numbers of slots in use, free slots, and inconsistent index entries. For tests and diagnosis.
     #[cfg(test)]
     pub(crate) fn audit(&self) -> (u32, u32, Vec<String>) {
         self.change_structure(|_| {
@@ -143,7 +145,7 @@ impl Segment {
         .unwrap()
     }
 
-    /// Runs `change` under the structure lock, after repairing what its last holder left.
+    /// Runs `change` under the structure lock, after it has repaired what the last holder left incomplete.
     fn change_structure<T>(&self, change: impl FnOnce(&LeaseLock<'_>) -> Result<T, SegmentError>) -> Result<T, SegmentError> {
         let structure = self.lock_structure()?;
         let busy = &self.header().structure_busy;
@@ -158,7 +160,7 @@ impl Segment {
         done
     }
 
-    /// Builds index and free list from the slots' generations.
+    /// Rebuilds index and free list from the slots' generations.
     fn rebuild(&self) {
         let header = self.header();
         for entry in self.index() {
@@ -197,7 +199,7 @@ impl Segment {
         }
     }
 
-    /// Whether no living process fills the slot in.
+    /// Whether no live process is filling the slot in.
     fn is_unmarked(&self, slot: &Slot) -> bool {
         let holder = slot.prober.load(Acquire);
         holder == 0 || self.members().has_died(holder)
@@ -212,7 +214,7 @@ impl Segment {
         let high_water = header.high_water.load(Relaxed);
         let grown = if high_water < SLOT_COUNT { self.grow(high_water) } else { Ok(()) };
         if high_water < SLOT_COUNT && grown.is_ok() && lock.is_held() {
-            // First of all the mark: the slot is in no list.
+            // The mark comes first: the slot is in no list yet.
             let mark = self.mark(high_water)?;
             let is_ours = header.high_water.compare_exchange(high_water, high_water + 1, AcqRel, Relaxed).is_ok();
             if let Some(mark) = mark.filter(|_| is_ours) {
@@ -246,16 +248,16 @@ impl Segment {
             let is_ours = header.free_head.compare_exchange(head, next, AcqRel, Relaxed).is_ok();
             if !is_ours || slot.generation.load(Acquire) & 1 == 1 {
                 drop(mark);
-                self.rebuild(); // somebody was stopped while it changed the list
+                self.rebuild(); // a process was stopped while it changed the list
                 rebuilds += 1;
             } else if let Some(mark) = mark {
                 return Ok(Some((number, mark)));
-            } // else somebody asks for what the slot stood for, and the slot is left out until the list is built again
+            } // otherwise a process still checks the slot's former file; the slot is skipped until the list is rebuilt
         }
         Ok(None)
     }
 
-    /// Gives memory to the slots from `high_water` on. A hole in a full tmpfs would kill the process that stores to it.
+    /// Allocates memory for the slots from `high_water` on. Without it, a store would kill the process when the tmpfs is full.
     fn grow(&self, high_water: u32) -> Result<(), Errno> {
         if !high_water.is_multiple_of(GROWTH_SLOTS) {
             return Ok(());
@@ -265,11 +267,11 @@ impl Segment {
         allocate(&file, start, slots_end(high_water + GROWTH_SLOTS) - start)
     }
 
-    /// Frees slots of files that are closed and stable. Those opened since the hand last passed are spared, so that a
-    /// slot is not taken between the lookup and the open of its placeholder.
+    /// Frees slots of files that are closed and stable. Slots that were opened since the hand last passed are spared, so that a
+    /// slot is not reused between the lookup and the open of its placeholder.
     fn reclaim(&self) {
         let header = self.header();
-        // Slots from there on have no memory: a look at one would kill the process.
+        // Slots from there on have no memory: a read of one would kill the process.
         let count = header.high_water.load(Relaxed).min(SLOT_COUNT);
         let mut freed = 0;
         for _ in 0..count.saturating_mul(2) {
@@ -330,7 +332,7 @@ impl Slot {
         bytes[..length].to_vec()
     }
 
-    /// The handle, without an allocation: its bytes and how many count.
+    /// The handle without an allocation: an array, and the length in use.
     pub(crate) fn handle_array(&self) -> ([u8; FILE_HANDLE_BYTES_MAX], usize) {
         let length = (self.handle_length.load(Relaxed) as usize).min(FILE_HANDLE_BYTES_MAX);
         // Only the words in use: most handles fill a quarter of them.
@@ -350,7 +352,7 @@ impl Slot {
         KINDS.get(self.kind.load(Relaxed) as usize).copied().unwrap_or(FileKind::Regular)
     }
 
-    /// Whether forgetting this file loses nothing but a round trip.
+    /// Whether the client can forget this file at the cost of a round trip only.
     pub(crate) fn may_go(&self) -> bool {
         let in_the_way = self.flags.load(Acquire) & !(FLAG_IN_DOUBT | FLAG_PROBED | FLAG_DESCRIPTION_LOCKS | FLAG_COMMITTED);
         !self.has_unsaved() && !self.has_unseen_error() && in_the_way == 0
@@ -374,7 +376,8 @@ impl Slot {
         for zeroed in [&self.size_events, &self.loss] {
             zeroed.store(0, Relaxed);
         }
-        // These count on: a COMMIT of the slot's former file that is answered now must not cover writes of this one.
+        // These counters continue: a COMMIT of the slot's former file that is answered now must not cover writes of the new
+        // one.
         let (dirty, answered) = (self.dirty.load(Relaxed), self.answered.load(Relaxed));
         self.committed.store(answered, Relaxed);
         self.clean.store(dirty, Relaxed);
@@ -389,7 +392,7 @@ impl Slot {
     }
 }
 
-/// Kinds by the number that stands for them in a slot.
+/// Kinds by their number in a slot.
 const KINDS: [FileKind; 7] = [
     FileKind::Regular,
     FileKind::Directory,
@@ -404,7 +407,7 @@ fn kind_number(kind: FileKind) -> u32 {
     KINDS.iter().position(|known| *known == kind).unwrap_or(0) as u32
 }
 
-/// Spreads handles and names; the same in every build.
+/// Hash of handles and names, the same in every build.
 pub(super) fn hash(handle: &[u8]) -> u32 {
     let mut sum = 0xcbf2_9ce4_8422_2325_u64 ^ handle.len() as u64;
     for chunk in handle.chunks(8) {

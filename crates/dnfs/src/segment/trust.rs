@@ -88,7 +88,7 @@ impl Untrusted {
     #[must_use]
     pub fn with_names(&self, name: impl Fn(u32) -> String) -> String {
         let mut text = String::new();
-        let _ = self.write(&mut text, name); // a string takes everything
+        let _ = self.write(&mut text, name); // writing to a string cannot fail
         text
     }
 
@@ -131,8 +131,8 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    /// That of the directory at `path`. Refused unless this process may trust it. `is_named`: the user named it, so a group may
-    /// share it.
+    /// The owner and sharing of the directory at `path`. Refused unless this process may trust it. `is_named`: the user named
+    /// it, so a group may share it.
     pub(super) fn of_trusted(path: &Path, is_named: bool) -> Result<Self, SegmentError> {
         let refused = |why| SegmentError::Directory(Untrusted { path: path.to_owned(), why }.into());
         // Without a slash at the end, which would follow a link.
@@ -151,7 +151,7 @@ impl Sharing {
         }
     }
 
-    /// That of the directory at `path`, if it exists. Does not check whether it may be trusted.
+    /// The owner and sharing of the directory at `path`, if it exists. Does not check whether it may be trusted.
     pub(crate) fn seen(path: &Path) -> Option<Self> {
         let found = examine(path).ok()?;
         Some(Self { owner: found.uid, is_shared: is_shared(&found), group: found.gid })

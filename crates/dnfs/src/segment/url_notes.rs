@@ -1,6 +1,6 @@
-//! Which segment a URL leads to, and the handle of its directory, as noted for the next process. A segment belongs to a file system of a
-//! server. Several URLs lead into it, each with a root of its own: another spelling of the server, a directory in the export, another
-//! export of the same file system.
+//! Notes to which segment a URL leads, and the handle of its directory, for the next process. A segment belongs to a file
+//! system of a server. Several URLs can lead to it, each with its own root: another spelling of the server, a directory in the
+//! export, another export of the same file system.
 //!
 //! The first process that attaches by a URL asks the server (mount/url_roots.rs). It notes what it found in the file `url.<hash of the URL>`
 //! beside the segments' directories, so that the next process asks nothing. A process that attaches asks the server whether it
@@ -41,7 +41,7 @@ impl UrlRoot {
         read_note(&note_path(runtime_root, url)).ok().flatten()
     }
 
-    /// Notes it for the next process and the keeper, unless it is noted already.
+    /// Stores the note for the next process and the keeper, unless it is stored already.
     ///
     /// # Errors
     /// The kernel's.
@@ -81,7 +81,7 @@ impl UrlRoot {
 }
 
 impl ExportState {
-    /// The roots of all URLs that lead into the segment, and the root by which it was made.
+    /// The roots of all URLs that lead to the segment, and the root with which it was created.
     pub(crate) fn roots(&self) -> Vec<FileHandle> {
         let mut roots: Vec<FileHandle> = self.first_root().into_iter().collect();
         for (_, noted) in self.notes() {

@@ -1,8 +1,8 @@
-//! Which leases the current call of each thread holds: those of a call that was interrupted by a signal handler, or left by `longjmp`, are
-//! not among them.
+//! Which leases the current call of each thread holds. The leases of a call that a signal handler interrupted, or that the
+//! thread left by `longjmp`, are not among them.
 //!
-//! The preload library counts its calls here. A thread's entry is found by its control block, without a thread-local variable of
-//! our own, since signal handlers come here too.
+//! The preload library registers each call here. A thread's entry is found by the address of its control block. Signal handlers
+//! use this module too, so it has no thread-local variable.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
@@ -13,7 +13,7 @@ use crate::sys::fork::fork_generation;
 use crate::sys::raw::thread_id;
 use crate::sys::stack_mark::{MarkPlace, StackMark};
 
-/// Entries searched for a thread.
+/// Entries that a search for a thread examines.
 const PROBES: usize = 32;
 
 struct Thread {
@@ -23,24 +23,24 @@ struct Thread {
     /// The leases of the current call are those from `base` to `count`.
     base: AtomicU32,
     count: AtomicU32,
-    /// Calls that it is in, one interrupted by the next; those that were left are counted, too.
+    /// Number of calls that the thread is in: each is interrupted by the next. Calls that the thread left are counted too.
     depth: AtomicU32,
-    /// Where the last of them is.
+    /// Stack mark of the innermost call.
     innermost: MarkPlace,
-    /// 1 while a call has the thread's cancellation switched off.
+    /// 1 while a call has disabled the thread's cancellation.
     uncancelled: AtomicU32,
     leases: [Listed; THREAD_LEASES_MAX],
 }
 
 struct Listed {
     owner: AtomicU64,
-    /// Of which mount, and whether it is strong (lowest bit).
+    /// Address of the mount's table; the lowest bit is set if the lease is strong.
     table: AtomicUsize,
 }
 
 static THREADS: [Thread; LEASE_THREADS_MAX] = [const { Thread::new() }; LEASE_THREADS_MAX];
 
-/// A call of a program, until dropped.
+/// A call of the program into the library. It ends when this is dropped.
 #[derive(Debug)]
 pub struct CallFrame {
     thread: Option<u16>,
@@ -51,7 +51,7 @@ pub struct CallFrame {
     mark: StackMark,
 }
 
-/// Begins a call of a program: what an earlier call of the same thread holds is not this one's.
+/// Begins a call. Leases of an earlier call of the same thread do not belong to it.
 #[must_use]
 #[inline]
 pub fn begin_call() -> CallFrame {
@@ -66,7 +66,8 @@ pub fn begin_call() -> CallFrame {
     frame
 }
 
-/// Whether the thread is in a call of a program: this is a signal handler that interrupted it. A call that was left does not count.
+/// Whether the thread is in a call, so that the caller is a signal handler that interrupted it. A call that the thread left
+/// does not count.
 #[must_use]
 pub fn is_inside_call() -> bool {
     let Some((_, thread)) = Thread::current() else { return false };
@@ -75,20 +76,20 @@ pub fn is_inside_call() -> bool {
     }
     let is_left = thread.innermost.is_left();
     if is_left {
-        // A jump goes to where the program is in no call, as a rule: the calls below it were left, too.
+        // A jump normally goes to code outside any call, so the thread left the outer calls too.
         thread.depth.store(0, Relaxed);
     }
     !is_left
 }
 
-/// Whether the thread's cancellation is off because it left a call by a jump.
+/// Whether the thread left a call by a jump while the call had disabled its cancellation.
 #[must_use]
 pub fn left_cancellation_off() -> bool {
     !is_inside_call() && Thread::current().is_some_and(|(_, thread)| thread.uncancelled.load(Relaxed) == 1)
 }
 
 impl CallFrame {
-    /// Notes that this call has switched the thread's cancellation off, or on again.
+    /// Notes whether this call has disabled the thread's cancellation.
     #[inline]
     pub fn note_cancellation(&self, is_off: bool) {
         if let Some(thread) = self.thread.and_then(|place| THREADS.get(usize::from(place))) {
@@ -96,7 +97,8 @@ impl CallFrame {
         }
     }
 
-    /// Marks the caller's frame, in which this lies, so that it is known when it was left. Not to be moved from here on.
+    /// Marks the caller's stack frame, which contains `self`. The mark shows later whether the thread left the frame. `self`
+    /// must not move afterwards.
     #[inline]
     pub fn mark(&self) {
         if let Some(thread) = self.thread.and_then(|place| THREADS.get(usize::from(place))) {
@@ -109,7 +111,7 @@ impl Drop for CallFrame {
     #[inline]
     fn drop(&mut self) {
         if let Some(thread) = self.thread.and_then(|place| THREADS.get(usize::from(place))) {
-            // Also of calls above this one, which were left if they are still there.
+            // This also removes inner calls that are still registered: the thread left them.
             thread.count.store(self.count, Relaxed);
             thread.base.store(self.base, Relaxed);
             thread.depth.store(self.depth, Relaxed);
@@ -119,18 +121,19 @@ impl Drop for CallFrame {
 }
 
 impl CallFrame {
-    /// The current call holds this lease, of the mount of this table. False when there is no place to note it: nobody renews it, nor checks it.
+    /// Notes that the current call holds this lease of the mount with this table. False if there is no free entry; the thread
+    /// then neither renews nor checks the lease.
     pub(super) fn note(table: usize, owner: Owner, is_strong: bool) -> bool {
         let Some((_, thread)) = Thread::current() else { return false };
         let mut count = thread.count.load(Relaxed) as usize;
         if count == THREAD_LEASES_MAX {
             if thread.base.load(Relaxed) == 0 {
-                return false; // all of them are of this call
+                return false; // all entries belong to this call
             }
             thread.drop_oldest();
             count -= 1;
         }
-        // Counted first: a handler that comes in notes its own after it.
+        // The count is stored first, so that a signal handler uses the next entry.
         thread.count.store(count as u32 + 1, Release);
         if let Some(place) = thread.leases.get(count) {
             place.table.store(table | usize::from(is_strong), Relaxed);
@@ -139,7 +142,7 @@ impl CallFrame {
         true
     }
 
-    /// It no longer does.
+    /// Removes the note of a lease.
     pub(super) fn forget(table: usize, owner: Owner) {
         let Some((_, thread)) = Thread::current() else { return };
         let count = thread.count.load(Relaxed) as usize;
@@ -152,15 +155,16 @@ impl CallFrame {
         thread.count.store(count as u32 - 1, Release);
     }
 
-    /// The leases of this table that the current call holds, and whether they are strong. False when those of this thread are not noted.
+    /// Calls `visit` for each lease of this table that the current call holds, with whether it is strong. False if this
+    /// thread's leases are not noted.
     #[inline]
-    pub(super) fn each(table: usize, mut look: impl FnMut(Owner, bool)) -> bool {
+    pub(super) fn each(table: usize, mut visit: impl FnMut(Owner, bool)) -> bool {
         let Some((_, thread)) = Thread::current() else { return false };
         let (base, count) = (thread.base.load(Relaxed) as usize, thread.count.load(Relaxed) as usize);
         for place in thread.leases.iter().take(count).skip(base) {
             let (owner, of) = (place.owner.load(Acquire), place.table.load(Relaxed));
             if owner != 0 && of & !1 == table {
-                look(owner, of & 1 == 1);
+                visit(owner, of & 1 == 1);
             }
         }
         true
@@ -181,7 +185,7 @@ impl Thread {
         }
     }
 
-    /// The entry of the calling thread, and its place. `None` when those that it may have are other threads'.
+    /// The entry of the calling thread, and its index. `None` if other threads use all entries that this thread may have.
     #[inline]
     fn current() -> Option<(usize, &'static Self)> {
         let id = thread_id();
@@ -193,7 +197,7 @@ impl Thread {
             if found == id || (found == 0 && thread.id.compare_exchange(0, id, AcqRel, Relaxed).is_ok()) {
                 let generation = fork_generation();
                 if thread.fork_generation.load(Relaxed) != generation {
-                    // In a child the leases are the parent's.
+                    // After a fork, the copied leases belong to the parent.
                     thread.count.store(0, Relaxed);
                     thread.base.store(0, Relaxed);
                     thread.depth.store(0, Relaxed);
@@ -213,7 +217,7 @@ impl Thread {
         to.owner.store(from.owner.load(Relaxed), Relaxed);
     }
 
-    /// Makes room: what stands lowest belongs to the call that began first, or was left long ago.
+    /// Frees an entry: removes the lowest one. It belongs to the outermost call, or to a call that the thread left.
     #[cold]
     fn drop_oldest(&self) {
         for place in 1..THREAD_LEASES_MAX {

@@ -1,5 +1,6 @@
-//! Connections that stay open between calls: so many for each mount and host, since servers take some hundred of one client and drop or refuse
-//! the rest. Beyond them a connection ends with its call, so that nobody waits for one whose owner sleeps.
+//! Connections that stay open between calls. Their number per mount and host is limited, because servers accept some hundred
+//! connections of one client and drop or refuse the rest. Above the limit a connection is closed after its call, so that no
+//! caller waits for one whose owner sleeps.
 
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -10,15 +11,15 @@ use crate::limits::{KEPT_CONNECTIONS_MAX, KEPT_CONNECTIONS_MIN, KEPT_LOOK_MS, KE
 use crate::sys::clock::monotonic_ms;
 use crate::sys::fork;
 
-/// Places for connections that stay open, of all processes of a mount.
+/// Places for connections that stay open, shared by all processes of a mount.
 #[derive(Debug)]
 pub(crate) struct KeptConnections {
     members: Arc<Members>,
-    /// When this process last looked for places of dead ones.
+    /// When this process last searched for places of dead processes.
     looked_ms: AtomicU64,
 }
 
-/// A place, given back when dropped.
+/// A place, released when dropped.
 #[derive(Debug)]
 pub(crate) struct KeptPlace {
     kept: Arc<KeptConnections>,
@@ -27,29 +28,29 @@ pub(crate) struct KeptPlace {
     fork_generation: u32,
 }
 
-/// Who has each place, and how many there are for now.
+/// The holder of each place, and the current limit.
 #[repr(C)]
 pub(crate) struct KeptTable {
     /// Owner word; 0 when free.
     pub(crate) places: [AtomicU64; KEPT_CONNECTIONS_MAX],
-    /// Until when there are only `low` of them, on the monotonic clock.
+    /// Until when the limit is `low`, in ms of the monotonic clock.
     pub(crate) low_until_ms: AtomicU64,
     pub(crate) low: AtomicU32,
     pub(crate) reserved: AtomicU32,
 }
 
 impl KeptConnections {
-    /// Those of the members' mount.
+    /// The places of the members' mount.
     pub(crate) fn new(members: Arc<Members>) -> Arc<Self> {
         Arc::new(Self { members, looked_ms: AtomicU64::new(0) })
     }
 
-    /// As [`Members::renew_leases`].
+    /// See [`Members::renew_leases`].
     pub(crate) fn renew_leases(&self) {
         self.members.renew_leases();
     }
 
-    /// A place for a connection; none when all are taken: it must end with its call.
+    /// A place for a connection. `None` if all are taken; the connection must then be closed after its call.
     pub(crate) fn take(self: &Arc<Self>) -> Option<KeptPlace> {
         let owner = self.members.owner()?;
         self.take_free(owner).or_else(|| {
@@ -68,7 +69,8 @@ impl KeptConnections {
         place.place < self.count()
     }
 
-    /// The server ended a new connection without an answer: it has too many. Fewer stay open for a while.
+    /// Notes that the server closed a new connection without a reply, because the client has too many. Lowers the limit for a
+    /// while.
     pub(crate) fn refused(&self) {
         let table = self.table();
         let used = table.places.iter().filter(|place| place.load(Relaxed) != 0).count();
@@ -107,7 +109,7 @@ impl KeptConnections {
 
 impl Drop for KeptPlace {
     fn drop(&mut self) {
-        // In a child of a fork the place is the parent's.
+        // After a fork, the copied place belongs to the parent.
         if self.fork_generation == fork::fork_generation() {
             let _ = self.kept.table().places[self.place].compare_exchange(self.owner, 0, AcqRel, Relaxed);
         }

@@ -1,4 +1,4 @@
-//! A lock whose word names its holder's lease: it is taken over from one who died, was stopped or left its call.
+//! A lock whose word names its holder's lease. Another caller takes it over if the holder died, was stopped or left its call.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
@@ -15,13 +15,13 @@ pub(crate) struct LeaseLock<'a> {
     was_left: bool,
 }
 
-/// What came of asking for a lock.
+/// Result of asking for a lock.
 pub(crate) enum Locked<'a> {
-    /// It is held.
+    /// The caller holds it.
     Held(LeaseLock<'a>),
-    /// This very call has it already.
+    /// The caller's current call holds it already.
     Already,
-    /// Somebody else has it, who is not waited for.
+    /// Another holder has it, and the caller asked not to wait.
     Taken,
     /// This process can hold no lock of the mount.
     Refused,
@@ -33,7 +33,7 @@ impl Members {
         self.take_lock(word, released, strength, true)
     }
 
-    /// The lock, if nobody has it who runs.
+    /// Takes the lock if it is free or if its holder is gone. Does not wait.
     pub(crate) fn try_lock<'a>(&'a self, word: &'a AtomicU64, released: &'a EventCount, strength: Strength) -> Locked<'a> {
         self.take_lock(word, released, strength, false)
     }
@@ -66,17 +66,17 @@ impl Members {
 }
 
 impl<'a> LeaseLock<'a> {
-    /// Whether its last holder did not give it back: what it protects may be half done.
+    /// Whether the last holder did not release it: what it protects may be incomplete.
     pub(crate) const fn was_left(&self) -> bool {
         self.was_left
     }
 
-    /// Whether nobody has taken it over.
+    /// Whether no other caller has taken it over.
     pub(crate) fn is_held(&self) -> bool {
         self.lease.is_held()
     }
 
-    /// Gives it back before it is dropped. A lock whose lease was revoked is left to those who take it over: they put right what is half done.
+    /// Releases it before it is dropped. If its lease was revoked, it stays locked: the taker repairs what is incomplete.
     pub(crate) fn release(&self) {
         if self.is_held() {
             let _ = self.word.compare_exchange(self.lease.owner(), 0, SeqCst, Acquire);
@@ -84,12 +84,12 @@ impl<'a> LeaseLock<'a> {
         self.released.notify(u32::MAX);
     }
 
-    /// Whether it was not given back yet.
+    /// Whether it has not been released yet.
     pub(crate) fn is_locked(&self) -> bool {
         self.word.load(Acquire) == self.lease.owner()
     }
 
-    /// Whether this is still the process that took it, and not a child of it.
+    /// Whether this process took it; false in a child that inherited it by fork.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.lease.is_of_this_process()
     }
@@ -104,7 +104,7 @@ impl Drop for LeaseLock<'_> {
 }
 
 impl<'a> Locked<'a> {
-    /// The lock, if it is held by this call now.
+    /// The lock, if the result is [`Self::Held`].
     pub(crate) fn held(self) -> Option<LeaseLock<'a>> {
         match self {
             Self::Held(lock) => Some(lock),

@@ -1,5 +1,5 @@
-//! Leases: what a thread renews while it holds locks, so that others tell a process that was stopped, or a call that was left by `longjmp`,
-//! from one that runs (docs/design/028-stopped-processes.md).
+//! Leases. A thread renews its lease while it holds locks. By it others distinguish a running holder from a stopped process and
+//! from a call that was left by `longjmp` (docs/design/028-stopped-processes.md).
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -24,28 +24,30 @@ pub(crate) struct LeaseRecord {
     process: AtomicU32,
     /// The holder's thread in its process.
     thread: AtomicU32,
-    /// 1: a call to the server may be under way whose effect others must not meet late, so the taker fences the holder.
+    /// 1: the holder may have a call in flight that must not reach the server after the takeover, so the taker fences the
+    /// holder.
     is_strong: AtomicU32,
 }
 
 const FREE: u64 = 0;
 const HELD: u64 = 1;
-/// Nobody renews it any more; the holder is not fenced yet.
+/// Another process has revoked it; the holder is not fenced yet.
 const REVOKED: u64 = 2;
-/// No call of the holder is carried out any more.
+/// The server executes no call of the holder any more.
 const GONE: u64 = 3;
 
-/// Bits of an owner word's low half: an even number. Those of threads are odd.
+/// Bits of the lease's index in an owner word. The low half of a lease's owner word is even, that of a thread's is odd.
 const PLACE_BITS: u32 = 10;
 const TURN_BITS: u32 = 21;
 const _: () = assert!(LEASES_MAX == 1 << PLACE_BITS && PLACE_BITS + TURN_BITS == 31);
 
-/// In place of a process without a place among the members. Only its leases tell whether it runs.
+/// Stands for a process that has no place among the members. Only its leases show whether it runs.
 pub(super) const OUTSIDER: u64 = u32::MAX as u64;
-/// Age at which a lease of such a process, or of one that died, is given to another, in ms: nothing that it sent is under way.
+/// Age in ms at which another process may take a lease of an outsider or of a dead process: no call of the holder is in flight
+/// any more.
 const LEFT_LEASE_MS: u64 = 60_000;
 
-/// Stamp of a lease that its thread neither renews nor checks: it ends with the process.
+/// Stamp of a lease that its thread neither renews nor checks. Such a lease ends with its process.
 const NEVER_OLD: u64 = u64::MAX;
 
 /// What a lease protects.
@@ -57,13 +59,13 @@ pub(crate) enum Strength {
     Weak,
 }
 
-/// How the holder of a lease that was revoked is kept from acting at the server.
+/// Prevents the holder of a revoked lease from changing anything at the server.
 pub(crate) trait Fence: Send + Sync + core::fmt::Debug {
-    /// Whether the server answers a call now.
+    /// Sends a call and returns whether the server answers it.
     fn is_answered(&self) -> bool;
 
-    /// Ends the connections that were made under this number; where the server cannot, waits until their calls have arrived or never will.
-    /// False when the server does not answer.
+    /// Closes the connections that were made under this number. If the server does not support that, waits until their calls
+    /// have arrived or never will. False if the server does not answer.
     fn fence(&self, number: u64) -> bool;
 }
 
@@ -81,17 +83,17 @@ impl Lease<'_> {
         self.owner
     }
 
-    /// Whether nobody has revoked it.
+    /// Whether it has not been revoked.
     pub(crate) fn is_held(&self) -> bool {
         self.members.is_lease_held(self.owner)
     }
 
-    /// Whether this is still the process that took it, and not a child of it.
+    /// Whether this process took it; false in a child that inherited it by fork.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.fork_generation == fork::fork_generation()
     }
 
-    /// Renews it, for a thread whose calls do not.
+    /// Renews it, for a thread that makes no calls.
     pub(crate) fn renew(&self) {
         if let Some((record, _)) = self.members.lease_record(self.owner) {
             record.stamp_ms.store(monotonic_ms(), Relaxed);
@@ -102,7 +104,7 @@ impl Lease<'_> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         if !self.is_of_this_process() {
-            return; // a child that came out of a fork: the lease is the parent's
+            return; // after a fork the lease belongs to the parent
         }
         CallFrame::forget(self.members.table_id(), self.owner);
         if let Some((record, turn)) = self.members.lease_record(self.owner) {
@@ -118,10 +120,10 @@ const fn pack(turn: u64, state: u64) -> u64 {
 }
 
 impl Members {
-    /// A lease for the calling thread. `None` when no liveness lock, or no lease, can be had. Async-signal-safe, allocates nothing.
+    /// A lease for the calling thread. `None` if all leases are taken. Async-signal-safe, does not allocate.
     pub(crate) fn lease(&self, strength: Strength) -> Option<Lease<'_>> {
         let process = self.owner().map_or(OUTSIDER, |owner| owner >> 32);
-        // The connection may be older than this process' place, which may have been another's.
+        // The connection may be older than this process' place, which another process may have had before.
         self.publish_for(process, fork::process_number());
         let (records, thread) = (&self.table().leases, thread_number());
         let start = (thread as usize >> 3).wrapping_mul(7);
@@ -144,7 +146,8 @@ impl Members {
         Some(Lease { members: self, owner, fork_generation: fork::fork_generation() })
     }
 
-    /// The lease of a process that died. One that may still be needed to fence that process stays for a while.
+    /// Takes the lease of a process that died. A lease that may still be needed to fence that process is taken only when it is
+    /// old.
     fn take_left(&self, record: &LeaseRecord) -> Option<u64> {
         let state = record.state.load(Acquire);
         let holder = u64::from(record.process.load(Relaxed)) << 32;
@@ -159,18 +162,18 @@ impl Members {
     fn lease_record(&self, owner: Owner) -> Option<(&LeaseRecord, u64)> {
         let low = owner & 0xffff_ffff;
         if low == 0 || low & 1 == 1 {
-            return None; // of a process or a thread, without a lease
+            return None; // the word names a process or a thread, not a lease
         }
         let record = self.table().leases.get((low >> 1) as usize % LEASES_MAX)?;
         Some((record, low >> (PLACE_BITS + 1)))
     }
 
-    /// Whether nobody has revoked the lease that this word names.
+    /// Whether the lease that this word names has not been revoked.
     pub(super) fn is_lease_held(&self, owner: Owner) -> bool {
         self.lease_record(owner).is_none_or(|(record, turn)| record.state.load(SeqCst) == pack(turn, HELD))
     }
 
-    /// Whether its holder has ended the lease, so that it stores nothing more under it.
+    /// Whether the holder has ended the lease, so that it stores nothing more under it.
     pub(crate) fn has_ended(&self, owner: Owner) -> bool {
         let is_over = |(record, turn): (&LeaseRecord, u64)| {
             let state = record.state.load(SeqCst);
@@ -195,7 +198,7 @@ impl Members {
         });
     }
 
-    /// Whether all leases that the thread's current call holds are still its own, so that it may send to the server.
+    /// Whether no strong lease of the thread's current call has been revoked, so that the call may send to the server.
     #[inline]
     pub(crate) fn may_send(&self) -> bool {
         let mut held = true;
@@ -203,24 +206,25 @@ impl Members {
         held
     }
 
-    /// Whether the thread's current call holds it. A thread whose leases are not noted is in one call.
+    /// Whether the thread's current call holds it. If the thread's leases are not noted, all of them count as the current
+    /// call's.
     pub(crate) fn is_of_this_call(&self, owner: Owner) -> bool {
         let mut found = false;
         let is_noted = CallFrame::each(self.table_id(), |other, _| found |= other == owner);
         found || !is_noted && self.owner().is_some_and(|mine| self.is_of_thread(owner, mine))
     }
 
-    /// Whether another call of this thread holds it: it was interrupted by this one, or left.
+    /// Whether another call of this thread holds it: one that the current call interrupted, or one that the thread left.
     pub(crate) fn is_of_other_call(&self, owner: Owner) -> bool {
         self.is_of_this_thread(owner) && !self.is_of_this_call(owner)
     }
 
-    /// Whether this thread holds it, in whatever call.
+    /// Whether any call of this thread holds it.
     pub(super) fn is_of_this_thread(&self, owner: Owner) -> bool {
         self.owner().map_or_else(|| self.is_of_this_call(owner), |mine| self.is_of_thread(owner, mine))
     }
 
-    /// The same for the calling thread, whose owner word is `mine`.
+    /// As [`Self::is_of_this_thread`]; `mine` is the owner word of the calling thread.
     fn is_of_thread(&self, owner: Owner, mine: Owner) -> bool {
         let is_mine = |(record, turn): (&LeaseRecord, u64)| {
             record.state.load(Acquire) >> 2 == turn && record.thread.load(Relaxed) == thread_number()
@@ -228,12 +232,13 @@ impl Members {
         owner >> 32 == mine >> 32 && self.lease_record(owner).is_some_and(is_mine)
     }
 
-    /// Whether nothing comes of the owner any more, so that what it holds is free: it has died, or its lease was revoked, now if that is due.
+    /// Whether the owner can act no more, so that what it holds is free: its process has died, or its lease was revoked.
+    /// Revokes the lease if that is due.
     pub(crate) fn is_gone(&self, owner: Owner) -> bool {
         self.is_over(owner, true)
     }
 
-    /// The same for one who waits for nobody, the server included.
+    /// As [`Self::is_gone`], for a caller that does not wait, for the server included.
     pub(super) fn is_gone_by_itself(&self, owner: Owner) -> bool {
         self.is_over(owner, false)
     }
@@ -252,22 +257,23 @@ impl Members {
         }
     }
 
-    /// Revokes a lease that nobody renews.
+    /// Revokes a lease whose holder does not renew it.
     fn revoke(&self, owner: Owner, record: &LeaseRecord, turn: u64, has_died: bool) -> bool {
         let is_old = || monotonic_ms().saturating_sub(record.stamp_ms.load(SeqCst)) >= LEASE_MS;
         let is_due = if has_died || self.is_of_other_call(owner) {
-            true // it cannot run, or not while this call does
+            true // the holder cannot run, at least not while this call runs
         } else if record.is_strong.load(Relaxed) == 0 {
             is_old()
         } else {
-            // A host that was suspended, or a server that was away, is no reason.
+            // The lease may also be old because the host was suspended or the server was away: the server must answer first,
+            // and the lease must still be old afterwards.
             is_old() && self.fence.get().is_none_or(|fence| fence.is_answered()) && is_old()
         };
         let revoked = is_due && record.state.compare_exchange(pack(turn, HELD), pack(turn, REVOKED), SeqCst, SeqCst).is_ok();
         revoked && self.end(owner, record, turn)
     }
 
-    /// Fences the holder of a revoked lease: what it has sent is done from then on, or never will be.
+    /// Fences the holder of a revoked lease. Afterwards the server has executed what the holder sent, or never will.
     fn end(&self, owner: Owner, record: &LeaseRecord, turn: u64) -> bool {
         if record.is_strong.load(Relaxed) != 0 {
             match (self.fence.get(), self.fence_number_of(owner)) {
@@ -280,8 +286,8 @@ impl Members {
         true
     }
 
-    /// Waits until nothing that the current call has sent is carried out any more, where its leases were revoked: others may have what it holds
-    /// as soon as it gives that up. `is_patient`: also while the server does not answer.
+    /// Fences this process' own calls if leases of the current call were revoked: a taker may have what the call holds as soon
+    /// as the call releases it. `is_patient`: waits also while the server does not answer.
     #[cold]
     pub(crate) fn finish_revocations(&self, is_patient: bool) {
         CallFrame::each(self.table_id(), |owner, is_strong| {
@@ -292,7 +298,8 @@ impl Members {
         });
     }
 
-    /// Under which number a process makes, or made, its connections. `None` when it has no place, or its place is another's by now.
+    /// The number under which a process makes, or made, its connections. `None` if it has no place, or if another process has
+    /// its place now.
     fn fence_number_of(&self, owner: Owner) -> Option<u64> {
         if owner >> 32 == OUTSIDER {
             return None;
@@ -302,7 +309,7 @@ impl Members {
         self.is_incarnation_of(owner).then_some(number)
     }
 
-    /// Says under which number the connections of this process are made.
+    /// Publishes the number under which this process makes its connections.
     pub(crate) fn publish_fence_number(&self, number: u64) {
         if let Some(owner) = self.owner() {
             self.publish_for(owner >> 32, number);
@@ -320,7 +327,7 @@ impl Members {
 }
 
 impl LeaseRecord {
-    /// Takes the next turn, its stamp fresh from the first moment on.
+    /// Takes the next turn. The stamp is fresh before the turn is visible.
     fn take(&self, seen: u64) -> Option<u64> {
         self.stamp_ms.store(monotonic_ms(), SeqCst);
         let turn = (seen >> 2).wrapping_add(1) & ((1 << TURN_BITS) - 1);
@@ -365,7 +372,7 @@ mod tests {
             let mut renewed_ms = monotonic_ms();
             let lost = (0..15).find_map(|_| {
                 sleep(Duration::from_millis(100));
-                // A process that had no processor for so long has not renewed it.
+                // A process that got no processor time for that long has not renewed it.
                 let is_late = monotonic_ms() - renewed_ms >= LEASE_MS;
                 members.renew_leases();
                 renewed_ms = monotonic_ms();

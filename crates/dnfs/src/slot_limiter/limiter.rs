@@ -1,4 +1,4 @@
-//! At most so many calls outstanding for the whole mount: the slot table of old clients.
+//! Limits the calls in flight of the whole mount, as the slot table of old clients does.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use crate::segment::layout::SlotTable;
 use crate::sys::local_file::Errno;
 use crate::sys::shm::Mapping;
 
-/// A limit on the calls outstanding, shared by all who have the same table.
+/// A limit on the calls in flight, shared by all that use the same table.
 ///
-/// Not fair: slots go to whoever finds one free, not in the order of asking.
+/// It is not fair: the first caller that finds a free slot takes it.
 #[derive(Debug)]
 pub(crate) struct SlotLimiter {
     pub(super) members: Arc<Members>,
     limit: usize,
 }
 
-/// Slots held: permission to send as many calls. Given back when dropped.
+/// The slots that a caller holds: it may send as many calls. Released when dropped.
 #[derive(Debug)]
 pub(crate) struct SlotPermit<'g> {
     limiter: &'g SlotLimiter,
-    lease: Option<Lease<'g>>, // without one: let through
+    lease: Option<Lease<'g>>, // `None`: the calls go through without a slot
     since: Instant,
     count: usize,
     places: [u16; SLOTS_MAX],
@@ -42,7 +42,7 @@ impl SlotLimiter {
         Ok(Self::new(Arc::new(Members::alone(memory)), limit))
     }
 
-    /// Waits for a slot, and takes up to `wanted` if more are free: how many calls may be sent together.
+    /// Waits for a slot, and takes up to `wanted` if more are free. The permit says how many calls may be sent together.
     pub(crate) fn acquire(&self, wanted: usize) -> SlotPermit<'_> {
         if let Some(permit) = self.try_acquire(wanted) {
             return permit;
@@ -64,7 +64,7 @@ impl SlotLimiter {
         permit
     }
 
-    /// The same without waiting; none when all slots are taken.
+    /// As [`Self::acquire`], without waiting. `None` if all slots are taken.
     pub(crate) fn try_acquire(&self, wanted: usize) -> Option<SlotPermit<'_>> {
         let table = self.members.table();
         let Some(lease) = self.members.lease(Strength::Weak) else { return Some(self.over_limit(wanted)) };
@@ -84,7 +84,7 @@ impl SlotLimiter {
         if count == 0 {
             return None;
         }
-        // The lowest free one is taken, so that the highest ever taken tells how many were in use.
+        // The lowest free slot is taken, so that the highest one ever taken shows how many were in use.
         if table.most.load(Relaxed) < most {
             table.most.fetch_max(most, Relaxed);
         }
@@ -126,7 +126,7 @@ impl SlotPermit<'_> {
 
 impl Drop for SlotPermit<'_> {
     fn drop(&mut self) {
-        // In a child that came out of a fork inside a call, the slots are the parent's.
+        // After a fork inside a call, the slots belong to the parent.
         let Some(lease) = self.lease.as_ref().filter(|lease| lease.is_of_this_process()) else { return };
         let table = self.limiter.members.table();
         table.held_ns.fetch_add(self.since.elapsed().as_nanos() as u64 * self.count as u64, Relaxed);

@@ -1,4 +1,4 @@
-//! Who holds something, and whether that process is alive.
+//! The processes of a mount, the words that name them as holders, and whether they are alive.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -24,32 +24,32 @@ const _: () = assert!(MEMBERS_MAX == 1 << MEMBER_BITS && MEMBER_BITS + INCARNATI
 
 /// The processes of a mount, as one of them sees it.
 ///
-/// A process becomes a member at its first request, by locking a byte of the members' file. After a fork the child is none
-/// until its own first request; the parent's lock is not its own.
+/// A process becomes a member at its first request: it locks a byte of the members' file. A child does not inherit the lock by
+/// fork; it becomes a member at its own first request.
 #[derive(Debug)]
 pub(crate) struct Members {
     memory: Arc<Mapping>,
     table_offset: usize,
-    /// The members' file; none when no other process can see the table.
+    /// The members' file. `None` if no other process sees the table.
     path: Option<CPath>,
     /// Fork generation in the high half; member and incarnation in the low one.
     mine: AtomicU64,
     file: LivenessFile,
     /// Whether this is a keeper, for which places are reserved.
     is_keeper: AtomicBool,
-    /// When all places were found taken, in ms of the monotonic clock; 0: never.
+    /// When this process found all places taken, in ms of the monotonic clock; 0: never.
     refused_ms: AtomicU64,
-    /// How holders of revoked leases are kept from acting at the server; none where no server is behind it.
+    /// Fences holders of revoked leases; unset if the table serves no server.
     pub(super) fence: OnceLock<Box<dyn Fence>>,
 }
 
-/// Whom a slot or a lock belongs to: never 0.
+/// The word that names the holder of a slot or a lock; never 0.
 pub(crate) type Owner = u64;
 
 impl Members {
     /// The members of a segment, whose liveness locks are bytes of this file.
     pub(crate) fn shared(memory: Arc<Mapping>, path: CPath) -> Self {
-        // No process has this generation, so that the first request takes a lock.
+        // No process has this fork generation, so that the first request takes a lock.
         Self::new(memory, CALLS_OFFSET, Some(path), u64::MAX)
     }
 
@@ -71,21 +71,21 @@ impl Members {
 
     /// The table the members share.
     pub(crate) fn table(&self) -> &SlotTable {
-        // The slice has one element; an empty one can't be.
+        // The slice always has one element.
         &self.memory.values::<SlotTable>(self.table_offset, 1)[0]
     }
 
-    /// Tells mounts of this process apart: an even number.
+    /// Identifies the mount within this process. An even number.
     pub(super) fn table_id(&self) -> usize {
         core::ptr::from_ref(self.table()) as usize
     }
 
-    /// Says how holders of revoked leases are fenced.
+    /// Sets how holders of revoked leases are fenced.
     pub(crate) fn fence_by(&self, fence: Box<dyn Fence>) {
         let _ = self.fence.set(fence);
     }
 
-    /// Becomes a member now, so that a lock that cannot be had is an error of mounting.
+    /// Becomes a member now, so that a failure to get a lock is an error of mounting.
     ///
     /// # Errors
     /// The kernel's; `ENOLCK` when all places are taken.
@@ -93,7 +93,7 @@ impl Members {
         self.try_owner().map(|_| ())
     }
 
-    /// Prepares to ask who lives, for one who does not join.
+    /// Prepares the liveness checks for a process that does not become a member.
     ///
     /// # Errors
     /// The kernel's.
@@ -101,7 +101,8 @@ impl Members {
         self.path.as_ref().map_or(Ok(()), |path| self.file.open(path).map(|_| ()))
     }
 
-    /// The owner word of the calling thread; none when no liveness lock can be had. Async-signal-safe, allocates nothing.
+    /// The owner word of the calling thread. `None` if the process can get no liveness lock. Async-signal-safe, does not
+    /// allocate.
     pub(crate) fn owner(&self) -> Option<Owner> {
         self.try_owner().ok()
     }
@@ -119,35 +120,35 @@ impl Members {
     pub(crate) fn has_died(&self, owner: Owner) -> bool {
         let bits = (owner >> 32) as u32;
         if u64::from(bits) == OUTSIDER {
-            return false; // nobody knows: its lease tells
+            return false; // unknown here: its lease shows whether it runs
         }
         let mine = self.mine.load(Acquire);
-        // What a fork copied is the parent's: it may have died.
+        // After a fork, the copied place belongs to the parent, which may have died.
         let is_ours = bits == mine as u32 && mine >> 32 == u64::from(fork::fork_generation());
         if is_ours || self.path.is_none() {
             return false;
         }
-        // In this order: a lock that is free now, or that another process has taken, says that the former holder is dead.
+        // The order matters: if the lock is free now, or another process has taken it, the former holder is dead.
         !self.file.is_taken_elsewhere(bits >> INCARNATION_BITS) || !self.is_incarnation_of(owner)
     }
 
-    /// Whether the owner's process is the last one that had its place.
+    /// Whether no other process has taken the place of the owner's process.
     pub(super) fn is_incarnation_of(&self, owner: Owner) -> bool {
         let bits = (owner >> 32) as u32;
         let current = self.table().incarnations.get((bits >> INCARNATION_BITS) as usize);
         current.is_some_and(|current| (current.load(Acquire) ^ bits) & ((1 << INCARNATION_BITS) - 1) == 0)
     }
 
-    /// [`Self::is_gone`] for one who has just come.
+    /// [`Self::is_gone`] for a process that has just started.
     #[cfg(test)]
     pub(crate) fn is_known_gone(&self, owner: Owner) -> bool {
         self.join().is_ok() && self.is_gone(owner)
     }
 
-    /// Becomes a member, with all users of the file in this process.
+    /// Becomes a member. All users of the file in this process share the membership.
     fn claim(&self, before: u64, generation: u64) -> Result<u64, Errno> {
         let Some(path) = &self.path else {
-            // A copy of the parent's table: its slots are held by threads that do not exist here.
+            // The table is a copy of the parent's: its slots belong to threads that do not exist here.
             self.table().slots.iter().for_each(|slot| slot.store(0, Relaxed));
             let made = generation << 32;
             return Ok(self.mine.compare_exchange(before, made, AcqRel, Acquire).map_or_else(|now| now, |_| made));
@@ -169,7 +170,7 @@ impl Members {
         Ok(self.mine.compare_exchange(before, made, AcqRel, Acquire).map_or_else(|now| now, |_| made))
     }
 
-    /// The last places are those of keepers; a keeper begins with them.
+    /// The last places are reserved for keepers; a keeper tries them first.
     fn free_place(&self, take: &dyn Fn(u32) -> bool) -> Option<u32> {
         const OPEN: u32 = (MEMBERS_MAX - KEEPER_MEMBERS) as u32;
         if self.is_keeper.load(Relaxed) {

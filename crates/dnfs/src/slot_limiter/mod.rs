@@ -1,10 +1,10 @@
-//! The limits of old clients: at most so many calls outstanding for the whole mount (the slot table of a kernel client),
-//! and one writer at a time on each file. Also one COMMIT at a time of each file, whose callers share it.
+//! The limits of old clients: a maximum of calls in flight for the whole mount (the slot table of a kernel client), and one
+//! writer at a time for each file. Also one COMMIT at a time for each file, which its callers share.
 //!
-//! All are locks that several processes share and whose holder may die at any instruction. A holder is named by a word:
-//! its liveness lock (a byte of a file whose lock the kernel releases at exit), how often that byte was locked before, and
-//! the thread. Whoever waits sleeps on a futex and checks now and then whether the holder is alive. A thread that holds
-//! something and wants it again, as a signal handler inside a call does, is let through: it would wait for itself.
+//! All of them are locks that several processes share and whose holder may die at any instruction. A word names the holder: its
+//! liveness lock (a byte of a file, which the kernel unlocks at exit), how often that byte was locked before, and the thread or
+//! its lease. A waiter sleeps on a futex and checks now and then whether the holder is alive. A thread that requests what it
+//! already holds, as a signal handler inside a call does, goes through: it would wait for itself.
 
 mod call_frames;
 mod commit_turn;

@@ -33,7 +33,7 @@ fn spin(ns: u64) {
     }
 }
 
-/// Waits until the child said so in a spare word of the segment.
+/// Waits until the child stores this value in a spare word of the segment.
 fn await_word(segment: &Segment, value: u32) {
     while segment.header().reserved.load(SeqCst) != value {
         give_way();
@@ -98,7 +98,7 @@ fn processes_killed_at_any_instruction_leave_every_slot_to_be_had() {
         children.iter().for_each(Child::kill);
         assert!(children.into_iter().all(|child| !child.succeeded()), "a child ended by itself: it panicked");
         let mut held = vec![limiter.acquire(1)];
-        // What one dead process held may be found at different looks.
+        // One search may find only a part of what a dead process held.
         let until = monotonic_ns() + 5_000_000_000;
         while held.len() < 4 {
             assert!(monotonic_ns() < until, "a slot was lost");
@@ -129,7 +129,7 @@ fn child_that_comes_out_of_a_fork_inside_a_call_leaves_the_slot_to_its_parent() 
     let (_place, segment, limiter) = limiter(1);
     fork::watch_forks();
     let held = std::cell::RefCell::new(Some(limiter.acquire(1)));
-    // The child has a copy of `held`, as a signal handler that forks inside a call leaves one.
+    // The child has a copy of `held`, as after a fork in a signal handler inside a call.
     let child = Child::run(|| {
         drop(held.take());
         segment.header().reserved.store(1, SeqCst);
@@ -137,7 +137,7 @@ fn child_that_comes_out_of_a_fork_inside_a_call_leaves_the_slot_to_its_parent() 
         assert_eq!(own.count(), 1);
     });
     await_word(&segment, 1);
-    sleep(Duration::from_millis(60)); // three looks
+    sleep(Duration::from_millis(60)); // three checks
     assert!(limiter.try_acquire(1).is_none(), "the child gave its parent's slot away");
     drop(held.take());
     assert!(child.succeeded());
@@ -145,7 +145,7 @@ fn child_that_comes_out_of_a_fork_inside_a_call_leaves_the_slot_to_its_parent() 
 
 #[test]
 fn waiting_for_a_slot_takes_hardly_any_processor_time() {
-    // A virtual processor that stands still is charged to whoever runs on it: one quiet wait of several is proof.
+    // A paused virtual processor counts as processor time of the process on it: one quiet wait of several is proof.
     assert!((0..5).any(|_| wait_for_a_slot_is_asleep()), "a waiter used a quarter of a processor each time");
 }
 
@@ -221,7 +221,7 @@ fn a_file_has_one_writer_at_a_time_and_readers_between_them() {
                     assert!(guard.is_some());
                     assert_eq!(inside.fetch_add(1, SeqCst), 0);
                     assert!(members.lock_for_writing(slot).is_none(), "a write inside a write would wait for itself");
-                    members.wait_for_writer(slot); // nor does a read
+                    members.wait_for_writer(slot); // a read does not wait for itself either
                     inside.fetch_sub(1, SeqCst);
                     drop(guard);
                     members.wait_for_writer(slot);
@@ -333,7 +333,7 @@ fn no_more_connections_stay_open_than_there_are_places_and_those_of_dead_process
     ends.store(1, SeqCst);
     assert!(child.succeeded());
     ends.store(0, SeqCst);
-    let another = KeptConnections::new(Arc::clone(&limiter.members)); // one that has not looked for dead ones within the second
+    let another = KeptConnections::new(Arc::clone(&limiter.members)); // it has not searched for dead processes within the last second
     let rest: Vec<_> = (0..KEPT_CONNECTIONS_MAX - 1).map(|_| another.take().unwrap()).collect();
     assert!(another.take().is_none());
     drop(rest);

@@ -1,5 +1,5 @@
-//! The lock of a file: who appends, sets the size or changes a mapped file holds it; under `writers=one` whoever writes, and readers read only between
-//! writers: what a client with a lock on the file does.
+//! The lock of a file. A call that appends, sets the size or changes a mapped file holds it. Under `writers=one` every write
+//! holds it and reads wait for it, as with a client that locks the file.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Instant;
@@ -13,12 +13,12 @@ use crate::segment::layout::Slot;
 pub(crate) type WriterGuard<'s> = LeaseLock<'s>;
 
 impl Members {
-    /// Waits until nobody writes to the file; then this call does. None when it does already, or when this process can hold no lock.
+    /// Waits for the file's lock. `None` if this call holds it already, or if this process can hold no lock.
     pub(crate) fn lock_for_writing<'s>(&'s self, slot: &'s Slot) -> Option<WriterGuard<'s>> {
         self.lock_file(slot).held()
     }
 
-    /// The same, telling why not.
+    /// As [`Self::lock_for_writing`], with the reason if it is not held.
     pub(crate) fn lock_file<'s>(&'s self, slot: &'s Slot) -> Locked<'s> {
         if slot.writer.load(Relaxed) == 0 {
             return self.lock(&slot.writer, &slot.writer_unlocked, Strength::Strong);
@@ -29,12 +29,12 @@ impl Members {
         locked
     }
 
-    /// [`Self::lock_for_writing`] for one who does not wait for anybody alive.
+    /// As [`Self::lock_for_writing`]; does not wait for a live holder.
     pub(crate) fn try_lock_for_writing<'s>(&'s self, slot: &'s Slot) -> Option<WriterGuard<'s>> {
         self.try_lock(&slot.writer, &slot.writer_unlocked, Strength::Strong).held()
     }
 
-    /// Waits until nobody writes to the file.
+    /// Waits until no other call holds the file's lock.
     pub(crate) fn wait_for_writer(&self, slot: &Slot) {
         if slot.writer.load(Acquire) == 0 {
             return;

@@ -1,5 +1,5 @@
-//! The files in memory that stand for a mapped file: its bytes as the mappings of all programs show them (`d`), once a program may store into
-//! them also those the server is known to have (`k`), and the attributes the server had with these (`a`).
+//! The files in memory for a mapped file: its bytes as the mappings of all programs show them (`d`); once a program may store
+//! into them, also the bytes that the server is known to have (`k`), and the attributes that the server had with these (`a`).
 //!
 //! Everything but the stores of programs happens under the file's lock. Nothing here allocates, except the check for available
 //! memory.
@@ -15,23 +15,23 @@ use crate::sys::memory::available_bytes;
 use crate::sys::region::Region;
 use core::ops::Range;
 
-/// Bytes looked at together.
+/// Bytes that are compared at once.
 pub(super) const STEP_BYTES: usize = 1 << 20;
-/// Unit in which bytes are compared, and memory is given.
+/// Unit of comparison and of memory allocation.
 pub(super) const PAGE_BYTES: usize = 4096;
-/// Bytes of memory's file system that mappings leave to others: descriptors, sizes, retained data.
+/// Bytes of the runtime directory's file system that mappings leave free for descriptors, sizes and retained data.
 const SPARE_BYTES: u64 = 8 << 20;
 
 const BYTES: char = 'd';
 const KNOWN: char = 'k';
 const SEEN: char = 'a';
-/// The first two while they are made.
+/// The first two until they are complete.
 const BYTES_FRESH: char = 'n';
 const KNOWN_FRESH: char = 'o';
 
-/// Why there is no such file.
+/// Why the file cannot be created.
 pub(super) enum NoBacking {
-    /// Bytes needed, and to be had.
+    /// Bytes needed, and bytes available.
     NoRoom(u64, u64),
     Failed(Errno),
 }
@@ -42,7 +42,7 @@ impl From<Errno> for NoBacking {
     }
 }
 
-/// Modification time and size by which changes of other hosts are noticed.
+/// Modification time and size, by which the client notices changes of other hosts.
 pub(super) type Seen = (u64, u64);
 
 pub(super) fn seen_of(attr: &Attributes) -> Seen {
@@ -58,7 +58,7 @@ pub(super) struct Backing<'d> {
 }
 
 impl<'d> Backing<'d> {
-    /// Those of a file, if they are there.
+    /// Opens the files of a mapped file, if they exist.
     pub(super) fn open(directory: &'d RuntimeDir, file: FileRef) -> Result<Option<Self>, Errno> {
         let at = |kind| match open_array(&directory.mapped_array(file, kind), libc::O_RDWR, 0) {
             Ok(fd) => Ok(Some(fd)),
@@ -69,17 +69,17 @@ impl<'d> Backing<'d> {
         Ok(Some(Self { directory, file, bytes, known: at(KNOWN)? }))
     }
 
-    /// One to be mapped, by a description that may write or not.
+    /// Opens the bytes for mapping, for a description that may write or not.
     pub(super) fn open_to_map(directory: &RuntimeDir, file: FileRef, may_write: bool) -> Result<Fd, Errno> {
         open_array(&directory.mapped_array(file, BYTES), if may_write { libc::O_RDWR } else { libc::O_RDONLY }, 0)
     }
 
-    /// One to be read from.
+    /// Opens the bytes for reading.
     pub(super) fn open_bytes(directory: &RuntimeDir, file: FileRef) -> Result<Fd, Errno> {
         Self::open_to_map(directory, file, false)
     }
 
-    /// Makes one of so many bytes; `fill` reads those from an offset on, and says how many there are.
+    /// Creates the file of this size. `fill` reads the bytes from an offset on and returns how many there are.
     pub(super) fn make<E: From<NoBacking>>(
         directory: &'d RuntimeDir,
         file: FileRef,
@@ -117,11 +117,11 @@ impl<'d> Backing<'d> {
             Ok(rename_array(&fresh, &directory.mapped_array(file, BYTES)).map_err(NoBacking::from)?)
         };
         made().inspect_err(|_| forget(&fresh))?;
-        forget(&directory.mapped_array(file, KNOWN)); // of one whose maker was killed
+        forget(&directory.mapped_array(file, KNOWN)); // left by a process that was killed while it created them
         Ok(Self { directory, file, bytes, known: None })
     }
 
-    /// Notes that the server has just these bytes, before a program may store into them. Calls `step` now and then.
+    /// Stores that the server has exactly these bytes, before a program may store into them. Calls `step` now and then.
     pub(super) fn make_known(&mut self, step: &dyn Fn()) -> Result<(), NoBacking> {
         if self.known.is_some() {
             return Ok(());
@@ -157,13 +157,13 @@ impl<'d> Backing<'d> {
         Ok(stat(&self.bytes)?.size)
     }
 
-    /// Sees to it that a file of this size has memory: a store into a mapping must not die of its lack.
+    /// Allocates the memory of a file of this size. Without memory a store into a mapping would kill the program.
     pub(super) fn reserve(&self, size: u64) -> Result<(), Errno> {
         let before = self.size()?;
         if size > before { reserve(&self.bytes, before, size - before) } else { Ok(()) }
     }
 
-    /// Makes them so long. What programs stored behind the end does not come to light.
+    /// Sets their size. Bytes that programs stored after the end stay invisible.
     pub(super) fn set_size(&self, size: u64) -> Result<(), Errno> {
         for fd in [Some(&self.bytes), self.known.as_ref()].into_iter().flatten() {
             let before = stat(fd)?.size;
@@ -177,7 +177,7 @@ impl<'d> Backing<'d> {
         Ok(())
     }
 
-    /// Takes over what the server took.
+    /// Takes over bytes that the server has written.
     pub(super) fn apply(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         let end = offset + bytes.len() as u64;
         if end > self.size()? {
@@ -187,7 +187,8 @@ impl<'d> Backing<'d> {
         self.known.as_ref().map_or(Ok(()), |known| write_at(known, offset, bytes))
     }
 
-    /// Takes over what the server has, but for what programs stored since and the server has not. `buffer` has twice as many bytes.
+    /// Takes over the server's bytes, except where programs have stored bytes that the server does not have. `buffer` is twice
+    /// as long as `server`.
     pub(super) fn merge(&self, offset: u64, server: &[u8], buffer: &mut [u8]) -> Result<(), Errno> {
         let (stored, known) = buffer.split_at_mut(server.len().min(buffer.len() / 2));
         fill(&self.bytes, offset, stored)?;
@@ -208,12 +209,12 @@ impl<'d> Backing<'d> {
         each_run(server.len(), is_new, |run| write_run(known_fd, offset, server, run))
     }
 
-    /// Reads bytes of the file from an offset on: how many there are.
+    /// Reads bytes of the file from an offset on. Returns how many there are.
     pub(super) fn read(fd: &Fd, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         read_at(fd, offset, buffer)
     }
 
-    /// Has `send` send what programs stored, between these offsets, one run of pages after the other; what it took, the server has.
+    /// Calls `send` for each run of pages that programs stored between these offsets. What `send` accepts, the server has.
     /// Calls `step` now and then.
     pub(super) fn each_difference<E: From<Errno>>(
         &self,
@@ -259,7 +260,7 @@ impl<'d> Backing<'d> {
         Ok(sent)
     }
 
-    /// The server's attributes that go with the bytes; none when they are not known.
+    /// The server's attributes that belong to the bytes. `None` if they are unknown.
     pub(super) fn seen(directory: &RuntimeDir, file: FileRef) -> Option<Seen> {
         let fd = open_array(&directory.mapped_array(file, SEEN), libc::O_RDONLY, 0).ok()?;
         let mut record = [0; 16];
@@ -268,7 +269,7 @@ impl<'d> Backing<'d> {
         (got == record.len()).then_some((word(0)?, word(8)?))
     }
 
-    /// Notes them.
+    /// Stores them.
     pub(super) fn note_seen(&self, seen: Option<Seen>) {
         let path = self.directory.mapped_array(self.file, SEEN);
         let Some((time, size)) = seen else { return forget(&path) };
@@ -282,14 +283,14 @@ impl<'d> Backing<'d> {
     }
 }
 
-/// Removes a file that is not needed, if it is there.
+/// Removes a file that is no longer needed, if it exists.
 fn forget(path: &[u8]) {
     let _ = unlink_array(path);
 }
 
 fn check_room(fd: &Fd, bytes: u64) -> Result<(), NoBacking> {
     let free = free_bytes(fd)?.saturating_sub(SPARE_BYTES);
-    // A tmpfs is often larger than what there is, and then others are killed for it.
+    // A tmpfs is often larger than the available memory; using all of it would make the kernel kill processes.
     let free = available_bytes().map_or(free, |available| free.min(available / 2));
     if bytes > free { Err(NoBacking::NoRoom(bytes, free)) } else { Ok(()) }
 }
@@ -301,7 +302,7 @@ fn no_room(errno: Errno, fd: &Fd, bytes: u64) -> NoBacking {
     }
 }
 
-/// Reads all of a buffer; zeroes behind the end.
+/// Fills a buffer; zeroes after the end of the file.
 fn fill(fd: &Fd, offset: u64, buffer: &mut [u8]) -> Result<(), Errno> {
     let mut done = 0;
     while let Some(to) = buffer.get_mut(done..).filter(|to| !to.is_empty()) {
@@ -337,7 +338,7 @@ fn each_run<E>(
     Ok(())
 }
 
-/// The part of a run that differs, without what is equal at its ends.
+/// The differing part of a run, without equal bytes at its ends.
 fn trimmed(stored: &[u8], known: &[u8], run: Range<usize>) -> Range<usize> {
     let differs = |at: &usize| stored.get(*at) != known.get(*at);
     let start = run.clone().find(differs).unwrap_or(run.end);

@@ -1,7 +1,9 @@
-//! Shared mappings of files (docs/design/016-shared-mappings.md): a file in memory has the bytes of a mapped file, programs map that one, and what
-//! programs store there is found by comparison with what the server is known to have, and written to the server.
+//! Shared mappings of files (docs/design/016-shared-mappings.md). A file in memory has the bytes of a mapped file, and programs
+//! map that file. The client finds what programs store there by comparison with what the server is known to have, and writes it
+//! to the server.
 //!
-//! Who changes a mapped file at the server holds the file's lock (`Slot::writer`) until the file in memory has the change, too.
+//! A caller that changes a mapped file at the server holds the file's lock (`Slot::writer`) until the file in memory has the
+//! change too.
 
 mod backing;
 mod tending;
@@ -24,23 +26,24 @@ use backing::{Backing, NoBacking, STEP_BYTES, Seen, seen_of};
 /// What a program needs to map a file.
 #[derive(Debug)]
 pub struct Mapped {
-    /// Descriptor to be mapped and closed: one for reading only where the program's is.
+    /// Descriptor to map and close. It is read-only if the program's is.
     pub to_map: i32,
-    /// Descriptor, marked as ours, that is to stay open while the process has a mapping of the file; none where it has one already.
+    /// Descriptor, marked as this library's, that stays open while the process has a mapping of the file. `None` if the process
+    /// has one already.
     pub pin: Option<i32>,
 }
 
 /// Why a file cannot be mapped.
 #[derive(Debug)]
 pub enum MapRefusal {
-    /// The runtime directory's file system has not the room.
+    /// The runtime directory's file system has too little space.
     NoRoom {
         /// Bytes needed.
         needed: u64,
-        /// Bytes that may be had.
+        /// Bytes available.
         free: u64,
     },
-    /// The server refuses to let the file be read, or the shared state can't be used.
+    /// The server refuses the READ, or the shared state cannot be used.
     Failed(Error),
 }
 
@@ -64,21 +67,21 @@ fn failed(errno: Errno) -> Error {
 }
 
 impl Slot {
-    /// Whether a file in memory has the bytes, too.
+    /// Whether a file in memory has the bytes too.
     pub(super) fn is_mapped(&self) -> bool {
         self.flags.load(Acquire) & FLAG_MAPPED != 0
     }
 
-    /// Whether that may have bytes which the server has not.
+    /// Whether that file may have bytes that the server does not have.
     pub(super) fn has_stores(&self) -> bool {
         self.flags.load(Acquire) & FLAG_STORED != 0
     }
 }
 
-/// A change of a mapped file, under way: until it is done in memory, too.
+/// A change of a mapped file in progress. It lasts until the file in memory has the change too.
 pub(super) struct Entered<'m> {
     slot: &'m Slot,
-    /// It is this one that said so.
+    /// This change has set `FLAG_MAPPED_UNSURE`.
     says_unsure: bool,
     guard: Option<WriterGuard<'m>>,
 }
@@ -92,15 +95,16 @@ impl Drop for Entered<'_> {
 }
 
 impl Mount {
-    /// What a program needs to map an open file MAP_SHARED: `may_write` if its descriptor may, `stores` if it is about to store into the
-    /// mapping, `is_pinned` if it has a mapping of the file. The bytes are those the server has now, and newer stores of this host.
+    /// What a program needs to map an open file MAP_SHARED. `may_write`: its descriptor may write. `stores`: it is about to
+    /// store into the mapping. `is_pinned`: it has a mapping of the file. The bytes are those that the server has now, and
+    /// newer stores of this host.
     ///
     /// # Errors
     /// [`MapRefusal`].
     pub fn map_shared(&self, file: FileRef, may_write: bool, stores: bool, is_pinned: bool) -> Result<Mapped, MapRefusal> {
         loop {
             match self.map_shared_once(file, may_write, stores, is_pinned) {
-                Err(MapRefusal::Failed(Error::TakenOver)) => {} // the file's lock was
+                Err(MapRefusal::Failed(Error::TakenOver)) => {} // the file's lock was taken over
                 done => return done,
             }
         }
@@ -112,7 +116,7 @@ impl Mount {
         let guard = self.retention.members().lock_for_writing(slot);
         self.repair(file, slot, guard.is_some())?;
         let directory = self.segment.directory();
-        // From here on who writes waits for the lock; who began before looks again when it is done.
+        // From here on, new writes wait for the lock. A write that began before checks again when it is done.
         slot.flags.fetch_or(FLAG_MAPPED, SeqCst);
         let mut backing = match Backing::open(directory, file).map_err(failed)? {
             Some(backing) => {
@@ -143,7 +147,7 @@ impl Mount {
         Ok(backing)
     }
 
-    /// With the file's lock: takes over what changed at the server without our doing.
+    /// Takes over changes at the server that this host did not make. The caller holds the file's lock.
     fn merge_if_changed(&self, file: FileRef, slot: &Slot, backing: &Backing<'_>) -> Result<(), Error> {
         if self.single_owner && Backing::seen(self.segment.directory(), file).is_some() {
             return Ok(());
@@ -176,7 +180,7 @@ impl Mount {
         Ok(())
     }
 
-    /// With the file's lock, if it `is_locked` by this call: does in memory what somebody was killed before.
+    /// Completes in memory a change whose process was killed. The caller holds the file's lock if `is_locked`.
     fn repair(&self, file: FileRef, slot: &Slot, is_locked: bool) -> Result<(), Error> {
         if !is_locked || slot.flags.load(Acquire) & FLAG_MAPPED_UNSURE == 0 {
             return Ok(());
@@ -189,7 +193,7 @@ impl Mount {
         Ok(())
     }
 
-    /// Close-to-open: what another host made of a mapped file is in the mappings when this returns.
+    /// Close-to-open: when this returns, the mappings show what other hosts wrote to the file.
     ///
     /// # Errors
     /// The server's refusal.
@@ -210,13 +214,13 @@ impl Mount {
         })
     }
 
-    /// Whether a read is answered from memory, where programs may store at any time: nothing of it is to be kept.
+    /// Whether a read is answered from memory. Programs may store there at any time, so the caller must not cache the result.
     #[must_use]
     pub fn has_stores(&self, file: FileRef) -> bool {
         self.segment.slot(file).is_some_and(Slot::has_stores)
     }
 
-    /// Reads what the mappings show; none when nobody has one any more.
+    /// Reads what the mappings show. `None` if no process has a mapping any more.
     pub(super) fn read_mapped(
         &self,
         file: FileRef,
@@ -245,10 +249,10 @@ impl Mount {
         Ok(Some(done))
     }
 
-    /// Before a file is changed at the server up to `end`, or made so long; none when nobody maps it.
+    /// Called before a file is written at the server up to `end`, or set to that size. `None` if no process maps it.
     ///
     /// # Errors
-    /// NOSPC when the mappings cannot grow with it.
+    /// NOSPC if the mappings cannot grow with the file.
     pub(super) fn enter_mapped<'m>(&'m self, file: FileRef, slot: &'m Slot, end: u64) -> Result<Option<Entered<'m>>, Error> {
         if !slot.is_mapped() {
             return Ok(None);
@@ -265,7 +269,7 @@ impl Mount {
         Ok(Some(Entered { slot, says_unsure: before & FLAG_MAPPED_UNSURE == 0, guard }))
     }
 
-    /// After `bytes` of a payload were written, 0 when the server refused: the mappings show it.
+    /// Called after `bytes` of a payload were written (0 if the server refused): makes the mappings show it.
     pub(super) fn leave_mapped(
         &self,
         file: FileRef,
@@ -279,7 +283,7 @@ impl Mount {
             return;
         }
         let was_entered = entered.is_some();
-        // Who began before there was a mapping does not know what came after its write.
+        // A write that began before there was a mapping does not know what was written after it.
         let _entered = entered.or_else(|| self.enter_mapped(file, slot, 0).ok().flatten());
         let Ok(Some(backing)) = Backing::open(self.segment.directory(), file) else { return };
         if was_entered && bytes == payload.len() {
@@ -292,7 +296,7 @@ impl Mount {
         }
     }
 
-    /// The same after the size was set, if it was.
+    /// As [`Self::leave_mapped`], after the size was set.
     pub(super) fn leave_mapped_resized(
         &self,
         file: FileRef,
@@ -314,7 +318,7 @@ impl Mount {
         }
     }
 
-    /// With the file's lock, after a change: the attributes the server answered with.
+    /// The attributes of the server's reply to a change. The caller holds the file's lock.
     fn seen_now(&self, slot: &Slot) -> Option<Seen> {
         Some((slot.attr_record()?.mtime, slot.size_known()?))
     }

@@ -1,4 +1,4 @@
-//! Mapped files after their mappings: written to the server and forgotten once no process has one.
+//! Writes mapped files to the server, and removes their files in memory once no process has a mapping.
 
 use core::sync::atomic::Ordering::{Acquire, SeqCst};
 
@@ -8,10 +8,10 @@ use crate::file::{FsError, Stability};
 use crate::segment::layout::{FLAG_MAPPED, FLAG_MAPPED_UNSURE, FLAG_STORED, Slot};
 
 impl Mount {
-    /// To be called when a process has unmapped a file and closed its pin.
+    /// Called when a process has unmapped a file and closed its pin.
     pub fn unmapped(&self, file: FileRef) {
         if !self.has_keeper() {
-            let _ = self.tend_mapped(file, false); // else its keeper does it, if nobody maps the file again at once
+            let _ = self.tend_mapped(file, false); // if this fails, the keeper does it unless a process maps the file again
         }
         self.closed(file);
     }
@@ -21,13 +21,13 @@ impl Mount {
         self.segment.live_files().filter(|(_, slot)| slot.is_mapped())
     }
 
-    /// Whether a look at a mapped file is due: nobody maps it, or somebody was killed who changed it.
+    /// Whether a mapped file needs attention: no process maps it, or a process was killed while it changed the file.
     pub(in super::super) fn is_left(&self, file: FileRef, slot: &Slot) -> bool {
         slot.flags.load(Acquire) & FLAG_MAPPED_UNSURE != 0 || matches!(self.segment.is_mapped(file), Ok(false))
     }
 
-    /// Sees to a mapped file, unless somebody alive is changing it: what was stored is written if asked for, or if no process has a mapping;
-    /// then the file in memory goes, too.
+    /// Writes back a mapped file, unless a live process is changing it. Stored bytes are written if `write` is set or if no
+    /// process has a mapping; in the latter case the file in memory is removed.
     ///
     /// **Stability**: what is written is stable.
     pub(in super::super) fn tend_mapped(&self, file: FileRef, write: bool) -> Result<(), Error> {
@@ -37,7 +37,7 @@ impl Mount {
         let is_over = !self.segment.is_mapped(file)?;
         if slot.has_stores() && (is_over || write) {
             match self.as_writer(slot, |writer| writer.send_stores(file, slot, 0..u64::MAX, Stability::DataSync)) {
-                // Gone from the server: nothing of it needs to stay.
+                // The server has removed it: nothing of it is needed.
                 Err(Error::Fs(FsError::Stale | FsError::BadHandle)) if is_over => {}
                 other => other?,
             }

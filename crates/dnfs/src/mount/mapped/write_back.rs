@@ -1,4 +1,4 @@
-//! What programs stored into mappings, written to the server.
+//! Writes to the server what programs stored into mappings.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use crate::payload::Payload;
 use crate::segment::layout::Slot;
 use crate::sys::local_file::Errno;
 
-/// What sending a run came to.
+/// The failure of sending a run.
 struct Refused(Error);
 
 impl From<Errno> for Refused {
@@ -23,13 +23,13 @@ impl From<Errno> for Refused {
 }
 
 impl Mount {
-    /// Writes what programs of this host stored into shared mappings of a file, between these offsets, and the server has not. One load when
-    /// nobody may have.
+    /// Writes what programs of this host stored into shared mappings of a file, between these offsets, and what the server does
+    /// not have. One load if no program may have stored anything.
     ///
     /// **Stability**: as a write, UNSTABLE: a [`Self::sync`] makes it stable.
     ///
     /// # Errors
-    /// The server's refusal; what it did not take is tried again by the next call.
+    /// The server's refusal; the next call tries again what the server refused.
     pub fn write_back(&self, file: FileRef, range: Range<u64>) -> Result<(), Error> {
         let Some(slot) = self.segment.slot(file).filter(|slot| slot.has_stores()) else { return Ok(()) };
         self.again(|| {
@@ -39,7 +39,7 @@ impl Mount {
         })
     }
 
-    /// With the file's lock.
+    /// Sends stored bytes. The caller holds the file's lock.
     pub(super) fn send_stores(&self, file: FileRef, slot: &Slot, range: Range<u64>, how: Stability) -> Result<(), Error> {
         let Some(backing) = Backing::open(self.segment.directory(), file).map_err(failed)? else { return Ok(()) };
         let sent = backing.each_difference(range, &|| self.segment.members().renew_leases(), |offset, bytes| {
@@ -52,7 +52,7 @@ impl Mount {
         Ok(())
     }
 
-    /// Calls `act` with the mount as who mapped the file to store into it: another user may not be allowed to write.
+    /// Calls `act` with the mount of the user that mapped the file for storing: another user may not be allowed to write.
     pub(super) fn as_writer(&self, slot: &Slot, act: impl FnOnce(&Self) -> Result<(), Error>) -> Result<(), Error> {
         let noted = slot.writer_credentials.load(Relaxed);
         match noted.checked_sub(1).filter(|number| self.credentials_number() != Some(*number)) {

@@ -65,6 +65,7 @@ bench: setup-test build ## speed against raw TCP, libnfs and Ganesha, as ratios
 	@scripts/bench $(ARGS)
 
 nightly: setup-test build ## the long tests too, many seeds, long fuzzing, bench, a look at the reports' plans (hours)
+	@scripts/setup nightly
 	@scripts/nightly
 
 claims: setup build ## what the laboratory says of its own judgement, on a quiet host (three hours)

@@ -24,7 +24,6 @@ use crate::sys::clock::learn_time_namespace;
 use crate::sys::file_lock::FileLock;
 use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::Errno;
-use crate::sys::random::random;
 
 /// Attempts to enter a directory that other processes remove each time.
 const ENTER_TRIES: u32 = 16;
@@ -165,16 +164,16 @@ fn attach_or_create(
     url_root: &UrlRoot,
     spec: &MountSpec,
     who: &Credentials,
-    mut mounted: Option<Client>,
+    mounted: Option<Client>,
 ) -> Result<Option<(Segment, Client)>, Error> {
     let (mut waiting, mut rounds): (Option<Waiting>, u32) = (None, 1);
     loop {
         let Some(segment) = Segment::attach(directory, url_root.identity)? else {
-            let _lock = lock(directory)?;
-            if Segment::attach(directory, url_root.identity)?.is_some() {
-                continue; // another process created it meanwhile
+            let Some(client) = &mounted else { return Ok(None) };
+            match create(directory, url_root.identity, spec, client)? {
+                Some(segment) => return Ok(mounted.map(|client| (segment, client))),
+                None => continue, // another process made it meanwhile
             }
-            return mounted.take().map(|mounted| create(directory, url_root.identity, spec, mounted)).transpose();
         };
         let (error, is_refused) = match ask(&segment, url_root, spec, who, rounds)? {
             Served::Same(client) => {
@@ -210,14 +209,17 @@ pub(super) fn client_of(segment: &Segment, url_root: &UrlRoot, spec: &MountSpec,
     Ok(client)
 }
 
-/// Creates the segment of a file system that was mounted. The caller holds the `create` lock.
-fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: Client) -> Result<(Segment, Client), Error> {
-    // A process may still have files of the former segment open. No file of the new segment has one of their generations.
-    let fresh = || (random() as u32 >> 2) & !1;
-    let first_generation = Segment::attach_any(directory, identity)?.map_or_else(fresh, |old| old.next_generation());
+/// Makes the segment of a file system that was mounted. `None` if another process was faster. A process that is stopped here holds up no
+/// other, unless it replaces a retired segment.
+fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: &Client) -> Result<Option<Segment>, SegmentError> {
+    let is_first = Segment::attach_any(directory, identity)?.is_none();
+    let _lock = if is_first { None } else { Some(lock(directory)?) };
+    let former = if is_first { None } else { Segment::attach_any(directory, identity)? };
+    if former.as_ref().is_some_and(|former| !former.is_retired()) {
+        return Ok(None);
+    }
     let stored = stored_of(&mounted.offered());
-    let segment = Segment::create(directory, identity, &stored, spec.url.options.retain_bytes, first_generation)?;
-    Ok((segment, mounted))
+    Segment::create(directory, identity, &stored, spec.url.options.retain_bytes, former.as_ref())
 }
 
 pub(super) fn lock(directory: &RuntimeDir) -> Result<FileLock, SegmentError> {

@@ -12,7 +12,8 @@ use super::{Segment, SegmentError, local};
 use crate::address::AddressSet;
 use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::slot_limiter::Members;
-use crate::sys::local_file::{CPath, Errno, allocate, open, rename, stat, truncate, unlink};
+use crate::sys::fd::Fd;
+use crate::sys::local_file::{CPath, Errno, allocate, link, open, rename, stat, truncate, unlink};
 use crate::sys::network;
 use crate::sys::random::random;
 use crate::sys::shm::Mapping;
@@ -35,36 +36,57 @@ pub(crate) struct StoredParts {
 }
 
 impl Segment {
-    /// Creates the segment of this directory and replaces an existing one. The caller holds the directory's `create` lock.
+    /// Makes the segment of this directory. It appears under its name complete or not at all. `retain_bytes` holds for all processes that
+    /// attach to it.
     ///
-    /// It appears under its name complete or not at all. `retain_bytes` holds for all processes that attach to it. Files get
-    /// generations above `first_generation`: [`Self::next_generation`] of the segment that it replaces, else 0.
+    /// The first one of a directory needs no lock: `None` when another process was faster. It takes the place of `former`, a retired one, under
+    /// the directory's `create` lock; its files get generations above all of that one.
     pub(crate) fn create(
         directory: &RuntimeDir,
         identity: u64,
         parts: &StoredParts,
         retain_bytes: u64,
-        first_generation: u32,
-    ) -> Result<Self, SegmentError> {
+        former: Option<&Self>,
+    ) -> Result<Option<Self>, SegmentError> {
         let fresh = directory.new_segment_path();
-        match unlink(&fresh) {
-            Ok(()) | Err(Errno(libc::ENOENT)) => {}
-            Err(errno) => return Err(local("remove the unfinished file")(errno)),
-        }
         let file = open(&fresh, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, FILE_MODE).map_err(local("make the file"))?;
-        truncate(&file, SEGMENT_BYTES as u64).map_err(local("size the file"))?;
-        // The first slots get memory too, so that attached processes have slots for some files even when the file system is
-        // full.
-        allocate(&file, 0, slots_end(GROWTH_SLOTS)).map_err(local("find memory for the index"))?;
-        let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
+        let made = Self::fill(directory, &file, identity, parts, retain_bytes, former);
+        let named = made.and_then(|segment| {
+            let name = directory.segment_path();
+            match if former.is_some() { rename(&fresh, &name) } else { link(&fresh, &name) } {
+                Ok(()) => Ok(Some(segment)),
+                // ENOENT: it took so long that the process that was faster removed the file.
+                Err(Errno(libc::EEXIST | libc::ENOENT)) => Ok(None),
+                Err(errno) => Err(local("name the file")(errno)),
+            }
+        });
+        match &named {
+            Ok(_) => directory.remove_unfinished_segments(),
+            Err(_) => drop(unlink(&fresh)),
+        }
+        named
+    }
+
+    fn fill(
+        directory: &RuntimeDir,
+        file: &Fd,
+        identity: u64,
+        parts: &StoredParts,
+        retain_bytes: u64,
+        former: Option<&Self>,
+    ) -> Result<Self, SegmentError> {
+        truncate(file, SEGMENT_BYTES as u64).map_err(local("size the file"))?;
+        // With the first slots, so that attached processes have places for some files, however full the file system becomes.
+        allocate(file, 0, slots_end(GROWTH_SLOTS)).map_err(local("find memory for the index"))?;
+        let mapping = Mapping::new(file, SEGMENT_BYTES).map_err(local("map the file"))?;
         let header = &mapping.values::<Header>(0, 1)[0];
         header.retain_bytes.store(retain_bytes, Relaxed);
         header.instance.store(random(), Relaxed);
+        // A process may still have files of a former segment open, also of one that was removed.
+        let first_generation = former.map_or_else(|| (random() as u32 >> 2) & !1, Self::next_generation);
         header.first_generation.store(first_generation, Relaxed);
         header.fill(identity, directory.sharing().owner, parts);
-        let segment = Self::of(mapping, directory);
-        rename(&fresh, &directory.segment_path()).map_err(local("name the file"))?;
-        Ok(segment)
+        Ok(Self::of(mapping, directory))
     }
 
     /// Attaches to the segment of this directory. `None` when there is no segment, or only a retired one.
@@ -266,11 +288,25 @@ pub(crate) mod tests {
         old.retire();
         assert!(Segment::attach(old.directory(), 1).unwrap().is_none());
         let found = Segment::attach_any(old.directory(), 1).unwrap().unwrap();
-        let new = Segment::create(old.directory(), 1, &parts(), 0, found.next_generation()).unwrap();
+        let new = Segment::create(old.directory(), 1, &parts(), 0, Some(&found)).unwrap().unwrap();
         let (of_new, _) = new.find_or_insert(&handle).unwrap();
         assert_eq!(of_new.slot, of_old.slot);
         assert!(of_new.generation > of_old.generation && new.slot(of_old).is_none() && old.slot(of_new).is_none());
         assert_ne!(new.members_path().as_bytes(), old.members_path().as_bytes());
+    }
+
+    #[test]
+    fn a_process_that_is_slow_to_make_the_first_segment_leaves_nothing_and_gets_that_of_the_faster_one() {
+        let (place, segment) = fresh_segment();
+        let slow = Segment::create(segment.directory(), 1, &parts(), 0, None).unwrap();
+        assert!(slow.is_none());
+        assert_eq!(
+            std::fs::read_dir(segment.directory().path()).unwrap().flatten().filter(|entry| entry.path().is_file()).count(),
+            1
+        );
+        let attached = Segment::attach(segment.directory(), 1).unwrap().unwrap();
+        assert_eq!(attached.header().instance.load(Relaxed), segment.header().instance.load(Relaxed));
+        drop(place);
     }
 
     #[test]

@@ -212,7 +212,7 @@ pub(crate) mod tests {
     pub(crate) fn fresh_segment() -> (tempdir::TempDir, Segment) {
         let place = tempdir::TempDir::new();
         let directory = RuntimeDir::make(place.path().as_bytes(), |_| 1).unwrap();
-        let segment = Segment::create(&directory, 1, &attach::tests::parts(), 0, 0).unwrap();
+        let segment = Segment::create(&directory, 1, &attach::tests::parts(), 0, None).unwrap().unwrap();
         (place, segment)
     }
 

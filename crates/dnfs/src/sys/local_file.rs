@@ -156,6 +156,11 @@ pub(crate) fn rename_array(from: &[u8], to: &[u8]) -> Result<()> {
     Ok(rustix::fs::renameat(CWD, path(from)?, CWD, path(to)?)?)
 }
 
+/// Gives a file another name. EEXIST when there is a file of that name.
+pub(crate) fn link(from: &CPath, to: &CPath) -> Result<()> {
+    Ok(rustix::fs::linkat(CWD, from.0.as_c_str(), CWD, to.0.as_c_str(), AtFlags::empty())?)
+}
+
 /// Renames a file over another.
 pub(crate) fn rename(from: &CPath, to: &CPath) -> Result<()> {
     Ok(rustix::fs::renameat(CWD, from.0.as_c_str(), CWD, to.0.as_c_str())?)

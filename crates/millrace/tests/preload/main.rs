@@ -18,6 +18,7 @@ mod exerciser;
 mod fail_closed;
 mod files;
 mod forks;
+mod fsx;
 mod gathered;
 mod give_up;
 mod hints;

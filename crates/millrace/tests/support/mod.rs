@@ -88,8 +88,17 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
 
 /// Python with the packages that `scripts/setup peers` installs beside the binaries.
 pub fn peers_python() -> Option<PathBuf> {
+    beside_target("peers-venv/bin/python3")
+}
+
+/// fsx, which `scripts/setup nightly` installs beside the binaries.
+pub fn peers_fsx() -> Option<PathBuf> {
+    beside_target("peers-fsx/bin/fsx")
+}
+
+fn beside_target(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_BIN_EXE_millrace")).ancestors().nth(2).unwrap();
-    Some(target.join("peers-venv/bin/python3")).filter(|python| python.exists())
+    Some(target.join(name)).filter(|program| program.exists())
 }
 
 /// A folder of our own that others may enter, removed at the end.

@@ -1,6 +1,6 @@
 //! Appends beside changes of the size: none leaves a hole, as with the lock of an inode in a kernel.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, attach, open, report_ready};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, open};
 use dnfs::mount::Mount;
 
 const LINE: &[u8] = b"a line of a log that is cut off at times\n";
@@ -39,7 +39,6 @@ fn worker_appends(mount: &Mount, path: &str) {
     loop {
         log.append(LINE);
     }
-    report_ready();
 }
 
 #[test]
@@ -79,7 +78,6 @@ fn worker_truncates(mount: &Mount, path: &str) {
     loop {
         mount.truncate(log.file, 0).unwrap();
     }
-    report_ready();
 }
 
 workers!(worker_appends, worker_truncates);

@@ -1,7 +1,7 @@
 //! Which calls an operation on a mount takes.
 
 use crate::mount::worker_extends;
-use crate::mounted::{MAKE, Mounted, READ_WRITE, at, attach, open, status};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, at, open, status};
 use dnfs::mount::{LastName, Observer, OpenHow, Target, Walk};
 use dnfs::{FsError, SetAttributes};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Processes that change the same names and files at the same moment, and processes that are killed meanwhile.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, at, attach, open, status, try_open};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, at, open, status, try_open};
 use dnfs::FsError;
 use dnfs::mount::Mount;
 use std::time::Duration;

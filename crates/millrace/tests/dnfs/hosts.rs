@@ -1,6 +1,6 @@
 //! Close-to-open between hosts: what one host wrote and made stable, another sees whole at its next open.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, at, attach, open, status};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, at, open, status};
 use dnfs::file::{FsError, SetAttributes};
 use dnfs::mount::{Mount, OpenHow, Target};
 

@@ -1,7 +1,7 @@
 //! Writes that a server lost while nothing is retained (`retain=0`): each open file description gets the error once.
 
 use crate::mount::worker_extends;
-use crate::mounted::{MAKE, Mounted, READ_WRITE, attach, open};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, open};
 use dnfs::{Error, FsError};
 
 fn is_lost(result: Result<(), Error>) -> bool {

@@ -1,6 +1,6 @@
 //! Several processes that sync one file at once share COMMITs, and none is told that its data is stable before it is.
 
-use crate::mounted::{MAKE, Mounted, READ_WRITE, Worker, attach, open, report_ready};
+use crate::mounted::{MAKE, Mounted, READ_WRITE, Worker, open, report_ready};
 use dnfs::mount::Mount;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

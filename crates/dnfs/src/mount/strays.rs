@@ -25,7 +25,7 @@ pub(super) struct Strays {
 }
 
 impl Strays {
-    /// Every tenth call: removes placeholders that were left, and sends a line to the system log for each new stray.
+    /// Every tenth call: removes what processes left that were killed while they made a placeholder or the segment, and sends a line to the system log for each new stray.
     pub(super) fn look(&mut self, directory: &RuntimeDir) {
         self.looks += 1;
         if self.looks % EVERY != 1 {
@@ -33,6 +33,7 @@ impl Strays {
         }
         let folder = directory.path().join(RuntimeDir::DIRECTORIES);
         remove_left(&folder);
+        remove_unfinished_segments(directory.path());
         for path in strays_in(&folder) {
             if self.reported.contains(&path) {
                 continue;
@@ -83,6 +84,15 @@ fn remove_left(folder: &Path) {
         if age.is_some_and(|age| age > LEFT_AFTER) {
             let _ = std::fs::remove_dir(placeholder.path().join("d"));
             let _ = std::fs::remove_dir(placeholder.path());
+        }
+    }
+}
+
+/// Removes segments that processes were making when another one was faster. One that goes on attaches to the segment that there is.
+fn remove_unfinished_segments(folder: &Path) {
+    for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if file.file_name().as_encoded_bytes().starts_with(RuntimeDir::NEW_SEGMENT.as_bytes()) {
+            let _ = std::fs::remove_file(file.path());
         }
     }
 }

@@ -50,21 +50,17 @@ impl Segment {
     ) -> Result<Option<Self>, SegmentError> {
         let fresh = directory.new_segment_path();
         let file = open(&fresh, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, FILE_MODE).map_err(local("make the file"))?;
-        let made = Self::fill(directory, &file, identity, parts, retain_bytes, former);
-        let named = made.and_then(|segment| {
+        let made = Self::fill(directory, &file, identity, parts, retain_bytes, former).and_then(|segment| {
             let name = directory.segment_path();
             match if former.is_some() { rename(&fresh, &name) } else { link(&fresh, &name) } {
                 Ok(()) => Ok(Some(segment)),
-                // ENOENT: it took so long that the process that was faster removed the file.
+                // ENOENT: it took so long that the keeper of the faster process removed the file.
                 Err(Errno(libc::EEXIST | libc::ENOENT)) => Ok(None),
                 Err(errno) => Err(local("name the file")(errno)),
             }
         });
-        match &named {
-            Ok(_) => directory.remove_unfinished_segments(),
-            Err(_) => drop(unlink(&fresh)),
-        }
-        named
+        let _ = unlink(&fresh);
+        made
     }
 
     fn fill(
@@ -297,16 +293,13 @@ pub(crate) mod tests {
 
     #[test]
     fn a_process_that_is_slow_to_make_the_first_segment_leaves_nothing_and_gets_that_of_the_faster_one() {
-        let (place, segment) = fresh_segment();
+        let (_place, segment) = fresh_segment();
         let slow = Segment::create(segment.directory(), 1, &parts(), 0, None).unwrap();
         assert!(slow.is_none());
-        assert_eq!(
-            std::fs::read_dir(segment.directory().path()).unwrap().flatten().filter(|entry| entry.path().is_file()).count(),
-            1
-        );
+        let files = std::fs::read_dir(segment.directory().path()).unwrap().flatten().filter(|entry| entry.path().is_file());
+        assert_eq!(files.count(), 1, "the segment");
         let attached = Segment::attach(segment.directory(), 1).unwrap().unwrap();
         assert_eq!(attached.header().instance.load(Relaxed), segment.header().instance.load(Relaxed));
-        drop(place);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::error::{SegmentError, local};
 use super::file_ref::FileRef;
 use super::runtime_root::{runtime_root, share_what_is_made_in, sharing_of, trusted};
 use super::trust::{Distrust, Sharing, Untrusted};
-use crate::sys::local_file::{CPath, Errno, mkdir, open, rename, rmdir, unlink};
+use crate::sys::local_file::{CPath, Errno, mkdir, open, rename, rmdir};
 use crate::sys::random::random;
 
 /// Mode of files created here. The directory's mode and default access list decide who may use them.
@@ -20,9 +20,6 @@ pub const PLACEHOLDER_PATH_BYTES_MAX: usize = 256;
 
 /// Longest runtime directory: a placeholder's name `/p/<slot>.<generation>` and its NUL fit after it.
 const DIRECTORY_BYTES_MAX: usize = PLACEHOLDER_PATH_BYTES_MAX - 32;
-
-/// Beginning of the name of a segment while it is being made.
-const NEW_SEGMENT: &str = "segment.new.";
 
 /// Bytes of the name of an export's directory, with the slash before it.
 const NAME_BYTES: usize = 17;
@@ -40,6 +37,8 @@ pub(crate) struct RuntimeDir {
 impl RuntimeDir {
     /// Where the placeholders of directories are created.
     pub(crate) const DIRECTORIES: &str = "d";
+    /// Beginning of the name of a segment while it is being made.
+    pub(crate) const NEW_SEGMENT: &str = "segment.new.";
 
     /// The directory of this process for an export, created if it is missing. `identity` is called with the uid of the runtime
     /// directory's owner.
@@ -104,16 +103,7 @@ impl RuntimeDir {
 
     /// A new name for a segment while it is being made.
     pub(crate) fn new_segment_path(&self) -> CPath {
-        self.below(&format!("{NEW_SEGMENT}{:016x}", random()))
-    }
-
-    /// Removes the segments that processes were making when they died or were stopped. Call once there is a segment: a process that goes
-    /// on attaches to that one.
-    pub(crate) fn remove_unfinished_segments(&self) {
-        let names = std::fs::read_dir(&self.path).into_iter().flatten().flatten().map(|entry| entry.file_name());
-        for name in names.filter(|name| name.as_bytes().starts_with(NEW_SEGMENT.as_bytes())) {
-            let _ = unlink(&CPath::new(self.path.join(name).as_os_str().as_bytes()));
-        }
+        self.below(&format!("{}{:016x}", Self::NEW_SEGMENT, random()))
     }
 
     /// The retained data of one instance of the segment.

@@ -1,10 +1,9 @@
 //! The table from file handle to slot: an open-addressed index, read without locks and changed under the structure lock.
 //!
-//! One change of its generation makes a slot valid for a file, or free; index and free list follow. If a process died or was
-//! stopped in between, the next holder of the lock rebuilds both from the generations. A stopped process may continue at any
-//! time with stores that it has begun. So a slot that it fills in carries its mark (`prober`) and is not reused, all other
-//! words are changed by compare-and-swap, and entries of the free list are checked. A reader that misses an entry meanwhile
-//! searches again under the lock before it inserts one.
+//! A slot begins to stand for a file, and ceases to, with one change of its generation; index and free list follow. The next holder of the lock builds
+//! both from the generations when a process died or was stopped in between. Such a process may go on at any time with stores that it has begun: a slot that it
+//! fills in carries its mark (`prober`) and is given to nobody, all other words are changed by compare-and-swap, and what comes from the free list is
+//! checked. A slot with a mark stays in the free list. A reader that misses an entry meanwhile searches again under the lock before it makes a second one.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
@@ -79,7 +78,7 @@ impl Segment {
                 let (number, mark) = self.take_free(lock)?;
                 let begun = self.begin_slot(lock, number, file);
                 drop(mark);
-                if begun.is_err() {
+                if begun.is_err() && lock.is_held() {
                     self.push_free(number);
                 }
                 Ok(begun?.map(|file| (file, true)))
@@ -174,7 +173,7 @@ impl Segment {
             if slot.generation.load(Relaxed) & 1 == 1 {
                 self.index_insert(&slot.handle_bytes(), number);
                 silly += u32::from(slot.flags.load(Relaxed) & FLAG_SILLY != 0);
-            } else if self.is_unmarked(slot) {
+            } else {
                 slot.next_free.store(free_head, Relaxed);
                 free_head = number + 1;
             }
@@ -199,12 +198,6 @@ impl Segment {
         }
     }
 
-    /// Whether no live process is filling the slot in.
-    fn is_unmarked(&self, slot: &Slot) -> bool {
-        let holder = slot.prober.load(Acquire);
-        holder == 0 || self.members().has_died(holder)
-    }
-
     /// A free slot, marked as this call's until the mark is dropped.
     fn take_free(&self, lock: &LeaseLock<'_>) -> Result<(u32, Prober<'_>), SegmentError> {
         let header = self.header();
@@ -216,9 +209,11 @@ impl Segment {
         if high_water < SLOT_COUNT && grown.is_ok() && lock.is_held() {
             // The mark comes first: the slot is in no list yet.
             let mark = self.mark(high_water)?;
-            let is_ours = header.high_water.compare_exchange(high_water, high_water + 1, AcqRel, Relaxed).is_ok();
-            if let Some(mark) = mark.filter(|_| is_ours) {
-                return Ok((high_water, mark));
+            if header.high_water.compare_exchange(high_water, high_water + 1, AcqRel, Relaxed).is_ok() {
+                match mark {
+                    Some(mark) => return Ok((high_water, mark)),
+                    None => self.push_free(high_water), // of a process that was stopped here
+                }
             }
         }
         self.reclaim();
@@ -236,7 +231,19 @@ impl Segment {
         header.free_head.store(number + 1, Relaxed);
     }
 
+    /// A slot of the free list. One that carries the mark of a living process stays in the list.
     fn pop_free(&self) -> Result<Option<(u32, Prober<'_>)>, SegmentError> {
+        let mut passed = 0;
+        let popped = self.pop_unmarked(&mut passed);
+        while let Some(number) = passed.checked_sub(1) {
+            passed = self.slots()[number as usize].next_free.load(Relaxed);
+            self.push_free(number);
+        }
+        popped
+    }
+
+    /// The same. Takes slots with a mark out of the free list, into a list that begins at `passed`.
+    fn pop_unmarked(&self, passed: &mut u32) -> Result<Option<(u32, Prober<'_>)>, SegmentError> {
         let header = self.header();
         let mut rebuilds = 0;
         while rebuilds < FREE_REBUILDS_MAX {
@@ -248,11 +255,15 @@ impl Segment {
             let is_ours = header.free_head.compare_exchange(head, next, AcqRel, Relaxed).is_ok();
             if !is_ours || slot.generation.load(Acquire) & 1 == 1 {
                 drop(mark);
-                self.rebuild(); // a process was stopped while it changed the list
+                self.rebuild(); // somebody was stopped while it changed the list
+                *passed = 0;
                 rebuilds += 1;
             } else if let Some(mark) = mark {
                 return Ok(Some((number, mark)));
-            } // otherwise a process still checks the slot's former file; the slot is skipped until the list is rebuilt
+            } else {
+                slot.next_free.store(*passed, Relaxed);
+                *passed = head;
+            }
         }
         Ok(None)
     }

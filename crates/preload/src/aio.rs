@@ -114,7 +114,7 @@ unsafe fn is_pending(request: *const aiocb) -> bool {
     error.load(Ordering::Acquire) == libc::EINPROGRESS
 }
 
-/// A request in flight: its address, and who is told when it is done.
+/// A request in flight: its address, and the notification for its end.
 pub(crate) struct Asked {
     request: usize,
     event: Event,
@@ -138,7 +138,7 @@ impl List {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1
             && let Some(event) = &self.event
         {
-            let _ = event.notify(); // lio_listio has returned: there is nobody to be told of this
+            let _ = event.notify(); // lio_listio has returned, so there is no caller for the error
         }
     }
 }
@@ -352,13 +352,13 @@ unsafe fn list(
             return Err(Out::Pass);
         }
         let waits = mode == libc::LIO_WAIT || !others.is_empty();
-        // One more than there are requests: nobody is told before all are begun.
-        let told =
+        // One more than there are requests, so that no notification is sent before all have begun.
+        let completion =
             (!waits).then(|| Arc::new(List { left: AtomicUsize::new(ours.len() + 1), event: ffi::take(event.cast::<Event>()) }));
         let mut failed = false;
         for request in &ours {
             let Some([_, operation]) = ffi::take(request.cast::<[c_int; 2]>()) else { continue };
-            failed |= listed(*request, operation, told.as_ref()).is_err();
+            failed |= listed(*request, operation, completion.as_ref()).is_err();
         }
         if waits {
             wait_until(None, None, || ours.iter().all(|request| !is_pending(*request)))?;
@@ -367,8 +367,8 @@ unsafe fn list(
                 |request: &&*mut aiocb| ffi::take(request.cast::<[c_int; 2]>()).is_some_and(|[_, what]| what != libc::LIO_NOP);
             failed |= mode == libc::LIO_WAIT && ours.iter().filter(moves).any(|request| awaited(&request));
         }
-        if let Some(told) = told {
-            told.one_is_done();
+        if let Some(completion) = completion {
+            completion.one_is_done();
         }
         if !others.is_empty() {
             kept(real(others.as_ptr(), others.len() as c_int))?;

@@ -1,4 +1,4 @@
-//! Attributes: stat and its relatives, access, and what the file system as a whole says of itself.
+//! Attributes: stat and its variants, access, and the state of the file system.
 
 use crate::ffi;
 use crate::hook::hooks;
@@ -14,17 +14,17 @@ use dnfs::mount::{Entry, Mount};
 use dnfs::user_namespace::{group_inside, user_inside};
 use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t};
 
-/// What programs are told to use as a block for I/O: large enough that a copy is few calls, small enough for a stack.
+/// The block size that programs get for I/O: large enough that a copy is few calls, small enough for a stack.
 const BLOCK_BYTES: i64 = 128 * 1024;
 /// statfs' f_type of NFS.
 const NFS_MAGIC: i64 = 0x6969;
 /// AT_EMPTY_PATH: the descriptor itself.
 const EMPTY: c_int = libc::AT_EMPTY_PATH;
-/// What fstatat(2) knows; others are EINVAL.
+/// The flags of fstatat(2); others give EINVAL.
 const STAT_FLAGS: c_int =
     EMPTY | libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
 
-/// Attributes of whatever `fd` is.
+/// Attributes of an open file or directory.
 pub(crate) fn of_descriptor(fd: c_int) -> Result<(&'static Mounted, Attributes), Out> {
     match table::find(fd)? {
         Found::File(file) => Ok((file.mounted, file.attr()?)),
@@ -36,7 +36,7 @@ pub(crate) fn of_descriptor(fd: c_int) -> Result<(&'static Mounted, Attributes),
     }
 }
 
-/// Attributes of what a path named.
+/// Attributes of the object of a path.
 pub(crate) fn of_entry(mount: &Mount, entry: &Entry) -> Result<Attributes, Out> {
     if entry.object.is_none() {
         return Err(Out::Errno(libc::ENOENT));
@@ -86,7 +86,7 @@ fn statx_of(mounted: &Mounted, attr: &Attributes) -> libc::statx {
     answer
 }
 
-/// fstatat in both worlds.
+/// fstatat on a mount and on this host.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -123,7 +123,7 @@ unsafe fn stat_at(directory: c_int, path: *const c_char, into: *mut libc::stat, 
     }
 }
 
-/// What a descriptor that is not of a mount is; of one that stands for a FIFO of a mount, what the server says.
+/// Attributes of a descriptor that is not on a mount. For one that replaces a FIFO of a mount: the server's attributes.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -200,7 +200,7 @@ pub(crate) unsafe fn statx_at(
     }
 }
 
-/// Whether something of this host may stand for an open file of a mount.
+/// Whether an object of this host may be the placeholder of an open file of a mount.
 fn may_be_placeholder(device: u64, mode: u32) -> bool {
     mounts::is_runtime_device(device) && mode & libc::S_IFMT == libc::S_IFDIR
 }
@@ -297,7 +297,7 @@ hooks! {
     fn eaccess(path: *const c_char, wanted: c_int) -> c_int { access_at(HERE, path, wanted, libc::AT_EACCESS, |_, path| real(path, wanted)) }
 }
 
-/// The mount that something is on that is there.
+/// The mount of an existing object.
 fn mount_of(mount: &'static Mount, entry: &Entry) -> Result<&'static Mount, Out> {
     entry.object.as_ref().map(|_| mount).ok_or(Out::Errno(libc::ENOENT))
 }
@@ -311,7 +311,7 @@ pub(crate) fn mounted_of_fd(fd: c_int) -> Result<&'static Mounted, Out> {
     }
 }
 
-/// Space of the file system that something is in that is there.
+/// Space of the file system of an existing object.
 fn space_of(mount: &Mount, entry: &Entry) -> Result<SpaceUse, Out> {
     let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
     Ok(mount.fsstat(&object.handle)?)
@@ -365,7 +365,7 @@ unsafe fn put_statvfs(space: SpaceUse, into: *mut libc::statvfs) -> Result<c_int
     unsafe { ffi::put(into, answer) }.map(|()| 0)
 }
 
-/// pathconf for what has an answer of its own; the rest is that of the placeholder's file system.
+/// pathconf for the names that a mount answers itself; the others get the answer of the placeholder's file system.
 fn limit(name: c_int) -> Result<libc::c_long, Out> {
     match name {
         libc::_PC_NAME_MAX => Ok(255),
@@ -378,7 +378,7 @@ fn limit(name: c_int) -> Result<libc::c_long, Out> {
     }
 }
 
-/// The extended attributes of a mount: there are none.
+/// The answer for extended attributes: a mount has no such attributes.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -428,7 +428,7 @@ hooks! {
     fn fstatvfs64(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(space_of_fd(fd)?, into) }
     /// pathconf(3).
     fn pathconf(path: *const c_char, name: c_int) -> libc::c_long {
-        // What no file system says, libc says of any path.
+        // libc answers these for any path, without the file system.
         let asks = matches!(name, libc::_PC_NAME_MAX | libc::_PC_LINK_MAX);
         paths::at(HERE, path, true, |_, mount, entry| match mount_of(mount, entry) {
             Err(none) if asks => Err(none),

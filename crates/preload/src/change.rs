@@ -1,4 +1,4 @@
-//! Changing attributes: modes, owners, times, lengths.
+//! Changes attributes: modes, owners, times, lengths.
 
 use crate::ffi;
 use crate::file_size_limit;
@@ -24,7 +24,7 @@ fn set_entry(mount: &Mount, entry: &Entry, change: &SetAttributes) -> Result<c_i
     Ok(0)
 }
 
-/// The mode of what a name itself stands for: that of a symbolic link cannot be changed.
+/// Changes the mode of the object itself: the mode of a symbolic link cannot be changed.
 fn set_own_mode(mount: &Mount, entry: &Entry, mode: mode_t) -> Result<c_int, Out> {
     if entry.object.as_ref().is_some_and(|object| object.attr.kind == FileKind::Symlink) {
         return Err(Out::Errno(libc::EOPNOTSUPP));
@@ -58,7 +58,7 @@ unsafe fn set_at(
 fn set_fd(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
     match table::find(fd)? {
         Found::File(file) => {
-            // The right to it is that of who asks, not of who opened the file.
+            // The caller's rights count, not those of the user that opened the file.
             file.mounted.attach()?.set_attr(Target::File(file.file), change)?;
             Ok(0)
         }
@@ -70,7 +70,7 @@ fn set_fd(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
     }
 }
 
-/// The same of a descriptor that is no file: one that stands for a FIFO of a mount, or one of this host.
+/// Changes attributes by a descriptor that is not a file of a mount: one that replaces a FIFO of a mount, or one of this host.
 fn set_fifo(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
     let is_fifo = |stat: &libc::stat| stand_ins::may_be_fifo(stat.st_dev, stat.st_mode);
     let found = if mounts::any() { raw::fstat(fd).ok().filter(is_fifo) } else { None };
@@ -83,7 +83,7 @@ fn mode_of(mode: mode_t) -> SetAttributes {
     SetAttributes { mode: Some(mode & 0o7777), ..SetAttributes::default() }
 }
 
-/// EINVAL for an id of this process' user namespace that the mount's has no number for.
+/// The owner to set. EINVAL for an id of this process' user namespace for which the mount's namespace has no number.
 fn owner_of(uid: uid_t, gid: gid_t) -> Result<SetAttributes, Out> {
     let given = |id: u32, outside: fn(u32) -> Option<u32>| match id {
         u32::MAX => Ok(None),
@@ -92,7 +92,7 @@ fn owner_of(uid: uid_t, gid: gid_t) -> Result<SetAttributes, Out> {
     Ok(SetAttributes { uid: given(uid, user_outside)?, gid: given(gid, group_outside)?, ..SetAttributes::default() })
 }
 
-/// utimensat's pair.
+/// The two times of utimensat.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -112,7 +112,7 @@ unsafe fn times_of(times: *const timespec) -> Result<SetAttributes, Out> {
     }
 }
 
-/// utimes' pair.
+/// The two times of utimes.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -234,7 +234,7 @@ hooks! {
     /// futimesat(3).
     fn futimesat(directory: c_int, path: *const c_char, times: *const timeval) -> c_int = old SYS_futimesat {
         if path.is_null() {
-            return set_fd(directory, &timevals_of(times)?); // as the system call does, and Java asks
+            return set_fd(directory, &timevals_of(times)?); // as the system call does; Java uses this
         }
         set_at(directory, path, 0, &timevals_of(times)?, |directory, path| real(directory, path, times))
     }

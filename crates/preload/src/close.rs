@@ -1,6 +1,6 @@
-//! Closing: the descriptor is the kernel's; what may be written through it is made stable first, as a kernel's NFS client
-//! does at every close, of duplicates too. A file that loses its last one may have something to be removed. Our own
-//! sockets stay out of reach.
+//! Closes descriptors. The descriptor is the kernel's. Before each close, also of a duplicate, data written through it is made
+//! stable, as a kernel NFS client does. The last close of a file may remove it. The library's own sockets cannot be closed by
+//! the program.
 
 use crate::hook::hooks;
 use crate::lock_files;
@@ -10,7 +10,7 @@ use crate::outcome::{Out, kept};
 use crate::table::{self, Found};
 use libc::{c_int, c_uint};
 
-/// The regular file behind `fd`.
+/// The regular file of `fd`.
 pub(crate) fn file_if_any(fd: c_int) -> Option<Open> {
     match table::find(fd) {
         Ok(Found::File(file)) => Some(file),
@@ -19,14 +19,14 @@ pub(crate) fn file_if_any(fd: c_int) -> Option<Open> {
 }
 
 impl Open {
-    /// What is left to do when the descriptor is closed.
+    /// Called after the descriptor is closed.
     pub(crate) fn ended(&self) {
         lock_files::closed(self);
         self.mount.closed(self.file);
     }
 }
 
-/// A descriptor of our own sockets does not exist for the program.
+/// Hides the library's own descriptors from the program.
 pub(crate) fn protect(fd: c_int) -> Result<(), Out> {
     if dnfs::is_internal_fd(fd) { Err(Out::Errno(libc::EBADF)) } else { Ok(()) }
 }
@@ -46,11 +46,11 @@ fn close_fd(fd: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     answer.and_then(|answer| flushed.map(|()| answer))
 }
 
-/// What has to be done before a descriptor goes: while it is there, its file stays, and so do the process' record locks,
-/// which tell others that the data may change.
+/// Called before a descriptor is closed: while it is open, its file stays, and so do the process' record locks, which show
+/// others that the data may change.
 ///
 /// # Errors
-/// What close(2) reports. The descriptor is to be closed nonetheless.
+/// Returns the error that close(2) reports. The descriptor is closed in any case.
 pub(crate) fn flush(file: &Open) -> Result<(), Out> {
     if file.flags & libc::O_ACCMODE != libc::O_RDONLY {
         file.mount.flush(file.file, table::written_beside(file))?;
@@ -58,22 +58,22 @@ pub(crate) fn flush(file: &Open) -> Result<(), Out> {
     Ok(())
 }
 
-/// Before the process ends or becomes another program: what it gathered goes to the server now, as a kernel client's close of all its
-/// descriptors has it. What it does not see to, as after SIGKILL, the keeper does.
+/// Called before the process ends or executes another program: sends its coalesced writes, as a kernel client does at the close
+/// of all descriptors. The keeper sends the rest, for example after SIGKILL.
 pub(crate) fn send_gathered() {
     if mounts::any() {
         for file in table::written() {
-            let _ = file.mount.send_written(file.file); // an end tells of no error; the next fsync does
+            let _ = file.mount.send_written(file.file); // the end of a process reports no error; the next fsync does
         }
     }
 }
 
-/// The same at exit(3).
+/// As [`send_gathered`], at exit(3).
 pub(crate) extern "C" fn at_exit() {
     send_gathered();
 }
 
-/// Closes a range around our own sockets.
+/// Closes a range of descriptors except the library's own.
 pub(crate) fn close_between(
     first: c_uint,
     last: c_uint,

@@ -1,8 +1,8 @@
-//! Cookie streams: stdio streams on files of a mount, made by fopencookie so that every stdio call works through our read and
+//! Cookie streams: stdio streams on files of a mount, made by fopencookie so that every stdio call uses this library's read and
 //! write.
 //!
-//! The cookie holds the descriptor and asks at each call what it is, so a stream lives through dup2 onto its descriptor.
-//! The descriptor's number is put into the stream as glibc keeps it, so that fileno works, inside libc as well.
+//! The cookie contains the descriptor and looks it up at each call, so that a stream survives dup2 onto its descriptor. The
+//! descriptor's number is stored in the stream where glibc keeps it, so that fileno works, inside libc as well.
 
 use crate::ffi;
 use crate::file_layout::{self, CookieFile};
@@ -10,12 +10,12 @@ use crate::outcome::Out;
 use libc::{FILE, c_char, c_int, c_void, off_t, size_t, ssize_t};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-/// What fopencookie keeps for us: a descriptor, allocated once and given back at close.
+/// The cookie: a descriptor, allocated once and freed at close.
 struct Cookie {
     fd: AtomicI32,
-    /// Called before the descriptor is closed: for the streams that stand in for stdin, stdout or stderr.
+    /// Called before the descriptor is closed: for the streams that replace stdin, stdout or stderr.
     before_close: Option<fn(c_int)>,
-    /// As fwide(3) tells it: -1 bytes, 1 wide characters, 0 not known yet.
+    /// As fwide(3) returns it: -1 bytes, 1 wide characters, 0 undecided.
     orientation: AtomicI32,
 }
 
@@ -128,19 +128,20 @@ pub(crate) fn stream_on(fd: c_int, flags: c_int, before_close: Option<fn(c_int)>
         return Err(Out::Errno(libc::ENOMEM));
     }
     // SAFETY: a stream that fopencookie just made. glibc keeps −2 as a cookie's number and only asks whether it is −1;
-    // fileno gives it to the program.
+    // fileno returns it to the program.
     unsafe {
         file_layout::set_number(stream, fd);
         let (table, read) = (*stream.cast::<CookieFile>()).mark();
         TABLE.store(table, Ordering::Relaxed);
         READ.store(read, Ordering::Relaxed);
-        // A buffer from the start: what glibc decides at the first byte is for terminals.
+        // A buffer from the start: glibc's choice at the first byte is for terminals.
         setvbuf(stream, std::ptr::null_mut(), libc::_IOFBF, 0);
     }
     Ok(stream)
 }
 
-/// What tells our streams from others: glibc's table of functions for cookies, and our function for reading as glibc keeps it.
+/// Distinguishes this library's streams: glibc's table of functions for cookies, and this library's read function as glibc
+/// keeps it.
 static TABLE: AtomicUsize = AtomicUsize::new(0);
 static READ: AtomicUsize = AtomicUsize::new(0);
 
@@ -163,7 +164,7 @@ unsafe fn of<'a>(stream: *mut FILE) -> &'a Cookie {
     unsafe { &*(*stream.cast::<CookieFile>()).cookie().cast::<Cookie>() }
 }
 
-/// What a stream carries as fwide(3) tells it, once the `wish` of a stream that has no orientation yet was heard.
+/// The orientation of a stream as fwide(3) returns it, after applying the `wish` to an undecided stream.
 ///
 /// # Safety
 /// An open stream of [`stream_on`].
@@ -178,8 +179,8 @@ pub(crate) unsafe fn orient(stream: *mut FILE, wish: c_int) -> c_int {
     wish.signum()
 }
 
-/// Makes a stream that fopen or fdopen of libc made one of ours, in its place: the program keeps its pointer over freopen.
-/// False for streams of another make (stdin, popen's); they stay as they are.
+/// Converts a stream of libc's fopen or fdopen to a cookie stream in place, so that the program keeps its pointer over freopen.
+/// False for other streams (stdin, popen's), which do not change.
 ///
 /// # Safety
 /// An open stream of glibc that no other thread uses, without unwritten bytes.
@@ -190,7 +191,7 @@ pub(crate) unsafe fn convert(stream: *mut FILE, fd: c_int, flags: c_int) -> Resu
             return Ok(false);
         }
         let pattern = stream_on(fd, flags, None)?;
-        // What remains of the pattern shall close nothing.
+        // The rest of the pattern must not close anything.
         let nothing = Cookie::boxed(NO_DESCRIPTOR, None);
         (*stream.cast::<CookieFile>()).become_like(&mut *pattern.cast::<CookieFile>(), nothing.cast());
         fclose(pattern);
@@ -199,7 +200,7 @@ pub(crate) unsafe fn convert(stream: *mut FILE, fd: c_int, flags: c_int) -> Resu
     Ok(true)
 }
 
-/// A stream begins anew on `fd`, as freopen wants it: nothing read or to be written, no end of file, no error, its own buffer.
+/// Resets a stream to `fd`, as freopen requires: no buffered data, no end of file, no error, its own buffer.
 ///
 /// # Safety
 /// An open stream of glibc that no other thread uses.
@@ -217,7 +218,7 @@ pub(crate) unsafe fn reset(stream: *mut FILE, fd: c_int, flags: c_int) {
     }
 }
 
-/// A stream whose descriptor is gone and that can do nothing any more but be closed, as freopen leaves it when it fails.
+/// Leaves a stream without a descriptor that can only be closed, as freopen does when it fails.
 ///
 /// # Safety
 /// An open stream of glibc that no other thread uses.
@@ -233,7 +234,7 @@ pub(crate) unsafe fn shut(stream: *mut FILE) {
     }
 }
 
-/// The descriptor inside a stream, negative for none.
+/// The descriptor inside a stream; negative if it has no descriptor.
 ///
 /// # Safety
 /// An open stream of glibc.
@@ -242,8 +243,8 @@ pub(crate) unsafe fn number(stream: *mut FILE) -> c_int {
     unsafe { file_layout::number(stream) }
 }
 
-/// A stream of libc's for which another stands in: every use by a pointer kept to it fails, unless we replace the function
-/// (`kept_pointers`), and nothing is written past us by a system call nobody sees. Gives its rights.
+/// Disables a stream of libc that another one replaces. Every use by a pointer kept to it fails, unless this library replaces
+/// the function (`kept_pointers`), and no system call without a hook writes to it. Returns its rights.
 ///
 /// # Safety
 /// An open stream of glibc that no other thread uses, with nothing left to be written.
@@ -267,8 +268,8 @@ pub(crate) unsafe fn enable(stream: *mut FILE, fd: c_int, rights: c_int) {
     }
 }
 
-/// Moves what one stream has not written yet into another, so that it goes where the descriptor leads now, what it has read
-/// ahead, and its way of buffering: for the program both are one stream.
+/// Moves the unwritten data of one stream into another, so that it goes where the descriptor leads now, and its read-ahead data
+/// and buffering mode: for the program both are one stream.
 ///
 /// # Safety
 /// Two open streams of glibc.
@@ -289,7 +290,7 @@ pub(crate) unsafe fn hand_over(from: *mut FILE, to: *mut FILE) {
     }
 }
 
-/// Bytes, not wide characters, from the start: perror writes to an undecided stream past its cookie.
+/// Sets the orientation to bytes: perror writes to an undecided stream without its cookie.
 ///
 /// # Safety
 /// An open stream.

@@ -1,4 +1,4 @@
-//! Copies the kernel would make between descriptors: here through a buffer, because it only sees placeholders.
+//! Copies that the kernel makes between descriptors. Here they use a buffer, because the kernel sees placeholders only.
 
 use crate::ffi;
 use crate::hook::hooks;
@@ -21,7 +21,7 @@ fn end(fd: c_int) -> Result<End, Out> {
     }
 }
 
-/// Both ends. A descriptor that is not open counts before one of a directory.
+/// Both ends. The error for a descriptor that is not open comes before the one for a directory.
 fn ends(input: c_int, out: c_int) -> Result<(End, End), Out> {
     match (end(input), end(out)) {
         (Ok(from), Ok(to)) => Ok((from, to)),
@@ -32,7 +32,7 @@ fn ends(input: c_int, out: c_int) -> Result<(End, End), Out> {
     }
 }
 
-/// Flags of the descriptor to write to, when both may be used for it; asked before there is anything to copy.
+/// Flags of the target descriptor, if both descriptors may be used for the copy. Checked before anything is copied.
 ///
 /// # Errors
 /// EBADF.

@@ -1,8 +1,8 @@
-//! Bytes: read, write and their many names, and the offset of a descriptor.
+//! Data: read, write and their variants, and the offset of a descriptor.
 //!
-//! The offset is the placeholder's: the kernel shares it over dup and fork. A read or write reserves its range by moving the
-//! offset first, which the kernel does atomically, and gives back what it did not use. If another process may share the open file
-//! description, a read moves the offset afterwards, so that a process that is killed while it waits for the server does not move
+//! The offset is the placeholder's, and the kernel shares it over dup and fork. A read or write reserves its range by moving
+//! the offset first, which the kernel does atomically, and returns what it did not use. If another process may share the open
+//! file description, a read moves the offset afterwards: a process that is killed while it waits for the server does not move
 //! it.
 
 use crate::description_flags;
@@ -19,7 +19,7 @@ use dnfs::{Attributes, LazyBuffer, Stability};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
 
-/// Vectors are copied to the stack in groups of this many: the caller's own array must stay as it is.
+/// Vectors are copied to the stack in groups of this size, because the caller's array must not change.
 const GROUP: usize = 64;
 
 impl Open {
@@ -31,12 +31,12 @@ impl Open {
         if self.flags & libc::O_ACCMODE == libc::O_RDONLY { Err(Out::Errno(libc::EBADF)) } else { Ok(()) }
     }
 
-    /// What the description asks of each write: whether at the end of the file, and how stable. O_APPEND and O_DIRECT can change
-    /// after open: the kernel knows.
+    /// What the description requires of each write: whether it appends, and how stable it is. O_APPEND and O_DIRECT can change
+    /// after open, so the kernel is asked.
     fn manner(&self) -> (bool, Stability) {
         let now = raw::status_flags(self.fd).map_or(self.flags, description_flags::for_program);
-        // O_SYNC contains O_DSYNC's bit. What is written past all caches is on storage when the call returns, as by a
-        // kernel's NFS client: InnoDB's O_DIRECT_NO_FSYNC relies on it.
+        // O_SYNC contains O_DSYNC's bit. O_DIRECT data is on storage when the call returns, as with a kernel NFS client:
+        // InnoDB's O_DIRECT_NO_FSYNC relies on it.
         let how = if self.flags & libc::O_SYNC == libc::O_SYNC {
             Stability::FileSync
         } else if self.flags & libc::O_DSYNC != 0 || now & libc::O_DIRECT != 0 {
@@ -54,7 +54,7 @@ impl Open {
         }
     }
 
-    /// Reads from the server. Data it lost is no ground to write on: only who cannot write reads on regardless.
+    /// Reads from the server. If the server lost data, only a description that cannot write continues to read.
     fn read_past_memory(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, Out> {
         Ok(match self.flags & libc::O_ACCMODE {
             libc::O_RDONLY => self.mount.read(self.file, offset, buffers)?,
@@ -62,7 +62,7 @@ impl Open {
         })
     }
 
-    /// Nor is a size that became smaller because of it.
+    /// The size. Fails like a read if the server lost data.
     pub(crate) fn size(&self) -> Result<u64, Out> {
         Ok(match self.flags & libc::O_ACCMODE {
             libc::O_RDONLY => self.mount.size(self.file),
@@ -70,7 +70,7 @@ impl Open {
         })
     }
 
-    /// Attributes, the size among them.
+    /// Attributes, including the size.
     pub(crate) fn attr(&self) -> Result<Attributes, Out> {
         Ok(match self.flags & libc::O_ACCMODE {
             libc::O_RDONLY => self.mount.attr(self.file)?,
@@ -88,7 +88,7 @@ pub(crate) fn read_at(file: &Open, offset: u64, buffer: &mut [u8]) -> Result<usi
     file.read(offset, &mut [IoSliceMut::new(buffer)])
 }
 
-/// Writes at an offset; the description's O_APPEND is not looked at.
+/// Writes at an offset, and ignores the description's O_APPEND.
 pub(crate) fn write_at(file: &Open, offset: u64, bytes: &[u8]) -> Result<usize, Out> {
     file.writable()?;
     if bytes.is_empty() {
@@ -127,7 +127,8 @@ pub(crate) fn write_here(file: &Open, bytes: &[u8]) -> Result<usize, Out> {
     write_vector_here(file, &[IoSlice::new(bytes)])
 }
 
-/// Writes what a buffer is filled with meanwhile, at an offset or the descriptor's own. The description's O_APPEND is not looked at.
+/// Writes the data with which a buffer is filled meanwhile, at an offset or the descriptor's own. Ignores the description's
+/// O_APPEND.
 pub(crate) fn write_from(file: &Open, at: Option<off_t>, lazy: &mut LazyBuffer<'_>) -> Result<usize, Out> {
     file.writable()?;
     let how = file.manner().1;
@@ -141,13 +142,13 @@ pub(crate) fn write_from(file: &Open, at: Option<off_t>, lazy: &mut LazyBuffer<'
     outcome
 }
 
-/// Moves the offset of a descriptor by so many bytes, which are this caller's then: where they begin.
+/// Moves the offset of a descriptor by this number of bytes, which then belong to the caller. Returns where they begin.
 pub(crate) fn reserve(fd: c_int, bytes: usize) -> Result<u64, Out> {
     let end = raw::lseek(fd, bytes as off_t, libc::SEEK_CUR)?;
     Ok(end as u64 - bytes as u64)
 }
 
-/// Moves it back by those that were not used.
+/// Moves the offset back by the unused bytes.
 pub(crate) fn give_back(fd: c_int, reserved: usize, used: usize) {
     if used < reserved {
         let _ = raw::lseek(fd, used as off_t - reserved as off_t, libc::SEEK_CUR);
@@ -186,7 +187,7 @@ const fn empty_mut() -> IoSliceMut<'static> {
     unsafe { std::mem::transmute(iovec { iov_base: std::ptr::dangling_mut::<u8>().cast(), iov_len: 0 }) }
 }
 
-/// Writes a vector at an offset, as stable as asked for; the description's O_APPEND is not looked at.
+/// Writes a vector at an offset, as stable as requested. Ignores the description's O_APPEND.
 pub(crate) fn write_vector_at(file: &Open, offset: u64, vector: &[IoSlice<'_>], how: Stability) -> Result<usize, Out> {
     file.writable()?;
     let mut first = [IoSlice::new(&[])];
@@ -217,7 +218,7 @@ fn append(file: &Open, vector: &[IoSlice<'_>], how: Stability) -> Result<(usize,
     Ok(file.mount.append(file.file, vector, how)?)
 }
 
-/// Writes at the end of the file, wherever that is by then. The descriptor's offset stays.
+/// Writes at the current end of the file. The descriptor's offset does not change.
 pub(crate) fn append_bytes(file: &Open, bytes: &[u8]) -> Result<usize, Out> {
     Ok(append(file, &[IoSlice::new(bytes)], file.manner().1)?.0)
 }
@@ -234,7 +235,7 @@ fn write_vector_here(file: &Open, vector: &[IoSlice<'_>]) -> Result<usize, Out> 
     file.writable()?;
     let wanted = total(vector)?;
     if wanted == 0 {
-        return Ok(0); // an appender's offset stays, too
+        return Ok(0); // the offset of an appending descriptor does not change either
     }
     let (appends, how) = file.manner();
     if appends {
@@ -258,7 +259,7 @@ fn position(offset: off_t) -> Result<u64, Out> {
     u64::try_from(offset).map_err(|_| Out::Errno(libc::EINVAL))
 }
 
-/// pwrite: Linux appends when the description says O_APPEND, whatever the offset.
+/// pwrite: with O_APPEND Linux appends, whatever the offset.
 fn positioned_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t) -> Result<ssize_t, Out> {
     let offset = position(offset)?;
     let (appends, how) = file.manner();
@@ -266,7 +267,7 @@ fn positioned_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t) -> Resul
     Ok(written as ssize_t)
 }
 
-/// Flags of pwritev2 that are known.
+/// The known flags of pwritev2.
 const WRITE_FLAGS: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND;
 
 /// pwritev2: an offset of −1 is the descriptor's own.
@@ -296,8 +297,7 @@ pub(crate) fn flagged_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t, 
     Ok(outcome? as ssize_t)
 }
 
-/// How stable a write with these flags of pwritev2 must be when it returns; none when it need not be stable, or goes to the end of the
-/// file.
+/// How stable a write with these flags of pwritev2 must be when it returns. `None` if it need not be stable, or appends.
 pub(crate) fn stable_write(file: &Open, flags: c_int) -> Result<Option<Stability>, Out> {
     if flags & !WRITE_FLAGS != 0 {
         return Err(Out::Errno(libc::EOPNOTSUPP));
@@ -325,8 +325,8 @@ fn flagged_read(file: &Open, vector: &[IoSliceMut<'_>], offset: off_t, flags: c_
     Ok(got as ssize_t)
 }
 
-/// The file of a mount to read from; one of a local medium is libc's to read, and then to wait for. A call on a
-/// directory gets the kernel's answer for its placeholder.
+/// The file of a mount to read from. libc reads a file of a local medium and then waits. A call on a directory gets the
+/// kernel's answer for its placeholder.
 fn source(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
     table::file(fd).map_err(|out| match out {
         Out::Errno(libc::EISDIR) => Out::Pass,
@@ -334,21 +334,21 @@ fn source(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
     })
 }
 
-/// The same to write to.
+/// As [`source`], to write to.
 fn target(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
     writable(fd).map_err(|out| medium::instead(out, fd, Ask::Write, at))
 }
 
-/// [`table::file`], but a descriptor of a directory is one that was not opened for writing.
+/// As [`table::file`], but a directory counts as not opened for writing.
 fn writable(fd: c_int) -> Result<Open, Out> {
     table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Errno(libc::EBADF) } else { out })
 }
 
-/// The same by the flags of a preadv2 or pwritev2, where −1 is the descriptor's own offset.
+/// As [`source`] or [`target`], for preadv2 and pwritev2, where −1 is the descriptor's own offset.
 fn flagged(fd: c_int, at: off_t, flags: c_int, ask: Ask) -> Result<Open, Out> {
     let stable = ask == Ask::Write && flags & (libc::RWF_DSYNC | libc::RWF_SYNC) != 0;
     let ask = if stable { Ask::StableWrite } else { ask };
-    // An append is wherever it went: by the file's end as good as by any other place.
+    // The place of an append is unknown here; the file's end serves as well as any other.
     let at = (at != -1).then_some(at);
     if ask == Ask::Read { source(fd, at) } else { writable(fd).map_err(|out| medium::instead(out, fd, ask, at)) }
 }

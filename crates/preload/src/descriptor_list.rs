@@ -6,14 +6,14 @@ use libc::c_int;
 
 /// Bytes of entries that are read at once.
 const ENTRIES_BYTES: usize = 2048;
-/// Bytes of `struct linux_dirent64` before the name, and where in them its length is.
+/// Bytes of `struct linux_dirent64` before the name, and the offset of its length in them.
 const HEAD_BYTES: usize = 19;
 const LENGTH_AT: usize = 16;
 
 /// Calls `visit` with each descriptor.
 ///
 /// # Errors
-/// Of opening or reading /proc/self/fd.
+/// The errors of opening or reading /proc/self/fd.
 pub(crate) fn each_descriptor(mut visit: impl FnMut(c_int)) -> Result<(), Errno> {
     let list = raw::open(c"/proc/self/fd", libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC, 0)?;
     let listed = loop {

@@ -1,4 +1,5 @@
-//! Descriptors beyond reading and writing: copies, locks and controls. They are the kernel's; the table only takes note.
+//! Operations on descriptors other than reading and writing: copies, locks and controls. The kernel performs them; the table
+//! only notes them.
 
 use crate::attributes;
 use crate::close::{file_if_any, flush, protect};
@@ -19,7 +20,7 @@ use crate::table::{self, Found};
 use libc::{c_int, c_ulong};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// dup2 and dup3: `to` stops being what it was.
+/// dup2 and dup3: `to` is replaced.
 fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     if !mounts::any() || from == to {
         return Err(Out::Pass);
@@ -66,7 +67,7 @@ fn regular(fd: c_int) -> Result<Open, Out> {
     table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Pass } else { out })
 }
 
-/// lockf as libc does it, by a record lock from the offset on.
+/// lockf, as libc does it: a record lock from the offset on.
 fn lock_from_here(fd: c_int, command: c_int, bytes: libc::off_t) -> Result<c_int, Out> {
     regular(fd)?;
     // SAFETY: struct flock is plain integers; zero is valid.
@@ -88,7 +89,7 @@ fn lock_from_here(fd: c_int, command: c_int, bytes: libc::off_t) -> Result<c_int
     Ok(0)
 }
 
-/// fcntl on a file of ours; all that is the kernel's own business passes.
+/// fcntl on a file of a mount; commands that only concern the kernel pass.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -109,7 +110,8 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl Fn(usiz
                 regular(fd)?;
                 let flags = description_flags::to_set(argument as c_int);
                 match kept(real(flags as usize)) {
-                    // Of another user's placeholder: this process remembers it, with what it asks of writes.
+                    // The placeholder belongs to another user, so this process remembers the flag itself, with what it requires
+                    // of writes.
                     Err(Out::Errno(libc::EPERM)) if flags & libc::O_NOATIME != 0 => {
                         table::add_flags(fd, libc::O_DSYNC);
                         kept(real((flags & !libc::O_NOATIME) as usize))
@@ -129,7 +131,7 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl Fn(usiz
             }
             credentials::F_SETSIG | credentials::F_GETSIG => {
                 regular(fd)?;
-                Ok(0) // a regular file signals nothing; the number is taken
+                Ok(0) // a regular file sends no signal; the argument is accepted
             }
             libc::F_NOTIFY => queues::watch_directory(fd),
             _ => Err(Out::Pass),
@@ -202,8 +204,8 @@ hooks! {
     }
 }
 
-/// Flags of a file (`chattr`), their extended form and its generation: each to ask and to set, the first also from 32-bit programs. NFS
-/// has none of them; passed on, they would be those of the placeholder.
+/// Flags of a file (`chattr`), their extended form and its generation: each to read and to set, the first also from 32-bit
+/// programs. NFS has no such flags; if passed on, the calls would concern the placeholder.
 const OF_ANOTHER_FILE_SYSTEM: [c_ulong; 8] = [
     0x8008_6601, // FS_IOC_GETFLAGS
     0x4008_6602, // FS_IOC_SETFLAGS
@@ -214,5 +216,5 @@ const OF_ANOTHER_FILE_SYSTEM: [c_ulong; 8] = [
     0x8008_7601, // FS_IOC_GETVERSION
     0x4008_7602, // FS_IOC_SETVERSION
 ];
-/// FS_IOC_FIEMAP: where on its disk a file lies.
+/// FS_IOC_FIEMAP: the place of a file on its disk.
 const FIEMAP: c_ulong = 0xc020_660b;

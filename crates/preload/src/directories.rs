@@ -54,10 +54,10 @@ impl Opened {
         &self.known.directory
     }
 
-    /// The mount with the credentials of now, and the directory as an entry without a name.
+    /// The mount with the current credentials, and the directory as an entry without a name.
     ///
     /// # Errors
-    /// ENOENT when it was removed on this host, ESTALE when on another.
+    /// ENOENT if it was removed on this host, ESTALE if it was removed on another.
     pub(crate) fn entry(&self) -> Result<(&'static Mount, Entry), Out> {
         let mount = self.mounted.attach()?;
         Ok((mount, mount.entry_of_directory(self.directory())?))
@@ -140,7 +140,7 @@ fn path_of(place: Place, buffer: &mut [u8]) -> Result<&[u8], Errno> {
     }
 }
 
-/// Of a placeholder that leads to no directory of this process' mounts.
+/// The error for a placeholder that leads to no directory of this process' mounts.
 ///
 /// # Errors
 /// ESTALE, with one line on stderr; EIO where the runtime directory is covered, or /proc is missing.
@@ -191,7 +191,7 @@ fn each_placeholder(mut visit: impl FnMut(DirectoryPlaceholder)) -> Result<(), E
 /// Opens a directory.
 ///
 /// # Errors
-/// EMFILE, ENFILE; what keeps a placeholder from being made.
+/// EMFILE, ENFILE; the errors of creating a placeholder.
 pub(crate) fn open(mounted: &Mounted, mount: &Mount, directory: OpenDirectory, flags: c_int) -> Result<c_int, Out> {
     let open = |path: &CStr| raw::open(path, flags | libc::O_DIRECTORY, 0);
     let (fd, placeholder) = placeholders::with(mount, open)?;
@@ -199,11 +199,11 @@ pub(crate) fn open(mounted: &Mounted, mount: &Mount, directory: OpenDirectory, f
     Ok(fd)
 }
 
-/// Makes a directory the working one. Other threads see the old one or the new one: the placeholder is removed and entered in the table
-/// before the process works in it.
+/// Changes the working directory. Other threads see the old one or the new one: the placeholder is removed and stored in the
+/// table before the process enters it.
 ///
 /// # Errors
-/// What keeps a placeholder from being made.
+/// The errors of creating a placeholder.
 pub(crate) fn change_to(mounted: &Mounted, mount: &Mount, directory: OpenDirectory) -> Result<(), Out> {
     let open = |path: &CStr| raw::open(path, libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC, 0);
     match placeholders::with(mount, open) {

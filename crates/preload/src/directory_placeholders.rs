@@ -22,15 +22,15 @@ pub(crate) fn may_be(stat: &libc::stat) -> bool {
     stat.st_nlink == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFDIR && mounts::is_runtime_device(stat.st_dev)
 }
 
-/// Identifies it among all placeholders.
+/// The identity of a placeholder.
 pub(crate) fn of_stat(stat: &libc::stat) -> DirectoryPlaceholder {
     DirectoryPlaceholder::new(stat.st_ino, stat.st_mtime, stat.st_mtime_nsec)
 }
 
-/// Makes a placeholder, does something with its path, and removes it.
+/// Creates a placeholder, calls `use_it` with its path, and removes it.
 ///
 /// # Errors
-/// That of making it, or of `use_it`.
+/// The errors of creating it, and of `use_it`.
 pub(crate) fn with<R>(mount: &Mount, use_it: impl FnOnce(&CStr) -> Result<R, Errno>) -> Result<(R, DirectoryPlaceholder), Out> {
     let above = [mount.runtime_dir().as_os_str().as_bytes(), format!("/d/{:016x}", raw::random()).as_bytes()].concat();
     let path = |bytes: &[u8]| CString::new(bytes).map_err(|_| Out::Errno(libc::EINVAL));

@@ -1,7 +1,8 @@
-//! exec of every kind: what this process has in flight ends before it becomes another program, as in a kernel; and a program that
-//! this library will not reach is named (`reach`). One that is stored on a mount is executed from a copy (docs/design/018-stored-programs.md).
+//! All functions of exec. What this process has in flight ends before it becomes another program, as in a kernel. A program
+//! into which this library will not be loaded is reported (`reach`). A program stored on a mount is executed from a copy
+//! (docs/design/018-stored-programs.md).
 //!
-//! libc's own functions make the system call inside, past every hook, so each of them has one.
+//! libc's functions make the system call without calling a hook, so each of them has a hook of its own.
 
 use crate::close;
 use crate::directories;
@@ -61,10 +62,10 @@ fn finish() -> Result<(), Out> {
     Ok(())
 }
 
-/// Becomes the program of a path, if that leads to a mount; it returns only when it does not, or when it fails.
+/// Executes the program of a path, if that leads to a mount. Returns only if it does not, or on failure.
 ///
 /// # Errors
-/// Pass: the kernel is to do it. The errno of execve(2).
+/// Pass: the kernel executes it. The errno of execve(2).
 ///
 /// # Safety
 /// The pointers are those of a caller of exec, who keeps its contract.
@@ -83,7 +84,7 @@ unsafe fn become_program(
     }
 }
 
-/// Executes what was found for a program on a mount.
+/// Executes the program that was found on a mount.
 ///
 /// # Safety
 /// As [`become_program`].
@@ -96,7 +97,7 @@ unsafe fn execute(mut program: Program, arguments: Strings, environment: Strings
             Err(_) => return libc::EIO,
         };
         let environment = completed.as_ref().map_or(environment, Environment::strings);
-        tell(&program, environment);
+        report(&program, environment);
         let arguments = program.arguments(arguments);
         match &program.what {
             What::Path(path) => raw::programs::execute(path, arguments.as_ptr(), environment),
@@ -105,17 +106,17 @@ unsafe fn execute(mut program: Program, arguments: Strings, environment: Strings
     }
 }
 
-/// Says so if the library will not be loaded into a program that was found on a mount.
+/// Reports a program on a mount into which the library will not be loaded.
 ///
 /// # Safety
 /// As [`become_program`].
-pub(crate) unsafe fn tell(program: &Program, environment: Strings) {
+pub(crate) unsafe fn report(program: &Program, environment: Strings) {
     let Ok(path) = program.path() else { return };
     // SAFETY: a path, and the caller's environment.
-    unsafe { reach::tell_as(program.name.to_bytes(), libc::AT_FDCWD, path.as_ptr(), environment, false) };
+    unsafe { reach::report_as(program.name.to_bytes(), libc::AT_FDCWD, path.as_ptr(), environment, false) };
 }
 
-/// Before the process becomes the program at a path.
+/// Called before the process executes the program at a path.
 ///
 /// # Safety
 /// As [`become_program`].
@@ -132,8 +133,8 @@ unsafe fn by_path<T>(path: *const c_char, arguments: Strings, environment: Strin
     Err(Out::Pass)
 }
 
-/// Before the process executes a program of this host: executes it with a completed environment if a launcher starts it, else
-/// names it if the library will not reach it.
+/// Called before the process executes a program of this host. Executes it with a completed environment if a launcher starts it;
+/// otherwise reports it if the library will not be loaded into it.
 ///
 /// # Errors
 /// That of execve(2), if this function executed the program.
@@ -147,12 +148,12 @@ unsafe fn on_host(path: *const c_char, arguments: Strings, environment: Strings,
         if is_path && let Some(completed) = launchers::environment(environment) {
             return Err(Out::Errno(raw::programs::execute(CStr::from_ptr(path), arguments, completed.strings())));
         }
-        reach::tell(libc::AT_FDCWD, path, environment, by_name);
+        reach::report(libc::AT_FDCWD, path, environment, by_name);
     }
     Ok(())
 }
 
-/// Before the process becomes the program of a name, which is looked for in PATH unless there is a slash in it.
+/// Called before the process executes the program of a name, which is searched for in PATH unless it contains a slash.
 ///
 /// # Safety
 /// As [`become_program`].
@@ -175,7 +176,7 @@ unsafe fn by_name<T>(name: *const c_char, arguments: Strings, environment: Strin
     Err(Out::Pass)
 }
 
-/// Has the shell run a file that is no program, as execvp(3) does.
+/// Executes the shell for a file that is not a program, as execvp(3) does.
 ///
 /// # Safety
 /// As [`become_program`].
@@ -188,7 +189,7 @@ unsafe fn by_shell(path: &CStr, arguments: Strings, environment: Strings) -> Err
     }
 }
 
-/// Before the process becomes the program behind a descriptor.
+/// Called before the process executes the program of a descriptor.
 ///
 /// # Safety
 /// As [`become_program`].
@@ -199,7 +200,7 @@ unsafe fn by_descriptor<T>(fd: c_int, arguments: Strings, environment: Strings) 
         if let Some(program) = stored::find_by_descriptor(fd)? {
             return Err(Out::Errno(execute(program, arguments, environment)));
         }
-        reach::tell_of_descriptor(fd, environment);
+        reach::report_descriptor(fd, environment);
     }
     Err(Out::Pass)
 }
@@ -215,7 +216,7 @@ hooks! {
         finish()?;
         match become_program(directory, path, arguments, environment) {
             Ok(never) => match never {},
-            Err(Out::Pass) => reach::tell(directory, path, environment, false),
+            Err(Out::Pass) => reach::report(directory, path, environment, false),
             Err(failed) => return Err(failed),
         }
         Err(Out::Pass)
@@ -228,12 +229,12 @@ hooks! {
     fn execvp(name: *const c_char, arguments: Strings) -> c_int { by_name(name, arguments, own_environment()) }
     /// execvpe(3).
     fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int { by_name(name, arguments, environment) }
-    /// system(3): libc's own, which starts a shell past every hook.
+    /// system(3): libc's function starts a shell without calling a hook.
     @cancellation_point fn system(command: *const c_char) -> c_int {
         table::note_copies();
         if !command.is_null() {
             directories::enter_inherited();
-            reach::tell_of_shell();
+            reach::report_shell();
         }
         Err(Out::Pass)
     }
@@ -241,7 +242,7 @@ hooks! {
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
         table::note_copies();
         directories::enter_inherited();
-        reach::tell_of_shell();
+        reach::report_shell();
         Err(Out::Pass)
     }
 }

@@ -1,9 +1,9 @@
-//! How a libc function is replaced: one macro, one way in, one way out.
+//! Replaces libc functions: one macro for all hooks, with one entry and one exit.
 //!
-//! Each hook is three functions. The exported one (libc's name) looks at its return address: a call from inside this
-//! library (dnfs and the standard library call libc too) goes on to libc at once, so our own code never re-enters a
-//! hook. A flag per thread would not do: a signal handler of the program that runs while its thread is inside an RPC
-//! must be served. Any other call goes to the hook proper, which unwinds only when the thread is cancelled, and leaves `errno` as a libc function
+//! Each hook is three functions. The exported one has libc's name and checks its return address. A call from inside this
+//! library (dnfs and the standard library call libc too) goes to libc at once, so that the library never re-enters a hook. A
+//! flag per thread would not work: a signal handler of the program that runs while its thread is inside an RPC must be served.
+//! Any other call goes to the hook. The hook unwinds only when the thread is cancelled, and leaves `errno` as a libc function
 //! would: unchanged on success.
 
 use crate::outcome::{Failure, FromKernel, Out, errno, set_errno};
@@ -13,13 +13,13 @@ use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where this library is mapped; both zero until the constructor ran.
+/// Address of this library's mapping; both are zero until the constructor has run.
 pub(crate) static TEXT_BASE: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of this library's mapping from [`TEXT_BASE`].
 pub(crate) static TEXT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs a hook's body: no unwinding, `errno` kept on success; `timed` is libc's own function. None when the caller is to call that one, after this call
-/// has ended: a thread may be cancelled there.
+/// Runs a hook's body without unwinding; preserves `errno` on success. `timed` is libc's function. `None` if the caller must
+/// call libc's function after this call has ended, because a thread may be cancelled there.
 pub(crate) fn entered<R: Failure>(timed: impl FnOnce() -> R, body: impl FnOnce() -> Result<R, Out>) -> Option<R> {
     let saved = errno();
     let before = switch_cancellation_off();
@@ -70,8 +70,8 @@ const CANCELLATION_ON: c_int = 0;
 /// PTHREAD_CANCEL_DISABLE.
 const CANCELLATION_OFF: c_int = 1;
 
-/// Switches cancellation off in this thread while a hook's body runs: an unwinding by pthread_cancel would end the process at `catch_unwind`. The state
-/// before; that before the call, when this thread left one by a jump.
+/// Disables cancellation in this thread while a hook's body runs: an unwinding by pthread_cancel would end the process at
+/// `catch_unwind`. Returns the previous state. If this thread left a call by a jump, that is the state before that call.
 fn switch_cancellation_off() -> c_int {
     let mut before = CANCELLATION_ON;
     // SAFETY: a variable of this frame.
@@ -79,8 +79,8 @@ fn switch_cancellation_off() -> c_int {
     if before == CANCELLATION_OFF && crate::mounts::any() && dnfs::left_cancellation_off() { CANCELLATION_ON } else { before }
 }
 
-/// A cancellation point of POSIX: the thread may end here, and the frames above are unwound. Not in a signal handler that interrupted a call of this
-/// library, whose locks would stay.
+/// A cancellation point of POSIX: the thread may end here, and its stack frames are unwound. Not in a signal handler that
+/// interrupted a call of this library, whose locks would stay.
 pub(crate) fn cancellation_point() {
     if crate::mounts::any() && !dnfs::is_inside_call() {
         // SAFETY: no condition.
@@ -88,7 +88,7 @@ pub(crate) fn cancellation_point() {
     }
 }
 
-/// At which calls of a hook a thread may be cancelled.
+/// The calls of a hook at which a thread may be cancelled.
 macro_rules! point {
     ([] $($arg:ident),*) => {};
     ([cancellation_point] $($arg:ident),*) => {
@@ -107,13 +107,13 @@ macro_rules! point {
 }
 pub(crate) use point;
 
-/// Stands in for a function this libc does not have.
+/// Replaces a function that this libc does not have.
 extern "C" fn missing() -> isize {
     set_errno(libc::ENOSYS);
     -1
 }
 
-/// The next definition of `name` after ours, looked up once.
+/// The next definition of `name` after this library's, looked up once.
 pub(crate) fn next(slot: &AtomicUsize, name: &CStr) -> usize {
     let known = slot.load(Ordering::Relaxed);
     if known != 0 {
@@ -126,7 +126,7 @@ pub(crate) fn next(slot: &AtomicUsize, name: &CStr) -> usize {
     found
 }
 
-/// Learns where this library lies, so that calls from inside it can be told from the program's.
+/// Finds the address range of this library, so that hooks can distinguish its calls from the program's.
 pub(crate) fn learn_own_text() {
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _data: *mut c_void) -> c_int {
         // SAFETY: the loader hands a valid record whose headers are readable.
@@ -150,7 +150,7 @@ pub(crate) fn learn_own_text() {
     unsafe { libc::dl_iterate_phdr(Some(visit), std::ptr::null_mut()) };
 }
 
-/// The exported entry: our own calls go to `pass`, all others to `hook`. Only scratch registers are touched.
+/// The exported entry: calls of this library go to `pass`, all others to `hook`. It changes scratch registers only.
 #[cfg(target_arch = "x86_64")]
 macro_rules! entry { ($pass:path, $hook:path) => {
     core::arch::naked_asm!(
@@ -163,7 +163,7 @@ macro_rules! entry { ($pass:path, $hook:path) => {
     )
 } }
 
-/// The exported entry: our own calls go to `pass`, all others to `hook`. Only scratch registers are touched.
+/// The exported entry: calls of this library go to `pass`, all others to `hook`. It changes scratch registers only.
 #[cfg(target_arch = "aarch64")]
 macro_rules! entry { ($pass:path, $hook:path) => {
     core::arch::naked_asm!(
@@ -175,7 +175,7 @@ macro_rules! entry { ($pass:path, $hook:path) => {
 } }
 pub(crate) use entry;
 
-/// The kernel's answer as libc's function would give it.
+/// The kernel's result, converted to that of libc's function.
 ///
 /// # Safety
 /// As [`raw::by_number`].
@@ -202,7 +202,7 @@ macro_rules! hooks {
             static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
             type Function = unsafe extern "C-unwind" fn($($type),*) -> $answer;
 
-            /// Looks libc's own function up, so that a first call in a signal handler need not.
+            /// Looks up libc's function, so that a first call in a signal handler need not.
             #[allow(dead_code, reason = "for the few that handlers call")]
             pub(crate) fn look_up() {
                 $crate::hook::next(&NEXT, NAME);
@@ -225,7 +225,7 @@ macro_rules! hooks {
                 unsafe { function($($arg),*) }
             }
 
-            /// Ours.
+            /// The hook.
             ///
             /// # Safety
             /// As libc documents.

@@ -1,11 +1,12 @@
 //! The preload library: libc's file functions, onto a Direct NFS mount where a path or a descriptor leads to one.
 //!
-//! An unmodified program, started by `millrace exec`, sees the export below the mount's path. Its descriptors are real
-//! ones of the kernel: an open file is an open placeholder in a directory in memory (so dup, fork, exec, close-on-exec
-//! and the shared offset are the kernel's), an open or working directory a removed directory there (`directories`). What is not on
-//! a mount goes to libc untouched. docs/design/003-preload.md tells why; docs/compat/preload.md lists every symbol.
+//! An unmodified program, started by `millrace exec`, sees the export below the mount's path. Its descriptors are kernel
+//! descriptors. An open file is an open placeholder in a directory in memory, so that dup, fork, exec, close-on-exec and the
+//! shared offset are the kernel's. An open or working directory is a removed directory there (`directories`). Calls on other
+//! objects go to libc unchanged. docs/design/003-preload.md explains why; docs/compat/preload.md lists every symbol.
 //!
-//! A directory of this host may be said to lie on a modelled medium (`medium`): its files stay libc's, their answers wait.
+//! A directory of this host may be declared to be on a modelled medium (`medium`): libc handles its files, and the results are
+//! delayed.
 //!
 //! Most of the project's unsafe code is here: `hook` (exported names), `ffi` (pointers of C) and `raw` (system calls) are
 //! where it begins. It prints nothing unless the user must know or `MILLRACE_LOG` is set.

@@ -1,4 +1,7 @@
-//! dlopen(3) of a library that is stored on a mount. The loader makes its system calls past every hook, so it is given a copy in memory.
+//! dlopen(3) of a library that is stored on a mount. The loader makes its system calls without calling a hook, so it gets a
+//! copy in memory. The loader knows a library by the name by which it was opened. Each copy has its own name, and a library
+//! that is still loaded is requested by its former name. libc's function checks its caller (RUNPATH, name spaces of the
+//! loader), so the hook jumps to it.
 //!
 //! The loader knows a library by the name it was opened by. Each copy has a name of its own, and a library that is still loaded is
 //! asked for by the name it had. libc's function looks at its caller (RUNPATH, name spaces of the loader), so it is jumped to.
@@ -22,29 +25,29 @@ use std::sync::atomic::AtomicUsize;
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 const NAME: &CStr = c"dlopen";
 
-/// Libraries that need one another, one behind the other, at most.
+/// Maximum depth of libraries that need one another.
 const DEPTH_MAX: usize = 32;
 
-/// File system, file, size and change time: with another of them it is another library.
+/// File system, file, size and change time: if one of them differs, it is another library.
 type Identity = (u64, u64, u64, FileTime);
 
-/// A library of a mount that was loaded.
+/// A loaded library of a mount.
 struct Loaded {
     identity: Identity,
-    /// What the loader knows it by.
+    /// Its name for the loader.
     name: CString,
-    /// Kept until it is loaded and the next one comes: the loader opens it after we have gone.
+    /// Kept until it is loaded and another one is requested: the loader opens it after this library has returned.
     image: Option<Image>,
 }
 
 static LOADING: AttachLock = AttachLock::new();
 static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
 
-/// What dlopen is to be given for a path on a mount. Libraries on a mount that it needs are loaded before, so that the loader finds them
-/// by their names.
+/// The path for dlopen instead of one on a mount. Libraries on a mount that it needs are loaded before, so that the loader
+/// finds them by their names.
 ///
 /// # Errors
-/// Pass: the path as it is; what fails is told by dlopen and dlerror as it is for any path that is not there.
+/// Pass: the path is unchanged, and dlopen and dlerror report the failure as for any missing path.
 fn in_its_place(path: &CStr, depth: usize) -> Result<*const c_char, Out> {
     if !crate::mounts::any() || !path.to_bytes().contains(&b'/') {
         return Err(Out::Pass);
@@ -52,7 +55,7 @@ fn in_its_place(path: &CStr, depth: usize) -> Result<*const c_char, Out> {
     // SAFETY: a path.
     let (mounted, mount, entry) = match unsafe { paths::target_linked(libc::AT_FDCWD, path.as_ptr(), true) }? {
         Target::At(mounted, mount, entry) => (mounted, mount, entry),
-        Target::Local(Some(path)) => return Ok(path.into_raw()), // a link of the mount: few, and the loader keeps what it is given
+        Target::Local(Some(path)) => return Ok(path.into_raw()), // a link on the mount: there are few, and the loader keeps the path
         Target::Local(None) => return Err(Out::Pass),
     };
     let object = entry.object.filter(|object| object.attr.kind == FileKind::Regular).ok_or(Out::Pass)?;
@@ -73,7 +76,7 @@ fn in_its_place(path: &CStr, depth: usize) -> Result<*const c_char, Out> {
     remember(identity, image)
 }
 
-/// Loads a library that another one needs; it stays loaded. One that cannot be is told by the dlopen of the other.
+/// Loads a library that another one needs; it stays loaded. If that fails, dlopen of the other one reports it.
 fn load(path: &CStr, depth: usize) {
     if let Ok(name) = in_its_place(path, depth) {
         // SAFETY: a NUL-terminated name.
@@ -84,7 +87,7 @@ fn load(path: &CStr, depth: usize) {
 /// The name of a library that is loaded already.
 fn known(identity: &Identity) -> Result<Option<*const c_char>, Out> {
     let _held = LOADING.lock()?;
-    // Never waited for: in the child of a fork that came in between it stays locked.
+    // Never waits: in the child of a fork during a load, the lock stays locked.
     let loaded = LOADED.try_lock().map_err(|_| Out::Pass)?;
     let known = loaded.iter().find(|known| known.identity == *identity && is_loaded(&known.name));
     Ok(known.map(|known| known.name.as_ptr()))
@@ -97,9 +100,9 @@ fn remember(identity: Identity, image: Image) -> Result<*const c_char, Out> {
     for known in loaded.iter_mut().filter(|known| is_loaded(&known.name)) {
         known.image = None;
     }
-    // One more `./` for each: the loader takes another name for another library.
+    // One more `./` for each: for the loader, another name is another library.
     let name = CString::new(format!("/proc/self/fd/{}{}", "./".repeat(loaded.len()), image.fd())).map_err(|_| Out::Pass)?;
-    let given = name.as_ptr(); // of memory that moves with the list's element, not with the list
+    let given = name.as_ptr(); // its memory does not move when the list grows
     loaded.push(Loaded { identity, name, image: Some(image) });
     Ok(given)
 }
@@ -113,7 +116,7 @@ fn is_loaded(name: &CStr) -> bool {
     }
 }
 
-/// What dlopen goes on with.
+/// The arguments with which dlopen continues.
 #[repr(C)]
 struct Onward {
     path: *const c_char,
@@ -135,7 +138,7 @@ unsafe extern "C" fn prepare(path: *const c_char) -> Onward {
     Onward { path: given, function: next(&NEXT, NAME) }
 }
 
-/// Our own calls.
+/// For calls of this library.
 ///
 /// # Safety
 /// As dlopen(3).

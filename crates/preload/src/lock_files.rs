@@ -1,5 +1,5 @@
-//! The files that a process' POSIX record locks lie on: one beside each placeholder, opened with the first lock and kept open, so
-//! that the kernel drops the locks with the process.
+//! The files for a process' POSIX record locks: one beside each placeholder. It is opened with the first lock and stays open,
+//! so that the kernel drops the locks with the process.
 
 use crate::byte_range::Range;
 use crate::mounts::{MOUNTS_MAX, is_runtime_device};
@@ -12,24 +12,24 @@ use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// A lock file this process has open.
+/// An open lock file of this process.
 #[repr(C)]
 struct Cell {
-    descriptor: AtomicU64, // generation of the file's slot << 32 | descriptor + 1; 0: none
-    inode: AtomicU64,      // what the descriptor led to: a program may close it by means we do not see
+    descriptor: AtomicU64, // generation of the file's slot << 32 | descriptor + 1; 0: not open
+    inode: AtomicU64,      // of the lock file: a program may close the descriptor without a hook
 }
 
-/// By mount and slot, made with the first lock.
+/// By mount and slot, allocated with the first lock.
 static OPEN: [AtomicPtr<Cell>; MOUNTS_MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOUNTS_MAX];
 
-/// Where the descriptor of a file's lock file is kept.
+/// The place of the descriptor of a file's lock file.
 fn cell(file: &Open) -> Result<&'static Cell, Out> {
     let none = Out::Errno(libc::ENOLCK);
     let place = OPEN.get(file.mounted.index).ok_or(none)?;
     let mut cells = place.load(Ordering::Acquire);
     if cells.is_null() {
         let fresh: *mut Cell = raw::map(SLOTS_MAX as usize * size_of::<Cell>()).ok_or(none)?.cast();
-        // Of two threads one loses; its memory was never touched and costs an address range.
+        // If two threads do this, one of them unmaps its memory, which was never touched.
         let first = place.compare_exchange(cells, fresh, Ordering::AcqRel, Ordering::Acquire);
         cells = first.map_or_else(|other| other, |_| fresh);
     }
@@ -39,7 +39,7 @@ fn cell(file: &Open) -> Result<&'static Cell, Out> {
 }
 
 impl Cell {
-    /// The descriptor for this file, if it still is what it was.
+    /// The descriptor for this file, if it still leads to the lock file.
     fn held(&self, file: &Open) -> Option<c_int> {
         let value = self.descriptor.load(Ordering::Acquire);
         let fd = (value as u32).checked_sub(1)? as c_int;
@@ -60,7 +60,7 @@ pub(crate) fn known(file: &Open) -> Option<c_int> {
     if any { cell(file).ok()?.held(file) } else { None }
 }
 
-/// The same, opened now if it was not.
+/// As [`known`]. Opens the file if necessary.
 pub(crate) fn lock_file(file: &Open) -> Result<c_int, Out> {
     match known(file) {
         Some(fd) => Ok(fd),
@@ -68,7 +68,8 @@ pub(crate) fn lock_file(file: &Open) -> Result<c_int, Out> {
     }
 }
 
-/// The same. Alone, because who opened it twice could not close one of them: that drops the process' locks.
+/// As [`lock_file`], for one thread at a time: a process that opened it twice could not close one descriptor, because that
+/// drops the process' locks.
 fn lock_file_alone(file: &Open, _alone: &RecordLocks) -> Result<c_int, Out> {
     let cell = cell(file)?;
     if let Some(fd) = cell.held(file) {
@@ -77,7 +78,7 @@ fn lock_file_alone(file: &Open, _alone: &RecordLocks) -> Result<c_int, Out> {
     let path = file.mount.lock_file_path(file.file);
     let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EIO)?;
     let low = raw::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0o660)?;
-    // Away from the numbers that programs count on. Nothing is lost with the low one: there are no locks yet.
+    // Moved above the numbers that programs use. Closing the low number loses nothing: there are no locks yet.
     let fd = raw::control(low, libc::F_DUPFD_CLOEXEC, dnfs::lowest_internal_fd() as usize).inspect(|_| {
         let _ = raw::close(low);
     });
@@ -87,21 +88,21 @@ fn lock_file_alone(file: &Open, _alone: &RecordLocks) -> Result<c_int, Out> {
     Ok(fd)
 }
 
-/// Locks live on over exec when the descriptor does that they were set by.
+/// Locks survive exec if the descriptor by which they were set does.
 fn follow_exec(file: &Open, fd: c_int) {
     let ends = raw::control(file.fd, libc::F_GETFD, 0).unwrap_or(libc::FD_CLOEXEC);
     let _ = raw::control(fd, libc::F_SETFD, ends as usize);
 }
 
-/// The program's descriptor now stays open over exec, or no longer does.
+/// Called when the program's descriptor was set to stay open over exec, or not to.
 pub(crate) fn exec_changed(file: &Open) {
     if let Some(fd) = known(file) {
         follow_exec(file, fd);
     }
 }
 
-/// A descriptor that came over exec: the process may have had locks of its file. It takes the lock file's descriptor as it
-/// lies, since closing it would drop them.
+/// Called for a descriptor inherited over exec: the process may have had locks of its file. Uses the inherited descriptor of
+/// the lock file, since closing it would drop them.
 pub(crate) fn inherited(file: &Open) {
     let path = file.mount.lock_file_path(file.file);
     let Ok(path) = CStr::from_bytes_until_nul(&path) else { return };
@@ -115,7 +116,7 @@ pub(crate) fn inherited(file: &Open) {
     }
 }
 
-/// The program closed a descriptor of the file: with it go all locks the process had of it (POSIX, close).
+/// Called when the program closed a descriptor of the file: the process loses all its locks of the file (POSIX, close).
 pub(crate) fn closed(file: &Open) {
     let (Some(fd), Ok(cell)) = (known(file), cell(file)) else { return };
     cell.descriptor.store(0, Ordering::Release);
@@ -123,7 +124,7 @@ pub(crate) fn closed(file: &Open) {
     let _ = raw::close(fd);
 }
 
-/// Which process' lock is in the way of one of a description; this process' own count.
+/// The process' lock that conflicts with a lock of a description; this process' own locks count.
 pub(crate) fn conflict(file: &Open, range: &Range, alone: &RecordLocks) -> Result<Option<libc::flock>, Out> {
     let mut lock = range.as_lock();
     let fd = lock_file_alone(file, alone)?;

@@ -20,8 +20,8 @@ fn map_file(
         return Err(Out::Pass);
     }
     let file = table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Errno(libc::ENODEV) } else { out })?;
-    // Asked first, as the kernel does: MariaDB maps its log so to find out whether it lies on persistent memory, and the copies of
-    // the file that a writable mapping needs would be made, and compared at each flush, for a mapping that is refused.
+    // Checked first, as in the kernel. MariaDB maps its log to find out whether it is on persistent memory. Otherwise the
+    // copies for a writable mapping would be made, and compared at each flush, for a mapping that is refused.
     if flags & libc::MAP_TYPE == libc::MAP_SHARED_VALIDATE && flags & libc::MAP_SYNC != 0 {
         return Err(Out::Errno(libc::EOPNOTSUPP));
     }
@@ -31,13 +31,13 @@ fn map_file(
     }
 }
 
-/// What mmap gives: it fails with MAP_FAILED, not with a null pointer.
+/// The result of mmap, which fails with MAP_FAILED, not with a null pointer.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mapping(*mut c_void);
 
 impl Mapping {
-    /// Where it begins.
+    /// Its address.
     pub(crate) const fn address(self) -> *mut c_void {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Messages: what the user must know, servers that stop and start answering among it, and traces when `MILLRACE_LOG` asks for them.
+//! Messages for the user, for example about servers that stop and start answering, and traces if `MILLRACE_LOG` asks for them.
 
 use crate::raw;
 use std::ffi::CString;
@@ -8,17 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether `MILLRACE_LOG` asked for traces when the process started.
 pub(crate) static TRACING: AtomicBool = AtomicBool::new(false);
-/// Whether it asked for silence about servers.
+/// Whether it disabled messages about servers.
 static SILENT: AtomicBool = AtomicBool::new(false);
 /// The file it named.
 static FILE: OnceLock<CString> = OnceLock::new();
-/// Device and inode of what descriptor 2 led to when the process started. A program that closed it may have given the number to a file
-/// of its own.
+/// Device and inode of descriptor 2 when the process started. A program that closed it may have given the number to a file of
+/// its own.
 static STDERR: OnceLock<(u64, u64)> = OnceLock::new();
 /// A warning of a daemon, to syslog (RFC 3164 4.1.1).
 const DAEMON_WARNING: &str = "<28>";
 
-/// Takes over `MILLRACE_LOG`: `0` no word of servers that do not answer, a path for messages to go there, anything else for traces.
+/// Takes over `MILLRACE_LOG`: `0` disables messages about servers, a path redirects messages there, anything else enables
+/// traces.
 pub(crate) fn configure(setting: Option<&[u8]>) {
     if let Some(found) = standard_error() {
         let _ = STDERR.set(found);
@@ -33,7 +34,7 @@ pub(crate) fn configure(setting: Option<&[u8]>) {
     }
 }
 
-/// A line that is built without allocation; what does not fit is cut.
+/// A line that is built without allocation. Text that does not fit is cut.
 struct Line {
     bytes: [u8; 1024],
     used: usize,
@@ -49,27 +50,27 @@ impl Write for Line {
     }
 }
 
-/// Writes a finished line to descriptor 2 when that leads to a mount; the flag tells whether that may be tried. False when
-/// descriptor 2 is none of ours. Set by the constructor: the table of descriptors writes messages itself.
+/// Writes a finished line to descriptor 2 if that leads to a mount. The flag says whether a call is allowed. False if
+/// descriptor 2 is not on a mount. The constructor sets it, because the table of descriptors writes messages itself.
 pub(crate) static MOUNT_WRITER: OnceLock<fn(line: &[u8], may_call: bool) -> bool> = OnceLock::new();
 
-/// What a line may take to be written.
+/// What writing a line may do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// A call to a server.
     Call,
-    /// No call and no wait; where descriptor 2 is not what the process began with, syslog.
+    /// No call and no wait. If descriptor 2 has changed since the start, the line goes to syslog.
     AsBegun,
-    /// No call and no wait; where descriptor 2 leads to a mount, syslog.
+    /// No call and no wait. If descriptor 2 leads to a mount, the line goes to syslog.
     AsIs,
 }
 
-/// Writes a line to descriptor 2, wherever that leads: to a file on a mount as well.
+/// Writes a line to descriptor 2, also if that is a file on a mount.
 pub(crate) fn warn(text: std::fmt::Arguments<'_>) {
     write(text, Way::Call);
 }
 
-/// Writes a line to descriptor 2 between fork and exec, where others may hold any lock: never waits.
+/// Writes a line to descriptor 2 between fork and exec, where other threads may have held any lock. Never waits.
 pub(crate) fn warn_before_exec(text: std::fmt::Arguments<'_>) {
     write(text, Way::AsIs);
 }
@@ -78,9 +79,9 @@ fn standard_error() -> Option<(u64, u64)> {
     raw::fstat(2).ok().map(|found| (found.st_dev, found.st_ino))
 }
 
-/// Says that a server does not answer, or answers again: to the stderr that the process was started with, or to syslog where that is gone
-/// or on a mount. For who is in the middle of a call to the server, and may hold locks: never waits.
-pub(crate) fn tell_of_server(text: std::fmt::Arguments<'_>) {
+/// Reports that a server does not answer, or answers again: to the stderr with which the process started, or to syslog if that
+/// is gone or on a mount. The caller may be inside a call to the server and hold locks, so this never waits.
+pub(crate) fn report_server(text: std::fmt::Arguments<'_>) {
     if !SILENT.load(Ordering::Relaxed) {
         write(text, Way::AsBegun);
     }
@@ -110,7 +111,7 @@ fn write(text: std::fmt::Arguments<'_>, way: Way) {
     WRITING.store(false, Ordering::Release);
 }
 
-/// Appends to the file that `MILLRACE_LOG` names; false when there is none, or it cannot be written.
+/// Appends to the file that `MILLRACE_LOG` names. False if there is no such file, or it cannot be written.
 fn write_to_file(line: &[u8]) -> bool {
     let Some(path) = FILE.get() else { return false };
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;

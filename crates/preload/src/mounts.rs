@@ -1,4 +1,4 @@
-//! The mounts of this process: parsed at start, attached when a path first reaches one.
+//! The mounts of this process. They are parsed at start and attached when a path first reaches one.
 
 use crate::attach_lock::AttachLock;
 use crate::credentials::{self, KNOWN_MAX};
@@ -19,7 +19,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-/// Mounts of one process at most: each is a line of an environment variable, and a path is compared with each.
+/// Maximum number of mounts of one process: each is a line of an environment variable, and each path is compared with all of
+/// them.
 pub(crate) const MOUNTS_MAX: usize = 8;
 /// The environment variable: one `PATH=URL` per line.
 pub(crate) const VARIABLE: &CStr = c"MILLRACE_MOUNTS";
@@ -34,7 +35,7 @@ pub(crate) struct Mounted {
     /// and open descriptors may use one whose volume was replaced.
     views: [AtomicPtr<Mount>; KNOWN_MAX],
     attaching: AttachLock,
-    refused: AtomicBool, // and the user was told why
+    refused: AtomicBool, // and the reason was printed
 }
 
 static MOUNTS: [OnceLock<Mounted>; MOUNTS_MAX] = [const { OnceLock::new() }; MOUNTS_MAX];
@@ -49,7 +50,7 @@ pub(crate) fn any() -> bool {
     ANY.load(Ordering::Relaxed)
 }
 
-/// Whether a mount's local path exists, so that a local call could fall through unseen.
+/// Whether a mount's local path exists on this host, so that a local call could use it by mistake.
 pub(crate) fn careful() -> bool {
     CAREFUL.load(Ordering::Relaxed)
 }
@@ -65,14 +66,14 @@ pub(crate) fn refuse_hidden(path: &[u8]) -> Result<(), Out> {
     }
 }
 
-/// The same where the path cannot be read: /proc is not mounted.
+/// As [`refuse_hidden`], if the path cannot be read because /proc is not mounted.
 ///
 /// # Errors
-/// EIO, with a line on stderr, when the attributes are those of a placeholder.
+/// EIO, with a line on stderr, if the attributes are those of a placeholder.
 pub(crate) fn refuse_nameless(stat: &libc::stat) -> Result<(), Out> {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let mode = stat.st_mode & 0o777;
-    // The placeholder of a file gives nobody the right to search; that of a directory is removed.
+    // The placeholder of a file has no search permission; that of a directory is removed.
     if mode & 0o111 != 0 && (mode != directory_placeholders::MODE || stat.st_nlink != 0) {
         return Ok(());
     }
@@ -87,8 +88,8 @@ pub(crate) fn refuse_nameless(stat: &libc::stat) -> Result<(), Out> {
     Err(Out::Errno(libc::EIO))
 }
 
-/// Refuses a call that changes something at the server before it needs the runtime directory, when the program has covered that directory since
-/// it attached the mount. One stat(2).
+/// Refuses a call that changes something at the server before it needs the runtime directory, if the program has covered that
+/// directory since it attached the mount. Costs one stat(2).
 ///
 /// # Errors
 /// EIO, with a line on stderr.
@@ -96,8 +97,8 @@ pub(crate) fn refuse_covered() -> Result<(), Out> {
     refusal::of_now().map_or(Ok(()), |refusal| Err(refused(refusal)))
 }
 
-/// The outcome of a call that failed in the runtime directory with this errno: EIO, with a line on stderr, when the program has covered that
-/// directory since it attached the mount.
+/// The outcome of a call that failed in the runtime directory with this errno: EIO, with a line on stderr, if the program has
+/// covered that directory since it attached the mount.
 pub(crate) fn failed_in_runtime(errno: Errno) -> Out {
     refusal::of_now().map_or(Out::Errno(errno), refused)
 }
@@ -155,12 +156,12 @@ pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>, runtime: Option<&[u8]>)
         if let Some(device) = runtime.and_then(|runtime| refusal::learn(runtime, root()?)) {
             ROOT_DEVICE.store(device, Ordering::Relaxed);
         }
-        dnfs::report_to(outages::tell);
+        dnfs::report_to(outages::report);
         ANY.store(true, Ordering::Release);
     }
 }
 
-/// Remembers the device of the runtime directory (or of the nearest folder above it that exists).
+/// Stores the device of the runtime directory (or of the nearest directory above it that exists).
 fn learn_root_device() {
     let Some(root) = ROOT.get() else { return };
     let mut path = root.clone();
@@ -189,13 +190,13 @@ pub(crate) fn root() -> Option<&'static [u8]> {
     ROOT.get().map(Vec::as_slice)
 }
 
-/// Whether an absolute path of the host lies in the runtime directory of this user.
+/// Whether an absolute path of the host is in the runtime directory of this user.
 pub(crate) fn is_below_root(path: &[u8]) -> bool {
     ROOT.get().and_then(|root| path.strip_prefix(root.as_slice())).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
-/// What lies below a mount's runtime directory at this absolute path of the host: the mount and the rest,
-/// without a slash in front.
+/// The mount whose runtime directory contains this absolute path of the host, and the rest of the path without a slash in
+/// front.
 pub(crate) fn below_runtime(path: &[u8]) -> Option<(&'static Mounted, &[u8])> {
     if !is_below_root(path) {
         return None;
@@ -213,7 +214,7 @@ impl Mounted {
         &self.spec.local_path
     }
 
-    /// What is mounted.
+    /// The URL of the mount.
     pub(crate) fn url(&self) -> String {
         self.spec.url.to_string()
     }
@@ -223,12 +224,12 @@ impl Mounted {
         self.views().next()
     }
 
-    /// The mount with the credentials of this number, if they used it.
+    /// The mount with the credentials of this number, if they have used it.
     pub(crate) fn attached_as(&self, number: usize) -> Option<&Mount> {
         self.views.get(number).and_then(of_view)
     }
 
-    /// Number of the credentials with which it is this one.
+    /// Number of the credentials of this view of the mount.
     pub(crate) fn number_of(&self, mount: &Mount) -> usize {
         let is_it = |view: &AtomicPtr<Mount>| std::ptr::eq(view.load(Ordering::Acquire), mount);
         self.views.iter().position(is_it).unwrap_or(credentials::FIRST)
@@ -242,13 +243,13 @@ impl Mounted {
     /// another volume. Descriptors of the old volume match no slot of the new mount, and their calls fail with ESTALE.
     ///
     /// # Errors
-    /// The refusal of the server (the reason is printed on stderr); EDEADLK for a signal handler that came in while its own
-    /// thread attaches.
+    /// The server's refusal (the reason is printed on stderr); EDEADLK for a signal handler that interrupted its own thread
+    /// while it attached.
     pub(crate) fn attach(&self) -> Result<&Mount, Out> {
         self.attach_as(credentials::current()?)
     }
 
-    /// The same for the credentials of this number.
+    /// As [`Self::attach`], for the credentials of this number.
     ///
     /// # Errors
     /// As [`Self::attach`].
@@ -283,7 +284,7 @@ impl Mounted {
             Err(error) => {
                 let hint = error.hints().into_iter().next().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
                 self.warn_refused(&format_args!("{error}{hint}"));
-                Err(Out::Errno(error.errno())) // reported, with what helps
+                Err(Out::Errno(error.errno())) // the log has the error with a hint
             }
         }
     }
@@ -296,19 +297,19 @@ impl Mounted {
         }
     }
 
-    /// A number for the local path, by which a child finds the mount of an inherited directory.
+    /// A number for the local path. A child uses it to find the mount of an inherited directory.
     pub(crate) fn tag(&self) -> u32 {
         let mut hash = fnv::FnvHasher::default();
         hash.write(&self.spec.local_path);
         hash.finish() as u32
     }
 
-    /// The device number that `stat` shows for a file system of the server: one for what is mounted, and one for each file system nested in
-    /// it, the same in every process.
+    /// The device number that `stat` returns for a file system of the server. The mounted file system and each one nested in it
+    /// have their own numbers, the same in every process.
     pub(crate) fn device(&self, fsid: u64) -> u64 {
         let mut hash = fnv::FnvHasher::default();
         let mount = self.attached();
-        // All paths into one file system have the same number, which is made from its segment's name.
+        // All paths into one file system have the same number, derived from the name of its segment.
         let segment = mount.and_then(|mount| mount.runtime_dir().file_name());
         hash.write(segment.map_or(self.spec.local_path.as_slice(), OsStrExt::as_bytes));
         let nested = mount.is_some_and(|mount| mount.fsid() != fsid);
@@ -328,7 +329,7 @@ fn of_view(view: &AtomicPtr<Mount>) -> Option<&'static Mount> {
     unsafe { view.load(Ordering::Acquire).as_ref() }
 }
 
-/// In the child of a fork: nothing of the parent's sockets may be used again.
+/// In the child of a fork: the parent's sockets may not be used again.
 pub(crate) extern "C" fn after_fork_child() {
     table::note_copies();
     kernel_aio::after_fork_child();
@@ -338,12 +339,12 @@ pub(crate) extern "C" fn after_fork_child() {
     }
 }
 
-/// Before this process changes its root directory.
+/// Called before this process changes its root directory.
 pub(crate) fn before_new_root() {
     all().filter_map(Mounted::attached).for_each(Mount::before_new_root);
 }
 
-/// Before a child is made that shares this memory; `files_too` when it shares the descriptors as well.
+/// Called before a child is created that shares this memory. `files_too`: it shares the descriptors as well.
 pub(crate) fn before_sharing_memory(files_too: bool) {
     if any() {
         dnfs::expect_sharing(files_too);

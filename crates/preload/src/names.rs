@@ -1,4 +1,4 @@
-//! Names: making, removing, renaming and linking them, links' texts, and the working directory.
+//! Names: creates, removes, renames and links them. Also the text of links, and the working directory.
 
 use crate::directories;
 use crate::exec::image;
@@ -24,23 +24,23 @@ fn kind(entry: &Entry) -> Option<FileKind> {
     entry.object.as_ref().map(|object| object.attr.kind)
 }
 
-/// The kind of something that must be there.
+/// The kind of an object that must exist.
 fn existing(entry: &Entry) -> Result<FileKind, Out> {
     kind(entry).ok_or(Out::Errno(libc::ENOENT))
 }
 
-/// Something that must not be there.
+/// Checks that there is no object.
 fn free(entry: &Entry) -> Result<(), Out> {
     if entry.object.is_some() || entry.end != PathEnd::Name { Err(Out::Errno(libc::EEXIST)) } else { Ok(()) }
 }
 
-/// The same for what is no directory, so that no slash may come after its name.
+/// As [`free`], for an object that is not a directory: its path must not end in a slash.
 fn free_for_file(entry: &Entry) -> Result<(), Out> {
     free(entry)?;
     if entry.must_be_directory { Err(Out::Errno(libc::ENOENT)) } else { Ok(()) }
 }
 
-/// The error of a name that is not of the kind it has to be. A kernel looks first at the right to change the directories.
+/// The error for an object of the wrong kind. A kernel first checks the right to change the directories.
 fn wrong_kind(mount: &Mount, entries: &[&Entry], errno: c_int) -> Out {
     let denied = |entry: &&Entry| mount.may_change_names(&entry.parent).is_ok_and(|may| !may);
     Out::Errno(if entries.iter().any(denied) { libc::EACCES } else { errno })
@@ -108,7 +108,8 @@ unsafe fn remove_at(
     }
 }
 
-/// Two paths that must be in one world, links at their end not followed: what to do on a mount, what on this host.
+/// Resolves two paths, which must both be on mounts or both on this host, without following links at their end. Then calls the
+/// function for a mount or the one for this host.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -127,8 +128,8 @@ unsafe fn pair(
     }
 }
 
-/// The same for a second name of a file, which has to be there before the new name is looked at. A link that its path ends in is
-/// followed with AT_SYMLINK_FOLLOW.
+/// As [`pair`], for a second name of a file. The file must exist before the new name is resolved. A link at the end of its path
+/// is followed with AT_SYMLINK_FOLLOW.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -179,7 +180,7 @@ unsafe fn in_one_world(
     }
 }
 
-/// One of a pair of paths. A descriptor that is not open is told of before the other path is looked at.
+/// Resolves one of a pair of paths. A closed descriptor is reported before the other path is resolved.
 ///
 /// # Safety
 /// The pointer is that of a caller of the libc function, who keeps its contract.
@@ -241,7 +242,7 @@ fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Re
     Ok(0)
 }
 
-/// Whether a path lies below a directory; both without links.
+/// Whether a path is below a directory. Neither contains links.
 fn inside(path: &[u8], directory: &[u8]) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
@@ -257,7 +258,7 @@ fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> 
     Ok(0)
 }
 
-/// What a kernel finds wrong with the text of a link before it looks at the path.
+/// The error of a kernel for the text of a link, which it checks before the path.
 ///
 /// # Safety
 /// The pointer is that of a caller of the libc function, who keeps its contract.
@@ -300,7 +301,7 @@ unsafe fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn told((directory, link): (c_int, *const c_char), into: *mut c_char, room: size_t, count: ssize_t) -> ssize_t {
+unsafe fn readlink_result((directory, link): (c_int, *const c_char), into: *mut c_char, room: size_t, count: ssize_t) -> ssize_t {
     // SAFETY: as the caller promises.
     unsafe {
         let text = ffi::bytes_mut(into.cast(), room);
@@ -324,7 +325,7 @@ fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Resul
     let numbers = DeviceNumbers { major: libc::major(device), minor: libc::minor(device) };
     let what = match mode & libc::S_IFMT {
         0 | libc::S_IFREG => {
-            // A regular file by mknod is an exclusive create.
+            // mknod of a regular file is an exclusive create.
             let how =
                 dnfs::mount::OpenHow { write: true, create: true, exclusive: true, mode: masked(mode), ..Default::default() };
             let file = mount.open(entry, &how)?;
@@ -398,23 +399,23 @@ hooks! {
     }
     /// readlink(2).
     fn readlink(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t = old SYS_readlink {
-        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| told((HERE, path), into, room, real(path, into, room)))
+        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| readlink_result((HERE, path), into, room, real(path, into, room)))
     }
     /// readlinkat(2).
     fn readlinkat(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t = SYS_readlinkat {
         paths::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
-            |directory, path| told((directory, path), into, room, real(directory, path, into, room)))
+            |directory, path| readlink_result((directory, path), into, room, real(directory, path, into, room)))
     }
     /// readlink(2), fortified.
     fn __readlink_chk(path: *const c_char, into: *mut c_char, room: size_t, size: size_t) -> ssize_t {
         if room > size { return Err(Out::Pass) } // libc ends the process
-        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| told((HERE, path), into, room, real(path, into, room, size)))
+        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| readlink_result((HERE, path), into, room, real(path, into, room, size)))
     }
     /// readlinkat(2), fortified.
     fn __readlinkat_chk(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t, size: size_t) -> ssize_t {
         if room > size { return Err(Out::Pass) }
         paths::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
-            |directory, path| told((directory, path), into, room, real(directory, path, into, room, size)))
+            |directory, path| readlink_result((directory, path), into, room, real(directory, path, into, room, size)))
     }
     /// mknod(2).
     fn mknod(path: *const c_char, mode: mode_t, device: dev_t) -> c_int = old SYS_mknod {
@@ -447,13 +448,13 @@ fn change_directory(mounted: &Mounted, mount: &Mount, entry: &Entry) -> Result<c
     Ok(0)
 }
 
-/// The working directory's path as the program shall see it.
+/// The path of the working directory for the program.
 fn working_directory() -> Result<Vec<u8>, Out> {
     let (mounted, below) = directories::current_path()?.ok_or(Out::Pass)?;
     Ok(visible(mounted.local_path(), &below))
 }
 
-/// A path below a mount's root as the program shall see it.
+/// The path for the program of a path below a mount's root.
 pub(crate) fn visible(local: &[u8], below: &[u8]) -> Vec<u8> {
     let below = below.strip_prefix(b"/").unwrap_or(below);
     if below.is_empty() { local.to_vec() } else { [local, b"/", below].concat() }
@@ -489,7 +490,7 @@ unsafe fn give_real_path(path: &[u8], into: *mut c_char) -> Result<*mut c_char, 
     Ok(into)
 }
 
-/// The physical path of something that exists, in whichever world.
+/// The physical path of an existing object, on a mount or on this host.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -521,7 +522,7 @@ hooks! {
     fn chdir(path: *const c_char) -> c_int = SYS_chdir {
         paths::at(HERE, path, true, change_directory, |_, path| real(path))
     }
-    /// chroot(2): the runtime directory and the mounts would be out of reach.
+    /// chroot(2): the runtime directory and the mounts cannot be reached afterwards.
     fn chroot(path: *const c_char) -> c_int = SYS_chroot {
         paths::at(HERE, path, true, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| {
             mounts::before_new_root();

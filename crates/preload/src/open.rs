@@ -1,4 +1,4 @@
-//! Opening: every open of a file is a fresh open of its placeholder, every open of a directory a new one.
+//! Opens files. Every open of a file is a new open of its placeholder; every open of a directory has a new placeholder.
 
 use crate::description_flags;
 use crate::directories;
@@ -19,7 +19,7 @@ use std::ffi::CStr;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 
-/// Times an open is begun again because the file was removed between the answer and the placeholder's lock.
+/// Times an open is repeated because the file was removed between the server's reply and the placeholder's lock.
 const ATTEMPTS_MAX: usize = 16;
 
 hooks! {
@@ -76,7 +76,7 @@ hooks! {
 const CREATES_NEW: c_int = libc::O_CREAT | libc::O_EXCL;
 const CREAT: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
-/// Opens a path in whichever world it is.
+/// Opens a path on a mount or on this host.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -108,7 +108,7 @@ pub(crate) unsafe fn open_at(
             Err(refused @ Out::Errno(libc::EISDIR)) => open_by_name(directory, path, flags)?.ok_or(refused)?,
             other => other?,
         };
-        // Opened by a name of the kernel for a descriptor: only the placeholder is a directory.
+        // The path was a kernel name of a descriptor: only the placeholder is a directory.
         if flags & libc::O_DIRECTORY != 0 && matches!(table::find(fd), Ok(Found::File(_))) {
             crate::close::close::hook(fd);
             return Err(Out::Errno(libc::ENOTDIR));
@@ -165,12 +165,12 @@ fn on_mount(
     Err(Out::Errno(libc::ESTALE))
 }
 
-/// Whether a creation that was tried without looking the name up may have another outcome for one that is there: EEXIST comes first.
+/// Whether the result of a creation without a lookup may differ for an existing name: EEXIST takes precedence.
 const fn depends_on_name(refused: c_int) -> bool {
     matches!(refused, libc::EACCES | libc::EPERM | libc::EROFS | libc::ENOSPC | libc::EDQUOT)
 }
 
-/// One attempt. ESTALE: the file was removed meanwhile, the path must be walked again.
+/// One attempt. ESTALE: the file was removed meanwhile, and the path must be walked again.
 fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, flags: c_int, mode: mode_t) -> Result<c_int, Out> {
     let access = flags & libc::O_ACCMODE;
     let create = flags & libc::O_CREAT != 0;
@@ -184,7 +184,8 @@ fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, fl
         directory: false,
         mode: masked(mode),
     };
-    // What lets an open fail on this host is found out before the server makes or empties the file: a second try would find it so.
+    // Checks for errors of this host before the server creates or truncates the file: a second attempt would find the changed
+    // file.
     if create {
         spare_descriptors()?;
     }
@@ -194,7 +195,7 @@ fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, fl
     describe(mounted, mount, mount.open(entry, &how)?, flags)
 }
 
-/// A new open file description of an open file, for freopen without a path: what open of `/proc/self/fd/N` is elsewhere.
+/// A new open file description of an open file, for freopen without a path, as an open of `/proc/self/fd/N`.
 pub(crate) fn open_again(fd: c_int, flags: c_int) -> Result<c_int, Out> {
     let Found::File(file) = table::find(fd)? else {
         let mut name = [0; 32];
@@ -205,7 +206,7 @@ pub(crate) fn open_again(fd: c_int, flags: c_int) -> Result<c_int, Out> {
     describe_again(file.mounted, file.mount, file.file, flags)
 }
 
-/// The same of a file that is open somewhere.
+/// As [`open_again`], for a file that is open in some process.
 fn describe_again(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, flags: c_int) -> Result<c_int, Out> {
     if flags & CREATES_NEW == CREATES_NEW {
         return Err(Out::Errno(libc::EEXIST));
@@ -221,17 +222,17 @@ fn describe_again(mounted: &'static Mounted, mount: &'static Mount, file: FileRe
     describe(mounted, mount, file, flags)
 }
 
-/// The open file description of a file that is in the segment: a fresh open of its placeholder.
+/// Creates the open file description of a file in the segment: a new open of its placeholder.
 ///
 /// # Errors
-/// ESTALE: the file was removed meanwhile, the path must be walked again.
+/// ESTALE: the file was removed meanwhile, and the path must be walked again.
 fn describe(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, flags: c_int) -> Result<c_int, Out> {
     let path = mount.placeholder_path(file);
     let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EIO)?;
     let how = description_flags::for_placeholder(flags);
     let (opened, flags) = match raw::open(path, how, 0) {
         Err(libc::ENOENT) => (Err(libc::ESTALE), flags),
-        // A program changed its mode by a descriptor, and thought it was the file's.
+        // A program changed the placeholder's mode by a descriptor, by mistake.
         Err(libc::EACCES) => (raw::chmod(path, 0o660).and_then(|()| raw::open(path, how, 0)), flags),
         Err(libc::EPERM) if flags & libc::O_DIRECT != 0 => {
             (raw::open(path, description_flags::of_another_owner(how), 0), flags | libc::O_DSYNC)
@@ -261,8 +262,8 @@ fn describe(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, fla
     }
 }
 
-/// A file that is open, opened again by a name that the kernel has for the descriptor (/dev/stdout, /proc/self/fd/N), where
-/// the placeholder, being a directory, was refused. None: what is there is no placeholder.
+/// Opens an open file again by a kernel name of its descriptor (/dev/stdout, /proc/self/fd/N), after the open of the
+/// placeholder failed because it is a directory. `None` if the path does not lead to a placeholder.
 ///
 /// # Safety
 /// A path, or NULL.
@@ -272,7 +273,7 @@ unsafe fn open_by_name(directory: c_int, path: *const c_char, flags: c_int) -> R
     describe_again(mounted, mount, file, flags).map(Some)
 }
 
-/// Makes sure that the descriptors which an open needs for a moment can be had.
+/// Checks that the descriptors that an open briefly needs are available.
 ///
 /// # Errors
 /// EMFILE, ENFILE.
@@ -300,7 +301,7 @@ fn open_directory(mounted: &Mounted, mount: &Mount, entry: &Entry, flags: c_int)
     directories::open(mounted, mount, directory, flags & (libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_PATH))
 }
 
-/// A name from a template that ends in `XXXXXX` and `tail` more bytes; opened or made by `make` until it is a free one.
+/// Chooses a name from a template that ends in `XXXXXX` and `tail` more bytes, and calls `make` until the name is free.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -330,7 +331,7 @@ unsafe fn from_template<R>(template: *mut c_char, tail: c_int, mut make: impl Fn
     }
 }
 
-/// Whether a template lies on a mount; its last component is not there yet.
+/// Whether a template is on a mount. Its last component does not exist yet.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -383,7 +384,7 @@ hooks! {
         from_template(template, 0, || kept(crate::names::mkdir::hook(template, 0o700)))?;
         Ok(template)
     }
-    /// open_by_handle_at(2): nothing of a mount has a kernel handle; others pass.
+    /// open_by_handle_at(2): objects of a mount have no kernel handle; other calls pass.
     fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut libc::c_void, id: *mut c_int, flags: c_uint) -> c_int = SYS_name_to_handle_at {
         paths::at(directory, path, flags as c_int & libc::AT_SYMLINK_FOLLOW != 0,
             |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)),

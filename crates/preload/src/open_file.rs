@@ -1,4 +1,4 @@
-//! What is known of an open regular file of a mount.
+//! An open regular file of a mount.
 
 use crate::description_flags;
 use crate::mounts::Mounted;
@@ -14,7 +14,7 @@ pub(crate) struct Open {
     pub(crate) fd: c_int,
     /// Its mount.
     pub(crate) mounted: &'static Mounted,
-    /// The same, attached.
+    /// Its attached mount.
     pub(crate) mount: &'static Mount,
     /// The file.
     pub(crate) file: FileRef,

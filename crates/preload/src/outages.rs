@@ -1,62 +1,62 @@
 //! Messages about servers: when they stop and start answering or exporting a volume, which mounts wait, which calls stay
 //! unanswered, and why this process cannot reach a server.
 
-use crate::messages::tell_of_server;
+use crate::messages::report_server;
 use crate::mounts;
 use crate::raw;
 use dnfs::{Event, FileHandle, UnansweredCall};
 use std::fmt::{Display, Formatter};
 use std::net::SocketAddr;
 
-/// Tells of one event. For who is in the middle of a call to the server, and may hold locks: allocates nothing and never waits.
-pub(crate) fn tell(event: Event) {
+/// Reports one event. The caller may be inside a call to the server and hold locks, so this allocates nothing and never waits.
+pub(crate) fn report(event: Event) {
     let now_s = raw::realtime_s();
     match event {
         Event::NotResponding { server, cause, silent } => {
             let since = Utc { seconds: now_s.saturating_sub(silent.as_secs()) };
-            tell_of_server(format_args!("server {server}{} {cause}; waiting since {since}", MountsOf { server }));
+            report_server(format_args!("server {server}{} {cause}; waiting since {since}", MountsOf { server }));
         }
         Event::Responding { server, away } => {
             let (now, away_s) = (Utc { seconds: now_s }, away.as_secs());
-            tell_of_server(format_args!("server {server}{} answers again at {now}, after {away_s} s", MountsOf { server }));
+            report_server(format_args!("server {server}{} answers again at {now}, after {away_s} s", MountsOf { server }));
         }
         Event::Unanswered { server, call, renewed } => {
             let UnansweredCall { file, offset, age, .. } = call;
             let (procedure, of, at) = (call.procedure(), Object { server, file }, At { offset });
             let next = if renewed { "sending it again under another xid" } else { "waiting" };
-            tell_of_server(format_args!(
+            report_server(format_args!(
                 "server {server}{} answers others, but has left {procedure}{of}{at} unanswered for {} s; {next}",
                 MountsOf { server },
                 age.as_secs()
             ));
         }
-        Event::Denied { server, denial } => tell_of_server(format_args!(
+        Event::Denied { server, denial } => report_server(format_args!(
             "no connection to server {server}{}: {denial}; calls fail with EIO; `millrace mount` needs no sockets in the program",
             MountsOf { server }
         )),
         Event::ExportGone { server, export, waited } => {
             let since = Utc { seconds: now_s.saturating_sub(waited.as_secs()) };
-            tell_of_server(format_args!(
+            report_server(format_args!(
                 "server {server}{}: the server no longer exports {export}; waiting since {since}",
                 MountsOf { server }
             ));
         }
         Event::ExportBack { server, export, away } => {
             let (now, away_s) = (Utc { seconds: now_s }, away.as_secs());
-            tell_of_server(format_args!(
+            report_server(format_args!(
                 "server {server}{}: the server exports {export} again at {now}, after {away_s} s",
                 MountsOf { server }
             ));
         }
         Event::DirectoryRemoved { server, export } => {
-            tell_of_server(format_args!("server {server}{}: {export} was removed; calls fail with ESTALE", MountsOf { server }));
+            report_server(format_args!("server {server}{}: {export} was removed; calls fail with ESTALE", MountsOf { server }));
         }
-        Event::VolumeReplaced { server, export } => tell_of_server(format_args!(
+        Event::VolumeReplaced { server, export } => report_server(format_args!(
             "server {server}{}: the server exports another volume as {export}; open files of the old one fail with ESTALE, \
              and data that was not committed there is lost",
             MountsOf { server }
         )),
-        Event::NothingKept => tell_of_server(format_args!(
+        Event::NothingKept => report_server(format_args!(
             "warning: written data is not kept until COMMIT, so that a power cut of the server loses it and fsync fails: no space left in {}; \
              free or enlarge that (docker and podman: --shm-size), and begin again when no program uses the mount",
             Text(mounts::root().unwrap_or_default())
@@ -64,7 +64,7 @@ pub(crate) fn tell(event: Event) {
     }
 }
 
-/// The paths of the mounts that this server serves: ` (mount /db)`; nothing where none is known yet.
+/// The paths of the mounts that this server serves: ` (mount /db)`; empty if no such mount is known yet.
 struct MountsOf {
     server: SocketAddr,
 }
@@ -106,7 +106,7 @@ impl Display for Object {
     }
 }
 
-/// ` at offset 8192`; nothing for a call without one.
+/// ` at offset 8192`; empty for a call without an offset.
 struct At {
     offset: Option<u64>,
 }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn moments_are_shown_in_utc() {
-        // Each as `date -u -d @N +%FT%TZ` shows it.
+        // As `date -u -d @N +%FT%TZ` prints them.
         for (seconds, shown) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),

@@ -1,4 +1,4 @@
-//! How a hook ends: with an answer, with an errno, or by leaving the call to libc.
+//! The outcomes of a hook: a result, an errno, or a call of libc.
 
 use libc::{c_int, off_t};
 use media::Kind;
@@ -6,7 +6,7 @@ use media::Kind;
 /// An errno.
 pub(crate) type Errno = c_int;
 
-/// A call that libc shall do and whose answer then waits for a modelled medium (`medium`).
+/// A call that libc executes and whose result then waits for a modelled medium (`medium`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timed {
     /// Number of the medium.
@@ -15,20 +15,20 @@ pub(crate) struct Timed {
     pub(crate) fd: c_int,
     /// Inode of its file.
     pub(crate) file: u64,
-    /// What the medium is asked for.
+    /// The kind of access.
     pub(crate) kind: Kind,
-    /// Offset; none: the descriptor's own.
+    /// Offset. `None`: the descriptor's own.
     pub(crate) at: Option<off_t>,
-    /// When the call came, by [`crate::raw::monotonic_ns`].
+    /// When the call began, by [`crate::raw::monotonic_ns`].
     pub(crate) came_ns: u64,
 }
 
-/// Why a hook has no answer of its own.
+/// Why a hook has no result of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Out {
-    /// Not ours: libc shall do it.
+    /// The call is not for this library: libc executes it.
     Pass,
-    /// Not ours: libc shall do it, and then the caller waits for a modelled medium.
+    /// The call is not for this library: libc executes it, and then the caller waits for a modelled medium.
     Timed(Timed),
     /// It failed with this errno.
     Errno(Errno),
@@ -40,17 +40,17 @@ impl From<Errno> for Out {
     }
 }
 
-/// The value by which a libc function says that it failed.
+/// The value that a libc function returns on failure.
 pub(crate) trait Failure {
     /// That value.
     const FAILED: Self;
 
-    /// What `errno` is after this answer, where the function leaves one although it did not fail.
+    /// The `errno` after this result, if the function sets one although it did not fail.
     fn errno_left(&self) -> Option<Errno> {
         None
     }
 
-    /// The number that the answer is, none if it says failure.
+    /// The result as a number. `None` for a failure.
     fn count(&self) -> Option<u64> {
         None
     }
@@ -116,7 +116,7 @@ pub(crate) fn set_errno(value: Errno) {
     unsafe { *libc::__errno_location() = value }
 }
 
-/// The answer of a libc function we called ourselves: its failure becomes its errno.
+/// The result of a libc function that this library called: a failure becomes its errno.
 pub(crate) fn kept<R: Failure + PartialEq>(answer: R) -> Result<R, Out> {
     if answer == R::FAILED { Err(Out::Errno(errno())) } else { Ok(answer) }
 }

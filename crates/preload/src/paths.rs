@@ -1,8 +1,8 @@
-//! Where a path leads: to this host, or to a mount.
+//! Decides whether a path leads to this host or to a mount.
 //!
-//! Absolute paths below a mount's prefix and relative paths from a directory of a mount go to the mount. Links of a
-//! mount may lead back here. Links of this host that lead into a mount are followed only when the local call has
-//! failed (a mount's path does not exist here), unless something does exist there: then before.
+//! Absolute paths below a mount's prefix and relative paths from a directory of a mount go to the mount. Links on a mount may
+//! lead back to this host. Links of this host that lead into a mount are followed only after the local call has failed, because
+//! a mount's path normally does not exist here. If it does exist, they are followed before the local call.
 
 use crate::directories::{self, Opened};
 use crate::directory_placeholders;
@@ -15,13 +15,13 @@ use dnfs::mount::{Entry, LastName, Mount, Walk};
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};
 
-/// Changes of world and links of the host on one path at most; as Linux counts links.
+/// Maximum number of changes between host and mounts, and of links of the host, on one path, as Linux counts links.
 const TURNS_MAX: usize = 40;
 
 /// A path that leads to a mount.
 struct Start {
     mounted: &'static Mounted,
-    /// The open directory where it begins; else it begins at the root of the mount.
+    /// The open directory where it begins; otherwise it begins at the root of the mount.
     from: Option<Opened>,
     below: Vec<u8>,
 }
@@ -36,16 +36,16 @@ impl Start {
     }
 }
 
-/// What a path names.
+/// The object that a path names.
 #[expect(clippy::large_enum_variant, reason = "made once per call and looked at where it lies")]
 pub(crate) enum Target {
-    /// Something on this host: the path to use instead of the caller's, if it is another one.
+    /// An object on this host, and the path to use instead of the caller's, if it differs.
     Local(Option<CString>),
-    /// Something, or a free name, on a mount.
+    /// An object or a free name on a mount.
     At(&'static Mounted, &'static Mount, Entry),
 }
 
-/// Does `on_mount` if the path leads to a mount and `local` if not. `local` is libc's function with the path to use.
+/// Calls `on_mount` if the path leads to a mount, otherwise `local`: libc's function with the path to use.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -78,7 +78,7 @@ pub(crate) unsafe fn at<R: Failure + PartialEq>(
     }
 }
 
-/// What a path names.
+/// Resolves a path to an object of this host or of a mount.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -88,10 +88,10 @@ pub(crate) unsafe fn target(directory: c_int, path: *const c_char, last: impl In
     unsafe {
         let bytes = ffi::path(path)?;
         if bytes.len() >= libc::PATH_MAX as usize {
-            return Err(Out::Errno(libc::ENAMETOOLONG)); // as a kernel does before it looks at any path, wherever that leads
+            return Err(Out::Errno(libc::ENAMETOOLONG)); // as in a kernel, which checks this first
         }
         if bytes.is_empty() {
-            return Ok(Target::Local(None)); // ENOENT, or AT_EMPTY_PATH, which the caller has looked at
+            return Ok(Target::Local(None)); // ENOENT, or AT_EMPTY_PATH, which the caller has checked
         }
         let start = match begin(directory, bytes)? {
             Some(start) => Some(start),
@@ -102,7 +102,7 @@ pub(crate) unsafe fn target(directory: c_int, path: *const c_char, last: impl In
     }
 }
 
-/// As [`target`], through links of this host as well, before anything was tried locally.
+/// As [`target`], also through links of this host, before any local call.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -120,13 +120,13 @@ pub(crate) unsafe fn target_linked(directory: c_int, path: *const c_char, last: 
     }
 }
 
-/// Whether a path of this process leads to a mount, as far as links of this host and its text say.
+/// Whether a path of this process leads to a mount, judged by its text and by links of this host.
 pub(crate) fn lead_to_mount(path: &[u8]) -> bool {
     let begins = begin(libc::AT_FDCWD, path).is_ok_and(|start| start.is_some());
     begins || matches!(through_links(libc::AT_FDCWD, path, LastName::Followed), Ok(Some(_)))
 }
 
-/// The mount that a path starts on, without looking at links.
+/// The mount on which a path starts, without resolving links.
 fn begin(directory: c_int, path: &[u8]) -> Result<Option<Start>, Out> {
     if path[0] == b'/' {
         return Ok(below_prefix(path));
@@ -149,8 +149,8 @@ fn passes_descriptor(path: &[u8]) -> bool {
     path.starts_with(b"/dev/fd/") || path.starts_with(b"/proc/") && (has(b"/fd/") || has(b"/cwd/") || path.ends_with(b"/cwd"))
 }
 
-/// The mount whose local path is the beginning of this absolute path, component by component; `.`, `..` and doubled
-/// slashes before it are taken out as text.
+/// The mount whose local path is a prefix of this absolute path, component by component. `.`, `..` and doubled slashes before
+/// it are removed as text.
 fn below_prefix(path: &[u8]) -> Option<Start> {
     if let Some(start) = strip_prefix(path) {
         return Some(start);
@@ -172,7 +172,7 @@ fn below_prefix(path: &[u8]) -> Option<Start> {
         }
         rest = &rest[end..];
         if let Some(mut start) = strip_prefix(&plain).filter(|start| start.below.is_empty()) {
-            start.below = rest.to_vec(); // the rest is the server's: there `..` may cross a link
+            start.below = rest.to_vec(); // the server resolves the rest, where `..` may cross a link
             return Some(start);
         }
     }
@@ -194,7 +194,7 @@ fn walk_on(mount: &Mount, start: &Start, last: LastName) -> Result<Walk, dnfs::E
     }
 }
 
-/// Follows a path over mounts until it names something.
+/// Follows a path over mounts to its end.
 fn walk(mut start: Start, last: LastName) -> Result<Target, Out> {
     for _ in 0..TURNS_MAX {
         let mut mount = start.mounted.attach()?;

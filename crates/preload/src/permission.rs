@@ -1,4 +1,4 @@
-//! Rights that a call checks before it does anything: by the mode bits, then by the server (`Mount::check_rights`).
+//! Checks the rights for a call before the call does anything: by the mode bits, then by the server (`Mount::check_rights`).
 
 use crate::credentials;
 use crate::mounts::Mounted;
@@ -22,7 +22,7 @@ pub(crate) const fn of_open(flags: c_int) -> u32 {
 /// access(2): checks the rights `wanted` of the process' effective or real user.
 ///
 /// # Errors
-/// EACCES, and those of ACCESS.
+/// EACCES, and the errors of ACCESS.
 pub(crate) fn check_access(
     mounted: &'static Mounted,
     mount: &Mount,

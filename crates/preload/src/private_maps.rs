@@ -49,7 +49,7 @@ pub(crate) fn map(file: &Open, bytes: size_t, offset: off_t, real: impl FnOnce(c
     Ok(mapping)
 }
 
-/// Before mremap(2) makes a mapping longer: reads the bytes of its new part into the file in memory.
+/// Called before mremap(2) makes a mapping longer: reads the bytes of its new part into the file in memory.
 ///
 /// # Errors
 /// The server's refusal; ENOMEM.
@@ -62,7 +62,7 @@ pub(crate) fn before_growth(old: *const c_void, new_bytes: size_t) -> Result<(),
     let end = copied.mount.size(copied.file).saturating_sub(copied.offset).min(wanted);
     if end > copied.bytes {
         check_memory(copied.mount, end - copied.bytes)?;
-        let memory = std::mem::ManuallyDrop::new(File(copied.memory)); // the table's
+        let memory = std::mem::ManuallyDrop::new(File(copied.memory)); // it belongs to the table
         let filled = memory.fill(copied.bytes, end, |at, to| {
             Ok(copied.mount.read(copied.file, copied.offset + at, &mut [IoSliceMut::new(to)])?)
         })?;
@@ -79,8 +79,8 @@ impl File {
         Ok(Self(raw::programs::memory_file(c"millrace-private")?))
     }
 
-    /// Makes it `end` bytes long, and has `read` fill it from `start` on. Returns its length, which is less if `read` finds the end of its file
-    /// before `end`.
+    /// Makes it `end` bytes long, and calls `read` to fill it from `start` on. Returns its length, which is less if `read`
+    /// finds the end of its file before `end`.
     fn fill(&self, start: u64, end: u64, mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, Out>) -> Result<u64, Out> {
         static ZEROES: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
         raw::programs::set_length(self.0, end as usize)?;
@@ -129,7 +129,7 @@ fn write_whole(fd: c_int, mut at: u64, mut bytes: &[u8]) -> Result<(), Out> {
     Ok(())
 }
 
-/// Memory for the time of a call.
+/// A buffer for the time of a call.
 struct Buffer {
     at: *mut u8,
     size: usize,

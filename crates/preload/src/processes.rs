@@ -1,32 +1,33 @@
-//! New processes. A child that has a copy of our memory finds out by itself (`dnfs`, sys/fork.rs), and sooner where we see it
-//! made. One that would share our memory and this very stack is made with a copy instead; one with a stack of its own is told of.
+//! Creates processes. A child with a copy of the memory detects the fork itself (`dnfs`, sys/fork.rs), or earlier if a hook
+//! sees its creation. A child that would share the memory and the stack gets a copy instead. A child with its own stack in the
+//! same memory is announced first (`before_sharing`).
 
 use crate::hook::hooks;
 use crate::outcome::{Out, kept};
 use crate::{ffi, mounts, raw, table};
 use libc::{c_char, c_int, c_long, c_void, pid_t};
 
-/// Words of `struct clone_args`, and the two that are looked at.
+/// Words of `struct clone_args`, and the two that are used.
 const CLONE_ARGS_WORDS: usize = 11;
 const FLAGS: usize = 0;
 const STACK: usize = 5;
 
 hooks! {
-    /// fork(2): libc's own; here for vfork.
+    /// fork(2): libc's function, which the hook of vfork calls.
     fn fork() -> pid_t { Err(Out::Pass) }
-    /// vfork(2): what the child does before exec would be done to our table as well.
+    /// vfork(2): as fork, since the child's calls before exec would also change the parent's table.
     fn vfork() -> pid_t { kept(fork::real()) }
     /// _Fork(3): fork without its handlers.
     fn _Fork() -> pid_t { kept(real()).inspect(|pid| made_copy(*pid == 0, 0)) }
-    /// clone(2), libc's way: the child runs `function` on a stack of its own.
+    /// clone(2) of libc: the child runs `function` on a stack of its own.
     fn clone(function: *const c_void, stack: *mut c_char, flags: c_int, argument: *mut c_void, parent: *mut c_void, tls: *mut c_void, child: *mut c_void) -> c_int {
         if flags & libc::CLONE_THREAD == 0 { table::note_copies() }
-        told(flags as u64);
+        before_sharing(flags as u64);
         Err(Out::Pass)
     }
 }
 
-/// In a child that has a copy of the memory: what the handler of fork does. Descriptors that are shared are left alone.
+/// Called in a child with a copy of the memory: does what the fork handler does. Shared descriptors stay open.
 fn made_copy(is_child: bool, flags: u64) {
     table::note_copies();
     if is_child && flags & libc::CLONE_FILES as u64 == 0 {
@@ -34,19 +35,19 @@ fn made_copy(is_child: bool, flags: u64) {
     }
 }
 
-/// Before a child is made that shares the memory without being a thread.
-fn told(flags: u64) {
+/// Called before a child is created that shares the memory without being a thread.
+fn before_sharing(flags: u64) {
     if flags & libc::CLONE_VM as u64 != 0 && flags & libc::CLONE_THREAD as u64 == 0 {
         mounts::before_sharing_memory(flags & libc::CLONE_FILES as u64 != 0);
     }
 }
 
-/// What the flags become for a child that would run on this very stack.
+/// The flags for a child that would run on this stack.
 const fn without_sharing(flags: u64) -> u64 {
     flags & !(libc::CLONE_VM as u64 | libc::CLONE_SIGHAND as u64)
 }
 
-/// fork, vfork and clone by syscall(2); [`Out::Pass`] for what is not of them, and for children with a stack of their own.
+/// fork, vfork and clone by syscall(2). [`Out::Pass`] for other calls, and for children with a stack of their own.
 ///
 /// # Safety
 /// The arguments are those of a caller of syscall(2), who keeps its contract.
@@ -62,7 +63,7 @@ pub(crate) unsafe fn by_number(number: c_long, a: usize, b: usize, c: usize, d: 
                 (raw::clone_copy(without_sharing(a as u64) as usize, c, d, e), a as u64)
             }
             libc::SYS_clone => {
-                told(a as u64);
+                before_sharing(a as u64);
                 return Err(Out::Pass);
             }
             libc::SYS_clone3 => return by_record(a as *const u64, b),
@@ -90,7 +91,7 @@ unsafe fn by_record(record: *const u64, bytes: usize) -> Result<c_long, Out> {
     }
     let flags = words[FLAGS];
     if words[STACK] != 0 || flags & libc::CLONE_THREAD as u64 != 0 {
-        told(flags);
+        before_sharing(flags);
         return Err(Out::Pass);
     }
     words[FLAGS] = without_sharing(flags);

@@ -1,5 +1,5 @@
-//! Queues of the kernel that cannot see our files and must not be believed to: io_uring, inotify and fanotify, and kernel AIO on a
-//! modelled medium.
+//! Queues of the kernel that do not see files of a mount and would return wrong results: io_uring, inotify and fanotify, and
+//! kernel AIO on a modelled medium.
 
 use crate::ffi;
 use crate::hook::hooks;
@@ -15,17 +15,17 @@ use dnfs::mount::Entry;
 use libc::{c_char, c_int, c_long, c_uint, c_void, size_t};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// liburing's functions give the negative errno and leave errno alone.
+/// liburing's functions return the negative errno and do not set errno.
 fn no_ring() -> Result<c_int, Out> {
     refused_ring().map_or(Err(Out::Pass), |errno| Ok(-errno))
 }
 
-/// Why there is no ring; none while one may be made.
+/// Why a ring is refused. `None` if one may be created.
 pub(crate) fn refused_ring() -> Option<Errno> {
     if !mounts::any() && !medium::any() {
         return None;
     }
-    // Once in a tree of processes: QEMU's tools ask for a ring at each start, and work without one.
+    // Once in a tree of processes: QEMU's tools request a ring at each start, and work without one.
     if reach::is_first_line(b"io_uring") {
         warn(format_args!(
             "io_uring cannot reach files of a Direct NFS mount or of a modelled medium and is refused (ENOSYS): MariaDB goes on with libaio; \
@@ -35,7 +35,7 @@ pub(crate) fn refused_ring() -> Option<Errno> {
     Some(libc::ENOSYS)
 }
 
-/// Says once that kernel AIO cannot reach a modelled medium: the errno.
+/// Prints once that kernel AIO does not work on a modelled medium. Returns the errno.
 pub(crate) fn cannot_reach() -> Errno {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if !WARNED.swap(true, Ordering::Relaxed) {
@@ -76,7 +76,7 @@ fn warn_unwatched() {
 /// fcntl(2) with F_NOTIFY.
 ///
 /// # Errors
-/// EINVAL for what is on a mount.
+/// EINVAL for a directory of a mount.
 pub(crate) fn watch_directory(fd: c_int) -> Result<c_int, Out> {
     if matches!(table::find(fd)?, Found::Elsewhere) {
         return Err(Out::Pass);
@@ -85,7 +85,7 @@ pub(crate) fn watch_directory(fd: c_int) -> Result<c_int, Out> {
     Err(Out::Errno(libc::EINVAL))
 }
 
-/// Watching a path for changes: no kernel sees those of a mount, and a watch would wait for ever.
+/// Watches a path for changes. Refused on a mount: the kernel does not see its changes, and the program would wait without end.
 ///
 /// # Safety
 /// A path, or NULL.

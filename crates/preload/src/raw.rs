@@ -1,6 +1,6 @@
-//! System calls without libc. Our own code may not go through libc's names: they are our hooks.
+//! System calls without libc. This library may not call libc's functions that it hooks itself.
 //!
-//! Every function returns the kernel's answer as a `Result` whose error is an errno; libc's `errno` is never touched.
+//! Every function returns the kernel's result as a `Result` whose error is an errno, and does not change libc's `errno`.
 
 use crate::outcome::Errno;
 use libc::{c_char, c_int, c_long, c_uint, mode_t, off_t};
@@ -28,7 +28,7 @@ pub(crate) use user::{getegid, geteuid, getgid, getuid};
 unsafe fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
     let answer: isize;
     // SAFETY: the x86-64 Linux convention: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9; rcx and r11 are lost.
-    // The caller answers for what the kernel does to memory.
+    // The caller is responsible for what the kernel does to memory.
     unsafe {
         core::arch::asm!("syscall", inlateout("rax") number as isize => answer, in("rdi") a, in("rsi") b, in("rdx") c,
             in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -45,7 +45,7 @@ unsafe fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize,
 unsafe fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
     let answer: isize;
     // SAFETY: the AArch64 Linux convention: number in x8, arguments in x0 to x5, answer in x0.
-    // The caller answers for what the kernel does to memory.
+    // The caller is responsible for what the kernel does to memory.
     unsafe {
         core::arch::asm!("svc 0", in("x8") number, inlateout("x0") a as isize => answer, in("x1") b, in("x2") c,
             in("x3") d, in("x4") e, in("x5") f, options(nostack));
@@ -53,13 +53,13 @@ unsafe fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize,
     answer
 }
 
-/// A system call of the program's.
+/// Makes a system call for the program.
 ///
 /// # Safety
 /// As [`call`].
 pub(crate) unsafe fn by_number(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {
     let number = match number {
-        // libc's functions use the newer call if there are flags, which the older one does not have.
+        // libc's functions use the newer call if there are flags, because the older one has no flags.
         libc::SYS_faccessat if d != 0 => libc::SYS_faccessat2,
         libc::SYS_fchmodat if d != 0 => libc::SYS_fchmodat2,
         other => other,
@@ -72,7 +72,7 @@ fn checked(answer: isize) -> Result<usize, Errno> {
     if (-4095..0).contains(&answer) { Err(-answer as Errno) } else { Ok(answer as usize) }
 }
 
-/// The same with four arguments.
+/// As [`call`], with four arguments.
 ///
 /// # Safety
 /// As [`call`].
@@ -81,7 +81,7 @@ unsafe fn call4(number: c_long, a: usize, b: usize, c: usize, d: usize) -> Resul
     checked(unsafe { call(number, a, b, c, d, 0, 0) })
 }
 
-/// A system call whose arguments are numbers: a descriptor that is none is an error, never undefined.
+/// A system call whose arguments are numbers: an invalid descriptor is an error, never undefined behaviour.
 fn call_with_numbers(number: c_long, a: usize, b: usize, c: usize) -> Result<usize, Errno> {
     // SAFETY: no argument is an address.
     unsafe { call4(number, a, b, c, 0) }
@@ -155,7 +155,7 @@ pub(crate) fn lseek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Er
     call_with_numbers(libc::SYS_lseek, fd as usize, offset as usize, whence as usize).map(|at| at as off_t)
 }
 
-/// The status flags of a description (F_GETFL). Of a file of a mount: [`crate::open_file::Open::status_flags`].
+/// The status flags of a description (F_GETFL). For a file of a mount use [`crate::open_file::Open::status_flags`].
 pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     call_with_numbers(libc::SYS_fcntl, fd as usize, libc::F_GETFL as usize, 0).map(|flags| flags as c_int)
 }
@@ -177,8 +177,8 @@ pub(crate) fn write(fd: c_int, bytes: &[u8]) -> Result<usize, Errno> {
     unsafe { call4(libc::SYS_write, fd as usize, bytes.as_ptr() as usize, bytes.len(), 0) }
 }
 
-/// Whether a pipe or terminal has space for a line, and somebody who reads it, so that a write neither waits nor ends in SIGPIPE; true
-/// of a file.
+/// Whether a pipe or terminal has space for a line and has a reader, so that a write neither waits nor causes SIGPIPE. True for
+/// a file.
 pub(crate) fn takes_a_line(fd: c_int) -> bool {
     let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -228,7 +228,7 @@ pub(crate) fn readlink<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8]
     if got >= buffer.len() { Err(libc::ENAMETOOLONG) } else { Ok(&buffer[..got]) }
 }
 
-/// Where descriptor `fd` points, by /proc/self/fd.
+/// The path of a descriptor, from /proc/self/fd.
 pub(crate) fn fd_path(fd: c_int, buffer: &mut [u8]) -> Result<&[u8], Errno> {
     let mut name = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
     let mut digits = [0u8; 10];
@@ -326,12 +326,12 @@ pub(crate) fn socket_domain(fd: c_int) -> Result<c_int, Errno> {
     checked(answer).map(|_| domain)
 }
 
-/// Anonymous private memory, zeroed, reserved only when touched; none if the kernel refuses.
+/// Anonymous private memory, zeroed, and allocated only when touched. `None` if the kernel refuses.
 pub(crate) fn map(bytes: usize) -> Option<*mut u8> {
     map_protected(bytes, libc::PROT_READ | libc::PROT_WRITE)
 }
 
-/// The same with another protection.
+/// As [`map`], with another protection.
 pub(crate) fn map_protected(bytes: usize, protection: c_int) -> Option<*mut u8> {
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
     // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no other memory.
@@ -339,7 +339,7 @@ pub(crate) fn map_protected(bytes: usize, protection: c_int) -> Option<*mut u8> 
     checked(answer).ok().map(|at| at as *mut u8)
 }
 
-/// The first bytes of a file, shared with whoever maps it too.
+/// Maps the first bytes of a file, shared with other mappings of it.
 pub(crate) fn map_shared(fd: c_int, bytes: usize) -> Result<*mut u8, Errno> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     // SAFETY: as above.
@@ -347,7 +347,7 @@ pub(crate) fn map_shared(fd: c_int, bytes: usize) -> Result<*mut u8, Errno> {
     checked(answer).map(|at| at as *mut u8)
 }
 
-/// Nanoseconds of the clock that only goes forward, the same for all processes.
+/// The monotonic clock in nanoseconds, the same for all processes.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is ours to be written. Not the bare system call: libc asks the kernel's page of clocks, and has no
@@ -364,7 +364,7 @@ pub(crate) fn realtime_s() -> u64 {
     now.tv_sec as u64
 }
 
-/// Sleeps until this time of [`monotonic_ns`], signals or not: so does a program that waits for a disk.
+/// Sleeps until this time of [`monotonic_ns`], through signals, as a program that waits for a disk.
 pub(crate) fn sleep_until(time_ns: u64) {
     let until = libc::timespec { tv_sec: (time_ns / 1_000_000_000) as _, tv_nsec: (time_ns % 1_000_000_000) as _ };
     let (clock, absolute) = (libc::CLOCK_MONOTONIC as usize, libc::TIMER_ABSTIME as usize);
@@ -373,15 +373,15 @@ pub(crate) fn sleep_until(time_ns: u64) {
     while unsafe { call4(libc::SYS_clock_nanosleep, clock, absolute, until, 0) } == Err(libc::EINTR) {}
 }
 
-/// Has this thread, and those it starts, wake when their time is up and not up to 50 us later.
+/// Makes this thread, and those that it starts, wake without the timer slack of 50 us.
 pub(crate) fn wake_on_time() {
     let _ = call_with_numbers(libc::SYS_prctl, libc::PR_SET_TIMERSLACK as usize, 1, 0);
 }
 
-/// Gives back memory of [`map`] or of mmap(2).
+/// Unmaps memory of [`map`] or of mmap(2).
 ///
 /// # Safety
-/// Exactly a mapping of so many bytes, which nobody uses any more.
+/// Exactly a mapping of this size, which no code uses any more.
 pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
     // SAFETY: the caller gives the mapping up.
     let _ = unsafe { call4(libc::SYS_munmap, at as usize, bytes, 0, 0) };
@@ -403,19 +403,19 @@ pub(crate) fn process_id() -> u32 {
     call_with_numbers(libc::SYS_getpid, 0, 0, 0).unwrap_or(0) as u32
 }
 
-/// The number of this thread, unlike that of any other living one of this host.
+/// The number of this thread, which no other live thread of this host has.
 pub(crate) fn thread_id() -> u32 {
     call_with_numbers(libc::SYS_gettid, 0, 0, 0).unwrap_or(0) as u32
 }
 
-/// Whether a page of this process can be read, or written to (madvise(2), MADV_POPULATE_READ and _WRITE: nothing in it changes); none when
-/// the kernel, older than 5.14, cannot say. Memory of a device counts as no memory.
+/// Whether a page of this process can be read or written (madvise(2), MADV_POPULATE_READ and _WRITE, which change nothing in
+/// it). `None` if the kernel cannot tell (before 5.14). Memory of a device counts as no memory.
 pub(crate) fn page_is_usable(at: usize, bytes: usize, for_writing: bool) -> Option<bool> {
     let asked = |at: usize, advice: c_int| call_with_numbers(libc::SYS_madvise, at, bytes, advice as usize);
     match asked(at, if for_writing { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ }) {
         Err(libc::EFAULT | libc::ENOMEM) => Some(false),
         Ok(_) => Some(true),
-        // No right to it, or no such advice: the kernel's answer for memory that can be read tells.
+        // No permission, or no such advice: the kernel's result for readable memory distinguishes them.
         Err(libc::EINVAL) => {
             let known = std::ptr::from_ref(&at) as usize;
             asked(known - known % bytes, libc::MADV_POPULATE_READ).ok().map(|_| false)
@@ -439,10 +439,10 @@ pub(crate) fn has_thread(id: u32) -> bool {
     call_with_numbers(libc::SYS_tgkill, process, id as usize, 0) != Err(libc::ESRCH)
 }
 
-/// clone(2) without a stack and with a copy of the memory: the child comes out here too, with 0.
+/// clone(2) without a stack and with a copy of the memory: the child returns from here too, with 0.
 ///
 /// # Safety
-/// The addresses among the arguments are valid for what the flags ask; CLONE_VM is not among them.
+/// The addresses among the arguments are valid as the flags require; CLONE_VM is not among the flags.
 pub(crate) unsafe fn clone_copy(flags: usize, c: usize, d: usize, e: usize) -> Result<usize, Errno> {
     // SAFETY: the caller's promise. The child has a copy of all memory, this frame included.
     checked(unsafe { call(libc::SYS_clone, flags, 0, c, d, e, 0) })
@@ -457,7 +457,7 @@ pub(crate) unsafe fn clone3_copy(arguments: &[u64], bytes: usize) -> Result<usiz
     unsafe { call4(libc::SYS_clone3, arguments.as_ptr() as usize, bytes, 0, 0) }
 }
 
-/// Sleeps while `word` is `expected`, at most so long; may end early.
+/// Sleeps while `word` is `expected`, `longest` at most. May return early.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, longest: Duration) {
     let longest = libc::timespec { tv_sec: longest.as_secs() as _, tv_nsec: longest.subsec_nanos().into() };
     let (word, longest) = (word.as_ptr() as usize, std::ptr::from_ref(&longest) as usize);
@@ -466,10 +466,10 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, longest: Duration) {
     let _ = unsafe { call4(libc::SYS_futex, word, operation, expected as usize, longest) };
 }
 
-/// Sleeps while `word` is `expected`, until a time on the monotonic clock if one is given.
+/// Sleeps while `word` is `expected`, until a time on the monotonic clock if there is one.
 ///
 /// # Errors
-/// EINTR after a signal handler ran, ETIMEDOUT; none when the word is another, or was waken.
+/// EINTR after a signal handler ran; ETIMEDOUT. No error if the word differs or was woken.
 pub(crate) fn futex_wait_until(word: &AtomicU32, expected: u32, until_ns: Option<u64>) -> Result<(), Errno> {
     let until = until_ns.map(|ns| libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ });
     let (word, until) = (word.as_ptr() as usize, until.as_ref().map_or(0, |until| std::ptr::from_ref(until) as usize));
@@ -488,7 +488,7 @@ pub(crate) fn futex_wake_all(word: &AtomicU32) {
     let _ = unsafe { call4(libc::SYS_futex, word.as_ptr() as usize, operation, i32::MAX as usize, 0) };
 }
 
-/// A libc-style answer: −1 and `errno` on failure.
+/// A result in libc's form: −1 and `errno` on failure.
 fn as_libc(answer: isize) -> c_int {
     checked(answer).map_or_else(
         |errno| {

@@ -1,52 +1,54 @@
-//! Programs that this library does not reach, since the loader will not load it into them: they find nothing below a mount's path, and
-//! say no more than "No such file". So whoever becomes or starts one under this library says so on stderr, one line for each.
+//! Programs that this library does not reach, because the loader does not load it into them. They find nothing below a mount's
+//! path and print only "No such file". So a process under this library that executes or starts such a program prints a line on
+//! stderr, one for each program.
 //!
-//! It looks before the call, allocates nothing, changes no errno and no outcome, and is safe between fork and exec. A program that is
-//! reached costs an open, a read, a close and what tells the process' users apart: ten system calls, beside the few hundred of an exec.
+//! The check precedes the call. It allocates nothing, changes neither errno nor result, and is safe between fork and exec. For
+//! a program that is reached it costs an open, a read, a close and the queries for the process' users: ten system calls,
+//! compared with a few hundred of an exec.
 
 mod program;
-mod told;
+mod reported;
 
 use crate::messages;
 use crate::mounts;
 use libc::{c_char, c_int};
 use program::{Cause, Found};
+pub(crate) use reported::is_first_line;
 use std::ffi::CStr;
 use std::fmt::{Display, Formatter};
 use std::sync::OnceLock;
-pub(crate) use told::is_first_line;
 
-/// `0`: nothing is said. Else what `millrace exec` marks the processes with that it began.
+/// `0`: no lines. Otherwise the mark that `millrace exec` gives the processes that it starts.
 pub(crate) const VARIABLE: &CStr = c"MILLRACE_UNREACHED";
-/// What the library's file is called; copies have something before it.
+/// The file name of the library; copies have a prefix.
 const LIBRARY: &[u8] = b"libmillrace_preload.so";
-/// Where execvp(3) looks without PATH.
+/// Where execvp(3) searches without PATH.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
-/// Longest path of a program that is looked at, with its NUL, in bytes.
+/// Longest path of a program that is checked, with its NUL, in bytes.
 const PATH_BYTES_MAX: usize = 1024;
 
 /// A NULL-terminated array of strings.
 pub(crate) type Strings = *const *const c_char;
 
-/// What the constructor learned: nothing of it is made later.
+/// What the constructor learned. It does not change later.
 struct Known {
-    /// This library in LD_PRELOAD; none when it was not loaded by that.
+    /// This library's entry in LD_PRELOAD. `None` if it was not loaded by that.
     entry: Option<&'static [u8]>,
     /// The first mount.
     path: &'static [u8],
     url: String,
-    /// The user wants no line.
+    /// The user has disabled the lines.
     is_silent: bool,
 }
 
 static KNOWN: OnceLock<Known> = OnceLock::new();
 
-/// Remembers what children are told. Called by the constructor, when there are mounts.
+/// Stores what the lines contain. Called by the constructor if there are mounts.
 pub(crate) fn learn(setting: Option<&'static [u8]>, list: Option<&'static [u8]>, keeper: Option<&'static [u8]>) {
     let Some(first) = mounts::all().next() else { return };
     let is_silent = setting == Some(b"0");
     let entry = list.and_then(|list| entries(list).find(|entry| is_library(entry))).map(|entry| &*entry.to_vec().leak());
-    told::learn(setting, mounts::root());
+    reported::learn(setting, mounts::root());
     program::learn(keeper);
     let _ = KNOWN.set(Known { entry, path: first.local_path(), url: first.url(), is_silent });
 }
@@ -59,22 +61,22 @@ fn is_library(entry: &[u8]) -> bool {
     entry.ends_with(LIBRARY)
 }
 
-/// Says so if the program at `path` below `directory` will not have the library. `by_name`: as execvp(3) looks for it.
+/// Prints a line if the program at `path` below `directory` will not have the library. `by_name`: searches as execvp(3) does.
 ///
 /// # Safety
 /// The pointers are those of a caller of exec, who keeps its contract, or NULL.
-pub(crate) unsafe fn tell(directory: c_int, path: *const c_char, environment: Strings, by_name: bool) {
+pub(crate) unsafe fn report(directory: c_int, path: *const c_char, environment: Strings, by_name: bool) {
     if !path.is_null() {
         // SAFETY: a path of the caller.
-        unsafe { tell_as(CStr::from_ptr(path).to_bytes(), directory, path, environment, by_name) };
+        unsafe { report_as(CStr::from_ptr(path).to_bytes(), directory, path, environment, by_name) };
     }
 }
 
-/// The same of a program that is known as `name`.
+/// As [`report`], for a program known as `name`.
 ///
 /// # Safety
-/// As [`tell`]; `path` is not NULL.
-pub(crate) unsafe fn tell_as(name: &[u8], directory: c_int, path: *const c_char, environment: Strings, by_name: bool) {
+/// As [`report`]; `path` is not NULL.
+pub(crate) unsafe fn report_as(name: &[u8], directory: c_int, path: *const c_char, environment: Strings, by_name: bool) {
     let Some(known) = KNOWN.get().filter(|known| !known.is_silent) else { return };
     // SAFETY: a path of the caller.
     let path = unsafe { CStr::from_ptr(path) };
@@ -87,17 +89,17 @@ pub(crate) unsafe fn tell_as(name: &[u8], directory: c_int, path: *const c_char,
     let cause = known.entry.map_or(found.cause, |own| unsafe { Given::by(environment, own) }.cause(found.cause));
     if let Some(cause) = cause
         && !found.is_ours()
-        && told::is_first(&found, cause)
+        && reported::is_first(&found, cause)
     {
-        say(known, name, &found, cause);
+        warn(known, name, &found, cause);
     }
 }
 
-/// The same of the program behind a descriptor.
+/// As [`report`], for the program of a descriptor.
 ///
 /// # Safety
-/// As [`tell`].
-pub(crate) unsafe fn tell_of_descriptor(fd: c_int, environment: Strings) {
+/// As [`report`].
+pub(crate) unsafe fn report_descriptor(fd: c_int, environment: Strings) {
     use std::io::Write;
     if KNOWN.get().is_none_or(|known| known.is_silent) {
         return;
@@ -106,26 +108,26 @@ pub(crate) unsafe fn tell_of_descriptor(fd: c_int, environment: Strings) {
     let _ = write!(&mut name[..], "/proc/self/fd/{fd}\0");
     if let Ok(path) = CStr::from_bytes_until_nul(&name) {
         // SAFETY: a path, and the caller's environment.
-        unsafe { tell(libc::AT_FDCWD, path.as_ptr(), environment, false) };
+        unsafe { report(libc::AT_FDCWD, path.as_ptr(), environment, false) };
     }
 }
 
-/// The same of the shell, for system(3) and popen(3), with the environment of this process.
-pub(crate) fn tell_of_shell() {
+/// As [`report`], for the shell of system(3) and popen(3), with the environment of this process.
+pub(crate) fn report_shell() {
     // SAFETY: a path, and libc's own environment.
-    unsafe { tell(libc::AT_FDCWD, c"/bin/sh".as_ptr(), own_environment(), false) };
+    unsafe { report(libc::AT_FDCWD, c"/bin/sh".as_ptr(), own_environment(), false) };
 }
 
-/// The environment of this process as it is now.
+/// The current environment of this process.
 pub(crate) fn own_environment() -> Strings {
     // SAFETY: libc's variable; who changes the environment beside an exec breaks that anyhow.
     unsafe { crate::environ }.cast_const().cast()
 }
 
-/// The directories of PATH, in which execvp(3) looks.
+/// The directories of PATH, which execvp(3) searches.
 ///
 /// # Safety
-/// The environment stays as it is while they are used.
+/// The environment does not change while they are used.
 pub(crate) unsafe fn search_path<'a>() -> impl Iterator<Item = &'a [u8]> {
     // SAFETY: getenv with a NUL-terminated name; the caller's promise.
     let path = unsafe {
@@ -135,7 +137,7 @@ pub(crate) unsafe fn search_path<'a>() -> impl Iterator<Item = &'a [u8]> {
     path.split(|byte| *byte == b':').map(|folder| if folder.is_empty() { b".".as_slice() } else { folder })
 }
 
-/// Looks for a program in PATH.
+/// Searches PATH for a program.
 fn search(name: &[u8]) -> Option<Found> {
     // SAFETY: used at once.
     unsafe { search_path() }.find_map(|folder| {
@@ -148,10 +150,10 @@ fn search(name: &[u8]) -> Option<Found> {
     })
 }
 
-/// What an environment has that leads the loader to the library, and the library to the mounts.
+/// Whether an environment leads the loader to the library, and the library to the mounts.
 struct Given {
     own_library: bool,
-    /// The library in another file, as `millrace exec` names it for the programs of another C library.
+    /// The library in another file, which `millrace exec` adds for programs of another C library.
     other_library: bool,
     mounts: bool,
 }
@@ -177,7 +179,7 @@ impl Given {
         given
     }
 
-    /// Why a program whose file has this cause, or none, is not reached.
+    /// Why a program is not reached whose file has this cause or no cause.
     fn cause(&self, of_file: Option<Cause>) -> Option<Cause> {
         match of_file {
             Some(Cause::CLibrary) if self.other_library => None,
@@ -188,7 +190,7 @@ impl Given {
     }
 }
 
-/// This library's entry of LD_PRELOAD, if a process with this environment would not have it, or no mounts with it.
+/// This library's entry of LD_PRELOAD, if a process with this environment would lack the library or its mounts.
 ///
 /// # Safety
 /// A NULL-terminated array of strings, or NULL.
@@ -202,7 +204,7 @@ fn value_of<'a>(variable: &'a [u8], name: &CStr) -> Option<&'a [u8]> {
     variable.strip_prefix(name.to_bytes())?.strip_prefix(b"=")
 }
 
-fn say(known: &Known, path: &[u8], found: &Found, cause: Cause) {
+fn warn(known: &Known, path: &[u8], found: &Found, cause: Cause) {
     let interpreter = found.interpreter();
     let (open, close) = if interpreter.is_empty() { ("", "") } else { (" (by ", ")") };
     messages::warn_before_exec(format_args!(

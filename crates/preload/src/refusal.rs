@@ -1,5 +1,5 @@
-//! Why a process can use no mount at all: it has no memory for the tables, or it does not see the runtime directory that the other
-//! processes share.
+//! Reasons why a process can use no mount at all: it has no memory for the tables, or it does not see the runtime directory
+//! that the other processes share.
 
 use crate::outcome::Errno;
 use crate::raw;
@@ -11,19 +11,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The runtime directory that `millrace exec` found: `DEVICE:INODE:PATH`.
 pub(crate) const VARIABLE: &CStr = c"MILLRACE_RUNTIME_ID";
 
-/// Why.
+/// The reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// There is no address space for the tables, or for the memory of a mount.
     AddressSpace,
     /// Another file system covers the runtime directory, as one of a mount namespace with a /dev/shm of its own.
     Covered,
-    /// The process has another root directory since it called chroot(2): what the mount's path names there is not the mount.
+    /// The process called chroot(2): the mount's path now names another object.
     NewRoot,
 }
 
 impl Refusal {
-    /// What each call on the mounts fails with.
+    /// The error of each call on the mounts.
     pub(crate) const fn errno(self) -> Errno {
         match self {
             Self::AddressSpace => libc::ENOMEM,
@@ -60,33 +60,34 @@ struct RuntimeDirectory {
     path: CString,
 }
 
-/// Address space that an attach needs: 40 MiB for what the processes share, and for what the program needs to go on.
+/// Address space that an attach needs: 40 MiB of shared state, and a reserve for the program.
 const ATTACH_BYTES: usize = 48 << 20;
-/// Memory of its own that it needs, and the program to go on. Without it an allocation of the library ends the program.
+/// Private memory that an attach needs, and a reserve for the program. Without it a failed allocation of the library ends the
+/// program.
 const ATTACH_OWN_BYTES: usize = 4 << 20;
 
 static FOUND: OnceLock<RuntimeDirectory> = OnceLock::new();
 static REFUSED: OnceLock<Refusal> = OnceLock::new();
 static HAS_NEW_ROOT: AtomicBool = AtomicBool::new(false);
 
-/// No mount can be used from now on.
+/// From now on no mount can be used.
 pub(crate) fn set(refusal: Refusal) {
     let _ = REFUSED.set(refusal);
 }
 
-/// Reads the variable, where `root` is the runtime directory of this process. The device of the runtime directory, when something covers it:
-/// that is where inherited descriptors of mounts are. Called once, by the constructor.
+/// Reads the variable; `root` is the runtime directory of this process. Returns the device of the runtime directory if another
+/// file system covers it: inherited descriptors of mounts are on that device. Called once, by the constructor.
 pub(crate) fn learn(value: &[u8], root: &[u8]) -> Option<u64> {
     let mut parts = value.splitn(3, |byte| *byte == b':');
     let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u64>().ok();
     let (device, inode) = (number()?, number()?);
-    // The user has a runtime directory of its own, or the program was given another one.
+    // The user has its own runtime directory, or the program was given another one.
     let path = parts.next().filter(|path| *path == root)?;
     let _ = FOUND.set(RuntimeDirectory { device, inode, path: CString::new(path).ok()? });
     (of_now() == Some(Refusal::Covered)).then_some(device)
 }
 
-/// Why no mount can be used, as of now: the program may have covered the runtime directory since it started.
+/// The current reason why no mount can be used: the program may have covered the runtime directory since it started.
 pub(crate) fn of_now() -> Option<Refusal> {
     if let Some(found) = FOUND.get().filter(|_| REFUSED.get().is_none()) {
         let seen = raw::stat(&found.path, true);
@@ -112,12 +113,12 @@ pub(crate) fn of_attach() -> Option<Refusal> {
     (!enough).then_some(Refusal::AddressSpace)
 }
 
-/// This process has called chroot(2).
+/// Notes that this process has called chroot(2).
 pub(crate) fn note_new_root() {
     HAS_NEW_ROOT.store(true, Ordering::Relaxed);
 }
 
-/// Whether this process was refused since it does not see the runtime directory.
+/// Whether the reason is that this process does not see the runtime directory.
 pub(crate) fn is_covered() -> bool {
     REFUSED.get() == Some(&Refusal::Covered)
 }

@@ -1,5 +1,5 @@
-//! MAP_SHARED of files of a mount: the program maps the file in memory that has the bytes (docs/design/016-shared-mappings.md), and this table
-//! says which addresses are of which file, so that msync, the last munmap, exit and exec write to the server what was stored.
+//! MAP_SHARED of files of a mount. The program maps the file in memory that has the bytes (docs/design/016-shared-mappings.md).
+//! This table maps addresses to files, so that msync, the last munmap, exit and exec write stored bytes to the server.
 
 use crate::hook::hooks;
 use crate::memory::Mapping;
@@ -67,7 +67,7 @@ pub(crate) fn map(
     let made = memory.as_ref().ok().map(|memory| (pages(memory.address(), bytes), offset, access == libc::O_RDWR));
     let is_entered = with(|table| table.end(mount, number, made.clone(), stores));
     if let Some((range, ..)) = made.filter(|_| !is_entered) {
-        // SAFETY: what was just mapped, which the program was not told of.
+        // SAFETY: this library has just made the mapping, and the program does not have its address.
         unsafe { raw::unmap(range.start as *mut u8, range.len()) };
     }
     end_unused();
@@ -79,7 +79,7 @@ fn close_pin(pin: c_int) {
     let _ = raw::close(pin);
 }
 
-/// What a program is told whose file cannot be mapped: once in a process with the cause and what helps.
+/// The error for a file that cannot be mapped. Prints the cause and what helps, once in a process.
 fn refused(file: &Open, refusal: MapRefusal) -> Out {
     let (needed, free) = match refusal {
         MapRefusal::Failed(error) => return Out::from(error),
@@ -99,7 +99,7 @@ fn refused(file: &Open, refusal: MapRefusal) -> Out {
     Out::Errno(libc::ENOMEM)
 }
 
-/// A range of addresses is another mapping's now, or nobody's.
+/// Removes a range of addresses that now belongs to another mapping, or to no mapping.
 pub(crate) fn forget(at: *const c_void, bytes: size_t) {
     if regions::any() {
         with(|table| table.cut(&pages(at, bytes)));
@@ -107,11 +107,11 @@ pub(crate) fn forget(at: *const c_void, bytes: size_t) {
     }
 }
 
-/// Writes to the server what was stored into files of which this process has no mapping any more, and lets them go.
+/// Writes to the server what was stored into files of which this process has no mapping any more, and releases them.
 fn end_unused() {
     while let Some(unused) = with(|table| table.take_unused()) {
         if unused.stores {
-            let _ = unused.mount.write_back(unused.file, 0..u64::MAX); // munmap(2) tells of no error; what was refused is tried again
+            let _ = unused.mount.write_back(unused.file, 0..u64::MAX); // munmap(2) reports no error; a refused write is tried again
         }
         close_pin(unused.pin);
         unused.mount.unmapped(unused.file);
@@ -121,14 +121,14 @@ fn end_unused() {
     }
 }
 
-/// Notes a private mapping, so that mremap(2) can make it longer. If there are too many, its new part would be SIGBUS.
+/// Notes a private mapping, so that mremap(2) can make it longer. If the table is full, an access to its new part gives SIGBUS.
 pub(crate) fn enter_copied(range: Range<usize>, copied: Copied) {
     if !with(|table| table.enter_copied(range, copied)) {
         close_pin(copied.memory);
     }
 }
 
-/// The file in memory that is mapped at this address, and where that address is in the file of the mount.
+/// The file in memory that is mapped at this address, and the offset of the address in the file of the mount.
 pub(crate) fn copied_at(address: usize) -> Option<(Copied, u64)> {
     with(|table| table.copied_at(address).map(|(copied, at)| (*copied, at)))
 }
@@ -142,7 +142,7 @@ pub(crate) fn note_grown(address: usize, bytes: u64) {
     });
 }
 
-/// Before the process ends or becomes another program.
+/// Called before the process ends or executes another program.
 pub(crate) fn write_all() {
     if !regions::any() {
         return;
@@ -154,7 +154,7 @@ pub(crate) fn write_all() {
     }
 }
 
-/// At exit(3) as well, which libc ends with a call of its own.
+/// Registers the same for exit(3), which ends by an internal call of libc.
 fn write_at_exit() {
     extern "C" fn write() {
         write_all();
@@ -169,7 +169,7 @@ fn write_at_exit() {
 /// msync(2), after the kernel's.
 fn sync(at: *const c_void, bytes: size_t, flags: c_int) -> Result<(), Out> {
     if flags & libc::MS_SYNC == 0 {
-        return Ok(()); // what was stored is where a killed process does not lose it
+        return Ok(()); // the stored bytes survive the end of the process
     }
     let range = pages(at, bytes);
     let mut from = range.start;
@@ -194,7 +194,7 @@ fn commit(file: Option<(&'static Mount, FileRef)>) -> Result<(), Out> {
     Ok(done?)
 }
 
-/// Before memory becomes writable: the file in memory is compared from then on.
+/// Called before memory becomes writable: from then on the file in memory is compared.
 fn before_stores(at: *const c_void, bytes: size_t, protection: c_int) -> Result<(), Out> {
     if protection & libc::PROT_WRITE == 0 || !regions::any() {
         return Ok(());
@@ -211,7 +211,7 @@ fn before_stores(at: *const c_void, bytes: size_t, protection: c_int) -> Result<
     Ok(())
 }
 
-/// After mremap(2) has moved or resized a mapping.
+/// Called after mremap(2) has moved or resized a mapping.
 fn moved(old: *mut c_void, old_bytes: size_t, new: *mut c_void, new_bytes: size_t) {
     with(|table| table.relocate(&pages(old, old_bytes), pages(new, new_bytes)));
     end_unused();

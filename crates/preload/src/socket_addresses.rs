@@ -1,4 +1,4 @@
-//! Addresses of sockets of a mount: the program's path on the way in, and again on the way out.
+//! Converts addresses of sockets of a mount: from the program's path, and back to it.
 
 use crate::ffi;
 use crate::mounts;
@@ -11,7 +11,7 @@ use libc::{c_char, c_int, sockaddr, sockaddr_storage, sockaddr_un, socklen_t};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 
-/// Where the path of an address begins.
+/// Offset of the path in an address.
 const PATH_AT: usize = std::mem::offset_of!(sockaddr_un, sun_path);
 /// Bytes of the longest path, without a NUL.
 const PATH_BYTES_MAX: usize = size_of::<sockaddr_un>() - PATH_AT - 1;
@@ -20,12 +20,12 @@ const PATH_BYTES_MAX: usize = size_of::<sockaddr_un>() - PATH_AT - 1;
 pub(crate) struct Address {
     address: sockaddr_un,
     length: socklen_t,
-    /// Open while the path leads through it.
+    /// Stays open while the path leads through it.
     directory: Option<c_int>,
 }
 
 impl Address {
-    /// Of a path of this host.
+    /// The address of a path of this host.
     ///
     /// # Errors
     /// ENAMETOOLONG.
@@ -40,7 +40,7 @@ impl Address {
         Ok(Self { address, length: (PATH_AT + path.len() + 1) as socklen_t, directory: None })
     }
 
-    /// Of what stands for a socket of a mount. Where the runtime directory's path is too long for it, by a descriptor.
+    /// The address of the socket that replaces one of a mount. By a descriptor if the runtime directory's path is too long.
     pub(crate) fn of_stand_in(mount: &Mount, name: &str) -> Result<Self, Out> {
         let directory = mount.runtime_dir().as_os_str().as_bytes();
         if let Ok(short) = Self::of(&[directory, b"/", name.as_bytes()].concat()) {
@@ -69,7 +69,7 @@ impl Drop for Address {
     }
 }
 
-/// The path of an address given by a program; none if it has none: another family, the abstract namespace.
+/// The path of a program's address. `None` for another family or the abstract namespace.
 ///
 /// # Safety
 /// NULL, or an address of that length.
@@ -82,7 +82,7 @@ pub(crate) unsafe fn path_of(address: *const sockaddr, length: socklen_t) -> Opt
     CString::new(path.split(|byte| *byte == 0).next().unwrap_or_default()).ok()
 }
 
-/// The path that a program bound, of an address of the kernel that is a stand-in's.
+/// The path that a program bound, for an address of the kernel.
 fn shown(path: &[u8]) -> Option<Vec<u8>> {
     let name = path.rsplit(|byte| *byte == b'/').next().filter(|name| name.starts_with(SOCKET_PREFIX.as_bytes()))?;
     if !mounts::is_below_root(path) && !path.starts_with(b"/proc/self/fd/") {
@@ -95,7 +95,7 @@ fn shown(path: &[u8]) -> Option<Vec<u8>> {
         .find_map(|mount| raw::readlink(&stand_ins::bound_path_link(mount, name), &mut buffer).ok().map(<[u8]>::to_vec))
 }
 
-/// The address to show to a program instead of one of the kernel; none if it is right as it is.
+/// The address for a program instead of the kernel's. `None` if the kernel's is right.
 ///
 /// # Safety
 /// An address of that length.
@@ -105,7 +105,7 @@ unsafe fn program_address(address: *const sockaddr, length: socklen_t) -> Option
     Address::of(&shown(path.to_bytes())?).ok()
 }
 
-/// Makes a call that fills the address of a Unix socket in, and gives the program its own path again.
+/// Makes a call that returns the address of a Unix socket, and replaces it by the program's path.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.

@@ -1,4 +1,4 @@
-//! Sockets with a path on a mount: the name is the server's, the socket one of this host that stands for it (`stand_ins`).
+//! Sockets with a path on a mount. The server has the name; a socket of this host replaces the socket itself (`stand_ins`).
 
 use crate::ffi;
 use crate::hook::hooks;
@@ -27,7 +27,7 @@ unsafe fn path_given(address: *const sockaddr, length: socklen_t) -> Result<std:
     unsafe { path_of(address, length) }.ok_or(Out::Pass)
 }
 
-/// Makes the node on the server and binds what stands for it.
+/// Creates the node on the server and binds the socket of this host.
 fn bind_on_mount(
     socket: c_int,
     mount: &Mount,
@@ -47,18 +47,18 @@ fn bind_on_mount(
         other => other,
     })?;
     let name = stand_ins::socket_name(&object.handle);
-    stand_ins::forget_socket(mount, &name); // of a node with this handle that another host removed
+    stand_ins::forget_socket(mount, &name); // left by a node with this handle that another host removed
     let bound = Address::of_stand_in(mount, &name).and_then(|address| kept(bind(&address)));
     match bound {
         Ok(_) => {
-            let _ = raw::symlink(path, &stand_ins::bound_path_link(mount, &name)); // without it the stand-in's path is shown
+            let _ = raw::symlink(path, &stand_ins::bound_path_link(mount, &name)); // if it fails, programs see the path in the runtime directory
         }
         Err(_) => drop(mount.client().remove(&entry.parent, &entry.name)),
     }
     bound
 }
 
-/// What stands for the socket that a path of a mount names, for one who wants to send to it.
+/// The address of the socket of this host for a path of a mount, for a sender.
 fn reach(mount: &Mount, entry: &Entry) -> Result<Address, Out> {
     let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
     mount.check_rights(object, libc::W_OK as u32)?;
@@ -126,7 +126,7 @@ unsafe fn send_at<R: crate::outcome::Failure + PartialEq>(
             found => to(found)?,
         };
         match kept(real(address_to.as_pointer(), address_to.length())) {
-            // The node was bound on another host, or before this host was started.
+            // The node was bound on another host, or before this host was restarted.
             Err(Out::Errno(libc::ENOENT)) => Err(Out::Errno(libc::ECONNREFUSED)),
             answer => answer,
         }
@@ -145,7 +145,7 @@ unsafe fn send_message(message: *const msghdr, real: impl Fn(*const msghdr) -> s
         }
         let given = ffi::take(message).ok_or(Out::Pass)?;
         if given.msg_controllen > 0 {
-            table::note_copies(); // descriptors, perhaps (SCM_RIGHTS)
+            table::note_copies(); // it may have sent descriptors (SCM_RIGHTS)
         }
         send_at(given.msg_name.cast_const().cast(), given.msg_namelen, |address, length| {
             let own = msghdr { msg_name: address.cast_mut().cast(), msg_namelen: length, ..given };

@@ -1,5 +1,5 @@
-//! posix_spawn with actions on files of a mount. libc carries actions out in the child, by system calls nobody sees. So a file
-//! is opened by the parent when it spawns, onto a number that is kept for it, and the child's action is a dup2 from there.
+//! posix_spawn with actions on files of a mount. libc performs the actions in the child by system calls without hooks. So the
+//! parent opens a file when it spawns, onto a number that is reserved for it, and the child's action is a dup2 from there.
 
 use crate::attach_lock::AttachLock;
 use crate::directories;
@@ -17,10 +17,11 @@ use crate::table::{self, Found};
 use libc::{c_char, c_int, c_void, mode_t, pid_t, posix_spawn_file_actions_t};
 use std::ffi::{CStr, CString};
 
-/// Numbers kept for files to be opened are looked for from here on, above those that programs name.
+/// Reserved numbers are searched from here on, above those that programs use.
 const NUMBER_MIN: c_int = 200;
 
-/// Where relative paths of a list begin: none, where the parent is; else in another directory, and whether it is of a mount.
+/// Where relative paths of a list begin. `None`: in the parent's directory; otherwise in another one, with whether it is on a
+/// mount.
 ///
 /// # Safety
 /// The list is in use.
@@ -32,7 +33,7 @@ unsafe fn entered(list: *const posix_spawn_file_actions_t) -> Option<bool> {
     })
 }
 
-/// A list begins or ends.
+/// Called when a list begins or ends.
 fn forget(list: *const posix_spawn_file_actions_t) {
     for action in take(list) {
         if let Action::Open { number, .. } | Action::Enter { number: Some(number), .. } = action
@@ -43,12 +44,12 @@ fn forget(list: *const posix_spawn_file_actions_t) {
     }
 }
 
-/// The null device, by which a number is kept.
+/// Opens the null device, which reserves a number.
 fn null() -> Result<c_int, c_int> {
     raw::open(c"/dev/null", libc::O_RDONLY | libc::O_CLOEXEC, 0)
 }
 
-/// Whether a number is still what we keep it with: a program may have closed it, and opened something else.
+/// Whether a number is still reserved: a program may have closed it and opened another file.
 fn is_kept(number: c_int) -> bool {
     raw::fstat(number).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFCHR && stat.st_rdev == libc::makedev(1, 3))
 }
@@ -60,7 +61,7 @@ fn keep_a_number() -> Result<c_int, c_int> {
     number
 }
 
-/// addopen: the answer is an errno.
+/// addopen; returns an errno.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -83,7 +84,7 @@ unsafe fn add_open(
                 None => {}
             }
         }
-        // What cannot be looked up now may be there when the child is made: then the parent finds it.
+        // A name that does not exist now may exist when the child is created: the parent resolves it then.
         if matches!(paths::target_linked(libc::AT_FDCWD, path, true), Ok(Target::Local(_))) {
             return Err(Out::Pass);
         }
@@ -107,7 +108,7 @@ fn kept_for(add: impl FnOnce(c_int) -> c_int) -> Result<c_int, c_int> {
     }
 }
 
-/// addchdir: the answer is an errno.
+/// addchdir; returns an errno.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -143,10 +144,10 @@ unsafe fn add_chdir(list: *mut posix_spawn_file_actions_t, path: *const c_char) 
     }
 }
 
-/// Flags for the open of a directory that a child is to enter.
+/// Flags for the open of a directory that a child enters.
 const ENTERED: c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
 
-/// Opens the files and directories of a list onto their numbers, and keeps the numbers again when dropped.
+/// Opens the files and directories of a list onto their numbers. When dropped, reserves the numbers again.
 struct Opened(Vec<c_int>);
 
 impl Opened {
@@ -185,7 +186,7 @@ impl Drop for Opened {
     }
 }
 
-/// posix_spawn: the answer is an errno.
+/// posix_spawn; returns an errno.
 ///
 /// # Safety
 /// NULL, or a list in use.
@@ -200,7 +201,7 @@ unsafe fn spawn(list: *const posix_spawn_file_actions_t, real: impl FnOnce() -> 
         directories::enter_inherited();
         return Err(Out::Pass);
     }
-    // Until the child has its files: another thread may spawn with the same list.
+    // Held until the child has its files: another thread may spawn with the same list.
     static SPAWNING: AttachLock = AttachLock::new();
     let _held = match SPAWNING.lock() {
         Ok(held) => held,
@@ -215,7 +216,7 @@ unsafe fn spawn(list: *const posix_spawn_file_actions_t, real: impl FnOnce() -> 
     }
 }
 
-/// An error as the answer of posix_spawn.
+/// Converts an error to the result of posix_spawn.
 fn answer(failed: Out) -> Result<c_int, Out> {
     match failed {
         Out::Errno(errno) => Ok(errno),
@@ -223,8 +224,8 @@ fn answer(failed: Out) -> Result<c_int, Out> {
     }
 }
 
-/// The program to start if it is stored on a mount; found by the parent, so a path that begins in a directory the child will change to is
-/// left alone.
+/// The program to start, if it is stored on a mount. The parent searches for it, so a path that begins in a directory that the
+/// child will enter is not handled.
 ///
 /// # Safety
 /// The pointers are those of a caller of posix_spawn, who keeps its contract.
@@ -260,7 +261,7 @@ unsafe fn spawn_stored(
             Ok(completed) => completed,
         };
         let environment = completed.as_ref().map_or(environment.cast(), Environment::strings);
-        exec::tell(&program, environment);
+        exec::report(&program, environment);
         let path = program.path()?;
         let arguments = program.arguments(arguments.cast());
         let start = || real(path.as_ptr(), arguments.as_ptr().cast(), environment.cast());
@@ -277,7 +278,7 @@ hooks! {
         match stored(path, actions, false) {
             Ok(Some(program)) => spawn_stored(program, actions, arguments, environment, |path, arguments, environment| real(pid, path, actions, how, arguments, environment)),
             Ok(None) => {
-                reach::tell(libc::AT_FDCWD, path, environment.cast(), false);
+                reach::report(libc::AT_FDCWD, path, environment.cast(), false);
                 spawn(actions, || real(pid, path, actions, how, arguments, environment))
             }
             Err(failed) => answer(failed),
@@ -288,7 +289,7 @@ hooks! {
         match stored(path, actions, true) {
             Ok(Some(program)) => spawn_stored(program, actions, arguments, environment, |path, arguments, environment| real(pid, path, actions, how, arguments, environment)),
             Ok(None) => {
-                reach::tell(libc::AT_FDCWD, path, environment.cast(), true);
+                reach::report(libc::AT_FDCWD, path, environment.cast(), true);
                 spawn(actions, || real(pid, path, actions, how, arguments, environment))
             }
             Err(failed) => answer(failed),

@@ -1,18 +1,18 @@
-//! What libc's lists of posix_spawn actions do not say of files and directories of a mount.
+//! Actions on files and directories of a mount that libc's lists of posix_spawn actions cannot contain.
 
 use libc::{c_int, mode_t, posix_spawn_file_actions_t};
 use std::ffi::CString;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// Actions at a time in a process; a list has few of them, and lives as long as a call or two.
+/// Maximum number of actions in a process. A list has few of them and exists for a call or two.
 const ACTIONS_MAX: usize = 256;
 
-/// One of them.
+/// An action.
 pub(crate) enum Action {
-    /// A file to be opened onto the number kept for it.
+    /// Opens a file onto the number reserved for it.
     Open { number: c_int, path: CString, flags: c_int, mode: mode_t },
-    /// From here on the child is in another directory, of a mount or not, where relative paths begin. One that was named by its path is
-    /// opened onto the number kept for it.
+    /// The child enters another directory, of a mount or not, where relative paths begin. A directory given by its path is
+    /// opened onto the number reserved for it.
     Enter { mounted: bool, number: Option<c_int>, path: CString },
 }
 

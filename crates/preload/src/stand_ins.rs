@@ -1,6 +1,6 @@
-//! FIFOs and sockets of a mount: the server keeps the name, the owner and the mode; what programs say to each other goes through a FIFO or
-//! a socket of this host that stands for it, in the runtime directory of the mount. All programs of the host that share the mount meet
-//! there, and those of another host have one of their own, as with a kernel's mount.
+//! FIFOs and sockets of a mount. The server has the name, the owner and the mode. The data goes through a FIFO or socket of
+//! this host in the runtime directory of the mount, which replaces it. All programs of the host that share the mount use the
+//! same one. Programs of another host have one of their own, as with a kernel mount.
 
 use crate::mounts::{self, Mounted};
 use crate::outcome::Out;
@@ -13,40 +13,40 @@ use std::ffi::CString;
 use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
 
-/// How the name of a FIFO begins that stands for one of the server.
+/// Prefix of the name of a FIFO that replaces one of the server.
 const FIFO_PREFIX: &str = "fifo-";
-/// How that of a socket begins.
+/// Prefix of the name of such a socket.
 pub(crate) const SOCKET_PREFIX: &str = "sock-";
-/// What follows the name of a socket in that of the link whose text is the path that a program bound.
+/// Suffix of the name of a link beside a socket. The link's text is the path that a program bound.
 const SOCKET_NAME_SUFFIX: &str = ".path";
-/// Who may use it: the directory decides.
+/// Its mode; the directory's mode decides who may use it.
 const MODE: mode_t = 0o660;
-/// Bytes of a handle that a name has room for, two letters for each; those of NFSv3 are no longer.
+/// Bytes of a handle for which a name has room, two letters for each. Handles of NFSv3 are not longer.
 const HANDLE_BYTES_MAX: usize = 64;
 
 fn below(mount: &Mount, name: &str) -> CString {
     CString::new([mount.runtime_dir().as_os_str().as_bytes(), b"/", name.as_bytes()].concat()).unwrap_or_default()
 }
 
-/// What stands for a FIFO. Its name is the handle, so that a descriptor leads back to it.
+/// The path of the FIFO of this host. It contains the handle, so that a descriptor leads back to it.
 fn fifo(mount: &Mount, handle: &FileHandle) -> CString {
     let digits: String = handle.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     below(mount, &format!("{FIFO_PREFIX}{digits}"))
 }
 
-/// What stands for a socket: a name within the mount's runtime directory. An address has no room for a handle.
+/// The name of the socket of this host in the mount's runtime directory. An address has no room for a handle.
 pub(crate) fn socket_name(handle: &FileHandle) -> String {
     let mut hash = fnv::FnvHasher::default();
     hash.write(handle.as_bytes());
     format!("{SOCKET_PREFIX}{:016x}", hash.finish())
 }
 
-/// The link beside a socket's stand-in whose text is the path that the program bound.
+/// The link beside a socket of this host whose text is the path that the program bound.
 pub(crate) fn bound_path_link(mount: &Mount, name: &str) -> CString {
     below(mount, &format!("{name}{SOCKET_NAME_SUFFIX}"))
 }
 
-/// Opens what stands for a FIFO as open(2) does: waits for the other side unless O_NONBLOCK is given.
+/// Opens the FIFO of this host as open(2) does: waits for the other side unless O_NONBLOCK is set.
 ///
 /// # Errors
 /// As open(2) of a FIFO.
@@ -69,7 +69,7 @@ pub(crate) fn open_fifo(mount: &Mount, object: &Object, flags: c_int) -> Result<
     }
 }
 
-/// The last name of an object was taken away: nobody finds what stands for it any more; who has it open keeps it.
+/// Called after the last name of an object was removed. Removes the object of this host; programs that have it open keep it.
 pub(crate) fn removed(mount: &Mount, object: &Object) {
     match object.attr.kind {
         _ if object.attr.nlink > 1 => {}
@@ -79,19 +79,19 @@ pub(crate) fn removed(mount: &Mount, object: &Object) {
     }
 }
 
-/// Removes what stands for a socket.
+/// Removes the socket of this host.
 pub(crate) fn forget_socket(mount: &Mount, name: &str) {
     let _ = raw::unlink(&below(mount, name));
     let _ = raw::unlink(&bound_path_link(mount, name));
 }
 
-/// Whether something with this device and mode may stand for a FIFO.
+/// Whether an object with this device and mode may be such a FIFO.
 #[inline]
 pub(crate) fn may_be_fifo(device: u64, mode: mode_t) -> bool {
     mode & libc::S_IFMT == libc::S_IFIFO && mounts::is_runtime_device(device)
 }
 
-/// The FIFO of a mount that a descriptor is open on, for one that [`may_be_fifo`].
+/// The FIFO of a mount for a descriptor for which [`may_be_fifo`] is true.
 pub(crate) fn fifo_of_descriptor(fd: c_int) -> Option<(&'static Mounted, FileHandle)> {
     let mut buffer = [0u8; libc::PATH_MAX as usize];
     let (mounted, name) = mounts::below_runtime(raw::fd_path(fd, &mut buffer).ok()?)?;
@@ -101,7 +101,7 @@ pub(crate) fn fifo_of_descriptor(fd: c_int) -> Option<(&'static Mounted, FileHan
     Some((mounted, FileHandle::new(&bytes?)?))
 }
 
-/// Attributes of the FIFO behind a descriptor; none when its last name is gone, and what the kernel says has to do.
+/// Attributes of the FIFO of a descriptor. `None` if its last name was removed: the kernel's attributes are used then.
 pub(crate) fn fifo_attributes(fd: c_int) -> Option<(&'static Mounted, Attributes)> {
     let (mounted, handle) = fifo_of_descriptor(fd)?;
     Some((mounted, mounted.attach().ok()?.client().getattr(&handle).ok()?))

@@ -1,6 +1,6 @@
-//! What went wrong on a mount, as errno: dnfs has the table.
+//! Converts an error of a mount to errno, by the table in dnfs.
 
-use crate::messages::tell_of_server;
+use crate::messages::report_server;
 use crate::mounts;
 use crate::outcome::Out;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,8 @@ impl From<dnfs::Error> for Out {
     }
 }
 
-/// Reports once, with what to do, that this host's memory is full, or a limit of this process too small: a program's own message does not say that the
-/// server is not the cause.
+/// Reports once, with a hint, that this host's memory is full or a limit of this process too small: a program's own message
+/// does not show that the server is not the cause.
 fn report_limit(error: &dnfs::Error) {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let is_limit = matches!(error, dnfs::Error::Segment(_)) && matches!(error.errno(), libc::ENOSPC | libc::EFBIG | libc::ENOMEM);
@@ -24,5 +24,5 @@ fn report_limit(error: &dnfs::Error) {
         return;
     }
     let hint = error.hints().into_iter().next().unwrap_or_default();
-    tell_of_server(format_args!("cannot {error}\nhint: {hint}"));
+    report_server(format_args!("cannot {error}\nhint: {hint}"));
 }

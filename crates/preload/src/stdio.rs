@@ -1,4 +1,4 @@
-//! stdio: opening streams; one on a file of a mount is a cookie stream (`cookie`).
+//! Opens stdio streams. A stream on a file of a mount is a cookie stream (`cookie`).
 
 use crate::cookie::{self, number, stream_on};
 use crate::descriptors;
@@ -16,9 +16,9 @@ unsafe extern "C" {
     fn fflush(stream: *mut FILE) -> c_int;
 }
 
-/// Letters behind the first that fopen and freopen of glibc look at.
+/// Number of letters after the first that fopen and freopen of glibc read.
 const LETTERS_OF_FOPEN: usize = 6;
-/// The same for fdopen.
+/// The same number for fdopen.
 const LETTERS_OF_FDOPEN: usize = 4;
 
 /// open(2)'s flags for a mode of fopen(3).
@@ -31,7 +31,7 @@ fn flags_of(mode: &[u8], letters: usize) -> Result<c_int, Out> {
         _ => return Err(Out::Errno(libc::EINVAL)),
     };
     let mut access = alone;
-    // What follows a comma is a character set (`ccs=`), not a flag.
+    // A character set (`ccs=`) follows a comma; it is not a flag.
     for letter in rest.iter().take(letters).take_while(|letter| **letter != b',') {
         match letter {
             b'+' => access = libc::O_RDWR,
@@ -43,12 +43,12 @@ fn flags_of(mode: &[u8], letters: usize) -> Result<c_int, Out> {
     Ok(flags | access)
 }
 
-/// Wide characters are in the encoding of the locale (`wide`); another one is refused, as by glibc one that it does not know.
+/// Wide characters use the encoding of the locale (`wide`). Another encoding is refused, as glibc refuses an unknown one.
 fn narrow(mode: &[u8]) -> Result<(), Out> {
     if mode.windows(5).any(|five| five == b",ccs=") { Err(Out::Errno(libc::EINVAL)) } else { Ok(()) }
 }
 
-/// glibc moves the offset of a stream that only appends to the end, so that ftell tells it before the first write.
+/// Moves the offset of an append-only stream to the end, as glibc does, so that ftell returns it before the first write.
 fn go_to_the_end(fd: c_int, flags: c_int) -> Result<(), Out> {
     if flags & libc::O_APPEND != 0 && flags & libc::O_ACCMODE == libc::O_WRONLY {
         // SAFETY: no pointers.
@@ -82,7 +82,7 @@ unsafe fn open_stream(
                 crate::close::close::hook(fd);
             })
         };
-        // A descriptor's name leads to its placeholder, which libc's own could open and not read.
+        // The kernel name of a descriptor leads to its placeholder, which libc's function could open but not read.
         let text = ffi::path(path)?;
         if (text.starts_with(b"/dev/") || text.starts_with(b"/proc/")) && table::placeholder_at(libc::AT_FDCWD, path).is_some() {
             return opened();
@@ -91,7 +91,7 @@ unsafe fn open_stream(
     }
 }
 
-/// fdopen: the descriptor must allow what the mode asks, and appends from now on if the mode says so.
+/// fdopen: the descriptor must allow what the mode requires, and appends from now on if the mode says so.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -113,8 +113,8 @@ unsafe fn adopt(fd: c_int, mode: *const c_char) -> Result<*mut FILE, Out> {
     }
 }
 
-/// freopen where the stream or the path is of a mount. The stream stays where it is in memory; of those that libc made, stdin,
-/// stdout and stderr are replaced in libc's variables (`standard`), and popen's by a new one.
+/// freopen if the stream or the path is on a mount. The stream keeps its address. Of libc's own streams, stdin, stdout and
+/// stderr are replaced in libc's variables (`standard`), and a stream of popen by a new one.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -158,7 +158,7 @@ unsafe fn reopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) ->
     }
 }
 
-/// A new description for freopen: of the path, or without one of the same file with other flags.
+/// A new description for freopen: of the path or, without one, of the same file with other flags.
 ///
 /// # Safety
 /// NULL, or a path as of the hook's caller.

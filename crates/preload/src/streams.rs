@@ -1,4 +1,4 @@
-//! Directory streams: `DIR` objects of our own, told from libc's by where they lie.
+//! Directory streams: `DIR` objects of this library, distinguished from libc's by their addresses.
 
 use crate::ffi;
 use crate::hook::hooks;
@@ -12,17 +12,17 @@ use dnfs::mount::DirItem;
 use libc::{DIR, c_char, c_int, c_long, dirent};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// Streams open at once in a process.
+/// Maximum number of open streams in a process.
 const STREAMS_MAX: usize = 4096;
 
 struct Stream {
     fd: AtomicI32, // descriptor + 1; 0: this stream is free
-    /// What the open stream holds; used by the thread that reads the stream (readdir is not for two at once).
+    /// Contents of an open stream, used by the thread that reads it (two threads may not call readdir at once).
     state: std::cell::UnsafeCell<Option<Reading>>,
 }
 
 struct Reading {
-    items: Option<Vec<DirItem>>, // none: not read yet, or rewound
+    items: Option<Vec<DirItem>>, // `None`: not read yet, or rewound
     at: usize,
     entry: dirent,
 }
@@ -45,7 +45,7 @@ fn arena() -> &'static [Stream] {
     unsafe { std::slice::from_raw_parts(at, STREAMS_MAX) }
 }
 
-/// Our stream behind a `DIR`; [`Out::Pass`] for libc's.
+/// This library's stream of a `DIR`; [`Out::Pass`] for libc's.
 fn ours(stream: *mut DIR) -> Result<&'static Stream, Out> {
     let offset = (stream as usize).wrapping_sub(ARENA.load(Ordering::Acquire) as usize);
     if offset >= STREAMS_MAX * size_of::<Stream>() {
@@ -59,7 +59,7 @@ impl Stream {
         self.fd.load(Ordering::Acquire) - 1
     }
 
-    /// What the stream holds.
+    /// Contents of the stream.
     ///
     /// # Safety
     /// One thread uses the stream at a time, and keeps no answer of an earlier call.
@@ -92,7 +92,7 @@ fn adopt(fd: c_int) -> Result<*mut DIR, Out> {
 /// All names of an open directory of a mount.
 ///
 /// # Errors
-/// EBADF for a descriptor of anything else.
+/// EBADF for any other descriptor.
 pub(crate) fn read_items(fd: c_int) -> Result<Vec<DirItem>, Out> {
     match table::find(fd)? {
         Found::Directory(opened) => {
@@ -179,7 +179,7 @@ pub(crate) unsafe fn open_stream(directory: c_int, path: *const c_char) -> Resul
     })
 }
 
-/// A stream of libc, or a stream of this library in its place if a link of this host led libc to a placeholder.
+/// Returns a stream of libc, or replaces it by a stream of this library if a link of this host led libc to a placeholder.
 ///
 /// # Safety
 /// A stream that was just opened, or NULL.

@@ -1,5 +1,6 @@
-//! syscall(2): a number goes where libc's function of that name goes. Programs use numbers where their libc has no name for a call,
-//! or where the name does more than the call. A call that a hook would pass to libc's function goes to the kernel here.
+//! syscall(2): a number is handled like libc's function of that name. Programs use numbers if their libc has no name for a
+//! call, or if libc's function does more than the call. A call that a hook would pass to libc's function goes to the kernel
+//! here.
 
 mod data;
 mod names;
@@ -14,10 +15,10 @@ use libc::c_long;
 
 /// The arguments of a system call.
 type Arguments = [usize; 6];
-/// What a call by number gives; none when the number is of other calls.
+/// The result of a call by number. `None` if the number belongs to another call.
 type Answer = Option<Result<c_long, Out>>;
 
-/// The answer of a hook as syscall(2) gives it.
+/// Converts the result of a hook to that of syscall(2).
 fn given<R: TryInto<c_long>>(answer: Result<R, Out>) -> Answer {
     Some(answer.and_then(|answer| answer.try_into().map_err(|_| Out::Errno(libc::EOVERFLOW))))
 }

@@ -1,9 +1,9 @@
-//! Descriptors: which of them are files of a mount.
+//! The table of descriptors that are files of a mount.
 //!
-//! The kernel owns the truth. A file of a mount is an open placeholder in the runtime directory, a directory of a mount
-//! is a removed one, which `directories` knows; the table only remembers what the placeholder's name says. An entry is
-//! believed as long as fstat shows the inode it was made for, so a close we did not see makes no wrong entry. Lookups
-//! take no lock and allocate nothing.
+//! The kernel's state decides. A file of a mount is an open placeholder in the runtime directory; a directory of a mount is a
+//! removed one, which `directories` knows. The table only caches what the placeholder's name says. An entry is valid as long as
+//! fstat returns the inode for which it was made, so that an unseen close causes no wrong entry. Lookups take no lock and do
+//! not allocate.
 
 use crate::credentials;
 use crate::description_flags;
@@ -21,12 +21,12 @@ use libc::{c_char, c_int};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// Descriptors the table can hold: the default ceiling of the kernel (fs.nr_open). The memory is only reserved.
+/// Maximum number of descriptors in the table: the kernel's default limit (fs.nr_open). The memory is only reserved.
 const DESCRIPTORS_MAX: usize = 1 << 20;
 
 #[repr(C, align(32))]
 struct Slot {
-    inode: AtomicU64, // of the placeholder; 0: nothing known
+    inode: AtomicU64, // of the placeholder; 0: unknown
     file: AtomicU64,  // FileRef: slot << 32 | generation
     flags: AtomicU32, // access mode, O_DSYNC, O_SYNC, O_DIRECT as given at open
     mount: AtomicU32,
@@ -34,14 +34,15 @@ struct Slot {
     cursor: AtomicU32, // which write errors this description has seen
     next: AtomicU64,   // where the last read ended
     run: AtomicU32,    // reads so far that began where the one before them ended
-    opened: AtomicU32, // moves with each open of this number
+    opened: AtomicU32, // incremented with each open of this number
     advice: AtomicU32, // of posix_fadvise: how it is read
     copies: AtomicU32, // value of COPIES when it was opened
 }
 
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 
-/// How often another process may have got descriptors of this one: by fork, by starting a program, over a socket.
+/// Number of events by which another process may have got descriptors of this one: fork, start of a program, transfer over a
+/// socket.
 static COPIES: AtomicU32 = AtomicU32::new(0);
 
 /// Notes that another process may share the open file descriptions from now on.
@@ -49,9 +50,9 @@ pub(crate) extern "C" fn note_copies() {
     COPIES.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What a descriptor is.
+/// The object of a descriptor.
 pub(crate) enum Found {
-    /// Not of a mount, or not open.
+    /// Not on a mount, or not open.
     Elsewhere,
     /// A regular file.
     File(Open),
@@ -80,7 +81,7 @@ fn slot(fd: c_int) -> Option<&'static Slot> {
     Some(unsafe { &*table.add(fd) })
 }
 
-/// What `fd` is.
+/// Finds the object of a descriptor.
 ///
 /// # Errors
 /// EIO for a file of a mount that this process does not know.
@@ -107,7 +108,7 @@ pub(crate) fn find(fd: c_int) -> Result<Found, Out> {
     }
 }
 
-/// Where a filter of system calls refuses fstat. What was a file of a mount may be one still.
+/// For a process whose system call filter refuses fstat: a descriptor that was a file of a mount may still be one.
 ///
 /// # Errors
 /// EIO, with a line on stderr, for a descriptor that was one.
@@ -126,7 +127,7 @@ fn unrecognized(fd: c_int, refused: Errno) -> Result<Found, Out> {
     Err(Out::Errno(libc::EIO))
 }
 
-/// The open regular file of a mount behind `fd`; [`Out::Pass`] for what is not on a mount.
+/// The open regular file of a mount of `fd`; [`Out::Pass`] for objects that are not on a mount.
 ///
 /// # Errors
 /// EISDIR for a directory of a mount, EIO as [`find`].
@@ -139,10 +140,11 @@ pub(crate) fn file(fd: c_int) -> Result<Open, Out> {
     }
 }
 
-/// Descriptors looked at for files to be committed beside one that is closed.
+/// Number of descriptors searched for files to commit together with a file that is closed.
 const BESIDE_MAX: usize = 1024;
 
-/// Files of the same mount, open for writing by descriptors near this one. Only what the table says: some may be closed by now.
+/// Files of the same mount that descriptors near this one have open for writing, according to the table: some may be closed by
+/// now.
 pub(crate) fn written_beside(file: &Open) -> impl Iterator<Item = FileRef> {
     let (mounted, view) = (file.mounted, slot(file.fd).map(|slot| slot.view.load(Ordering::Relaxed)));
     let descriptors = (file.fd + 1..=highest()).chain(0..file.fd).take(BESIDE_MAX);
@@ -155,7 +157,7 @@ pub(crate) fn written_beside(file: &Open) -> impl Iterator<Item = FileRef> {
     descriptors.filter_map(of_mount)
 }
 
-/// Files open for writing. Only what the table says: some may be closed by now.
+/// Files open for writing, according to the table: some may be closed by now.
 pub(crate) fn written() -> impl Iterator<Item = Open> {
     let descriptors = (0..=highest()).take(BESIDE_MAX);
     let of_mount = |fd| {
@@ -165,7 +167,7 @@ pub(crate) fn written() -> impl Iterator<Item = Open> {
     descriptors.filter_map(of_mount)
 }
 
-/// The file that `fd` is known to be.
+/// The file of `fd` according to the table.
 pub(crate) fn known(fd: c_int) -> Option<Open> {
     let slot = slot(fd)?;
     let inode = raw::fstat(fd).ok()?.st_ino;
@@ -188,11 +190,11 @@ fn entry(fd: c_int, slot: &'static Slot) -> Option<Open> {
     })
 }
 
-/// Enters the descriptor of a file that this process did not open, by its path: it was inherited over exec, received from another
+/// Adds the descriptor of a file that this process did not open, by its path: it was inherited over exec, received from another
 /// process, or opened by name (/dev/stdin, /proc/self/fd/N).
 ///
 /// # Errors
-/// EIO for a placeholder that no mount of this process knows: its file can't be reached.
+/// EIO for a placeholder that no mount of this process knows: its file cannot be reached.
 fn learn(fd: c_int, stat: &libc::stat) -> Result<Found, Out> {
     let mut buffer = [0u8; libc::PATH_MAX as usize];
     let Ok(path) = raw::fd_path(fd, &mut buffer) else { return mounts::refuse_nameless(stat).map(|()| Found::Elsewhere) };
@@ -218,7 +220,7 @@ fn learn(fd: c_int, stat: &libc::stat) -> Result<Found, Out> {
     let mount = mounted.attach_as(credentials::of_inherited(fd, mount))?;
     insert(fd, stat.st_ino, (mounted, mount), file, flags, mount.error_cursor(file));
     let Some(slot) = slot(fd) else { return Err(Out::Errno(libc::EMFILE)) };
-    slot.copies.fetch_sub(1, Ordering::Relaxed); // another process had it first
+    slot.copies.fetch_sub(1, Ordering::Relaxed); // another process opened it first
     let Some(open) = entry(fd, slot) else { return Err(Out::Errno(libc::EMFILE)) };
     lock_files::inherited(&open);
     Ok(Found::File(open))
@@ -252,7 +254,7 @@ pub(crate) unsafe fn attributes_at(directory: c_int, path: *const c_char) -> Opt
     Some((mounted, mount.attr(file).ok()?))
 }
 
-/// The file whose placeholder a path of this host leads to: by the names the kernel has for descriptors.
+/// The file to whose placeholder a path of this host leads, by the kernel's names for descriptors.
 ///
 /// # Safety
 /// A path, or NULL.
@@ -268,7 +270,7 @@ pub(crate) unsafe fn placeholder_at(
     found
 }
 
-/// Remembers an open file. `inode` is that of its placeholder.
+/// Adds an open file. `inode` is that of its placeholder.
 pub(crate) fn insert(fd: c_int, inode: u64, (mounted, mount): (&Mounted, &Mount), file: FileRef, flags: c_int, cursor: u32) {
     let Some(slot) = slot(fd) else { return };
     HIGHEST.fetch_max(fd, Ordering::Relaxed);
@@ -289,9 +291,9 @@ pub(crate) fn insert(fd: c_int, inode: u64, (mounted, mount): (&Mounted, &Mount)
 /// How a descriptor is read.
 #[derive(Clone, Copy)]
 pub(crate) struct Noted {
-    /// Reads in a row that began where the one before them ended.
+    /// Number of consecutive reads that continued the one before.
     pub(crate) run: u32,
-    /// Which open of this number it is.
+    /// Number of the open of this descriptor number.
     pub(crate) opened: u32,
     /// POSIX_FADV_NORMAL, _SEQUENTIAL or _RANDOM.
     pub(crate) advice: c_int,
@@ -301,7 +303,7 @@ pub(crate) struct Noted {
 #[inline]
 pub(crate) fn note_read(fd: c_int, offset: u64, bytes: usize) -> Option<Noted> {
     let slot = slot(fd)?;
-    // Threads that read together may spoil the count, which costs speed only.
+    // Threads that read at the same time may make the count wrong, which costs speed only.
     let follows = slot.next.load(Ordering::Relaxed) == offset;
     slot.next.store(offset + bytes as u64, Ordering::Relaxed);
     let run = slot.run.load(Ordering::Relaxed);
@@ -314,7 +316,7 @@ pub(crate) fn note_read(fd: c_int, offset: u64, bytes: usize) -> Option<Noted> {
     Some(Noted { run: if follows { run } else { 0 }, opened: slot.opened.load(Ordering::Relaxed), advice })
 }
 
-/// What is known of how a descriptor is read.
+/// How a descriptor has been read.
 pub(crate) fn noted(fd: c_int) -> Noted {
     let known = |slot: &Slot| {
         let [run, opened, advice] = [&slot.run, &slot.opened, &slot.advice].map(|word| word.load(Ordering::Relaxed));
@@ -323,7 +325,7 @@ pub(crate) fn noted(fd: c_int) -> Noted {
     slot(fd).map_or(Noted { run: 0, opened: 0, advice: libc::POSIX_FADV_NORMAL }, known)
 }
 
-/// The program says how it will read a descriptor.
+/// Notes the program's advice for a descriptor.
 pub(crate) fn advise(fd: c_int, advice: c_int) {
     if let Some(slot) = slot(fd) {
         slot.advice.store(advice as u32, Ordering::Relaxed);
@@ -337,7 +339,7 @@ pub(crate) fn add_flags(fd: c_int, flags: c_int) {
     }
 }
 
-/// `to` is now a duplicate of `from`.
+/// Notes that `to` is now a duplicate of `from`.
 pub(crate) fn duplicate(from: &Open, to: c_int) {
     let inode = slot(from.fd).map_or(0, |slot| slot.inode.load(Ordering::Relaxed));
     insert(to, inode, (from.mounted, from.mount), from.file, from.flags, from.cursor.load(Ordering::Relaxed));
@@ -346,19 +348,19 @@ pub(crate) fn duplicate(from: &Open, to: c_int) {
     }
 }
 
-/// Forgets a descriptor.
+/// Removes a descriptor.
 pub(crate) fn forget(fd: c_int) {
     if let Some(slot) = slot(fd) {
         slot.inode.store(0, Ordering::Release);
     }
 }
 
-/// The highest descriptor worth asking about is below this.
+/// All descriptors in the table are below this.
 pub(crate) const LIMIT: c_int = DESCRIPTORS_MAX as c_int;
 
 static HIGHEST: AtomicI32 = AtomicI32::new(-1);
 
-/// The highest descriptor that ever was a file of a mount in this process.
+/// The highest descriptor that was ever a file of a mount in this process.
 pub(crate) fn highest() -> c_int {
     HIGHEST.load(Ordering::Relaxed)
 }

@@ -1,7 +1,8 @@
 //! splice(2) between a file of a mount and a pipe.
 //!
-//! Into a pipe go pages of our own, which the kernel has the pipe refer to: waiting for room, short counts and SIGPIPE are its own. From a
-//! pipe the bytes are first duplicated, and taken only once they are written: none is lost when the write is refused.
+//! Into a pipe: the pipe refers to pages of this library. The kernel does the waiting for room, short counts and SIGPIPE. From
+//! a pipe: the bytes are duplicated first, and removed only once they are written, so that no byte is lost if the write is
+//! refused.
 
 use super::flags_of;
 use super::steps::Buffer;
@@ -67,7 +68,7 @@ fn is_pipe(fd: c_int) -> bool {
     raw::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFIFO)
 }
 
-/// Has `copy` begin at the place given or the descriptor's own, and moves that by what was copied.
+/// Calls `copy` with the given place or the descriptor's own offset, and moves that by what was copied.
 ///
 /// # Safety
 /// NULL, or a pointer of a caller of splice(2).
@@ -105,7 +106,7 @@ fn pipe_to_file(pipe: c_int, file: &Open, begin: u64, count: usize, flags: c_uin
     let mut buffer = Buffer::new()?;
     let mut done = 0;
     while done < count {
-        // Only the first bytes are waited for.
+        // Waits for the first bytes only.
         let flags = if done == 0 { flags } else { libc::SPLICE_F_NONBLOCK };
         let read = match read_and_leave(pipe, &copy, buffer.bytes(), count - done, flags) {
             Ok(0) => break,
@@ -126,26 +127,26 @@ fn pipe_to_file(pipe: c_int, file: &Open, begin: u64, count: usize, flags: c_uin
     Ok(done)
 }
 
-/// Reads what is in a pipe and leaves it there, by way of an empty one.
+/// Reads the bytes of a pipe and leaves them there, by means of an empty pipe.
 fn read_and_leave(pipe: c_int, copy: &pipes::Pipe, into: &mut [u8], count: usize, flags: c_uint) -> Result<usize, Out> {
     let there = pipes::tee(pipe, copy.into, count.min(into.len()), flags)?;
     read_all(copy, &mut into[..there])?;
     Ok(there)
 }
 
-/// Takes bytes from a pipe that were read before; whether all were still there.
+/// Removes bytes from a pipe that were read before. Returns whether all were still there.
 fn take(pipe: c_int, copy: &pipes::Pipe, scratch: &mut [u8], count: usize) -> bool {
     let mut taken = 0;
     while taken < count {
         match pipes::move_between(pipe, copy.into, count - taken, libc::SPLICE_F_NONBLOCK) {
             Ok(moved @ 1..) if read_all(copy, &mut scratch[..moved]).is_ok() => taken += moved,
-            _ => return false, // another reader has them as well
+            _ => return false, // another reader has them too
         }
     }
     true
 }
 
-/// Reads as many bytes as fit, which are in the pipe already.
+/// Fills the buffer with bytes that are in the pipe already.
 fn read_all(from: &pipes::Pipe, into: &mut [u8]) -> Result<(), Out> {
     let mut done = 0;
     while done < into.len() {

@@ -1,5 +1,5 @@
-//! Bytes that sendfile read from a file of a mount and a non-blocking socket did not take. The next call of the same open at that
-//! offset sends them first, so that a slow client does not make its server read the file many times.
+//! Bytes that sendfile read from a file of a mount and a non-blocking socket did not accept. The next call of the same open at
+//! that offset sends them first, so that the client does not read the file many times for a slow receiver.
 //!
 //! The conditions are those of bytes that were read ahead: no process of this host wrote to the file since, and the bytes are
 //! less than a second old.
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Opens that can have a rest at the same time.
 const RESTS_MAX: usize = 4;
-/// Bytes of one.
+/// Maximum bytes of one rest.
 const BYTES_MAX: usize = super::steps::BUFFER_BYTES;
 /// Largest age of a rest, in ns: that of bytes that were read ahead.
 const AGE_NS_MAX: u64 = 1_000_000_000;

@@ -19,7 +19,7 @@ const STEP_BYTES_MIN: usize = 64 * 1024;
 /// Bytes read before the first are sent: what servers like to have in a WRITE.
 const FIRST_BYTES: usize = 128 * 1024;
 
-/// Bytes asked of the kernel ahead of a copy whose source is not in memory.
+/// Bytes that the kernel is asked to read ahead of a copy whose source is not in memory.
 const AHEAD_BYTES: usize = 4 * BUFFER_BYTES;
 
 /// One end of a copy.
@@ -59,7 +59,7 @@ impl End {
         }
     }
 
-    /// Takes back what was read and not written.
+    /// Moves the source back by the bytes that were read and not written.
     fn step_back(&self, bytes: usize) {
         let (Self::Elsewhere(fd) | Self::File(Open { fd, .. })) = self;
         let _ = raw::lseek(*fd, -(bytes as off_t), libc::SEEK_CUR);
@@ -70,7 +70,7 @@ fn position(at: off_t) -> Result<u64, Out> {
     u64::try_from(at).map_err(|_| Out::Errno(libc::EINVAL))
 }
 
-/// Memory of our own for the time of a call: zeros at first.
+/// A buffer for the time of a call, zeroed.
 pub(crate) struct Buffer(*mut u8);
 
 impl Buffer {
@@ -91,13 +91,13 @@ impl Drop for Buffer {
     }
 }
 
-/// A copy under way. A position that is none is the descriptor's own.
+/// A copy in progress. `None` as a position stands for the descriptor's own offset.
 pub(super) struct Copy {
     from: End,
     from_at: Option<off_t>,
     to: End,
     to_at: Option<off_t>,
-    /// Steps that read all before they write, since the source would have to be waited for.
+    /// Steps that read everything before they write, because the source would block.
     eager_steps: usize,
     /// The target is non-blocking.
     is_impatient: bool,
@@ -115,12 +115,12 @@ impl Copy {
         Self { from, from_at, to, to_at, eager_steps: 0, is_impatient: false }
     }
 
-    /// The same, to a non-blocking descriptor (O_NONBLOCK).
+    /// As a copy to a non-blocking descriptor (O_NONBLOCK).
     pub(super) fn impatient(self) -> Self {
         Self { is_impatient: matches!((&self.from, &self.to), (End::File(_), End::Elsewhere(_))), ..self }
     }
 
-    /// Copies up to `count` bytes; what was copied before an error counts, the error is for the next call.
+    /// Copies up to `count` bytes. After an error, returns what was copied before; the next call returns the error.
     pub(super) fn run(mut self, count: usize) -> Result<usize, Out> {
         let mut buffer = Buffer::new()?;
         let mut done = 0;
@@ -200,8 +200,9 @@ impl Copy {
         Ok(Step { read, written, failed })
     }
 
-    /// Writes to the mount while it reads `source`: the server is at work on the first bytes before the last are read. Only those are
-    /// waited for; the others are read with locks of the target held, and so only as far as they are in memory.
+    /// Writes to the mount while it reads `source`: the server works on the first bytes before the last are read. The copy
+    /// waits for the first bytes only. It reads the others with locks of the target held, and therefore only if they are in
+    /// memory.
     fn step_lazily(&mut self, source: c_int, buffer: &mut [u8]) -> Result<Step, Out> {
         let End::File(to) = &self.to else { return self.step(buffer) };
         let (from_at, reserved) = (self.from_at, buffer.len());
@@ -246,8 +247,8 @@ impl Copy {
         Ok(Step { read, written: written.unwrap_or(0), failed: None })
     }
 
-    /// The file of this host that is copied to a mount, and how many of the next `bytes` it has, if they are so many that reading and
-    /// sending are better done side by side.
+    /// The file of this host that is copied to a mount, and how many of the next `bytes` it has, if that is enough for reading
+    /// and sending in parallel.
     fn lazy_source(&self, bytes: usize) -> Option<(c_int, usize)> {
         let (End::Elsewhere(source), End::File(_), 0) = (&self.from, &self.to, self.eager_steps) else { return None };
         let stat = raw::fstat(*source).ok().filter(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG)?;

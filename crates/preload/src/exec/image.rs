@@ -1,4 +1,4 @@
-//! A file of a mount that the kernel is to execute or map: a copy in memory, since it cannot open the file itself.
+//! A copy in memory of a file of a mount that the kernel executes or maps, since the kernel cannot open the file itself.
 
 use crate::copy;
 use crate::open::{open_at, openat};
@@ -7,7 +7,7 @@ use crate::raw;
 use libc::{c_char, c_int, ssize_t};
 use std::ffi::{CStr, CString};
 
-/// What the name of such a file in memory begins with, as `/proc/PID/exe` and `/proc/PID/maps` show it.
+/// Prefix of the name of such a file in memory, as `/proc/PID/exe` and `/proc/PID/maps` show it.
 const MARK: &[u8] = b"millrace:";
 /// Longest name of a file in memory (memfd_create(2)), in bytes.
 const NAME_BYTES_MAX: usize = 249;
@@ -17,7 +17,7 @@ const SHOWN_BEHIND: &[u8] = b" (deleted)";
 /// Bytes that are copied by one call.
 const STEP_BYTES: usize = 1 << 30;
 
-/// A copy; gone when it is dropped and nobody runs or maps it any more.
+/// A copy. It exists until it is dropped and no process runs or maps it.
 pub(crate) struct Image {
     fd: c_int,
 }
@@ -29,10 +29,10 @@ impl Drop for Image {
 }
 
 impl Image {
-    /// Copies the file that `path` names; `name` is its path as programs know it.
+    /// Copies the file of `path`; `name` is its path as programs know it.
     ///
     /// # Errors
-    /// Those of open and read; ENOMEM, ENOSPC.
+    /// The errors of open and read; ENOMEM, ENOSPC.
     ///
     /// # Safety
     /// A path.
@@ -51,7 +51,7 @@ impl Image {
 
     fn empty(name: &[u8]) -> Result<Self, Out> {
         let room = NAME_BYTES_MAX - MARK.len();
-        // The end says more than the beginning.
+        // The end of the path identifies it better than the beginning.
         let name = name.get(name.len().saturating_sub(room)..).unwrap_or_default();
         let name = CString::new([MARK, name].concat()).map_err(|_| Out::Errno(libc::EINVAL))?;
         Ok(Self { fd: raw::programs::memory_file(&name)? })
@@ -94,7 +94,7 @@ unsafe fn libc_open(directory: c_int, path: *const c_char, flags: c_int) -> c_in
     unsafe { openat::real(directory, path, flags, 0) }
 }
 
-/// The path on a mount of what the kernel shows as a file in memory of ours; without its end, if that was cut off.
+/// The path on a mount of a file that the kernel shows as a copy in memory. Without its end if that was cut off.
 fn shown(path: &[u8]) -> Option<&[u8]> {
     let path = path.strip_prefix(SHOWN_BEFORE)?.strip_prefix(MARK)?;
     Some(path.strip_suffix(SHOWN_BEHIND).unwrap_or(path))
@@ -109,15 +109,16 @@ pub(crate) fn behind_link(link: &CStr) -> Option<Vec<u8>> {
     shown(raw::readlink(link, &mut buffer).ok()?).map(<[u8]>::to_vec)
 }
 
-/// What readlink(2) tells of a link, with the program's own path in the place of its copy: `told` is the room, `count` the answer.
-pub(crate) fn rename_in(told: &mut [u8], count: ssize_t) -> ssize_t {
-    let Some(path) = usize::try_from(count).ok().and_then(|count| shown(told.get(..count)?)) else { return count };
+/// The result of readlink(2), with the path of a copy replaced by the program's own path. `text` is the caller's buffer,
+/// `count` the kernel's result.
+pub(crate) fn rename_in(text: &mut [u8], count: ssize_t) -> ssize_t {
+    let Some(path) = usize::try_from(count).ok().and_then(|count| shown(text.get(..count)?)) else { return count };
     let path = path.to_vec();
-    told[..path.len()].copy_from_slice(&path);
+    text[..path.len()].copy_from_slice(&path);
     path.len() as ssize_t
 }
 
-/// Gives a program that was started from a copy the name that the kernel would have given it. For the constructor.
+/// Gives a program that was started from a copy the name that the kernel would have given it. Called by the constructor.
 pub(crate) fn name_process() {
     // SAFETY: a number, which is the address of a string of the kernel's, or 0.
     let started_by = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const c_char;

@@ -1,4 +1,4 @@
-//! Programs that start a database with a cleared environment. The database has to find its files on a mount, so the library adds
+//! Programs that start a database with a cleared environment. The database must find its files on a mount, so the library adds
 //! its variables to the environment of these children. All other programs decide themselves about the environment of their
 //! children (`reach`).
 

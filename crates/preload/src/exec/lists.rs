@@ -1,5 +1,5 @@
-//! The functions of exec that take their arguments as a list. Stable Rust has no such functions: a few instructions save the registers
-//! that hold arguments, have done what is to be done first, restore them and go on to libc's own with the same list.
+//! The functions of exec that take their arguments as a list. Stable Rust has no such functions. A few instructions save the
+//! registers with the arguments, call the preparation, restore the registers and jump to libc's function with the same list.
 
 use super::{by_name, by_path};
 use crate::hook::{entered, next};
@@ -9,7 +9,7 @@ use libc::{c_char, c_int};
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
 
-/// Arguments that lie in registers.
+/// Number of arguments in registers.
 const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
 
 /// A list of arguments: the first in registers, the others on the stack.
@@ -45,7 +45,7 @@ impl List {
     }
 }
 
-/// The address of libc's own function, when all is done that comes before it and the process has not become the program.
+/// The address of libc's function, after the preparation, if the process has not become the program.
 ///
 /// # Safety
 /// The list is that of a caller of execl, execlp or execle.
@@ -67,7 +67,7 @@ unsafe fn own(slot: &AtomicUsize, name: &CStr, list: List) -> usize {
     if own == usize::FAILED { failed as *const () as usize } else { own }
 }
 
-/// In the place of libc's own function: the call has failed, and errno says why.
+/// Replaces libc's function: the call has failed, and errno has the reason.
 extern "C" fn failed() -> c_int {
     -1
 }

@@ -1,7 +1,8 @@
-//! Shared libraries on a mount that a program or library is linked with (`DT_NEEDED`): the dynamic loader would look for them by
-//! system calls past every hook, and find none.
+//! Shared libraries on a mount with which a program or library is linked (`DT_NEEDED`). The dynamic loader would search for
+//! them by system calls without hooks, and not find them.
 //!
-//! Where ld.so(8) looks: DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, with `$ORIGIN`. What is found on this host before is the loader's to find.
+//! The search order is that of ld.so(8): DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, with `$ORIGIN`. The loader itself finds what is
+//! on this host first.
 
 use super::image::Image;
 use crate::outcome::Out;
@@ -10,13 +11,13 @@ use crate::raw;
 use dnfs::file::FileKind;
 use std::ffi::CString;
 
-/// Headers of a program that are looked at; it has a dozen.
+/// Maximum number of program headers examined; a program has a dozen.
 const HEADERS_MAX: usize = 64;
 /// Size of a file header, a program header and a dynamic entry of ELF-64.
 const FILE_HEADER_BYTES: usize = 64;
 const HEADER_BYTES: usize = 56;
 const ENTRY_BYTES: usize = 16;
-/// Bytes of the dynamic section and of its strings that are looked at.
+/// Maximum bytes of the dynamic section and of its strings.
 const SECTION_BYTES_MAX: usize = 1 << 20;
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
@@ -26,8 +27,8 @@ const DT_STRSZ: u64 = 10;
 const DT_RPATH: u64 = 15;
 const DT_RUNPATH: u64 = 29;
 
-/// The paths of the libraries on a mount that the file of this path, copied to `image`, is linked with directly. Those of what is no
-/// ELF file of 64 bits, or a damaged one, are none: the loader says what is wrong with it. `listed` is LD_LIBRARY_PATH.
+/// The paths of the libraries on a mount with which the file of this path, copied to `image`, is directly linked. Empty for a
+/// file that is not ELF-64 or is damaged: the loader reports that. `listed` is LD_LIBRARY_PATH.
 pub(crate) fn on_mounts(image: &Image, path: &[u8], listed: &[u8]) -> Vec<CString> {
     let Some(dynamic) = Dynamic::of(image) else { return Vec::new() };
     let folder = path.get(..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)).unwrap_or_default();
@@ -43,7 +44,7 @@ pub(crate) fn on_mounts(image: &Image, path: &[u8], listed: &[u8]) -> Vec<CStrin
     dynamic.texts(DT_NEEDED).filter_map(|name| find(name, folder, &folders)).collect()
 }
 
-/// The path of a library, if it is found on a mount first.
+/// The path of a library, if the first match is on a mount.
 fn find(name: &[u8], origin: &[u8], folders: &[Vec<u8>]) -> Option<CString> {
     if name.contains(&b'/') {
         return matches!(place(&with_origin(name, origin)), Place::OnMount)
@@ -79,7 +80,7 @@ fn place(path: &[u8]) -> Place {
     }
 }
 
-/// An entry of a search path with the directory of the file in the place of `$ORIGIN`.
+/// An entry of a search path with `$ORIGIN` replaced by the file's directory.
 fn with_origin(entry: &[u8], folder: &[u8]) -> Vec<u8> {
     for name in [b"$ORIGIN".as_slice(), b"${ORIGIN}"] {
         if let Some(rest) = entry.strip_prefix(name) {
@@ -113,7 +114,7 @@ impl Dynamic {
             section.chunks_exact(ENTRY_BYTES).map_while(|entry| Some((number(entry, 0, 8)?, number(entry, 8, 8)?))).collect();
         let value = |kind: u64| entries.iter().find(|entry| entry.0 == kind).map(|entry| entry.1);
         let (address, bytes) = (value(DT_STRTAB)?, value(DT_STRSZ)?);
-        // Where that address is in the file.
+        // The offset of that address in the file.
         let at = of_kind(PT_LOAD).find_map(|load| {
             let within = address.checked_sub(number(load, 16, 8)?)?;
             (within < number(load, 32, 8)?).then_some(number(load, 8, 8)?.checked_add(within)?)
@@ -129,7 +130,7 @@ impl Dynamic {
     }
 }
 
-/// Bytes of the file; none when it has not so many, or they are too many to be looked at.
+/// Bytes of the file. `None` if it has fewer, or if they are too many.
 fn part(image: &Image, at: u64, count: usize) -> Option<Vec<u8>> {
     if count > SECTION_BYTES_MAX {
         return None;
@@ -146,10 +147,10 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     Some(u64::from_le_bytes(eight))
 }
 
-/// The libraries on a mount that a program needs, and theirs, each once: copies for the loader.
+/// Copies for the loader of the libraries on a mount that a program needs, directly or indirectly, each once.
 ///
 /// # Errors
-/// Those of open and read.
+/// The errors of open and read.
 pub(super) fn copies(image: &Image, path: &[u8], listed: &[u8]) -> Result<Vec<Image>, Out> {
     const LIBRARIES_MAX: usize = 256;
     let mut waiting = on_mounts(image, path, listed);

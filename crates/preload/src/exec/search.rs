@@ -1,4 +1,4 @@
-//! The search of execvp(3) where a directory of PATH is on a mount: libc's own makes its system calls past every hook.
+//! The search of execvp(3) if a directory of PATH is on a mount: libc's function makes its system calls without calling a hook.
 
 use super::stored::{self, Program};
 use super::{become_program, by_shell};
@@ -14,19 +14,19 @@ pub(crate) fn meets_mount() -> bool {
     crate::mounts::any() && unsafe { search_path() }.any(paths::lead_to_mount)
 }
 
-/// The paths that a name may stand for, in the order of PATH.
+/// The paths that a name may have, in the order of PATH.
 fn candidates(name: &CStr) -> impl Iterator<Item = CString> {
     let name = name.to_bytes();
     // SAFETY: who changes the environment beside an exec breaks that anyhow.
     unsafe { search_path() }.filter_map(move |folder| CString::new([folder, b"/", name].concat()).ok())
 }
 
-/// Whether the search goes on after a path failed so.
+/// Whether the search continues after this error.
 const fn goes_on(failed: Errno) -> bool {
     matches!(failed, libc::EACCES | libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT)
 }
 
-/// Becomes the first program of that name that may be executed; returns only when it fails.
+/// Executes the first executable program of that name. Returns only on failure.
 ///
 /// # Safety
 /// The pointers are those of a caller of exec, who keeps its contract.
@@ -42,7 +42,7 @@ pub(super) unsafe fn execute(name: &CStr, arguments: Strings, environment: Strin
                 Ok(never) => match never {},
                 Err(Out::Errno(errno)) => errno,
                 Err(_) => {
-                    reach::tell(libc::AT_FDCWD, path.as_ptr(), environment, true);
+                    reach::report(libc::AT_FDCWD, path.as_ptr(), environment, true);
                     raw::programs::execute(&path, arguments, environment)
                 }
             }
@@ -50,7 +50,7 @@ pub(super) unsafe fn execute(name: &CStr, arguments: Strings, environment: Strin
         match failed {
             // SAFETY: as above.
             libc::ENOEXEC => return unsafe { by_shell(&path, arguments, environment) },
-            // A program that was found and may not be executed is what is told in the end.
+            // If a program was found that may not be executed, the final error is EACCES.
             failed if goes_on(failed) => outcome = if outcome == libc::EACCES { outcome } else { failed },
             failed => return failed,
         }
@@ -58,10 +58,10 @@ pub(super) unsafe fn execute(name: &CStr, arguments: Strings, environment: Strin
     outcome
 }
 
-/// The first program of that name that may be executed, for a child to become it.
+/// The first executable program of that name, for a child to execute.
 ///
 /// # Errors
-/// ENOENT, EACCES, as the search of execvp(3).
+/// ENOENT, EACCES, as execvp(3).
 pub(crate) fn find(name: &CStr) -> Result<Program, Out> {
     let mut outcome = libc::ENOENT;
     for path in candidates(name) {

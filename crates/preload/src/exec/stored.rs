@@ -1,4 +1,4 @@
-//! Programs stored on a mount: what the kernel is to execute in their place, and with which arguments.
+//! Programs stored on a mount: what the kernel executes instead, and with which arguments.
 
 use super::environment::{Environment, library_path, strings_of};
 use super::image::Image;
@@ -13,19 +13,19 @@ use dnfs::file::FileKind;
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};
 
-/// Bytes of a script's first line that the kernel looks at (BINPRM_BUF_SIZE).
+/// Bytes of a script's first line that the kernel reads (BINPRM_BUF_SIZE).
 const LINE_BYTES: usize = 256;
-/// Scripts that are the interpreters of scripts: the kernel follows as many.
+/// Maximum depth of scripts as interpreters of scripts, as in the kernel.
 const SCRIPTS_MAX: usize = 5;
 
 /// What to execute.
 pub(crate) struct Program {
     pub(super) what: What,
-    /// What stands in the place of the first argument when scripts are on the way: interpreter, its argument, script.
+    /// Replaces the first argument if there are scripts: interpreter, its argument, script.
     front: Vec<CString>,
-    /// Copies of the libraries on a mount that it is linked with.
+    /// Copies of the libraries on a mount with which it is linked.
     libraries: Vec<Image>,
-    /// The path as the program is known.
+    /// The path by which programs know it.
     pub(super) name: CString,
 }
 
@@ -37,12 +37,12 @@ pub(super) enum What {
 }
 
 impl Program {
-    /// A program of this host, as it is.
+    /// An unchanged program of this host.
     pub(super) fn of_host(path: CString) -> Self {
         Self { what: What::Path(path.clone()), front: Vec::new(), libraries: Vec::new(), name: path }
     }
 
-    /// A file that is no program, for the shell.
+    /// A file that is not a program, for the shell.
     pub(super) fn by_shell(path: CString) -> Self {
         Self {
             what: What::Path(SHELL.to_owned()),
@@ -52,7 +52,7 @@ impl Program {
         }
     }
 
-    /// The arguments to execute it with. They point into `self` and into what was given.
+    /// The arguments for it. They point into `self` and into the given ones.
     ///
     /// # Safety
     /// A NULL-terminated array of strings, or NULL.
@@ -64,11 +64,11 @@ impl Program {
         front.chain(given[kept..].iter().copied()).chain([std::ptr::null()]).collect()
     }
 
-    /// The environment to execute it with, in the place of what was given; none if that has all. Copies of the libraries that it is linked
-    /// with are made and passed on.
+    /// The environment for it, instead of the given one. `None` if that is complete. Copies of the libraries with which it is
+    /// linked are made and passed on.
     ///
     /// # Errors
-    /// Those of open and read, for such a library.
+    /// The errors of open and read of such a library.
     ///
     /// # Safety
     /// A NULL-terminated array of strings that outlives the answer, or NULL.
@@ -82,7 +82,7 @@ impl Program {
         Ok(unsafe { Environment::complete(given, &self.libraries) })
     }
 
-    /// A path that another process of this host executes it by, as long as `self` is there.
+    /// A path by which another process of this host can execute it, as long as `self` exists.
     pub(crate) fn path(&self) -> Result<CString, Out> {
         match &self.what {
             What::Path(path) => Ok(path.clone()),
@@ -93,10 +93,10 @@ impl Program {
     }
 }
 
-/// What is to be executed for a path that leads to a mount; none if it does not.
+/// The program to execute for a path that leads to a mount. `None` if the path does not.
 ///
 /// # Errors
-/// ENOENT, ENOTDIR, ELOOP; EACCES: not a regular file, or it may not be executed or not be read.
+/// ENOENT, ENOTDIR, ELOOP; EACCES for anything but a regular file, or if it may not be executed or read.
 ///
 /// # Safety
 /// A path, or NULL.
@@ -135,7 +135,7 @@ pub(crate) unsafe fn find(directory: c_int, path: *const c_char) -> Result<Optio
 }
 
 enum Located {
-    /// On this host, by the path as it is.
+    /// On this host, by the given path.
     Here,
     /// On this host, by another path.
     Path(CString),
@@ -159,7 +159,7 @@ fn locate(directory: c_int, path: &CStr) -> Result<Located, Out> {
     }
 }
 
-/// The same for the program behind a descriptor, of a file on a mount.
+/// As [`find`], for the program of a descriptor of a file on a mount.
 pub(crate) fn find_by_descriptor(fd: c_int) -> Result<Option<Program>, Out> {
     if !crate::mounts::any() || !matches!(table::find(fd), Ok(Found::File(_))) {
         return Ok(None);
@@ -176,10 +176,10 @@ pub(crate) fn find_by_descriptor(fd: c_int) -> Result<Option<Program>, Out> {
     }))
 }
 
-/// What runs a script, and the one argument that its first line may have.
+/// The interpreter of a script, and the argument that its first line may contain.
 ///
 /// # Errors
-/// ENOEXEC: a first line that names nothing.
+/// ENOEXEC for a first line without an interpreter.
 fn script(image: &Image) -> Result<Option<(CString, Option<CString>)>, Out> {
     let mut buffer = [0; LINE_BYTES];
     let Some(line) = image.beginning(&mut buffer)?.strip_prefix(b"#!") else { return Ok(None) };

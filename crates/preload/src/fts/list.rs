@@ -102,14 +102,14 @@ impl Walk {
             nodes.push(node);
             (node.parent, node.level) = (Some(above), above.level + 1);
             node.pathlen = c_ushort::try_from(start + name.len()).map_err(|_| libc::ENAMETOOLONG)?;
-            let is_told = self.has(NOSTAT) && self.has(PHYSICAL) && !matches!(kind, libc::DT_UNKNOWN | libc::DT_DIR);
+            let is_known = self.has(NOSTAT) && self.has(PHYSICAL) && !matches!(kind, libc::DT_UNKNOWN | libc::DT_DIR);
             if let Err(errno) = entered {
                 node.accpath = above.accpath;
                 (node.info, node.errno) = (info::NO_STAT, errno);
                 continue;
             }
             node.accpath = if self.has(NOCHDIR) { node.path } else { node.name_pointer() };
-            node.info = if want == Want::Names || is_told {
+            node.info = if want == Want::Names || is_known {
                 info::NO_STAT_WANTED
             } else {
                 if self.has(NOCHDIR) {

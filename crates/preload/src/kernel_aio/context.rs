@@ -1,4 +1,4 @@
-//! Contexts: what io_setup makes, and all threads of the program use.
+//! Contexts: io_setup creates them, and all threads of the program use them.
 
 use super::pin::{Pin, Pins};
 use super::request::{Event, Iocb, Work};
@@ -22,25 +22,26 @@ use std::thread::JoinHandle;
 const CONTEXTS_MAX: usize = 512;
 /// Sockets of a context that a child closes.
 const SOCKETS_MAX: usize = 8;
-/// Stack of a context's thread: what the calls need, and room.
+/// Stack of a context's thread: what the calls need, and spare.
 const STACK_BYTES: usize = 512 << 10;
 
 static CONTEXTS: [AtomicPtr<Context>; CONTEXTS_MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CONTEXTS_MAX];
 
-/// The one for POSIX aio.
+/// The context for POSIX aio.
 static POSIX: AtomicPtr<Context> = AtomicPtr::new(std::ptr::null_mut());
 
-/// A request that was taken.
+/// An accepted request.
 pub(crate) struct Submitted {
     answer: Answer,
-    /// What is to be done; none when it is done.
+    /// The work to do. `None` when it is done.
     pub(super) work: Option<(Open, Arc<Pin>, Work)>,
     pub(super) result: i64,
-    /// What a write writes: the kernel holds the pages of a buffer that the program gives back before the event came, as one does that exits.
+    /// A copy of the data of a write. The kernel keeps the pages of a buffer that the program frees before the event, for
+    /// example by exiting.
     copied: Vec<u8>,
 }
 
-/// A context. Never freed: one that was destroyed is used for the next.
+/// A context. It is never freed: a destroyed one is reused.
 #[derive(Default)]
 pub(crate) struct Context {
     /// Its number for the program: the address of its ring. 0 for that of POSIX aio.
@@ -48,22 +49,22 @@ pub(crate) struct Context {
     open: AtomicBool,
     closing: AtomicBool,
     process: AtomicU32,
-    /// Requests at once, their events that nobody took included.
+    /// Maximum number of requests, including those whose events were not taken yet.
     capacity: AtomicUsize,
     taken: AtomicUsize,
     /// Requests on files of a mount that are not done.
     in_flight: AtomicUsize,
-    /// Counts up when events are there.
+    /// Incremented when events are added.
     pub(crate) completions: AtomicU32,
     waiters: AtomicU32,
-    /// Of them, those that wait in a poll of `told`.
+    /// Number of waiters that poll `poll_wake`.
     pollers: AtomicU32,
     inbox: Mutex<VecDeque<Submitted>>,
     events: Mutex<Ring>,
     asleep: AtomicBool,
-    /// Eventfds: wakes the thread; tells pollers; the kernel tells us.
+    /// Eventfds: wakes the thread; wakes pollers; the kernel signals its completions.
     wake: AtomicI32,
-    told: AtomicI32,
+    poll_wake: AtomicI32,
     passed_on: AtomicI32,
     kernel: AtomicUsize,
     at_kernel: Mutex<Vec<Option<Submitted>>>,
@@ -76,14 +77,14 @@ pub(crate) struct Context {
 
 /// Where the result of a request goes.
 enum Answer {
-    /// Into an event, and an eventfd is told.
-    Event { data: u64, request: u64, told: Option<Arc<Pin>> },
+    /// Into an event; then the eventfd is signalled.
+    Event { data: u64, request: u64, eventfd: Option<Arc<Pin>> },
     /// Into a request of POSIX aio.
     Posix(Asked),
 }
 
 impl Submitted {
-    /// Has a write read from a copy of its buffers.
+    /// Makes a write use a copy of its buffers.
     pub(super) fn copy_written(&mut self) {
         let Some((.., Work::Write(_, bufs, _))) = &mut self.work else { return };
         self.copied = bufs.iter().map(|buffer| &**buffer).collect::<Vec<&[u8]>>().concat();
@@ -92,14 +93,14 @@ impl Submitted {
         *bufs = vec![IoSlice::new(copied)];
     }
 
-    pub(super) const fn new(data: u64, request: u64, told: Option<Arc<Pin>>) -> Self {
-        Self { answer: Answer::Event { data, request, told }, work: None, result: 0, copied: Vec::new() }
+    pub(super) const fn new(data: u64, request: u64, eventfd: Option<Arc<Pin>>) -> Self {
+        Self { answer: Answer::Event { data, request, eventfd }, work: None, result: 0, copied: Vec::new() }
     }
 
     /// A request of POSIX aio.
     ///
     /// # Errors
-    /// Those of a descriptor more.
+    /// The errors of one more descriptor.
     pub(crate) fn posix(context: &Context, asked: Asked, open: Open, work: Work) -> Result<Self, Errno> {
         let pin = context.pinned(&open)?;
         let open = Open { fd: pin.number(), ..open };
@@ -110,7 +111,7 @@ impl Submitted {
 }
 
 impl Context {
-    /// A context for so many requests at once, and its thread.
+    /// A context for this number of requests at once, and its thread.
     ///
     /// # Errors
     /// EAGAIN beyond the host's limit (fs.aio-max-nr) or without another thread, EINVAL, ENOMEM.
@@ -121,7 +122,7 @@ impl Context {
             let _ = unsafe { libc::atexit(drain) };
         });
         let kernel = raw::aio::setup(events)?;
-        // The kernel makes room for twice as many, since any processor may hold some back.
+        // The kernel reserves twice as many, since each processor may hold some back.
         let capacity = (events as usize).saturating_mul(2);
         let ring = Ring::new(capacity).inspect_err(|_| {
             let _ = raw::aio::destroy(kernel);
@@ -129,7 +130,7 @@ impl Context {
         Self::open_beside(capacity, ring, kernel)
     }
 
-    /// The context of this process for POSIX aio, made at its first use.
+    /// The context of this process for POSIX aio, created on first use.
     ///
     /// # Errors
     /// EAGAIN without another thread.
@@ -162,7 +163,7 @@ impl Context {
     /// The context with this number.
     ///
     /// # Errors
-    /// EINVAL: none of this process.
+    /// EINVAL if this process has no such context.
     pub(super) fn find(number: usize) -> Result<&'static Self, Errno> {
         let known = CONTEXTS.iter().map(|place| place.load(Acquire)).take_while(|at| !at.is_null());
         // SAFETY: contexts are never freed.
@@ -180,7 +181,7 @@ impl Context {
         self.is_open() && self.process.load(Relaxed) == raw::process_id()
     }
 
-    /// One that nobody uses, marked as used.
+    /// A free context, marked as used.
     fn place() -> Result<&'static Self, Errno> {
         for place in &CONTEXTS {
             let mut at = place.load(Acquire);
@@ -205,7 +206,7 @@ impl Context {
     }
 
     fn start(&'static self, capacity: usize, ring: Ring, kernel: usize) -> Result<(), Errno> {
-        let descriptors = [&self.wake, &self.told, &self.passed_on];
+        let descriptors = [&self.wake, &self.poll_wake, &self.passed_on];
         for place in descriptors {
             let moved = internal_event_descriptor();
             place.store(moved.unwrap_or(-1), Relaxed);
@@ -238,7 +239,7 @@ impl Context {
         }
     }
 
-    /// The descriptor that keeps a file open while requests are on their way to it.
+    /// The descriptor that keeps a file open while requests on it are in flight.
     ///
     /// # Errors
     /// EAGAIN: the program has no descriptor left.
@@ -250,10 +251,10 @@ impl Context {
         self.open.load(SeqCst)
     }
 
-    /// Waits for what is in flight; events that nobody took are gone.
+    /// Waits for requests in flight. Events that were not taken are discarded.
     ///
     /// # Errors
-    /// EINVAL when somebody else destroys it at the same time.
+    /// EINVAL if another thread destroys it at the same time.
     pub(super) fn close(&'static self) -> Result<(), Errno> {
         if !self.open.swap(false, SeqCst) {
             return Err(libc::EINVAL);
@@ -268,10 +269,10 @@ impl Context {
     fn end(&'static self, thread: JoinHandle<()>) {
         self.closing.store(true, SeqCst);
         self.wake_thread();
-        let _ = raw::aio::destroy(self.kernel.load(Relaxed)); // waits for what the kernel has
+        let _ = raw::aio::destroy(self.kernel.load(Relaxed)); // waits for the kernel's requests
         let _ = thread.join();
-        self.tell();
-        // What somebody submitted in the very moment of the end is not the next context's.
+        self.wake_waiters();
+        // A request that was submitted at the moment of the end must not go to the next context.
         lock(&self.inbox).clear();
         lock(&self.at_kernel).clear();
         lock(&self.posix).clear();
@@ -279,9 +280,9 @@ impl Context {
         self.release();
     }
 
-    /// Gives everything back; then another may have it.
+    /// Releases everything, so that the context can be reused.
     fn release(&self) {
-        for place in [&self.wake, &self.told, &self.passed_on] {
+        for place in [&self.wake, &self.poll_wake, &self.passed_on] {
             close_internal(place);
         }
         self.number.store(0, Relaxed);
@@ -290,7 +291,7 @@ impl Context {
         self.process.store(0, SeqCst);
     }
 
-    /// Room for a request.
+    /// Reserves places for requests.
     ///
     /// # Errors
     /// EAGAIN.
@@ -304,17 +305,17 @@ impl Context {
         })
     }
 
-    /// Frees the places of events that were taken.
+    /// Frees the places of taken events.
     fn count_taken(&self, events: &mut Ring) {
         self.give_back(events.taken());
     }
 
-    /// Room that was not used, or is free again.
+    /// Releases places that were not used, or are free again.
     pub(super) fn give_back(&self, count: usize) {
         self.taken.fetch_sub(count, SeqCst);
     }
 
-    /// Hands requests to the thread; what is done already is an event at once.
+    /// Passes requests to the thread. A request that is done already becomes an event at once.
     pub(super) fn submit(&self, requests: Vec<Submitted>) {
         let (later, now): (Vec<_>, Vec<_>) = requests.into_iter().partition(|request| request.work.is_some());
         self.in_flight.fetch_add(later.len() + now.len(), SeqCst);
@@ -329,7 +330,7 @@ impl Context {
         }
     }
 
-    /// Gives a request to the kernel.
+    /// Passes a request to the kernel.
     ///
     /// # Errors
     /// As io_submit(2).
@@ -344,7 +345,7 @@ impl Context {
             at_kernel.push(None);
         }
         at_kernel[free] = Some(answer);
-        let iocb = iocb.told_to(free as u64, self.passed_on.load(Relaxed));
+        let iocb = iocb.with_eventfd(free as u64, self.passed_on.load(Relaxed));
         drop(at_kernel); // the call may wait, and the thread take events meanwhile
         // SAFETY: the caller's promise.
         unsafe { raw::aio::submit(self.kernel.load(Relaxed), &iocb) }.inspect_err(|_| {
@@ -353,7 +354,7 @@ impl Context {
         })
     }
 
-    /// Takes the events the kernel has.
+    /// Takes the kernel's events.
     pub(super) fn collect_passed_on(&self) {
         raw::poll::reset(self.passed_on.load(Relaxed));
         let mut events = [Event::default(); 64];
@@ -371,17 +372,17 @@ impl Context {
         }
     }
 
-    /// Makes events of requests that are done, and tells who waits.
+    /// Creates events for finished requests, and wakes waiters.
     pub(super) fn complete(&self, done: Vec<Submitted>) {
         let count = done.len();
-        let mut told_after = Vec::new();
+        let mut eventfds = Vec::new();
         let mut events = lock(&self.events);
         for Submitted { answer, result, work, copied: _copied } in done {
             drop(work);
             match answer {
-                Answer::Event { data, request, told } => {
+                Answer::Event { data, request, eventfd } => {
                     events.push(Event { data, request, result, result2: 0 });
-                    told_after.extend(told);
+                    eventfds.extend(eventfd);
                 }
                 Answer::Posix(asked) => {
                     lock(&self.posix).retain(|(request, _)| *request != asked.request());
@@ -392,37 +393,37 @@ impl Context {
         }
         drop(events);
         self.in_flight.fetch_sub(count, SeqCst);
-        self.tell();
-        for told in told_after {
-            raw::poll::signal(told.number());
+        self.wake_waiters();
+        for eventfd in eventfds {
+            raw::poll::signal(eventfd.number());
         }
     }
 
-    /// Takes a request of POSIX aio on a descriptor.
+    /// Accepts a request of POSIX aio on a descriptor.
     pub(crate) fn take_posix(&self, request: usize, fd: c_int, submitted: Submitted) {
-        let _held = raw::SignalsHeld::new(); // a handler may ask with aio_suspend
+        let _held = raw::SignalsHeld::new(); // a handler may call aio_suspend
         self.taken.fetch_add(1, SeqCst);
         lock(&self.posix).push((request, fd));
         self.submit(vec![submitted]);
     }
 
-    /// Whether a request of POSIX aio that `is_it` says yes to is in flight: by its address and descriptor.
+    /// Whether a request of POSIX aio for which `is_it` returns true is in flight: by its address and descriptor.
     pub(crate) fn has_posix(&self, mut is_it: impl FnMut(usize, c_int) -> bool) -> bool {
         let _held = raw::SignalsHeld::new();
         lock(&self.posix).iter().any(|(request, fd)| is_it(*request, *fd))
     }
 
-    fn tell(&self) {
+    fn wake_waiters(&self) {
         self.completions.fetch_add(1, SeqCst);
         if self.waiters.load(SeqCst) > 0 {
             raw::futex_wake_all(&self.completions);
         }
         if self.pollers.load(SeqCst) > 0 {
-            raw::poll::signal(self.told.load(Relaxed));
+            raw::poll::signal(self.poll_wake.load(Relaxed));
         }
     }
 
-    /// Gives up to `most` events: how many.
+    /// Returns up to `most` events, and how many.
     pub(super) fn take_events(&self, most: usize, give: &mut dyn FnMut(Event)) -> usize {
         let mut events = lock(&self.events);
         let count = events.take(most, give);
@@ -430,7 +431,7 @@ impl Context {
         count
     }
 
-    /// Waits until there were more completions than `seen`.
+    /// Waits until there are more completions than `seen`.
     ///
     /// # Errors
     /// EINTR, ETIMEDOUT.
@@ -441,17 +442,17 @@ impl Context {
         waited
     }
 
-    /// The same while this set of signals is blocked, and no other: set and waiting are one step.
+    /// As [`Self::wait`], with exactly this set of signals blocked: setting the mask and waiting are one step.
     ///
     /// # Errors
     /// EINTR, ETIMEDOUT.
     pub(super) fn wait_with_signals(&self, seen: u32, end_ns: Option<u64>, signals: u64) -> Result<(), Errno> {
         self.pollers.fetch_add(1, SeqCst);
-        let told = self.told.load(Relaxed);
-        raw::poll::reset(told);
+        let poll_wake = self.poll_wake.load(Relaxed);
+        raw::poll::reset(poll_wake);
         let left_ms = end_ns.map(|end| end.saturating_sub(raw::monotonic_ns()).div_ceil(1_000_000));
         let waited = if self.completions.load(SeqCst) == seen {
-            let mut one = [libc::pollfd { fd: told, events: libc::POLLIN, revents: 0 }];
+            let mut one = [libc::pollfd { fd: poll_wake, events: libc::POLLIN, revents: 0 }];
             raw::poll::poll(&mut one, left_ms, Some(signals))
         } else {
             Ok(1)
@@ -464,12 +465,12 @@ impl Context {
         }
     }
 
-    /// For the thread: what was submitted since.
+    /// For the thread: takes the newly submitted requests.
     pub(super) fn take_inbox(&self, into: &mut VecDeque<Submitted>) {
         into.append(&mut lock(&self.inbox));
     }
 
-    /// For the thread: whether it may sleep until it is waken.
+    /// For the thread: whether it may sleep until it is woken.
     pub(super) fn falls_asleep(&self) -> bool {
         self.asleep.store(true, SeqCst);
         let may = lock(&self.inbox).is_empty();
@@ -487,7 +488,7 @@ impl Context {
         self.closing.load(SeqCst)
     }
 
-    /// Descriptors the thread waits for: it is waken, the kernel has events.
+    /// Descriptors for which the thread waits: its wake-up, and events of the kernel.
     pub(super) fn descriptors(&self) -> [c_int; 2] {
         [self.wake.load(Relaxed), self.passed_on.load(Relaxed)]
     }
@@ -528,7 +529,7 @@ pub(crate) fn after_fork_child() {
         }
         // SAFETY: contexts are never freed; this copy of it is no longer anybody's.
         let context = unsafe { &*at };
-        let own = [&context.wake, &context.told, &context.passed_on];
+        let own = [&context.wake, &context.poll_wake, &context.passed_on];
         own.into_iter().chain(&context.sockets).for_each(close_internal);
     }
 }

@@ -1,10 +1,11 @@
 //! Kernel AIO on files of a mount: libaio's functions, and the system calls below them.
 //!
-//! While a mount is there, a context of io_setup is one of ours, with one of the kernel's behind it for descriptors that are not
-//! of a mount. A thread of its own (the only helper thread there is in a program) does what was submitted, many requests in
-//! flight together; io_getevents, or the program itself, takes events off a ring in memory (`ring`). As with the kernel, a context does not survive fork.
+//! If there is a mount, io_setup creates a context of this library, which contains a context of the kernel for other
+//! descriptors. A thread of the context (the only helper thread in a program) executes the requests, many in flight together.
+//! io_getevents, or the program itself, takes events from a ring in memory (`ring`). As with the kernel, a context does not
+//! survive fork.
 //!
-//! What the kernel does before io_submit returns, a write that is not O_DIRECT nor stable, is done so here too.
+//! The kernel executes a write that is neither O_DIRECT nor stable before io_submit returns; this library does the same.
 
 mod context;
 mod hooks;
@@ -21,7 +22,7 @@ use crate::outcome::{Errno, Out};
 use crate::{ffi, mounts};
 use libc::{c_int, c_long, timespec};
 
-/// io_setup(2): a context for `events` requests at once, written to `into`, which must be 0 before.
+/// io_setup(2): creates a context for `events` requests at once and writes its number to `into`, which must be 0 before.
 ///
 /// # Errors
 /// As io_setup(2).
@@ -44,15 +45,15 @@ pub(crate) unsafe fn setup(events: u32, into: *mut usize) -> Result<c_long, Errn
 /// io_destroy(2): waits for what is in flight.
 ///
 /// # Errors
-/// EINVAL for what is no context of this process.
+/// EINVAL if this process has no such context.
 pub(crate) fn destroy(context: usize) -> Result<c_long, Errno> {
     Context::find(context)?.close().map(|()| 0)
 }
 
-/// io_submit(2): how many of the requests were taken.
+/// io_submit(2). Returns how many requests were accepted.
 ///
 /// # Errors
-/// That of the first, if none was taken.
+/// The error of the first request, if it was not accepted.
 ///
 /// # Safety
 /// An array of so many requests, whose buffers stay valid until their events came.
@@ -137,7 +138,7 @@ pub(crate) const SYS_IO_PGETEVENTS: c_long = 333;
 #[cfg(target_arch = "aarch64")]
 pub(crate) const SYS_IO_PGETEVENTS: c_long = 292;
 
-/// The system calls by their numbers; [`Out::Pass`] while no mount is there.
+/// The system calls by their numbers; [`Out::Pass`] if there is no mount.
 ///
 /// # Safety
 /// As the system call of that number.
@@ -167,12 +168,12 @@ pub(crate) unsafe fn by_number(
     outcome.map_err(Out::Errno)
 }
 
-/// Whether contexts are ours.
+/// Whether this library creates the contexts.
 fn is_ours() -> bool {
     mounts::any()
 }
 
-/// The answer of libaio's functions: the negative errno.
+/// The result of libaio's functions: the negative errno.
 fn negative(outcome: Result<c_long, Errno>) -> c_int {
     outcome.map_or_else(|errno| -errno, |answer| answer as c_int)
 }

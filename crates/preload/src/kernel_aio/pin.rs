@@ -1,4 +1,4 @@
-//! Descriptors that stay while a request is on its way.
+//! Descriptors that stay open while a request is in flight.
 
 use crate::open_file::Open;
 use crate::outcome::Errno;
@@ -8,18 +8,18 @@ use dnfs::mount::{FileRef, Mount};
 use libc::c_int;
 use std::sync::{Arc, Weak};
 
-/// A second descriptor of a description, out of the program's reach.
+/// A second descriptor of a description, which the program does not see.
 pub(crate) struct Pin {
     fd: c_int,
     file: Option<(c_int, &'static Mount, FileRef)>,
 }
 
-/// The descriptors of the files that requests of one context are on their way to: one for all requests of a description, since a program
-/// may have hundreds in flight and a kernel, which needs none, never runs out of them.
+/// The descriptors of the files with requests of one context in flight. All requests of a description share one, because a
+/// program may have hundreds in flight, and with the kernel's AIO it needs no further descriptors.
 #[derive(Default)]
 pub(super) struct Pins(Vec<(Key, Weak<Pin>)>);
 
-/// A description, as far as its requests differ by it.
+/// The properties of a description that matter for its requests.
 #[derive(PartialEq)]
 struct Key {
     fd: c_int,
@@ -30,7 +30,7 @@ struct Key {
 }
 
 impl Pins {
-    /// That of a file of a mount, made if there is none.
+    /// The descriptor for a file of a mount. Creates it if necessary.
     ///
     /// # Errors
     /// EAGAIN: the program has no descriptor left.
@@ -49,18 +49,18 @@ impl Pins {
 }
 
 impl Pin {
-    /// Of a file of a mount.
+    /// A descriptor for a file of a mount.
     fn of_file(open: &Open) -> Result<Self, Errno> {
         let mut pin = Self::of(open.fd)?;
         pin.file = Some((open.fd, open.mount, open.file));
         Ok(pin)
     }
 
-    /// Of any descriptor.
+    /// A second descriptor for any descriptor.
     pub(super) fn of(fd: c_int) -> Result<Self, Errno> {
         let high = raw::duplicate_from(fd, dnfs::lowest_internal_fd());
         let fd = match high.or_else(|_| raw::duplicate_from(fd, 3)) {
-            Err(libc::EMFILE | libc::EINVAL) => return Err(libc::EAGAIN), // what io_submit(2) says when it cannot take more
+            Err(libc::EMFILE | libc::EINVAL) => return Err(libc::EAGAIN), // the error of io_submit(2) when it accepts no more
             other => other?,
         };
         dnfs::set_internal_fd(fd, true);
@@ -79,7 +79,7 @@ impl Drop for Pin {
         if let Some((original, mount, file)) = self.file
             && table::known(original).is_none_or(|open| open.file != file)
         {
-            mount.closed(file); // perhaps the last descriptor there was
+            mount.closed(file); // this may have been the last descriptor
         }
     }
 }

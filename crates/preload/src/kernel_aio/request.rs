@@ -1,4 +1,4 @@
-//! Requests: `struct iocb` as programs fill it, and what is to be done for it.
+//! Requests: `struct iocb` as programs fill it, and the work for it.
 
 use super::context::{Context, Submitted};
 use super::pin::Pin;
@@ -38,7 +38,7 @@ const _: () = assert!(size_of::<Iocb>() == 64);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Event {
-    /// The request's own.
+    /// `data` of the request.
     pub(crate) data: u64,
     /// Its address.
     pub(crate) request: u64,
@@ -58,14 +58,14 @@ const PWRITEV: u16 = 8;
 
 const FLAG_EVENT_FD: u32 = 1;
 
-/// What is to be done on a file of a mount.
+/// The work on a file of a mount.
 pub(crate) enum Work {
     Read(u64, Vec<IoSliceMut<'static>>),
     Write(u64, Vec<IoSlice<'static>>, Stability),
     Sync,
 }
 
-/// Requests of one io_submit: the thread of the context is waken once.
+/// Requests of one io_submit. The thread of the context is woken once.
 pub(super) struct Batch {
     context: &'static Context,
     ready: Vec<Submitted>,
@@ -79,13 +79,13 @@ impl Batch {
         Self { context, ready: Vec::new(), taken: 0, pin: None, event_pin: None }
     }
 
-    /// Hands over what was taken: how many requests.
+    /// Passes on the accepted requests. Returns how many.
     pub(super) fn submit(self) -> usize {
         self.context.submit(self.ready);
         self.taken
     }
 
-    /// Takes one request.
+    /// Accepts one request.
     ///
     /// # Errors
     /// As io_submit(2).
@@ -125,7 +125,7 @@ impl Batch {
         Ok(())
     }
 
-    /// One for the kernel.
+    /// Passes a request to the kernel.
     ///
     /// # Safety
     /// As [`Self::take`].
@@ -138,7 +138,7 @@ impl Batch {
         Ok(())
     }
 
-    /// A descriptor of the same description, which stays while the request is on its way, whatever the program closes.
+    /// A descriptor of the same description, which stays open while the request is in flight, whatever the program closes.
     fn pinned(&mut self, fd: c_int, open: &Open) -> Result<Arc<Pin>, Errno> {
         if let Some((known, pin)) = &self.pin
             && *known == fd
@@ -170,7 +170,7 @@ impl Batch {
     }
 }
 
-/// What becomes of a request.
+/// What to do with a request.
 enum Planned {
     Later(Work),
     Now(i64),
@@ -239,7 +239,7 @@ fn vector_count(bytes: usize) -> Result<c_int, Errno> {
     c_int::try_from(bytes).map_err(|_| libc::EINVAL)
 }
 
-/// Whether an address can be one of a program.
+/// Whether an address can belong to a program.
 fn is_address(at: *const c_void) -> bool {
     (4096..1usize << 47).contains(&(at as usize))
 }
@@ -251,7 +251,7 @@ fn errno_of(out: Out) -> Errno {
     }
 }
 
-/// What an event says of an outcome.
+/// The result field of an event.
 pub(super) fn result_of<N: TryInto<i64>>(outcome: Result<N, Out>) -> i64 {
     match outcome {
         Ok(bytes) => bytes.try_into().unwrap_or(i64::MAX),
@@ -260,13 +260,13 @@ pub(super) fn result_of<N: TryInto<i64>>(outcome: Result<N, Out>) -> i64 {
 }
 
 impl Iocb {
-    /// The descriptor it is about.
+    /// The descriptor of the request.
     pub(crate) const fn descriptor(&self) -> c_int {
         self.fd as c_int
     }
 
-    /// The same with another `data` and another eventfd to be told.
-    pub(super) fn told_to(mut self, data: u64, event_fd: c_int) -> Self {
+    /// The same request with another `data` and another eventfd.
+    pub(super) fn with_eventfd(mut self, data: u64, event_fd: c_int) -> Self {
         (self.data, self.event_fd) = (data, event_fd as u32);
         self.flags |= FLAG_EVENT_FD;
         self

@@ -1,4 +1,4 @@
-//! The thread of a context: keeps requests in flight, and makes events of replies.
+//! The thread of a context. It keeps requests in flight and creates events from replies.
 
 use super::context::{Context, Submitted};
 use super::pin::Pin;
@@ -13,10 +13,10 @@ use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// How long a server may say nothing before that is looked at, in milliseconds.
+/// Silence of a server, in milliseconds, after which the thread checks it.
 const SILENCE_MS: u64 = 1000;
 
-/// A request on its way, without its buffers.
+/// A request in flight, without its buffers.
 struct Flying {
     answer: Submitted,
     open: Open,
@@ -29,7 +29,7 @@ struct Worker {
     mounts: Vec<AsyncIo<'static>>,
     /// Not begun.
     waiting: VecDeque<Submitted>,
-    /// To be done alone, while nothing is in flight.
+    /// Requests for the blocking calls, while nothing is in flight.
     alone: VecDeque<Submitted>,
     flying: Vec<Option<Flying>>,
     free: Vec<usize>,
@@ -79,7 +79,7 @@ impl Worker {
         true
     }
 
-    /// Begins what can be begun. What is to be done alone waits until nothing is in flight, and all that came after it with it.
+    /// Begins requests. A request for the blocking calls waits until nothing is in flight, and later ones wait with it.
     fn begin(&mut self) {
         while self.alone.is_empty()
             && let Some(mut one) = self.waiting.pop_front()
@@ -143,7 +143,7 @@ impl Worker {
         }
     }
 
-    /// Makes events of what is finished.
+    /// Creates events for finished requests.
     fn complete(&mut self) {
         let mut done = Vec::new();
         for finished in std::mem::take(&mut self.finished) {
@@ -164,7 +164,7 @@ impl Worker {
         }
     }
 
-    /// Waits for replies, events of the kernel and new requests, and receives what came.
+    /// Waits for replies, events of the kernel and new requests, and receives them.
     fn wait(&mut self, flying: bool) {
         let mut polled: Vec<pollfd> = self.context.descriptors().into_iter().map(readable).collect();
         let own = polled.len();
@@ -197,7 +197,7 @@ const fn readable(fd: c_int) -> pollfd {
     pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// Does a request by the calls that wait.
+/// Executes a request by the blocking calls.
 fn alone(mut one: Submitted) -> Submitted {
     if let Some((open, pin, work)) = one.work.take() {
         one.result = match work {

@@ -1,4 +1,4 @@
-//! Kernel AIO, for the descriptors that are not of a mount.
+//! Kernel AIO, for descriptors that are not on a mount.
 
 use super::{call_with_numbers, call4, checked};
 use crate::kernel_aio::{Event, Iocb};

@@ -31,17 +31,17 @@ pub(crate) fn capacity(fd: c_int) -> Result<usize, Errno> {
     call_with_numbers(libc::SYS_fcntl, fd as usize, libc::F_GETPIPE_SZ as usize, 0)
 }
 
-/// vmsplice(2): has a pipe refer to these pages. Waits for room in it, unless the flags say not to; as many bytes as there is room for.
+/// vmsplice(2): makes a pipe refer to these pages, as many as it has room for. Waits for room unless the flags say otherwise.
 ///
 /// # Safety
-/// Nobody writes to this memory again. It may be unmapped: the pipe keeps the pages.
+/// This memory is not written again. It may be unmapped: the pipe keeps the pages.
 pub(crate) unsafe fn give_pages(pipe: c_int, at: *const u8, bytes: usize, flags: c_uint) -> Result<usize, Errno> {
     let vector = libc::iovec { iov_base: at.cast_mut().cast(), iov_len: bytes };
     // SAFETY: one vector that outlives the call; of the memory it names, the caller's promise.
     unsafe { call4(libc::SYS_vmsplice, pipe as usize, std::ptr::from_ref(&vector) as usize, 1, flags as usize) }
 }
 
-/// tee(2): up to `bytes` bytes of one pipe into another, of which none are taken.
+/// tee(2): copies up to `bytes` bytes of one pipe into another, and leaves them in the first.
 pub(crate) fn tee(from: c_int, to: c_int, bytes: usize, flags: c_uint) -> Result<usize, Errno> {
     let (from, to) = (from as usize, to as usize);
     // SAFETY: numbers only.

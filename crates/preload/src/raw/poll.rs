@@ -1,4 +1,4 @@
-//! Waiting for descriptors, and waking who waits.
+//! Waits for descriptors, and wakes waiters.
 
 use super::{call, call_with_numbers, call4, checked};
 use crate::outcome::Errno;

@@ -1,4 +1,4 @@
-//! What exec depends on: files of programs, and what the kernel does with their rights.
+//! What exec depends on: files of programs, and their rights.
 
 use super::{call, call_with_numbers, call4, checked};
 use crate::outcome::Errno;
@@ -6,12 +6,13 @@ use crate::reach::Strings;
 use libc::{c_int, off_t};
 use std::ffi::CStr;
 
-/// Said of a file system in statfs(2): set-user-ID bits and capabilities of its files do nothing.
+/// Flag of a file system in statfs(2): set-user-ID bits and capabilities of its files have no effect.
 const ST_NOSUID: u64 = 2;
 /// Words of `struct statfs` of 64 bits, and that of its flags, which the libc crate does not show.
 const STATFS_WORDS: usize = 15;
 const STATFS_FLAGS: usize = 10;
-/// How often a lock is tried that another process has, and the pause between, in ns. It is held for a few system calls.
+/// Attempts to take a lock that another process holds, and the pause between them, in ns. The lock is held for a few system
+/// calls.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE_NS: u64 = 1_000_000;
 
@@ -32,7 +33,7 @@ pub(crate) fn set_length(fd: c_int, bytes: usize) -> Result<(), Errno> {
     call_with_numbers(libc::SYS_ftruncate, fd as usize, bytes, 0).map(drop)
 }
 
-/// flock(2) for this description alone; waits 20 ms at most.
+/// flock(2), exclusive; waits 20 ms at most.
 pub(crate) fn lock_whole(fd: c_int) -> Result<(), Errno> {
     let mut tried = 0;
     loop {
@@ -50,13 +51,13 @@ pub(crate) fn has_attribute(fd: c_int, name: &CStr) -> bool {
     unsafe { call4(libc::SYS_fgetxattr, fd as usize, name.as_ptr() as usize, 0, 0) }.is_ok_and(|bytes| bytes > 0)
 }
 
-/// Whether set-user-ID bits and capabilities do nothing in this process and its children (prctl(2), PR_SET_NO_NEW_PRIVS).
+/// Whether set-user-ID bits and capabilities have no effect in this process and its children (prctl(2), PR_SET_NO_NEW_PRIVS).
 pub(crate) fn has_no_new_privileges() -> bool {
     // SAFETY: all arguments are numbers.
     checked(unsafe { call(libc::SYS_prctl, libc::PR_GET_NO_NEW_PRIVS as usize, 0, 0, 0, 0, 0) }) == Ok(1)
 }
 
-/// Whether they do nothing on the file's file system.
+/// Whether they have no effect on the file's file system.
 pub(crate) fn is_on_nosuid(fd: c_int) -> bool {
     let mut found = [0u64; STATFS_WORDS];
     // SAFETY: `found` is ours to be written, and as large as what the kernel fills in.

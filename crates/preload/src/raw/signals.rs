@@ -1,22 +1,22 @@
-//! Signals: what is held back from a thread, and what is sent to this process.
+//! Signals: blocks them in a thread, and sends them to this process.
 
 use super::{call_with_numbers, call4, getuid, process_id, thread_id};
 use crate::outcome::Errno;
 use libc::c_int;
 
-/// Signals held back from this thread until dropped.
+/// Blocks signals in this thread until dropped.
 pub(crate) struct SignalsHeld {
     before: u64,
 }
 
 impl SignalsHeld {
-    /// Holds all of them back.
+    /// Blocks all signals.
     pub(crate) fn new() -> Self {
         Self { before: set_signal_mask(u64::MAX) }
     }
 
-    /// Lets those in that came meanwhile, as a call would that waits in the kernel: whether one of them ends such a call
-    /// (EINTR), because its handler was not installed with SA_RESTART.
+    /// Lets pending signals run, as a waiting system call does. Returns whether one of them ends such a call (EINTR), because
+    /// its handler was installed without SA_RESTART.
     pub(crate) fn let_in(&mut self) -> bool {
         let mut pending = 0u64;
         // SAFETY: a signal set of the kernel's eight bytes, ours to be written.
@@ -46,7 +46,7 @@ fn set_signal_mask(mask: u64) -> u64 {
     before
 }
 
-/// Whether a signal has a handler after which a call that waits is not begun again.
+/// Whether a signal has a handler after which a waiting call is not restarted.
 fn ends_calls(signal: usize) -> bool {
     let mut action = [0usize; 4]; // the kernel's: handler, flags, restorer, mask
     // SAFETY: room for the kernel's action; no new one is given.
@@ -61,7 +61,7 @@ pub(crate) fn signal_this_thread(signal: c_int) {
     let _ = call_with_numbers(libc::SYS_tgkill, process, thread, signal as usize);
 }
 
-/// A signal to this process that says that asynchronous I/O is done, and for whom.
+/// Sends a signal to this process for finished asynchronous I/O, with its value.
 pub(crate) fn queue_signal(signal: c_int, value: libc::sigval) -> Result<(), Errno> {
     /// `siginfo_t` as the kernel takes it from a sender: number, error, code, process, user, value.
     #[repr(C)]

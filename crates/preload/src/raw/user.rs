@@ -1,4 +1,4 @@
-//! Who this process is.
+//! The users and groups of this process.
 
 use super::call_with_numbers;
 

@@ -7,24 +7,25 @@ use std::ffi::CStr;
 use std::fmt::{Display, Formatter};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a file that are read at once: the headers of most programs, the name of their loader and the first line of a script.
+/// Bytes of a file that are read at once: the headers of most programs, the path of their loader and the first line of a
+/// script.
 const BEGINNING_BYTES: usize = 1024;
-/// Bytes of a script's first line that the kernel looks at (BINPRM_BUF_SIZE).
+/// Bytes of a script's first line that the kernel reads (BINPRM_BUF_SIZE).
 const LINE_BYTES_MAX: usize = 256;
-/// Scripts that are the interpreters of scripts: the kernel follows as many.
+/// Maximum depth of scripts as interpreters of scripts, as in the kernel.
 const SCRIPTS_MAX: usize = 5;
-/// Headers of a program that are looked at; it has a dozen.
+/// Maximum number of program headers examined; a program has a dozen.
 const HEADERS_MAX: usize = 64;
 /// Size of a program header of a 64-bit file.
 const HEADER_BYTES: usize = 56;
-/// A loader's path that is looked at.
+/// Longest path of a loader that is examined.
 const LOADER_BYTES_MAX: usize = 256;
 const SHELL: &[u8] = b"/bin/sh";
 const PT_INTERP: [u8; 4] = 3u32.to_ne_bytes();
 /// This processor's number in ELF files: EM_X86_64, EM_AARCH64.
 const MACHINE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
 
-/// Why the library is not loaded, or leads nowhere.
+/// Why the library is not loaded, or has no mounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     Static,
@@ -53,9 +54,9 @@ impl Display for Cause {
     }
 }
 
-/// A program that can be looked at.
+/// A program that was examined.
 pub(super) struct Found {
-    /// Why its file keeps the library out.
+    /// Why the library cannot be loaded into it, according to its file.
     pub(super) cause: Option<Cause>,
     pub(super) device: u64,
     pub(super) inode: u64,
@@ -63,7 +64,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// What runs it, if it is a script.
+    /// The interpreter, if it is a script.
     pub(super) fn interpreter(&self) -> &[u8] {
         CStr::from_bytes_until_nul(&self.interpreter).map_or(&[], CStr::to_bytes)
     }
@@ -78,7 +79,7 @@ impl Found {
 static OUR_DEVICE: AtomicU64 = AtomicU64::new(0);
 static OUR_INODE: AtomicU64 = AtomicU64::new(0);
 
-/// Remembers the file of `millrace`.
+/// Stores the path of `millrace`.
 pub(super) fn learn(millrace: Option<&[u8]>) {
     let Some(path) = millrace.and_then(|path| std::ffi::CString::new(path).ok()) else { return };
     if let Ok(file) = raw::stat(&path, true) {
@@ -87,7 +88,7 @@ pub(super) fn learn(millrace: Option<&[u8]>) {
     }
 }
 
-/// A descriptor of our own, closed when dropped.
+/// A descriptor that is closed when dropped.
 struct File(c_int);
 
 impl Drop for File {
@@ -98,15 +99,15 @@ impl Drop for File {
 
 /// What a file begins with.
 enum Kind {
-    /// What its headers say: that it is reached, or why not.
+    /// A program, with the reason if it is not reached.
     Program(Option<Cause>),
-    /// A script; what runs it was written down.
+    /// A script; its interpreter was stored.
     Script,
     Unknown,
 }
 
-/// Looks at a program, or at what runs a script. None for what cannot be executed, and for what is no program and, unless `by_shell`,
-/// no script.
+/// Examines a program, or the interpreter of a script. `None` for a file that cannot be executed and, unless `by_shell`, for
+/// one that is neither a program nor a script.
 pub(super) fn look(directory: c_int, path: &CStr, by_shell: bool) -> Option<Found> {
     let mut interpreter = [0; LINE_BYTES_MAX];
     let mut directory = directory;
@@ -115,7 +116,7 @@ pub(super) fn look(directory: c_int, path: &CStr, by_shell: bool) -> Option<Foun
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
         // SAFETY: a NUL-terminated path.
         let opened = unsafe { raw::open_from(directory, name.as_ptr(), flags) };
-        // One that may be executed and not read, as `sudo` on some hosts: its mode tells what there is to be known.
+        // It may be executed but not read, as `sudo` on some hosts: its mode is all that is known.
         let (file, stat) = match opened {
             Ok(fd) => (Some(File(fd)), raw::fstat(fd).ok()?),
             Err(libc::EACCES) if directory == libc::AT_FDCWD => (None, raw::stat(name, true).ok()?),
@@ -131,7 +132,7 @@ pub(super) fn look(directory: c_int, path: &CStr, by_shell: bool) -> Option<Foun
                 return Some(Found { cause, device: stat.st_dev, inode: stat.st_ino, interpreter });
             }
             Kind::Script => {}
-            // The shell, with which execvp(3) runs a file that is no program.
+            // The shell, which execvp(3) executes for a file that is not a program.
             Kind::Unknown if by_shell && round == 0 => next[..SHELL.len()].copy_from_slice(SHELL),
             Kind::Unknown => return None,
         }
@@ -141,7 +142,7 @@ pub(super) fn look(directory: c_int, path: &CStr, by_shell: bool) -> Option<Foun
     None
 }
 
-/// `interpreter`, zeroes, becomes the path of what runs a script.
+/// Stores the path of a script's interpreter in `interpreter`, which is zeroed.
 fn begin(file: &File, name: &[u8], interpreter: &mut [u8; LINE_BYTES_MAX]) -> Kind {
     let mut buffer = [0; BEGINNING_BYTES];
     let Ok(got) = read_at(file.0, 0, &mut buffer) else { return Kind::Unknown };
@@ -164,7 +165,8 @@ fn script(line: &[u8], path: &mut [u8; LINE_BYTES_MAX]) -> Kind {
     if word.is_empty() { Kind::Unknown } else { Kind::Script }
 }
 
-/// Why the file of a program keeps the library out (ELF-64: e_machine at 18, e_phoff at 32, e_phentsize at 54, e_phnum at 56).
+/// Why the library cannot be loaded into the program of a file (ELF-64: e_machine at 18, e_phoff at 32, e_phentsize at 54,
+/// e_phnum at 56).
 fn cause_of(file: &File, bytes: &[u8], name: &[u8]) -> Option<Cause> {
     let half = |at: usize| bytes.get(at..at + 2).and_then(|two| two.try_into().ok()).map(u16::from_ne_bytes);
     if bytes.get(4) != Some(&2) || half(18) != Some(MACHINE) {
@@ -181,7 +183,7 @@ fn cause_of(file: &File, bytes: &[u8], name: &[u8]) -> Option<Cause> {
             return loader(file, bytes, &header);
         }
     }
-    // The dynamic loader itself, run as a program, loads what LD_PRELOAD says.
+    // The dynamic loader itself, executed as a program, loads the libraries of LD_PRELOAD.
     let own = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let is_loader = [&b"ld-"[..], b"ld.so", b"ld64.so"].iter().any(|start| own.starts_with(start));
     (!is_loader).then_some(Cause::Static)
@@ -196,7 +198,7 @@ fn loader(file: &File, bytes: &[u8], header: &[u8]) -> Option<Cause> {
     (last.starts_with(b"ld-musl-") != cfg!(target_env = "musl")).then_some(Cause::CLibrary)
 }
 
-/// Bytes of the file, from its beginning if they are there; none when there are not so many.
+/// Bytes of the file, from its beginning if they are there. `None` if the file is shorter.
 fn part(file: &File, beginning: &[u8], at: usize, to: &mut [u8]) -> Option<()> {
     match beginning.get(at..at.checked_add(to.len())?) {
         Some(there) => to.copy_from_slice(there),
@@ -211,11 +213,11 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_ne_bytes(eight)).ok()
 }
 
-/// What makes the kernel tell the loader to be careful (AT_SECURE; cap_bprm_creds_from_file in security/commoncap.c).
+/// Why the kernel sets AT_SECURE, with which the loader ignores LD_PRELOAD (cap_bprm_creds_from_file in security/commoncap.c).
 fn rights(stat: &libc::stat, file: Option<&File>) -> Option<Cause> {
     let (user, group) = (raw::getuid(), raw::getgid());
     let marked_user = stat.st_mode & libc::S_ISUID != 0;
-    // Without the group's right to execute the bit is one of mandatory locks.
+    // Without the group's right to execute, the bit means mandatory locks.
     let marked_group = stat.st_mode & (libc::S_ISGID | libc::S_IXGRP) == libc::S_ISGID | libc::S_IXGRP;
     let differs = |marked_user, marked_group| {
         user != if marked_user { stat.st_uid } else { raw::geteuid() }

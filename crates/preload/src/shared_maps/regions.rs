@@ -1,4 +1,5 @@
-//! Which addresses of this process are mappings of which files. Nothing here allocates; signals are held back while the table is used.
+//! The table from addresses of this process to mapped files. Nothing here allocates. Signals are blocked while the table is
+//! used.
 
 use crate::raw;
 use dnfs::mount::{FileRef, Mount};
@@ -7,22 +8,22 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Mappings of one process; the kernel's own limit is 65,530 of all kinds (vm.max_map_count).
+/// Maximum mappings of one process; the kernel's limit is 65,530 of all kinds (vm.max_map_count).
 const REGIONS_MAX: usize = 8192;
-/// Files they are of.
+/// Maximum number of mapped files.
 const FILES_MAX: usize = 1024;
-/// Private mappings that can be made longer. Each has a descriptor from 900 on, where the client's sockets are too.
+/// Maximum number of private mappings that can be made longer. Each has a descriptor from 900 on, as the client's sockets have.
 const COPIED_MAX: usize = 64;
 
-/// One mapping, or what is left of it.
+/// One mapping, or a remaining part of it.
 #[derive(Clone)]
 struct Region {
     /// Addresses.
     range: Range<usize>,
-    /// Of the file at the first of them.
+    /// Offset in the file of the first address.
     offset: u64,
     of: Of,
-    /// The descriptor it was made by may write.
+    /// The descriptor by which it was made may write.
     may_write: bool,
 }
 
@@ -40,11 +41,11 @@ enum Of {
 pub(crate) struct Copied {
     pub(crate) mount: &'static Mount,
     pub(crate) file: FileRef,
-    /// Its descriptor, marked as ours.
+    /// Its descriptor, marked as this library's.
     pub(crate) memory: c_int,
-    /// Where its first byte is in the file of the mount.
+    /// Offset of its first byte in the file of the mount.
     pub(crate) offset: u64,
-    /// Bytes from there on that it has.
+    /// Number of its bytes.
     pub(crate) bytes: u64,
 }
 
@@ -54,15 +55,16 @@ struct Mapped {
     file: FileRef,
     pin: c_int,
     stores: bool,
-    /// Mappings about to be made.
+    /// Number of mappings being made.
     coming: u32,
-    /// The process that made the first: a child has copies of its parent's mappings, and leaves what it stored there to the parent.
+    /// The process that made the first mapping. A child has copies of its parent's mappings; the parent writes what the child
+    /// stored there.
     process: u32,
-    /// Which write errors msync has told of.
+    /// The write errors that msync has reported.
     cursor: u32,
 }
 
-/// A part of a file that addresses stand for.
+/// A mapped part of a file.
 pub(super) struct Part {
     pub(super) mount: &'static Mount,
     pub(super) file: FileRef,
@@ -74,13 +76,13 @@ pub(super) struct Unused {
     pub(super) mount: &'static Mount,
     pub(super) file: FileRef,
     pub(super) pin: c_int,
-    /// Something may have been stored.
+    /// The program may have stored bytes.
     pub(super) stores: bool,
 }
 
 pub(super) struct Table {
     regions: [Region; REGIONS_MAX],
-    used: usize, // regions from here on are none
+    used: usize, // number of regions in use
     files: [Mapped; FILES_MAX],
     copied: [Option<Copied>; COPIED_MAX],
 }
@@ -107,10 +109,10 @@ static TABLE: Locked = Locked {
     }),
 };
 
-/// Regions there are.
+/// Number of regions.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether this process has a mapping of a file of a mount that the table knows.
+/// Whether the table has a mapping of a file of a mount.
 pub(super) fn any() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
@@ -129,7 +131,7 @@ pub(super) fn with<T>(act: impl FnOnce(&mut Table) -> T) -> T {
     done
 }
 
-/// In the child of a fork: a thread that used the table is not here.
+/// In the child of a fork: the thread that used the table does not exist here.
 pub(crate) fn after_fork_child() {
     TABLE.held.store(false, Ordering::Release);
 }
@@ -139,7 +141,8 @@ impl Table {
         self.files.iter().position(|known| known.file == file && known.mount.is_some_and(|other| std::ptr::eq(other, mount)))
     }
 
-    /// A file is about to be mapped: whether it is pinned; none when there are too many. [`Self::pin`] follows, or [`Self::give_up`] if it was.
+    /// Begins a mapping of a file. Returns whether the file is pinned; `None` if there are too many files. [`Self::pin`]
+    /// follows, or [`Self::give_up`] on failure.
     pub(super) fn begin(&mut self, mount: &'static Mount, file: FileRef) -> Option<bool> {
         if self.used == REGIONS_MAX {
             return None;
@@ -153,14 +156,15 @@ impl Table {
         }
     }
 
-    /// It cannot be.
+    /// Ends a mapping that failed.
     pub(super) fn give_up(&mut self, mount: &'static Mount, file: FileRef) {
         if let Some(number) = self.number_of(mount, file) {
             self.files[number].coming -= 1;
         }
     }
 
-    /// It can be: its number. `pin` is what keeps it open, if it was not pinned, and is given back where another thread was faster.
+    /// Returns the number of the file. `pin` keeps the file open if it was not pinned. It is returned if another thread was
+    /// faster.
     pub(super) fn pin(&mut self, mount: &'static Mount, file: FileRef, pin: Option<c_int>) -> Result<usize, Option<c_int>> {
         let Some(pin) = pin else { return self.number_of(mount, file).ok_or(None) };
         if let Some(number) = self.number_of(mount, file) {
@@ -173,7 +177,7 @@ impl Table {
         Ok(number)
     }
 
-    /// Enters the mapping that was begun, if it came to be; false when there are too many.
+    /// Adds the mapping that was begun, if it was made. False if there are too many.
     pub(super) fn end(
         &mut self,
         mount: &'static Mount,
@@ -189,7 +193,7 @@ impl Table {
         self.insert(Region { range, offset, of: Of::File(place), may_write })
     }
 
-    /// Enters a private mapping; false when there are too many.
+    /// Adds a private mapping. False if there are too many.
     pub(super) fn enter_copied(&mut self, range: Range<usize>, copied: Copied) -> bool {
         let Some(number) = self.copied.iter().position(Option::is_none) else { return false };
         let is_entered = self.insert(Region { range, offset: copied.offset, of: Of::Copied(number), may_write: false });
@@ -207,7 +211,7 @@ impl Table {
         self.copied.get_mut(number)?.as_mut().map(|copied| (copied, at))
     }
 
-    /// The descriptor of a file in memory that is mapped nowhere any more.
+    /// The descriptor of a file in memory that has no mapping any more.
     pub(super) fn take_unused_copied(&mut self) -> Option<c_int> {
         let regions = &self.regions[..self.used];
         let is_unused = |number: usize| !regions.iter().any(|region| region.of == Of::Copied(number));
@@ -223,20 +227,20 @@ impl Table {
         }
     }
 
-    /// Something may be stored into mappings of this file from now on.
+    /// Notes that the program may store into mappings of this file from now on.
     pub(super) fn note_stores(&mut self, mount: &'static Mount, file: FileRef) {
         if let Some(number) = self.number_of(mount, file) {
             self.files[number].stores = true;
         }
     }
 
-    /// Its place among the write errors that msync tells of.
+    /// Its position in the error sequence that msync reports.
     pub(super) fn cursor(&mut self, mount: &'static Mount, file: FileRef) -> Option<&mut u32> {
         let number = self.number_of(mount, file)?;
         Some(&mut self.files[number].cursor)
     }
 
-    /// Enters a mapping; false when there are too many.
+    /// Adds a mapping. False if there are too many.
     fn insert(&mut self, region: Region) -> bool {
         if self.used == REGIONS_MAX {
             return false;
@@ -246,7 +250,7 @@ impl Table {
         true
     }
 
-    /// These addresses are no longer mappings of files.
+    /// Removes these addresses.
     pub(super) fn cut(&mut self, gone: &Range<usize>) {
         let mut at = 0;
         while at < self.used {
@@ -266,12 +270,12 @@ impl Table {
                 at += 1;
             }
             if end < range.end {
-                let _ = self.insert(behind); // one too many is not synced by its address, but with its file
+                let _ = self.insert(behind); // if the table is full, msync finds it by its file only
             }
         }
     }
 
-    /// A mapping is elsewhere now, or as long as this; with no addresses before, it is a second one.
+    /// Notes the new addresses or length of a mapping. Without old addresses it is a second mapping.
     pub(super) fn relocate(&mut self, old: &Range<usize>, new: Range<usize>) {
         let Some(found) = self.regions[..self.used].iter().find(|region| region.range.contains(&old.start)).cloned() else {
             return self.cut(&new);
@@ -293,7 +297,7 @@ impl Table {
         Some(Unused { mount: known.mount?, file: known.file, pin: known.pin, stores: known.stores })
     }
 
-    /// The first file from this number on into which this process may have stored something, and its number.
+    /// The first file from this number on into which this process may have stored bytes, and its number.
     pub(super) fn stored_from(&self, number: usize) -> Option<(usize, &'static Mount, FileRef)> {
         let process = raw::process_id();
         let mut rest = self.files.iter().enumerate().skip(number);
@@ -301,7 +305,7 @@ impl Table {
         Some((number, known.mount?, known.file))
     }
 
-    /// A file mapped at these addresses by a descriptor that may write, of which it is not known yet that something may be stored.
+    /// A file mapped at these addresses by a descriptor that may write, for which stores are not noted yet.
     pub(super) fn not_stored(&self, range: &Range<usize>) -> Option<(&'static Mount, FileRef)> {
         let found = self.regions[..self.used].iter().find(|region| {
             let overlaps = region.range.start.max(range.start) < region.range.end.min(range.end);
@@ -311,7 +315,7 @@ impl Table {
         Some((known.mount?, known.file))
     }
 
-    /// The first part of a file at these addresses, and the address behind it.
+    /// The first mapped part of a file at these addresses, and the address after it.
     pub(super) fn part(&self, range: Range<usize>) -> Option<(usize, Part)> {
         let overlaps = |region: &&Region| {
             matches!(region.of, Of::File(_)) && region.range.start.max(range.start) < region.range.end.min(range.end)

@@ -21,7 +21,7 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
             libc::SYS_pwrite64 => given(data::pwrite::by_number(fd, b as _, c, d as i64)),
             libc::SYS_readv => given(data::readv::by_number(fd, b as _, c as c_int)),
             libc::SYS_writev => given(data::writev::by_number(fd, b as _, c as c_int)),
-            // An offset is one argument of 64 bits, and the argument after it is not looked at.
+            // An offset is one argument of 64 bits; the argument after it is ignored.
             libc::SYS_preadv => given(data::preadv::by_number(fd, b as _, c as c_int, d as i64)),
             libc::SYS_pwritev => given(data::pwritev::by_number(fd, b as _, c as c_int, d as i64)),
             libc::SYS_preadv2 => given(data::preadv2::by_number(fd, b as _, c as c_int, d as i64, f as c_int)),
@@ -38,7 +38,7 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
             libc::SYS_sync_file_range => given(advice::sync_file_range::by_number(fd, b as i64, c as i64, d as c_uint)),
             libc::SYS_readahead => given(advice::readahead::by_number(fd, b as i64, c)),
             // libc's function returns the errno.
-            libc::SYS_fadvise64 => Some(told(advice::posix_fadvise::by_number(fd, b as i64, c as i64, d as c_int))),
+            libc::SYS_fadvise64 => Some(of_errno(advice::posix_fadvise::by_number(fd, b as i64, c as i64, d as c_int))),
             libc::SYS_fallocate => given(allocation::fallocate::by_number(fd, b as c_int, c as i64, d as i64)),
             libc::SYS_ftruncate => given(change::ftruncate::by_number(fd, b as i64)),
             libc::SYS_fchmod => given(change::fchmod::by_number(fd, b as _)),
@@ -54,7 +54,7 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
     }
 }
 
-/// Descriptors themselves, memory, and kernel AIO.
+/// Calls on descriptors themselves, on memory, and kernel AIO.
 ///
 /// # Safety
 /// As `dispatch`.
@@ -87,13 +87,13 @@ unsafe fn of_tables(number: c_long, arguments: Arguments) -> Answer {
     }
 }
 
-/// An address, or what libc's function failed with.
+/// An address, or the failure of libc's function.
 fn address(mapping: Result<memory::Mapping, Out>) -> Answer {
     Some(mapping.map(|mapping| mapping.address() as c_long))
 }
 
-/// The answer of a function that returns an errno.
-fn told(answer: Result<c_int, Out>) -> Result<c_long, Out> {
+/// Converts the result of a function that returns an errno.
+fn of_errno(answer: Result<c_int, Out>) -> Result<c_long, Out> {
     match answer? {
         0 => Ok(0),
         errno => Err(Out::Errno(errno)),

@@ -72,7 +72,7 @@ unsafe fn of_attributes(number: c_long, arguments: Arguments) -> Answer {
     }
 }
 
-/// getcwd by number: how many bytes, where libc's function gives the buffer.
+/// getcwd by number: returns the number of bytes; libc's function returns the buffer.
 ///
 /// # Safety
 /// `room` writable bytes.
@@ -87,8 +87,8 @@ unsafe fn working_directory(into: *mut c_char, room: usize) -> Result<c_long, Ou
     }
 }
 
-/// openat2(2). On a mount its flags and mode are those of openat; a lookup within bounds (`resolve`) is refused with ENOSYS, as by a
-/// kernel before 5.6, so that programs fall back.
+/// openat2(2). On a mount its flags and mode are those of openat. A restricted lookup (`resolve`) is refused with ENOSYS, as in
+/// a kernel before 5.6, so that programs fall back.
 ///
 /// # Safety
 /// A path and a record of `bytes` bytes, or NULL.

@@ -1,4 +1,4 @@
-//! Calls that only processors with a long history have by number: those whose names came before the ones with a directory.
+//! Calls that only older processor types have by number: those that name files without a directory descriptor.
 
 use super::{Answer, Arguments, given};
 use crate::{attributes, change, descriptors, entries, names, open};

@@ -1,4 +1,4 @@
-//! Calls that make a process, end it, or make it another program or user.
+//! Calls that create or end a process, execute a program, or change the user.
 
 use super::{Answer, Arguments, given};
 use crate::outcome::Out;
@@ -20,7 +20,7 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
                 close::send_gathered();
                 None
             }
-            // The kernel changes the calling thread alone, and whoever else the process is, its calls on a mount are the new user's.
+            // The kernel changes the calling thread only. Calls on a mount then use the new user for the whole process.
             libc::SYS_setuid
             | libc::SYS_setgid
             | libc::SYS_setreuid

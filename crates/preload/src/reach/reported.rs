@@ -1,5 +1,5 @@
-//! Each program and cause is told of once in a tree of processes: a file in the runtime directory says what was. Where there is none,
-//! once in a process.
+//! Each program and cause is reported once in a tree of processes. A file in the runtime directory lists what was reported.
+//! Without that file, each is reported once in a process.
 
 use super::program::{Cause, Found};
 use crate::raw;
@@ -9,9 +9,9 @@ use std::hash::Hasher;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Lines of a tree at most: a script may run a hundred such programs.
+/// Maximum number of lines in a tree: a script may run a hundred such programs.
 const LINES_MAX: usize = 8;
-/// Entries of the file at most; then the older half goes.
+/// Maximum number of entries of the file. When it is full, the older half is removed.
 const ENTRIES_MAX: usize = 128;
 /// The tree, and the hash of program and cause.
 const ENTRY_BYTES: usize = 16;
@@ -24,10 +24,10 @@ struct Place {
 }
 
 static PLACE: OnceLock<Place> = OnceLock::new();
-/// What this process said itself.
-static SAID: [AtomicU64; LINES_MAX] = [const { AtomicU64::new(0) }; LINES_MAX];
+/// The lines of this process.
+static REPORTED: [AtomicU64; LINES_MAX] = [const { AtomicU64::new(0) }; LINES_MAX];
 
-/// Remembers where the file is, and what the tree is known by: the variable's value, else the session.
+/// Stores the path of the file and the identity of the tree: the variable's value, or the session.
 pub(super) fn learn(setting: Option<&[u8]>, root: Option<&[u8]>) {
     let text = |end: &[u8]| root.and_then(|root| CString::new([root, end].concat()).ok());
     let (Some(directory), Some(file)) = (text(b""), text(b"/unreached")) else { return };
@@ -41,7 +41,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hash.finish()
 }
 
-/// Whether nobody of this tree said so yet; from now on somebody did.
+/// Whether this is the first report of the program and cause in this tree. Notes it as reported.
 pub(super) fn is_first(found: &Found, cause: Cause) -> bool {
     let mut name = [0; 17];
     name[..8].copy_from_slice(&found.device.to_ne_bytes());
@@ -50,15 +50,15 @@ pub(super) fn is_first(found: &Found, cause: Cause) -> bool {
     is_first_line(&name)
 }
 
-/// The same of a line of any other kind, by its name.
+/// As [`is_first`], for another kind of line, by its name.
 pub(crate) fn is_first_line(name: &[u8]) -> bool {
     let what = hash(name).max(1);
     is_first_here(what) && PLACE.get().is_none_or(|place| is_first_of_tree(place, what).unwrap_or(true))
 }
 
 fn is_first_here(what: u64) -> bool {
-    for said in &SAID {
-        match said.compare_exchange(0, what, Ordering::Relaxed, Ordering::Relaxed) {
+    for reported in &REPORTED {
+        match reported.compare_exchange(0, what, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(there) if there == what => return false,
             Err(_) => {}
@@ -67,7 +67,7 @@ fn is_first_here(what: u64) -> bool {
     false
 }
 
-/// None when the file cannot be used: another user's directory may have anything under its name.
+/// `None` if the file cannot be used: another user's directory may contain anything under its name.
 fn is_first_of_tree(place: &Place, what: u64) -> Option<bool> {
     let found = raw::stat(&place.directory, false).ok()?;
     if found.st_mode & libc::S_IFMT != libc::S_IFDIR || ![0, raw::geteuid()].contains(&found.st_uid) {
@@ -76,7 +76,7 @@ fn is_first_of_tree(place: &Place, what: u64) -> Option<bool> {
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW;
     let fd = raw::open(&place.file, flags, MODE).ok()?;
     let answer = look_up(fd, place, what);
-    let _ = raw::close(fd); // gives the lock up
+    let _ = raw::close(fd); // releases the lock
     answer
 }
 
@@ -86,9 +86,9 @@ fn look_up(fd: libc::c_int, place: &Place, what: u64) -> Option<bool> {
     let got = read_at(fd, 0, &mut bytes).ok()?;
     let mut lines = 0;
     for entry in bytes[..got].chunks_exact(ENTRY_BYTES) {
-        let (tree, told) = entry.split_at(ENTRY_BYTES / 2);
+        let (tree, line) = entry.split_at(ENTRY_BYTES / 2);
         if tree == place.tree.to_ne_bytes() {
-            if told == what.to_ne_bytes() {
+            if line == what.to_ne_bytes() {
                 return Some(false);
             }
             lines += 1;
@@ -135,11 +135,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_hears_of_eight_programs() {
+    fn a_process_tree_gets_eight_lines_at_most() {
         let path = std::env::temp_dir().join(format!("millrace-unreached-tree-{}", std::process::id()));
         let place = Place { tree: 1, directory: c"/tmp".into(), file: CString::new(path.to_str().unwrap()).unwrap() };
-        let told = (0..20).filter(|what| is_first_of_tree(&place, *what) == Some(true)).count();
-        assert_eq!(told, LINES_MAX);
+        let lines = (0..20).filter(|what| is_first_of_tree(&place, *what) == Some(true)).count();
+        assert_eq!(lines, LINES_MAX);
         std::fs::remove_file(path).unwrap();
     }
 }

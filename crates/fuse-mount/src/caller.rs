@@ -1,5 +1,5 @@
-//! What /proc says of the thread that sent a request: the request has its user and group, but neither its supplementary groups nor its
-//! signals.
+//! Reads from /proc the supplementary groups and signals of the thread that sent a request. The request itself contains only
+//! its user and group.
 
 use crate::error::MountError;
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -10,11 +10,11 @@ use std::os::fd::OwnedFd;
 /// SIGKILL in a mask of /proc/PID/status: bit of signal 9.
 const KILL: u64 = 1 << 8;
 
-/// How often, and with what pause, a running thread is checked again: it has sent a request and is about to sleep.
+/// Number of checks of a running thread, and the pause between them: it has sent a request and is about to sleep.
 const SYSCALL_LOOKS_MAX: u32 = 100;
 const SYSCALL_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// The access that a system call asks for.
+/// The access that a system call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
     /// No access, as stat(2) does.
@@ -26,11 +26,11 @@ pub(crate) enum Asks {
         /// O_WRONLY, O_RDWR.
         write: bool,
     },
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
-/// The processes of this PID namespace. /proc stays the same one, whatever is mounted over it later.
+/// The processes of this PID namespace. The open /proc does not change if another one is mounted over it later.
 #[derive(Debug)]
 pub(crate) struct Callers(OwnedFd);
 
@@ -38,8 +38,8 @@ impl Callers {
     /// Opens /proc.
     ///
     /// # Errors
-    /// [`MountError::Proc`]; [`MountError::ForeignProc`] when it is that of another PID namespace: there the number of a caller is
-    /// that of another process.
+    /// [`MountError::Proc`]; [`MountError::ForeignProc`] if it belongs to another PID namespace, where the number of a caller
+    /// is that of another process.
     pub(crate) fn open() -> Result<Self, MountError> {
         let proc = openat(CWD, "/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let callers = Self(proc.map_err(|error| MountError::Proc(error.into()))?);
@@ -49,18 +49,18 @@ impl Callers {
         if numbers == 1 { Ok(callers) } else { Err(MountError::ForeignProc) }
     }
 
-    /// The supplementary groups of a thread that has this user and group; `None` where they cannot be known: the thread is of another PID
+    /// The supplementary groups of a thread with this user and group. `None` if they are unknown: the thread is in another PID
     /// namespace (0), /proc hides it, or the kernel calls for another user than the thread's own.
     pub(crate) fn groups(&self, thread: u32, uid: u32, gid: u32) -> Option<Vec<u32>> {
         let status = self.status(thread)?;
-        // Real, effective, saved and file system ids: access(2) asks for the real ones.
+        // Real, effective, saved and file system ids: access(2) uses the real ones.
         let has = |name, id| numbers(&status, name).any(|other| other == id);
         (has("Uid:", uid) && has("Gid:", gid)).then(|| numbers(&status, "Groups:").collect())
     }
 
-    /// Whether a thread that got a signal was killed and waits only for the answer to its request: SIGKILL is pending. The kernel turns
-    /// every signal that ends a process without a core dump into SIGKILL. A thread that cannot be seen counts as killed: else it could
-    /// not be ended.
+    /// Whether a thread with a signal was killed and waits only for the reply to its request: SIGKILL is pending. The kernel
+    /// turns every signal that ends a process without a core dump into SIGKILL. A thread that cannot be seen counts as killed;
+    /// otherwise it could not be ended.
     pub(crate) fn is_killed(&self, thread: u32) -> bool {
         let Some(status) = self.status(thread) else { return true };
         let is_pending =
@@ -68,7 +68,7 @@ impl Callers {
         is_pending("SigPnd:") || is_pending("ShdPnd:")
     }
 
-    /// What a thread asks of the object that the path of its system call ends in, where it opens or connects to it.
+    /// The access that a thread needs to the object at the end of its system call's path, if it opens it or connects to it.
     pub(crate) fn asks_for(&self, thread: u32) -> Asks {
         if thread == 0 {
             return Asks::Unknown;
@@ -96,8 +96,8 @@ impl Callers {
     }
 }
 
-/// System calls that need no right to the object at the end of their path. A call that is not in the list counts as one that
-/// does: a program may make calls of 32 bits, which have other numbers.
+/// System calls that need no right to the object at the end of their path. All other calls count as needing one: a program may
+/// make 32-bit calls, which have other numbers.
 const NAME_ONLY: &[i64] = &[
     libc::SYS_newfstatat,
     libc::SYS_statx,

@@ -1,21 +1,21 @@
-//! Why there is no mount.
+//! Errors of mounting and unmounting.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What keeps a directory from being a mount, or from being none.
+/// Why a directory cannot be mounted or unmounted.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// There is nothing of that name.
+    /// The path does not exist.
     #[error("no such directory {0}")]
     Missing(PathBuf),
-    /// It is something else.
+    /// It is not a directory.
     #[error("{0} is not a directory")]
     NotDirectory(PathBuf),
-    /// It would be hidden.
+    /// It is not empty: the mount would hide its contents.
     #[error("the directory {0} is not empty")]
     NotEmpty(PathBuf),
-    /// A living process of ours serves it.
+    /// A live process of Millrace serves it.
     #[error("{directory} is a mount of {source_text} already")]
     Mounted {
         /// The directory.
@@ -23,13 +23,13 @@ pub enum MountError {
         /// What is mounted, as mountinfo has it.
         source_text: String,
     },
-    /// There is no such mount.
+    /// It is not a mount of Millrace.
     #[error("{0} is not a mount of millrace")]
     NotMounted(PathBuf),
     /// It is in use.
     #[error("{0} is in use: a program has a file of it open, or its working directory there")]
     Busy(PathBuf),
-    /// It could not be looked at.
+    /// It could not be examined.
     #[error("look at {path}: {source}")]
     Look {
         /// The path.
@@ -48,10 +48,10 @@ pub enum MountError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// Users other than root mount by a set-uid program, which is not there.
+    /// The set-uid program by which users other than root mount is missing.
     #[error("there is no fusermount3 in PATH, which mounts for users other than root")]
     NoProgram,
-    /// It said no.
+    /// That program failed.
     #[error("fusermount3 for {directory}: {message}")]
     Program {
         /// The directory.
@@ -70,13 +70,13 @@ pub enum MountError {
     /// /proc cannot be read.
     #[error("read /proc/self/status, which has the groups of callers: {0}")]
     Proc(#[source] io::Error),
-    /// What /proc says is about other processes than those that the kernel names in requests.
+    /// /proc belongs to another PID namespace than the process numbers in requests.
     #[error("/proc is that of another PID namespace: the groups of the programs that use the mount cannot be read")]
     ForeignProc,
     /// The device failed.
     #[error("read requests from /dev/fuse: {0}")]
     Requests(#[source] io::Error),
-    /// No thread.
+    /// A thread could not be started.
     #[error("start a thread: {0}")]
     Thread(#[source] io::Error),
 }
@@ -84,7 +84,7 @@ pub enum MountError {
 const DEVICE_HINT: &str = "chmod 0666 /dev/fuse, as most systems have it; in a container, allow the device";
 
 impl MountError {
-    /// What to do about it; none where nothing is known.
+    /// What the user can do about it, if there is a hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {

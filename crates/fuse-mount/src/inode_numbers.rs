@@ -1,6 +1,6 @@
 //! Inode numbers. A FUSE mount has one `st_dev`, since the kernel makes submounts for virtiofs only. So files of file systems
-//! nested in the export get other numbers: `tar` and `cp` take two files with the same `st_dev` and `st_ino` for hard links of
-//! one file.
+//! nested in the export get other numbers: otherwise `tar` and `cp` would treat two files with the same `st_dev` and `st_ino`
+//! as hard links of one file.
 
 use dnfs::file::Attributes;
 use dnfs::mount::DirItem;
@@ -32,7 +32,7 @@ impl InodeNumbers {
         Attributes { fileid: self.number(attributes.fsid, attributes.fileid), ..attributes }
     }
 
-    /// The same for the names of a directory.
+    /// As [`Self::of`], for the names of a directory.
     pub(crate) fn of_items(&self, mut items: Vec<DirItem>) -> Vec<DirItem> {
         for item in &mut items {
             item.fileid = self.number(item.fsid, item.fileid);

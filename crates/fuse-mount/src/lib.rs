@@ -1,11 +1,11 @@
 //! An NFS export as a FUSE file system of this host: for programs that the preload library cannot reach, and for people.
 //!
-//! It is one more process of the mount that `dnfs` keeps for this host. Sizes, attributes, write verifiers, written data that is not
-//! stable yet, locks and files that are removed while open are those of the programs under `millrace exec`. The kernel caches
-//! neither data nor attributes nor names; each request is a call of [`dnfs::mount::Mount`], made as the user who asks.
+//! It is one more process of the mount that `dnfs` keeps for this host. It shares sizes, attributes, write verifiers, unstable
+//! data, locks and files that are removed while open with the programs under `millrace exec`. The kernel caches neither data
+//! nor attributes nor names. Each request is a call of [`dnfs::mount::Mount`], made as the user of the caller.
 //!
-//! The FUSE protocol is spoken here and not by a library: on a hard mount a process that waits for its server has to be killable,
-//! which takes an answer to FUSE_INTERRUPT, and the common Rust library, fuser, answers that with ENOSYS.
+//! This crate implements the FUSE protocol itself. On a hard mount a process that waits for its server must be killable, which
+//! needs a reply to FUSE_INTERRUPT; the common Rust library, fuser, answers that with ENOSYS.
 //!
 //! - `protocol`: requests and replies as bytes; `device`: /dev/fuse.
 //! - `server`: threads that take requests; `pending`: which of them are under way, and whether their callers were killed.

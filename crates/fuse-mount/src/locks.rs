@@ -1,6 +1,6 @@
-//! Locks. Record locks lie beside the file's placeholder, as those of programs under the preload library do; flock(2) on the
-//! placeholder itself. So both kinds exclude those programs too. Who waits for one has no thread here: a single one looks again and
-//! again.
+//! Locks. Record locks are on the file beside the placeholder, as those of programs under the preload library; flock(2) locks
+//! the placeholder itself. So both kinds also exclude those programs. A waiting request has no thread of its own: a single
+//! thread retries for all of them.
 
 use crate::limits::LOCK_LOOK_MS;
 use crate::open_file::{OpenFile, errno};
@@ -20,7 +20,7 @@ pub(crate) struct Locks {
     comes: Condvar,
 }
 
-/// Somebody who waits for a lock.
+/// A request that waits for a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Wait {
     pub(crate) unique: Unique,
@@ -28,22 +28,22 @@ pub(crate) struct Wait {
     lock: Lock,
 }
 
-/// What came of a look.
+/// Result of an attempt.
 pub(crate) enum Look {
     /// It has the lock.
     Granted,
-    /// It waits on.
+    /// It continues to wait.
     Waits,
     Failed(Errno),
 }
 
 impl Locks {
-    /// SETLK: false when somebody else has it.
+    /// SETLK. False if another owner has a conflicting lock.
     pub(crate) fn attempt(&self, file: &Arc<OpenFile>, lock: &Lock) -> Result<bool, Errno> {
         if lock.flags & LOCK_FLOCK != 0 { flock(file, lock.kind) } else { self.attempt_records(file, lock) }
     }
 
-    /// GETLK: whose lock is in the way.
+    /// GETLK: the conflicting lock.
     pub(crate) fn conflict(&self, file: &Arc<OpenFile>, lock: &Lock) -> Result<Vec<u8>, Errno> {
         let kind = kind(lock.kind)?.ok_or(Errno::INVAL)?;
         let owner = match self.owners().get(&(file.file(), lock.owner)) {
@@ -59,10 +59,10 @@ impl Locks {
         let known = self.owners().get(&key).cloned();
         let owner = match (known, kind) {
             (Some(known), _) => known,
-            (None, None) => return Ok(true), // nothing to give up
+            (None, None) => return Ok(true), // there is nothing to unlock
             (None, Some(_)) => {
                 let fresh = Arc::new(file.mount().owner_locks(file.file(), lock.pid).map_err(|error| errno(&error))?);
-                // Of two threads of one owner one was faster.
+                // Another thread of the same owner was faster.
                 Arc::clone(self.owners().entry(key).or_insert(fresh))
             }
         };
@@ -75,29 +75,29 @@ impl Locks {
         file.mount().lock_range(&owner, range, kind).map_err(|error| errno(&error))
     }
 
-    /// All record locks of an owner on a file end: it closed a descriptor of it (POSIX, close).
+    /// Releases all record locks of an owner on a file: it closed a descriptor of the file (POSIX, close).
     pub(crate) fn give_up(&self, file: &OpenFile, owner: u64) {
         self.owners().remove(&(file.file(), owner));
     }
 
-    /// An open file description has ended, and with it what was locked by it.
+    /// Releases the locks of an open file description that has ended.
     pub(crate) fn released(&self, file: &OpenFile) {
         let owners = std::mem::take(&mut *file.lock_owners());
         owners.into_iter().for_each(|owner| self.give_up(file, owner));
     }
 
-    /// Has somebody wait.
+    /// Adds a waiting request.
     pub(crate) fn wait(&self, unique: Unique, file: Arc<OpenFile>, lock: Lock) {
         self.waits().push(Wait { unique, file, lock });
         self.comes.notify_all();
     }
 
-    /// Somebody who waits may be let go: looked at sooner.
+    /// Makes the next attempt sooner: a waiting request may succeed or end.
     pub(crate) fn look_now(&self) {
         self.comes.notify_all();
     }
 
-    /// Looks at all who wait, once there are any and a moment after the last look: those who wait no longer.
+    /// Retries all waiting requests, once there are any and a moment after the last attempt. Returns those that wait no longer.
     pub(crate) fn look(&self, is_interrupted: impl Fn(Unique) -> bool) -> Vec<(Wait, Look)> {
         let mut waits = self.waits();
         while waits.is_empty() {
@@ -121,7 +121,7 @@ impl Locks {
         ended
     }
 
-    /// Gives a lock back that nobody was told of.
+    /// Releases a lock whose reply was not delivered.
     pub(crate) fn undo(&self, wait: &Wait) {
         let unlock = Lock { kind: libc::F_UNLCK as u32, ..wait.lock };
         let _ = self.attempt(&wait.file, &unlock);
@@ -145,7 +145,7 @@ fn kind(kind: u32) -> Result<Option<LockKind>, Errno> {
     }
 }
 
-/// The kernel has a range by its last byte, the largest offset where it has no end.
+/// Converts the kernel's range, which has a last byte: the largest offset if it has no end.
 fn range(lock: &Lock) -> Result<LockRange, Errno> {
     let start = i64::try_from(lock.start).map_err(|_| Errno::OVERFLOW)?;
     let last = i64::try_from(lock.last).unwrap_or(i64::MAX);

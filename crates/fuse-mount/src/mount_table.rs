@@ -1,18 +1,18 @@
-//! The mounts of this process' namespace, as /proc/self/mountinfo has them (proc_pid_mountinfo(5)).
+//! The mounts of this process' namespace, from /proc/self/mountinfo (proc_pid_mountinfo(5)).
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The type of our mounts.
+/// The type of Millrace's mounts.
 pub(crate) const KIND: &str = "fuse.millrace";
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableEntry {
     pub(crate) directory: PathBuf,
-    /// Major and minor number, as `0:44`: of the file system, whatever its mounts are called.
+    /// Major and minor number of the file system, as `0:44`, independent of the mount's name.
     pub(crate) device: String,
     pub(crate) kind: Vec<u8>,
     pub(crate) source: String,
@@ -24,7 +24,7 @@ impl TableEntry {
     }
 }
 
-/// What is mounted at a directory, the uppermost; none where nothing is.
+/// The topmost mount at a directory, if there is one.
 pub(crate) fn mounted_at(directory: &Path) -> Option<TableEntry> {
     let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     last_at(&table, directory)
@@ -64,7 +64,7 @@ fn entry(line: &[u8]) -> Option<TableEntry> {
     Some(TableEntry { directory, device, kind, source: String::from_utf8_lossy(&source).into_owned() })
 }
 
-/// Blanks, tabs, line feeds and backslashes are `\` and three octal digits there.
+/// Decodes blanks, tabs, line feeds and backslashes, which are `\` and three octal digits there.
 fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -84,14 +84,14 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A directory's path without links, also where what is mounted there does not answer.
+/// A directory's path without links, also if the mount there does not answer.
 ///
 /// # Errors
-/// Of its parent.
+/// The errors of resolving its parent.
 pub fn resolved(directory: &Path) -> std::io::Result<PathBuf> {
     let absolute = std::path::absolute(directory)?;
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(absolute) };
-    // Whether the last component is a link is asked of its parent alone: /proc/self/mountinfo has the path behind it.
+    // Whether the last component is a link is read from its parent only: /proc/self/mountinfo has the path after it.
     let there = parent.canonicalize()?.join(name);
     if mounted_at(&there).is_some() {
         return Ok(there);

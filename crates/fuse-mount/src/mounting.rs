@@ -1,4 +1,4 @@
-//! Mounting and unmounting: by mount(2) as root, else by fusermount3.
+//! Mounts and unmounts: by mount(2) as root, otherwise by fusermount3.
 
 use crate::device::Device;
 use crate::error::MountError;
@@ -18,14 +18,14 @@ use std::time::Duration;
 /// The set-uid program of the package fuse3.
 const PROGRAM: &str = "fusermount3";
 
-/// What a mount is to allow.
+/// Options of a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MountHow {
     /// Other users may use it; for mounts of other users than root, whose mounts always serve all.
     pub allow_other: bool,
-    /// Nothing may be changed (EROFS).
+    /// All changes are refused (EROFS).
     pub read_only: bool,
-    /// No program of it may be executed.
+    /// No program on it may be executed.
     pub no_exec: bool,
 }
 
@@ -35,11 +35,11 @@ pub fn is_mounted(directory: &Path, url: &dnfs::NfsUrl) -> bool {
     mounted_at(directory).is_some_and(|entry| entry.is_ours() && entry.source == url.to_string()) && !is_dead(directory)
 }
 
-/// Makes sure that a directory can be mounted at: one whose process was killed is taken away first. `directory` is as
-/// [`crate::resolved`] gives it. Whether a dead mount was taken away.
+/// Checks that a mount is possible at a directory. First removes a mount whose process was killed, and returns whether there
+/// was one. `directory` is as [`crate::resolved`] returns it.
 ///
 /// # Errors
-/// What it is instead of an empty directory.
+/// Why it is not an empty directory.
 pub fn prepare(directory: &Path) -> Result<bool, MountError> {
     let mut cleaned = false;
     while let Some(entry) = mounted_at(directory).filter(TableEntry::is_ours) {
@@ -63,11 +63,11 @@ pub fn prepare(directory: &Path) -> Result<bool, MountError> {
     Ok(cleaned)
 }
 
-/// Whether the process that served a mount is gone (ENOTCONN). One that waits for its server is not.
+/// Whether the process that served a mount has ended (ENOTCONN). A process that waits for its server has not.
 fn is_dead(directory: &Path) -> bool {
     let (sender, receiver) = std::sync::mpsc::channel();
     let directory = directory.to_owned();
-    // A thread of its own, since the look may wait for a server.
+    // In a thread of its own, since the check may wait for a server.
     std::thread::spawn(move || {
         let error = directory.metadata().err().and_then(|error| error.raw_os_error());
         let _ = sender.send(error == Some(Errno::NOTCONN.raw_os_error()));
@@ -81,10 +81,10 @@ pub struct Unmounted {
     device: String,
 }
 
-/// Unmounts a mount of millrace; with `lazy` also one that is in use, which ends with its last user.
+/// Unmounts a mount of Millrace. With `lazy` also one that is in use; it then ends with its last user.
 ///
 /// # Errors
-/// [`MountError::NotMounted`], [`MountError::Busy`], what the kernel or fusermount3 says.
+/// [`MountError::NotMounted`], [`MountError::Busy`], the error of the kernel or of fusermount3.
 pub fn unmount(directory: &Path, lazy: bool) -> Result<Unmounted, MountError> {
     let Some(entry) = mounted_at(directory).filter(TableEntry::is_ours) else {
         return Err(MountError::NotMounted(directory.to_owned()));
@@ -103,8 +103,8 @@ impl Unmounted {
         names.any(|found| found.trim_end() == name)
     }
 
-    /// A process in another mount namespace that has a mount of the file system, as a container has that was started after the mount: the
-    /// file system goes on for it.
+    /// A process in another mount namespace with a mount of the file system, such as a container that was started after the
+    /// mount: the file system stays in use there.
     #[must_use]
     pub fn mounted_elsewhere(&self) -> Option<u32> {
         mounted_elsewhere(&self.device)
@@ -138,7 +138,7 @@ fn unmount_any(directory: &Path, lazy: bool) -> Result<(), MountError> {
     }
 }
 
-/// Mounts. `source` is what mount tables show.
+/// Mounts; `source` appears in mount tables.
 ///
 /// # Errors
 /// [`MountError::Device`], [`MountError::Refused`], [`MountError::NoProgram`], [`MountError::Program`].
@@ -151,7 +151,7 @@ pub(crate) fn mount(directory: &Path, source: &str, how: MountHow) -> Result<Dev
     Ok(Device::new(device))
 }
 
-/// For all users: each request is made to the server as who asks.
+/// Mounts for all users: each request goes to the server with the credentials of its caller.
 fn mount_as_root(directory: &Path, source: &str, how: MountHow) -> Result<OwnedFd, MountError> {
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
     let device = rustix::fs::open("/dev/fuse", flags, rustix::fs::Mode::empty());
@@ -167,7 +167,7 @@ fn mount_as_root(directory: &Path, source: &str, how: MountHow) -> Result<OwnedF
     }
 }
 
-/// fusermount3 mounts, and sends the device over the socket that its environment names.
+/// Mounts by fusermount3, which sends the device over the socket named in its environment.
 fn mount_by_program(directory: &Path, source: &str, how: MountHow) -> Result<OwnedFd, MountError> {
     let (ours, its) = UnixStream::pair().map_err(MountError::Device)?;
     let source = source.replace('\\', "\\\\").replace(',', "\\,");

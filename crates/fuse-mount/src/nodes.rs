@@ -1,4 +1,4 @@
-//! Nodes: the numbers by which the kernel knows objects, each for one handle of the server. Never given out twice.
+//! Nodes: the numbers by which the kernel knows objects, each for one handle of the server. A number is never reused.
 
 use crate::open_file::OpenFile;
 use crate::protocol::ROOT;
@@ -20,11 +20,11 @@ struct Inner {
 #[derive(Debug)]
 struct Node {
     handle: FileHandle,
-    /// Answers that told the kernel of it, less those it has forgotten.
+    /// Number of replies that contained it, minus those that the kernel has forgotten.
     lookups: u64,
     /// The name by which it may be a WAL index of SQLite.
     wal_index: Option<(FileHandle, Vec<u8>)>,
-    /// By which its attributes are known without a call.
+    /// Open files, by which its attributes are known without a call.
     open: Vec<Arc<OpenFile>>,
 }
 
@@ -37,7 +37,7 @@ impl Nodes {
     /// The handle of a node.
     ///
     /// # Errors
-    /// ESTALE: the kernel was never told of it.
+    /// ESTALE if no reply contained it.
     pub(crate) fn handle(&self, node: u64) -> Result<FileHandle, Errno> {
         self.inner().by_number.get(&node).map(|node| node.handle).ok_or(Errno::STALE)
     }
@@ -52,8 +52,8 @@ impl Nodes {
         inner.by_handle.insert(root, ROOT);
     }
 
-    /// The node of an object that the kernel is about to be told of.
-    pub(crate) fn tell(&self, handle: &FileHandle) -> u64 {
+    /// The node of an object for a reply to the kernel. Counts the reply.
+    pub(crate) fn number_for_reply(&self, handle: &FileHandle) -> u64 {
         let mut inner = self.inner();
         if let Some(number) = inner.by_handle.get(handle).copied()
             && let Some(node) = inner.by_number.get_mut(&number)
@@ -68,7 +68,7 @@ impl Nodes {
         number
     }
 
-    /// The kernel has forgotten so many answers.
+    /// Notes that the kernel has forgotten `count` replies.
     pub(crate) fn forget(&self, number: u64, count: u64) {
         let mut inner = self.inner();
         let Some(node) = inner.by_number.get_mut(&number).filter(|_| number != ROOT) else { return };
@@ -80,7 +80,7 @@ impl Nodes {
         }
     }
 
-    /// A node was found by a name that a WAL index has.
+    /// Notes that a node was found by the name of a WAL index.
     pub(crate) fn note_wal_index(&self, number: u64, directory: FileHandle, name: &[u8]) {
         if let Some(node) = self.inner().by_number.get_mut(&number) {
             node.wal_index = Some((directory, name.to_vec()));
@@ -92,21 +92,21 @@ impl Nodes {
         self.inner().by_number.get(&number)?.wal_index.clone()
     }
 
-    /// The file of a node was opened.
+    /// Notes that the file of a node was opened.
     pub(crate) fn opened(&self, number: u64, file: &Arc<OpenFile>) {
         if let Some(node) = self.inner().by_number.get_mut(&number) {
             node.open.push(Arc::clone(file));
         }
     }
 
-    /// And is closed again.
+    /// Notes that it was closed.
     pub(crate) fn closed(&self, number: u64, file: &Arc<OpenFile>) {
         if let Some(node) = self.inner().by_number.get_mut(&number) {
             node.open.retain(|other| !Arc::ptr_eq(other, file));
         }
     }
 
-    /// One by which the file of a node is open.
+    /// An open file of a node.
     pub(crate) fn open_file(&self, number: u64) -> Option<Arc<OpenFile>> {
         self.inner().by_number.get(&number)?.open.first().cloned()
     }
@@ -124,15 +124,15 @@ mod tests {
     fn a_node_lives_until_each_answer_is_forgotten_and_its_number_does_not_come_back() {
         let handle = |byte| FileHandle::new(&[byte; 4]).unwrap();
         let nodes = Nodes::new(handle(0));
-        let number = nodes.tell(&handle(1));
-        assert_eq!(nodes.tell(&handle(1)), number);
+        let number = nodes.number_for_reply(&handle(1));
+        assert_eq!(nodes.number_for_reply(&handle(1)), number);
         nodes.forget(number, 1);
         assert_eq!(nodes.handle(number), Ok(handle(1)));
         nodes.forget(number, 1);
         assert_eq!(nodes.handle(number), Err(Errno::STALE));
-        assert_ne!(nodes.tell(&handle(1)), number);
+        assert_ne!(nodes.number_for_reply(&handle(1)), number);
         nodes.forget(ROOT, 9);
         assert_eq!(nodes.handle(ROOT), Ok(handle(0)));
-        assert_eq!(nodes.tell(&handle(0)), ROOT);
+        assert_eq!(nodes.number_for_reply(&handle(0)), ROOT);
     }
 }

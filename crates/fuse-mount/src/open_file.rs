@@ -1,5 +1,5 @@
-//! An open file, of one open(2) of a program. Its life is that of a fresh open of the file's placeholder, so that all processes of
-//! the mount on this host, those under the preload library too, know that the file is open.
+//! An open file of one open(2) of a program. It contains an open of the file's placeholder, so that all processes of the mount
+//! on this host, including those under the preload library, know that the file is open.
 
 use crate::wal_indexes::Claim;
 use dnfs::file::{Attributes, FsError, Stability};
@@ -15,29 +15,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A regular file.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
-    /// As who opened it: all calls on it are made as that user.
+    /// The mount with the credentials of the user that opened it: all calls on it use them.
     mount: Arc<Mount>,
     file: FileRef,
-    /// None while it is being closed.
+    /// `None` while it is being closed.
     placeholder: Option<OwnedFd>,
-    /// open(2)'s.
+    /// The flags of open(2).
     flags: i32,
-    /// Which write errors this open file description was told of.
+    /// The write errors that this open file description has reported.
     cursor: AtomicU32,
-    /// Owners that locked records by it.
+    /// Owners that locked records through it.
     lock_owners: Mutex<Vec<u64>>,
-    /// Of a WAL index of SQLite.
+    /// The claim on a WAL index of SQLite.
     _claim: Option<Arc<Claim>>,
 }
 
-/// What went wrong, as the errno a program is told.
+/// The errno of an error.
 pub(crate) fn errno(error: &dnfs::Error) -> Errno {
     Errno::from_raw_os_error(error.errno())
 }
 
 impl OpenFile {
-    /// Opens, and if asked makes, the file of an entry; `claim` is that of a WAL index. ESTALE: it was removed meanwhile, the name must
-    /// be looked up again.
+    /// Opens the file of an entry, and creates it if requested. `claim` is that of a WAL index. ESTALE: it was removed
+    /// meanwhile, and the name must be looked up again.
     ///
     /// # Errors
     /// As open(2).
@@ -49,7 +49,7 @@ impl OpenFile {
         claim: Option<Arc<Claim>>,
     ) -> Result<Self, Errno> {
         let file = mount.open(entry, how).map_err(|error| errno(&error))?;
-        // Closed again when dropped, whatever comes.
+        // Closed when dropped, also after an error.
         let mut open = Self {
             mount: Arc::clone(mount),
             file,
@@ -81,7 +81,7 @@ impl OpenFile {
         self.file
     }
 
-    /// Where locks of flock(2) lie.
+    /// The placeholder, on which flock(2) locks are set.
     pub(crate) fn placeholder(&self) -> Option<BorrowedFd<'_>> {
         self.placeholder.as_ref().map(AsFd::as_fd)
     }
@@ -95,14 +95,14 @@ impl OpenFile {
         self.flags & libc::O_ACCMODE != libc::O_RDONLY
     }
 
-    /// Attributes; of one that may write also whether writes were lost that nobody was told of.
+    /// Attributes. For a description that may write, also reports writes that were lost and not reported yet.
     pub(crate) fn attributes(&self) -> Result<Attributes, Errno> {
         let attributes =
             if self.may_write() { self.mount.attr_to_change(self.file, &self.cursor) } else { self.mount.attr(self.file) };
         attributes.map_err(|error| errno(&error))
     }
 
-    /// Bytes read; fewer than asked only at the end of the file.
+    /// Reads. Returns the bytes read, fewer than requested only at the end of the file.
     pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         let mut buffers = [IoSliceMut::new(buffer)];
         let read = if self.may_write() {
@@ -113,11 +113,10 @@ impl OpenFile {
         read.map_err(|error| errno(&error))
     }
 
-    /// Bytes written, as stable as the flags of the write ask for; with O_APPEND at the end of the file, wherever that is by then,
-    /// unless the bytes are those of mapped pages.
+    /// Writes, as stable as the flags of the write require, and returns the bytes written. With O_APPEND at the current end of
+    /// the file, unless the bytes come from mapped pages.
     pub(crate) fn write(&self, offset: u64, data: &[u8], flags: i32, is_mapped: bool) -> Result<usize, Errno> {
-        // O_SYNC contains O_DSYNC's bit. What is written past all caches is on storage when the call returns, as by a kernel's NFS
-        // client.
+        // O_SYNC contains O_DSYNC's bit. O_DIRECT data is on storage when the call returns, as with a kernel NFS client.
         let how = if flags & libc::O_SYNC == libc::O_SYNC {
             Stability::FileSync
         } else if flags & (libc::O_DSYNC | libc::O_DIRECT) != 0 {
@@ -134,12 +133,12 @@ impl OpenFile {
         written.map_err(|error| errno(&error))
     }
 
-    /// fsync(2): everything written to the file so far, by whomever, is on storage when it returns.
+    /// fsync(2): everything written to the file so far, by any process, is on storage when it returns.
     pub(crate) fn sync(&self) -> Result<(), Errno> {
         self.mount.sync(self.file, &self.cursor).map_err(|error| errno(&error))
     }
 
-    /// close(2): the same, as a kernel's NFS client does it at each close of a file that may be written.
+    /// close(2): does the same, as a kernel NFS client at each close of a file that may be written.
     pub(crate) fn flush(&self) -> Result<(), Errno> {
         if !self.may_write() {
             return Ok(());

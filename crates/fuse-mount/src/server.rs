@@ -1,7 +1,7 @@
 //! The threads that take requests from the kernel and answer them.
 //!
-//! One thread at least always waits for requests, also while all others wait for the server: those it takes then wait in a queue,
-//! and news of a killed caller still come through.
+//! At least one thread always waits for requests, also while all others wait for the server. Requests that it receives then
+//! wait in a queue, and the kernel can still report a killed caller.
 
 use crate::caller::Callers;
 use crate::device::{Device, REQUEST_BYTES_MAX};
@@ -43,22 +43,23 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Crew {
     threads: usize,
-    /// Of them, those that wait for a request or are about to.
+    /// Number of threads that wait for a request, or are about to.
     waiting: usize,
     queue: VecDeque<Vec<u8>>,
     /// It is unmounted, or the device failed.
     ended: Option<Option<Errno>>,
 }
 
-/// What a thread does with a request it took.
+/// What a thread does with a request that it received.
 enum Turn {
     Serve,
-    /// Nobody else waits for requests, and there may be no more threads.
+    /// Queue it: no other thread waits for requests, and no more threads are allowed.
     Queue,
 }
 
 impl Server {
-    /// Mounts at an empty directory, as [`mounting::prepare`] found it, and agrees with the kernel; requests wait until [`Self::run`].
+    /// Mounts at an empty directory, as checked by [`mounting::prepare`], and negotiates with the kernel. Requests wait until
+    /// [`Self::run`].
     ///
     /// # Errors
     /// [`MountError`].
@@ -101,7 +102,8 @@ impl Server {
             }
         };
         drop(crew);
-        // What the kernel did not say before it went. Threads that still wait for the server end with this process.
+        // For files that the kernel did not release before it ended. Threads that still wait for the server end with this
+        // process.
         let (sender, closed) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             shared.operations.close_all();
@@ -120,7 +122,7 @@ fn start_worker(shared: &Arc<Shared>) -> std::io::Result<()> {
 }
 
 impl Crew {
-    /// So many threads more, which wait.
+    /// Adds waiting threads.
     const fn count(&mut self, threads: usize) {
         self.threads += threads;
         self.waiting += threads;
@@ -132,7 +134,7 @@ impl Shared {
         self.crew.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The life of a thread.
+    /// The loop of a thread.
     fn work(self: Arc<Self>) {
         let mut request = vec![0; REQUEST_BYTES_MAX];
         let mut data = Vec::new();
@@ -170,7 +172,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// What waits for nothing and has no answer: it never has to wait for a thread.
+    /// Handles a request that neither waits nor has a reply, so that it needs no free thread.
     fn is_done_at_once(&self, bytes: &[u8]) -> bool {
         let Some((header, operation)) = decode(bytes) else { return false };
         match operation {
@@ -182,7 +184,7 @@ impl Shared {
                 if self.pending.interrupt(of) {
                     self.operations.locks().look_now();
                 } else {
-                    // Not read yet, or answered: the kernel tells again, if anybody still waits.
+                    // Not read yet, or answered: the kernel repeats the interrupt if the caller still waits.
                     self.device.refuse(header.unique, Errno::AGAIN);
                 }
             }
@@ -191,7 +193,7 @@ impl Shared {
         true
     }
 
-    /// This thread no longer waits for requests; one more is started where it was the last.
+    /// Ends this thread's wait for requests. Starts another thread if it was the last one waiting.
     fn take_turn(self: &Arc<Self>) -> Turn {
         let mut crew = self.crew();
         if crew.waiting > 1 {
@@ -207,7 +209,7 @@ impl Shared {
         if let Err(error) = start_worker(self) {
             let mut crew = self.crew();
             crew.threads -= 1;
-            // Still the last that waits: it serves this one and then the next.
+            // It is still the last waiting thread: it serves this request and then the next.
             tracing::warn!(%error, "cannot start a thread: requests wait for each other");
         }
         Turn::Serve
@@ -230,7 +232,7 @@ impl Shared {
         next
     }
 
-    /// Back to waiting for requests; false when enough others do.
+    /// Returns to waiting for requests. False if enough others do.
     fn wait_again(&self) -> bool {
         let mut crew = self.crew();
         if crew.waiting >= IDLE_WORKERS_MAX {
@@ -241,7 +243,7 @@ impl Shared {
         true
     }
 
-    /// Does what a request asks for, and answers it.
+    /// Executes a request and sends its reply.
     fn serve(&self, bytes: &[u8], data: &mut Vec<u8>) {
         let Some((header, operation)) = decode(bytes) else {
             // A length, opcode and number are always there.
@@ -279,7 +281,7 @@ impl Shared {
         }
     }
 
-    /// Lets callers go that were killed: their requests go on, and nobody is told what comes of them.
+    /// Replies to killed callers. Their requests continue, and the results are dropped.
     fn answer_killed(&self) -> ! {
         loop {
             for (unique, thread) in self.pending.await_interrupted() {
@@ -291,7 +293,7 @@ impl Shared {
         }
     }
 
-    /// Answers those who wait for locks.
+    /// Replies to requests that waited for locks.
     fn answer_locked(&self) -> ! {
         loop {
             for (wait, look) in self.operations.locks().look(|unique| self.pending.is_interrupted(unique)) {
@@ -309,7 +311,7 @@ impl Shared {
     }
 }
 
-/// Answers what could not be read.
+/// Replies to a request that could not be decoded.
 fn refuse_unread(device: &Device, bytes: &[u8]) {
     if let Some(unique) = bytes.get(8..).and_then(|rest| rest.first_chunk()).map(|word| u64::from_ne_bytes(*word)) {
         device.refuse(Unique(unique), Errno::IO);

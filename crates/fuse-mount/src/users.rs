@@ -1,4 +1,4 @@
-//! The mount as each user has it: connections and credentials of its own, the state of all files in common.
+//! The mount for each user: connections and credentials are separate, the state of all files is shared.
 
 use crate::limits::USERS_MAX;
 use dnfs::mount::{Mount, MountSpec};
@@ -6,10 +6,10 @@ use dnfs::{Credentials, FileHandle, NfsUrl};
 use rustix::io::Errno;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Users by their credentials, the last used last.
+/// Users by their credentials, the most recently used last.
 #[derive(Debug)]
 pub(crate) struct Users {
-    /// The mount for calls that no user asked for.
+    /// The mount for calls without a user.
     first: Mutex<Arc<Mount>>,
     url: NfsUrl,
     known: Mutex<Vec<(Credentials, Arc<Mount>)>>,
@@ -30,10 +30,10 @@ impl Users {
         self.first().fsid()
     }
 
-    /// Attaches again when the server exports another volume, and calls `replaced` with the new mount before a request uses it.
+    /// Attaches again if the server exports another volume, and calls `replaced` with the new mount before a request uses it.
     ///
     /// # Errors
-    /// Those of attaching.
+    /// The errors of attaching.
     pub(crate) fn attach_if_replaced(&self, replaced: impl FnOnce(&Mount)) -> Result<(), Errno> {
         let mut first = self.first();
         if !first.is_retired() {
@@ -55,7 +55,7 @@ impl Users {
     /// The mount for these credentials.
     ///
     /// # Errors
-    /// ENFILE when there are too many users with open files; what making it ends with.
+    /// ENFILE if too many users have open files; the errors of creating it.
     pub(crate) fn of(&self, who: &Credentials) -> Result<Arc<Mount>, Errno> {
         let who = who.for_url(&self.url);
         let mut known = self.known();
@@ -69,7 +69,7 @@ impl Users {
         }
         known.retain(|(_, mount)| !mount.is_retired()); // open files keep theirs
         if known.len() >= USERS_MAX {
-            // Nobody else has this one: no file is open by it and no request under way.
+            // No other reference exists: no file is open with it and no request uses it.
             let unused = known.iter().position(|(_, mount)| Arc::strong_count(mount) == 1).ok_or(Errno::NFILE)?;
             known.remove(unused);
         }

@@ -19,7 +19,7 @@ pub(crate) struct Claim(#[expect(dead_code, reason = "held, not used")] OwnedFd)
 pub(crate) struct WalIndexes(Mutex<HashMap<CString, Weak<Claim>>>);
 
 impl WalIndexes {
-    /// Claims `name` in `directory` if it is an index; else returns `None`.
+    /// Claims `name` in `directory` if it is an index; otherwise returns `None`.
     ///
     /// # Errors
     /// EBUSY if another side has it open; the log names that side.

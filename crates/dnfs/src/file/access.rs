@@ -7,7 +7,7 @@ use core::ops::BitOr;
 pub struct AccessRights(u32);
 
 impl AccessRights {
-    /// None.
+    /// No rights.
     pub const NONE: Self = Self(0);
     /// Read data, list a directory.
     pub const READ: Self = Self(1);
@@ -34,7 +34,7 @@ impl AccessRights {
         self.0
     }
 
-    /// Whether any right of `other` is in it.
+    /// Whether it contains any right of `other`.
     #[must_use]
     pub const fn has_any(self, other: Self) -> bool {
         self.0 & other.0 != 0

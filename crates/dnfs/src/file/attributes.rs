@@ -84,19 +84,19 @@ pub struct Attributes {
     pub ctime: FileTime,
 }
 
-/// What is to become of a time.
+/// A change of a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetTime {
-    /// It stays.
+    /// No change.
     #[default]
     Keep,
     /// The server's clock.
     Now,
-    /// This, cut to what the protocol can carry.
+    /// This time, limited to the range of the protocol.
     To(FileTime),
 }
 
-/// A change of attributes; what is none stays as it is.
+/// A change of attributes. `None` means no change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// Permission bits.

@@ -2,7 +2,7 @@
 
 use super::{Attributes, FileHandle};
 
-/// Where a listing goes on; the default is its beginning. Only the server understands it.
+/// The position in a listing; the default is its beginning. Only the server can interpret it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryPosition {
     pub(crate) cookie: u64,

@@ -1,4 +1,4 @@
-//! What can go wrong with a file.
+//! Errors of files.
 
 /// Why an operation on a file failed: a refusal of the server, or what the client found out without asking it.
 ///

@@ -1,4 +1,4 @@
-//! Clocks and waiting.
+//! Clocks and sleeping.
 
 use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -10,12 +10,12 @@ use super::whole_file;
 /// By how much the monotonic clock of this process' time namespace is ahead of the host's, in ns.
 static AHEAD_NS: AtomicI64 = AtomicI64::new(0);
 
-/// Nanoseconds of a clock that only goes forward, the same for all processes of the host once [`learn_time_namespace`] was called.
+/// The monotonic clock in nanoseconds, the same for all processes of the host once [`learn_time_namespace`] was called.
 pub(crate) fn monotonic_ns() -> u64 {
     hosts_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Learns how the clock of this process' time namespace differs from the host's: times in shared memory are those of the host.
+/// Determines the offset of the clock of this process' time namespace: times in shared memory are those of the host.
 pub(crate) fn learn_time_namespace() {
     let offsets = whole_file::read("/proc/self/timens_offsets", 4096).ok().and_then(|(bytes, _)| String::from_utf8(bytes).ok());
     AHEAD_NS.store(offsets.and_then(|offsets| monotonic_offset(&offsets)).unwrap_or(0), Relaxed);

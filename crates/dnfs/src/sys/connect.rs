@@ -1,4 +1,4 @@
-//! Making a TCP connection: from which port, how long, and with which options.
+//! Makes a TCP connection.
 
 use super::fd::Fd;
 use super::internal_fd::InternalFd;
@@ -12,17 +12,17 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// How long one blocking send or receive waits before it returns for a look at the clock.
+/// How long one blocking send or receive waits before it returns, so that the caller can check the clock.
 pub(crate) const SOCKET_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// How a connection is to be made.
+/// How to make a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connect {
-    /// To whom.
+    /// The address of the server.
     pub(crate) server: SocketAddr,
-    /// From this address of this host; none leaves the choice to the kernel.
+    /// The address of this host to connect from. `None`: the kernel chooses.
     pub(crate) local_address: Option<IpAddr>,
-    /// From this port if it can be had: servers tell resent calls by it.
+    /// The port to connect from, if it is available: servers recognise resent calls by it.
     pub(crate) local_port: Option<u16>,
     /// From a port below 1024.
     pub(crate) privileged: bool,
@@ -52,7 +52,7 @@ impl Step {
     }
 }
 
-/// Why there is no connection: the system call and its errno; `ETIMEDOUT` when the time is over.
+/// The failed system call and its errno; `ETIMEDOUT` after the timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectError {
     pub(crate) step: Step,
@@ -82,7 +82,7 @@ impl Connect {
             return Ok(socket);
         }
         if !self.privileged {
-            // Bound before it connects: a port that connect(2) chooses may be shared with other sockets, and then could not be
+            // Bound before it connects: a port that connect(2) chooses may be shared with other sockets, and could then not be
             // bound again.
             return match self.connect_from(Some(0)) {
                 Err(failed) if [Errno::ADDRINUSE, Errno::ADDRNOTAVAIL].contains(&failed.errno) => self.connect_from(None),
@@ -122,7 +122,7 @@ impl Connect {
 fn set_options(fd: &InternalFd) -> core::result::Result<(), Errno> {
     // A call is one send; waiting for more bytes to fill a segment would only delay it.
     sockopt::set_tcp_nodelay(fd, true)?;
-    // A dead host is noticed although nothing is being sent.
+    // Detects a dead host while nothing is sent.
     sockopt::set_socket_keepalive(fd, true)?;
     sockopt::set_socket_timeout(fd, Timeout::Recv, Some(SOCKET_TIMEOUT))?;
     sockopt::set_socket_timeout(fd, Timeout::Send, Some(SOCKET_TIMEOUT))?;

@@ -1,8 +1,8 @@
-//! A lock between processes that dies with its holder, and that no child keeps.
+//! A lock between processes that ends with its holder and that no child inherits.
 //!
-//! It is a record lock of the kernel, which belongs to the process: a child that was forked meanwhile, seen or not, does not have
-//! it, as it would have a `flock` with the open file. Two things follow. Threads of one process do not exclude each other by
-//! it; they do by a table. And closing any descriptor of the file gives the lock up; by the same table only the holder has one.
+//! It is a record lock of the kernel, which belongs to the process. A child that was forked meanwhile does not have it; it
+//! would have a `flock`, with the open file. This has two consequences. It does not exclude threads of one process; a table
+//! does that. And closing any descriptor of the file releases the lock; by the same table only the holder has a descriptor.
 
 use super::clock;
 use super::fd::Fd;
@@ -15,11 +15,11 @@ use crate::event_count::EventCount;
 use crate::limits::FILE_LOCKS_MAX;
 use core::time::Duration;
 
-/// Held by this process: files by a hash of their path, and the thread. Of another generation: free.
+/// The locks of this process: files by a hash of their path, and the thread. An entry of another fork generation is free.
 static HELD: ForkLock<[Option<(u64, Holder)>; FILE_LOCKS_MAX]> = ForkLock::new([None; FILE_LOCKS_MAX]);
 static RELEASED: EventCount = EventCount::new();
 
-/// How long the kernel may see a deadlock between threads of two processes that there is not.
+/// Pause after the kernel reports a deadlock between threads of two processes that does not exist.
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// The lock of a file.
@@ -37,17 +37,17 @@ struct Place {
 }
 
 impl FileLock {
-    /// Waits for the lock of this file, makes the file when missing, and lets signals through: for work that may wait
-    /// for a server.
+    /// Waits for the lock of this file, creates the file if it is missing, and lets signals through: for work that may wait for
+    /// a server.
     ///
     /// # Errors
-    /// The kernel's; EDEADLK when this very thread has it.
+    /// The kernel's; EDEADLK if this thread has it.
     pub(crate) fn wait(path: &CPath) -> Result<Self, Errno> {
         let place = Place::wait(path.hash())?;
         Self::take(path, place, true)
     }
 
-    /// The same if nobody holds it; none when somebody does.
+    /// As [`Self::wait`], without waiting. `None` if another process or thread holds it.
     #[cfg(test)]
     pub(crate) fn attempt(path: &CPath) -> Result<Option<Self>, Errno> {
         let place = {
@@ -68,7 +68,8 @@ impl FileLock {
     }
 }
 
-/// Takes a lock through signals, and through deadlocks that the kernel sees because it takes all threads of a process for one.
+/// Takes a lock through signals, and through deadlocks that the kernel reports because it treats all threads of a process as
+/// one.
 fn patiently(take: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
     loop {
         match take() {
@@ -85,14 +86,14 @@ impl Drop for FileLock {
         if self.generation == fork::fork_generation() {
             drop(fd); // and with it the lock, before the place
         } else {
-            // This is a child that came out of a fork meanwhile: neither the lock nor, perhaps, the descriptor is its own.
+            // This is a child that was forked meanwhile: neither the lock nor, perhaps, the descriptor belongs to it.
             core::mem::forget(fd);
         }
     }
 }
 
 impl Place {
-    /// Waits for the place of this file. Signals are held back while the table is in use.
+    /// Waits for the place of this file. Signals are blocked while the table is used.
     fn wait(file: u64) -> Result<Option<Self>, Errno> {
         RELEASED.wait_until(|_| {
             let _signals = SignalsBlocked::new();
@@ -100,12 +101,12 @@ impl Place {
         })
     }
 
-    /// The kernel tells a child that shares the memory alone from its parent; killed, it leaves nothing in the table.
+    /// For a child that shares the memory, the kernel's lock suffices. If the child is killed, it leaves nothing in the table.
     fn attempt_if_needed(file: u64) -> Result<Option<Option<Self>>, Errno> {
         if fork::shares_memory_alone() { Ok(Some(None)) } else { Ok(Self::attempt(file)?.map(Some)) }
     }
 
-    /// None when another thread has it, or there is no place left.
+    /// `None` if another thread has it, or if there is no place.
     fn attempt(file: u64) -> Result<Option<Self>, Errno> {
         let holder = Holder::current();
         with_table(|table| {
@@ -140,7 +141,7 @@ impl Drop for Place {
     }
 }
 
-/// Runs `work` on the table, with signals held back by the caller: a handler would wait for its own thread.
+/// Runs `work` on the table. The caller has blocked signals: a handler would wait for its own thread.
 fn with_table<T>(work: impl FnOnce(&mut [Option<(u64, Holder)>; FILE_LOCKS_MAX]) -> T) -> T {
     loop {
         if let Some(mut table) = HELD.try_lock(Holder::current(), |torn| *torn = [None; FILE_LOCKS_MAX]) {

@@ -76,20 +76,21 @@ pub fn shares_memory() -> bool {
     known & ASK != 0 && is_wiped(page) && known as u32 != 0 && !is_of(known, process_id())
 }
 
-/// The same of a child that may share the descriptors too.
+/// As [`shares_memory`], for a child that may share the descriptors too.
 pub(crate) fn shares_memory_alone() -> bool {
     shares_memory() && !FILES_SHARED.load(Relaxed)
 }
 
-/// To be called before a child is made that shares this memory without being a thread (CLONE_VM without CLONE_THREAD); `files_too`
-/// when it shares the descriptors as well. From then on the process id is asked for each time.
+/// Called before a child is created that shares this memory without being a thread (CLONE_VM without CLONE_THREAD).
+/// `files_too`: it shares the descriptors as well. From then on the process id is read each time.
 pub fn expect_sharing(files_too: bool) {
     fork_generation();
     FILES_SHARED.fetch_or(files_too, Relaxed);
     page().identity.fetch_or(ASK, AcqRel);
 }
 
-/// Whether this is such a child and nobody said that there might be one: asked before memory takes up a descriptor. Says so now.
+/// Whether this is such a child and [`expect_sharing`] was not called. Called before memory stores a descriptor. Notes the
+/// sharing.
 pub(crate) fn is_unexpected() -> bool {
     let unexpected = is_wiped(page()) && !is_of(identity(), process_id());
     if unexpected {
@@ -107,13 +108,13 @@ const fn is_of(identity: u64, pid: u32) -> bool {
     ((identity & !ASK) >> 32) as u32 == pid
 }
 
-/// Finds out who this process is. Of several threads that come at once, all get one answer.
+/// Determines the identity of this process. If several threads do so at once, all get the same result.
 #[cold]
 fn learn(page: &Page) -> u64 {
     let pid = process_id();
     loop {
         let known = page.identity.load(Acquire);
-        // On a wiped page that asks, another process id is that of a child that shares this memory.
+        // On a page that was wiped, another process id belongs to a child that shares this memory.
         if known as u32 != 0 && (is_of(known, pid) || known & ASK != 0 && is_wiped(page)) {
             return known;
         }
@@ -134,7 +135,7 @@ fn next_generation() -> u32 {
     }
 }
 
-/// Makes the page; the first of several threads does.
+/// Creates the page. Only the first of several threads does.
 #[cold]
 fn first_page() -> &'static Page {
     let mapped = map_wiped();
@@ -153,7 +154,7 @@ fn first_page() -> &'static Page {
     unsafe { &*chosen }
 }
 
-/// A page that every child finds zeroed; none if the kernel has no such pages.
+/// A page that every child finds zeroed. `None` if the kernel has no such pages.
 fn map_wiped() -> Option<NonNull<Page>> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no other memory.
@@ -167,7 +168,7 @@ fn map_wiped() -> Option<NonNull<Page>> {
     NonNull::new(page.cast())
 }
 
-/// For a child that knows it is one. Async-signal-safe; called again, it changes nothing.
+/// Called in a child. Async-signal-safe; further calls change nothing.
 pub(crate) fn note_fork() {
     // SAFETY: as in `identity`.
     if let Some(page) = unsafe { PAGE.load(Acquire).as_ref() } {
@@ -175,7 +176,7 @@ pub(crate) fn note_fork() {
     }
 }
 
-/// Has [`note_fork`] run in every child that `fork` makes.
+/// Makes [`note_fork`] run in every child of `fork`.
 pub(crate) fn watch_forks() {
     fork_generation();
     HANDLER.call_once(|| {
@@ -189,7 +190,7 @@ unsafe extern "C" fn in_child() {
     note_fork();
 }
 
-/// A number for this process that no other has and nobody guesses.
+/// A number for this process that is unique and cannot be guessed.
 pub(crate) fn process_number() -> u64 {
     fork_generation(); // the number in a copied page may be the parent's until then
     let process = &page().process;
@@ -202,7 +203,7 @@ pub(crate) fn process_number() -> u64 {
     }
 }
 
-/// Gives up the number `old`: the next one that is asked for is another.
+/// Discards the number `old`: the next request returns another.
 pub(crate) fn renew_process_number(old: u64) {
     let _ = page().process.compare_exchange(old, 0, AcqRel, Relaxed);
 }
@@ -212,7 +213,7 @@ fn page() -> &'static Page {
     unsafe { PAGE.load(Acquire).as_ref() }.unwrap_or_else(first_page)
 }
 
-/// A number for a channel, unlike all others of this process.
+/// A number for a channel, unique in this process.
 pub(crate) fn next_channel() -> u64 {
     CHANNELS.fetch_add(1, Relaxed) + 1
 }
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
     use crate::sys::raw::call;
 
-    /// Runs `work` in a child that no handler sees; whether it said yes.
+    /// Runs `work` in a child without fork handlers. Returns whether it returned true.
     fn in_bare_child(work: impl FnOnce() -> bool) -> bool {
         // SAFETY: a fork; the child runs `work` and `_exit`.
         let pid = unsafe { call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]) } as i32;

@@ -1,8 +1,8 @@
-//! A lock that is tried and never waited for, and that no fork leaves locked.
+//! A lock with a try operation only, which no fork leaves locked.
 //!
-//! Its word names the holder: the generation of its process and its thread. A word of another generation was copied by a fork
-//! while some thread of the parent held the lock; that thread does not exist here, so whoever asks takes the lock, and the
-//! value with it as the parent's thread left it, perhaps in the middle of a change.
+//! Its word names the holder: the fork generation of its process, and its thread. A word of another generation was copied by a
+//! fork while a thread of the parent held the lock. That thread does not exist here, so the next caller takes the lock. The
+//! value may be incomplete, as the parent's thread left it.
 
 use super::fork::fork_generation;
 use super::raw::thread_number;
@@ -16,13 +16,13 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 pub(crate) struct Holder(u64);
 
 impl Holder {
-    /// The calling thread, as of now: a fork makes it another.
+    /// The calling thread. After a fork it is another holder.
     #[inline]
     pub(crate) fn current() -> Self {
         Self(u64::from(fork_generation()) << 32 | u64::from(thread_number()))
     }
 
-    /// Whether no fork came since.
+    /// Whether there was no fork since.
     #[inline]
     pub(crate) fn is_of_this_process(self) -> bool {
         (self.0 >> 32) as u32 == fork_generation()
@@ -40,8 +40,8 @@ impl Holder {
 /// The lock. Safe in signal handlers.
 #[derive(Debug)]
 pub(crate) struct ForkLock<T> {
-    /// Set first and cleared last: a signal handler that finds the lock taken finds its own thread here if that has it, at
-    /// whatever instruction it came in.
+    /// Set first and cleared last: a signal handler that finds the lock taken finds its own thread here if that holds it,
+    /// whatever instruction it interrupted.
     holder: AtomicU64,
     value: UnsafeCell<T>,
 }
@@ -60,14 +60,14 @@ impl<T> ForkLock<T> {
         Self { holder: AtomicU64::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// Takes the lock unless a thread of this process has it, this one included. `abandoned` puts the value in order when a
-    /// thread of the parent was at work on it at the fork: it must trust nothing there, and drop nothing.
+    /// Takes the lock unless a thread of this process, including this one, has it. `abandoned` repairs the value if a thread of
+    /// the parent was using it at the fork: it must trust nothing there, and drop nothing.
     #[inline]
     pub(crate) fn try_lock(&self, me: Holder, abandoned: impl FnOnce(&mut T)) -> Option<ForkGuard<'_, T>> {
         let Err(held) = self.holder.compare_exchange(0, me.0, Acquire, Relaxed) else {
             return Some(ForkGuard { lock: self, me });
         };
-        // This very thread may be in a signal handler and have come out of a fork there: then the frame below goes on with it.
+        // This thread may have forked in a signal handler: then the frame below continues with the lock.
         if !me.is_of_another_process(held) || me.is_thread(held) {
             return None;
         }
@@ -82,13 +82,13 @@ impl<T> ForkLock<T> {
         self.holder.load(Relaxed) != 0
     }
 
-    /// Takes the lock from a holder that is known not to use it any more. The value is as that one left it, perhaps in the middle of a change.
+    /// Takes the lock from a holder that is known not to use it any more. The value may be incomplete.
     pub(crate) fn take_left(&self, me: Holder) -> Option<ForkGuard<'_, T>> {
         let held = self.holder.load(Relaxed);
         (held != 0 && self.holder.compare_exchange(held, me.0, Acquire, Relaxed).is_ok()).then_some(ForkGuard { lock: self, me })
     }
 
-    /// Whether this thread has the lock: then it is in a signal handler.
+    /// Whether this thread has the lock. It is then in a signal handler.
     pub(crate) fn is_held_by(&self, me: Holder) -> bool {
         let held = self.holder.load(Relaxed);
         held != 0 && me.is_thread(held)
@@ -135,7 +135,7 @@ impl<T> DerefMut for ForkGuard<'_, T> {
 impl<T> Drop for ForkGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Not when it was taken over since, in a child that came out of a fork in the middle.
+        // Not if it was taken over since, in a child that was forked while it was held.
         let _ = self.lock.holder.compare_exchange(self.me.0, 0, Release, Relaxed);
     }
 }

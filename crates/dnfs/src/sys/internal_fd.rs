@@ -12,7 +12,8 @@ use crate::limits::DESCRIPTOR_MIN;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::{Resource, getrlimit};
 
-/// Descriptors that can be marked as ours; the lowest free one from 900 is taken, so higher ones do not occur in practice.
+/// Number of descriptors that can be marked as this crate's. The lowest free one from 900 is taken, so higher ones do not occur
+/// in practice.
 const MARKED_DESCRIPTORS: usize = 1 << 16;
 
 /// Time within which a thread that has read a number makes its system call with it.
@@ -71,12 +72,12 @@ fn number_of(first: i32) -> i32 {
     }
 }
 
-/// A descriptor that programs which count on low numbers, or close them all, do not meet.
+/// A descriptor with a high number, which programs that use low numbers, or close them all, do not meet.
 #[derive(Debug)]
 pub(crate) struct InternalFd(ManuallyDrop<Fd>); // by its first number
 
 impl InternalFd {
-    /// Moves a descriptor up; it stays where it is if there is no free number.
+    /// Moves a descriptor to a high number. It keeps its number if no high one is free.
     pub(crate) fn moved_up(fd: Fd) -> Self {
         let mut lowest = lowest_internal_fd();
         let fd = loop {
@@ -94,7 +95,7 @@ impl InternalFd {
         Self(ManuallyDrop::new(fd))
     }
 
-    /// The descriptor, now the caller's; it stays marked as ours, and does not move.
+    /// The descriptor, which now belongs to the caller. It stays marked as this crate's, and does not move.
     pub(crate) fn into_raw(self) -> i32 {
         set(&MOVABLE, self.0.number(), false);
         let fd = self.number();
@@ -132,7 +133,7 @@ impl AsFd for InternalFd {
 impl Drop for InternalFd {
     fn drop(&mut self) {
         let (first, fd) = (self.0.number(), self.number());
-        // Before it is closed: its number may be another's at once.
+        // Before it is closed: its number may be reused at once.
         set(&MOVABLE, first, false);
         set_internal_fd(fd, false);
         // SAFETY: open and owned by self, which ends here.
@@ -150,7 +151,7 @@ pub fn lowest_internal_fd() -> i32 {
     DESCRIPTOR_MIN.min((limit - 64).max(3))
 }
 
-/// Marks a descriptor as ours, or takes the mark away: for the preload library, which has some, too.
+/// Marks a descriptor as this crate's, or removes the mark. For the preload library, which has such descriptors too.
 pub fn set_internal_fd(fd: i32, internal: bool) {
     if fork::shares_memory() {
         return; // the marks are the parent's, and so are the numbers
@@ -188,7 +189,7 @@ mod tests {
         // SAFETY: the number is the program's now; it is open still.
         drop(unsafe { Fd::from_raw(first) });
         assert_eq!(device(&moving), rdev);
-        // One that could have the number does not take it while the moved one is known by it.
+        // A descriptor that could get the number does not take it while the moved one is known by it.
         let next = InternalFd::moved_up(null());
         assert_ne!(next.number(), first);
         let second = moving.number();

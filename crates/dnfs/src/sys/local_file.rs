@@ -1,4 +1,4 @@
-//! Files of this host: system calls on paths and descriptors, again after signals.
+//! Files of this host: system calls on paths and descriptors, repeated after signals.
 
 use super::fd::Fd;
 use crate::user_namespace::{group_outside, user_outside};
@@ -7,11 +7,11 @@ use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFl
 use rustix::io::retry_on_intr;
 use std::ffi::{CStr, CString};
 
-/// Mode of files that are there for their locks: nobody can open one for reading. A program that looks at files and closes them must
-/// not give up the locks of its own process.
+/// Mode of files that exist for their locks. No process can open one for reading: a program that opens and closes such files
+/// would release the locks of its own process.
 pub(crate) const LOCK_FILE_MODE: u32 = 0o220;
 
-/// What the kernel refused, as its error number.
+/// An error number of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) i32);
 
@@ -23,7 +23,7 @@ impl From<rustix::io::Errno> for Errno {
     }
 }
 
-/// A path for the kernel, made before it is used: using it allocates nothing.
+/// A path for the kernel, allocated before its use.
 #[derive(Clone, Debug)]
 pub(crate) struct CPath(CString);
 
@@ -31,10 +31,10 @@ impl CPath {
     /// The path of these bytes, cut at the first NUL.
     pub(crate) fn new(path: &[u8]) -> Self {
         let bytes: Vec<u8> = path.iter().copied().take_while(|byte| *byte != 0).collect();
-        Self(CString::new(bytes).unwrap_or_default()) // no NUL in there
+        Self(CString::new(bytes).unwrap_or_default()) // it contains no NUL
     }
 
-    /// Tells paths apart.
+    /// A hash that identifies the path.
     pub(crate) fn hash(&self) -> u64 {
         use core::hash::Hasher;
         let mut hash = fnv::FnvHasher::default();
@@ -54,13 +54,13 @@ pub(crate) fn open(path: &CPath, flags: i32, mode: u32) -> Result<Fd> {
     open_followed(path, flags | libc::O_NOFOLLOW, mode)
 }
 
-/// The same of a path that ends in a NUL, without an allocation.
+/// As [`open`], for a path that ends in a NUL, without an allocation.
 pub(crate) fn open_array(path: &[u8], flags: i32, mode: u32) -> Result<Fd> {
     let path = CStr::from_bytes_until_nul(path).map_err(|_| Errno(libc::ENAMETOOLONG))?;
     open_named(path, flags | libc::O_NOFOLLOW, mode)
 }
 
-/// The same where a symbolic link is as good as what it names.
+/// As [`open`], and follows symbolic links.
 pub(crate) fn open_followed(path: &CPath, flags: i32, mode: u32) -> Result<Fd> {
     open_named(path.0.as_c_str(), flags, mode)
 }
@@ -102,7 +102,7 @@ pub(crate) fn write_at(fd: impl AsFd, mut offset: u64, mut bytes: &[u8]) -> Resu
     Ok(())
 }
 
-/// Where the next bytes are that are no hole, from an offset on (`SEEK_DATA`); none before the end of the file.
+/// Offset of the next data from an offset on (`SEEK_DATA`). `None` if there is no data before the end of the file.
 pub(crate) fn next_data(fd: &Fd, offset: u64) -> Result<Option<u64>> {
     match rustix::fs::seek(fd, rustix::fs::SeekFrom::Data(offset)) {
         Ok(at) => Ok(Some(at)),
@@ -124,7 +124,7 @@ pub(crate) fn flock(fd: &Fd, flags: i32) -> Result<()> {
     Ok(retry_on_intr(|| rustix::fs::flock(fd, operation))?)
 }
 
-/// Makes a directory with this mode.
+/// Creates a directory with this mode.
 pub(crate) fn mkdir(path: &CPath, mode: u32) -> Result<()> {
     Ok(rustix::fs::mkdirat(CWD, path.0.as_c_str(), Mode::from_bits_retain(mode))?)
 }
@@ -144,7 +144,7 @@ pub(crate) fn unlink(path: &CPath) -> Result<()> {
     Ok(rustix::fs::unlinkat(CWD, path.0.as_c_str(), AtFlags::empty())?)
 }
 
-/// The same of a path that ends in a NUL, without an allocation.
+/// As [`unlink`], for a path that ends in a NUL, without an allocation.
 pub(crate) fn unlink_array(path: &[u8]) -> Result<()> {
     let path = CStr::from_bytes_until_nul(path).map_err(|_| Errno(libc::ENAMETOOLONG))?;
     Ok(rustix::fs::unlinkat(CWD, path, AtFlags::empty())?)
@@ -166,7 +166,7 @@ pub(crate) fn rename(from: &CPath, to: &CPath) -> Result<()> {
     Ok(rustix::fs::renameat(CWD, from.0.as_c_str(), CWD, to.0.as_c_str())?)
 }
 
-/// Who owns a file and what it is; users and groups are numbers of the mounts' user namespace.
+/// Owner and type of a file. Users and groups are numbers of the mounts' user namespace.
 pub(crate) struct Owner {
     /// Type and permission bits, as in `st_mode`.
     pub(crate) mode: u32,
@@ -202,7 +202,7 @@ pub(crate) fn read_link(path: &CPath) -> Result<Vec<u8>> {
     Ok(rustix::fs::readlinkat(CWD, path.0.as_c_str(), Vec::new())?.into_bytes())
 }
 
-/// Whether an open file lies in a tmpfs.
+/// Whether an open file is in a tmpfs.
 pub(crate) fn is_in_memory(fd: &Fd) -> bool {
     const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
     rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type == TMPFS_MAGIC)
@@ -213,31 +213,33 @@ pub(crate) fn change_group(fd: &Fd, gid: u32) -> Result<()> {
     Ok(rustix::fs::fchown(fd, None, Some(rustix::process::Gid::from_raw(gid)))?)
 }
 
-/// Sets the length of a file; what is added is a hole.
+/// Sets the length of a file; added bytes are a hole.
 pub(crate) fn truncate(fd: &Fd, length: u64) -> Result<()> {
     above_the_limit(length, || Ok(rustix::fs::ftruncate(fd, length)?))
 }
 
-/// Bytes free for everybody in the file system of an open file.
+/// Bytes free for all users in the file system of an open file.
 pub(crate) fn free_bytes(fd: &Fd) -> Result<u64> {
     let found = rustix::fs::fstatvfs(fd)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// The same without a change of the file's length.
+/// As [`allocate`], without changing the file's length.
 pub(crate) fn reserve(fd: &Fd, offset: u64, length: u64) -> Result<()> {
     Ok(retry_on_intr(|| rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, offset, length))?)
 }
 
-/// Gives memory to a range of a file now, so that a store into its mapping can't die of a full tmpfs.
+/// Allocates the memory of a range of a file, so that a store into its mapping does not kill the process when the tmpfs is
+/// full.
 pub(crate) fn allocate(fd: &Fd, offset: u64, length: u64) -> Result<()> {
     above_the_limit(offset.saturating_add(length), || {
         Ok(retry_on_intr(|| rustix::fs::fallocate(fd, FallocateFlags::empty(), offset, length))?)
     })
 }
 
-/// Makes a file of ours longer. The program's RLIMIT_FSIZE is for its own files; the memory behind a mount is longer than a small
-/// limit, and the kernel would end the program by SIGXFSZ: the soft limit is raised meanwhile. A child forked in that moment has it raised. A hard limit that is too low is EFBIG, without the signal.
+/// Makes a file of this crate longer. The program's RLIMIT_FSIZE is meant for its own files. The memory of a mount is longer
+/// than a small limit, and the kernel would end the program by SIGXFSZ. So the soft limit is raised meanwhile; a child forked
+/// at that moment keeps the raised limit. A hard limit that is too low is EFBIG, without the signal.
 fn above_the_limit(length: u64, grow: impl FnOnce() -> Result<()>) -> Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let fits = |limit: Option<u64>| limit.is_none_or(|limit| length <= limit);

@@ -10,9 +10,9 @@ const GROUPS: [(&str, &Version); 3] =
 /// Groups above one that are checked.
 const DEPTH_MAX: usize = 32;
 
-/// What a version of control groups calls its files.
+/// The file names of a version of control groups.
 struct Version {
-    /// How the group's line of /proc/self/cgroup begins, after its number.
+    /// Prefix of the group's line of /proc/self/cgroup, after its number.
     controller: &'static str,
     limit: &'static str,
     used: &'static str,
@@ -36,7 +36,7 @@ pub fn available_bytes() -> Option<u64> {
     [of_host(), of_group()].into_iter().flatten().min()
 }
 
-/// A file of the kernel's, read whole.
+/// The whole text of a kernel file.
 fn text_of(file: &Path) -> Option<String> {
     const BYTES_MAX: usize = 64 << 10;
     String::from_utf8(whole_file::read(file.to_str()?, BYTES_MAX).ok()?.0).ok()
@@ -53,8 +53,8 @@ fn of_group() -> Option<u64> {
     GROUPS.into_iter().filter_map(|(root, version)| of_version(&groups, Path::new(root), version)).min()
 }
 
-/// The least that the process' group and those above it leave. A container sees its own group at the root, whatever path /proc
-/// shows.
+/// The smallest amount that the process' group and those above it leave. A container sees its own group at the root, whatever
+/// path /proc shows.
 fn of_version(groups: &str, root: &Path, version: &Version) -> Option<u64> {
     let path = groups.lines().find_map(|line| line.split_once(':')?.1.strip_prefix(version.controller))?;
     let own: PathBuf = root.join(path.trim_start_matches('/'));

@@ -1,8 +1,8 @@
 //! System calls behind safe functions: the only unsafe code of this crate.
 //!
-//! Everything goes through rustix, which makes system calls by instruction: the crate also lives in the preload library,
-//! whose hooks have the names of libc's functions. The three calls that rustix does not have, or has slower, are made by
-//! hand (`raw`). No descriptor is left to std, which would close it by libc's `close`.
+//! All system calls use rustix, which makes them by instruction, because this crate also runs inside the preload library, whose
+//! hooks have the names of libc's functions. The three calls that rustix lacks, or makes more slowly, are in `raw`. std gets no
+//! descriptor, because it would close it by libc's `close`.
 
 pub(crate) mod access_list;
 pub(crate) mod clock;

@@ -26,7 +26,7 @@ pub(crate) fn effective_gid() -> u32 {
     group_outside(gid).unwrap_or(gid)
 }
 
-/// Supplementary groups of the process; none when they cannot be had.
+/// Supplementary groups of the process; empty if they cannot be read.
 pub(crate) fn groups() -> Vec<u32> {
     let groups = rustix::process::getgroups().unwrap_or_default();
     groups.into_iter().map(rustix::process::Gid::as_raw).map(|gid| group_outside(gid).unwrap_or(gid)).collect()
@@ -37,12 +37,12 @@ pub(crate) fn host_name() -> Vec<u8> {
     rustix::system::uname().nodename().to_bytes().to_vec()
 }
 
-/// The user namespace of this process, by the inode of its file; none where that is not known.
+/// The user namespace of this process, by the inode of its file. `None` if it is unknown.
 pub(crate) fn user_namespace() -> Option<u64> {
     rustix::fs::stat(c"/proc/self/ns/user").ok().map(|found| found.st_ino)
 }
 
-/// The PID namespace of this process, by the inode of its file; none on the host itself, and where that is not known.
+/// The PID namespace of this process, by the inode of its file. `None` on the host itself, and if it is unknown.
 pub(crate) fn pid_namespace() -> Option<u64> {
     /// PROC_PID_INIT_INO of the kernel.
     const OF_HOST: u64 = 0xefff_fffc;

@@ -1,4 +1,4 @@
-//! Memory shared by processes: what may lie in it, and its mapping.
+//! Memory shared by processes: its allowed types and its mapping.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -10,8 +10,8 @@ use super::local_file::Errno;
 use crate::retention::layout::{AreaHeader, Record, Run};
 use crate::segment::layout::{ActivityCell, CallNote, DirectoryTable, Header, Slot, SlotTable, StoredCredentials};
 
-/// Types that may lie in memory other processes write at any time: only atomics, so that every bit pattern is a value
-/// and every access is one.
+/// Types for memory that other processes write at any time: only atomics, so that every bit pattern is a value and every access
+/// is atomic.
 ///
 /// # Safety
 /// Every field is an atomic integer or an array or struct of them.
@@ -44,7 +44,7 @@ unsafe impl Shared for StoredCredentials {}
 // SAFETY: consists of atomic integers (segment/layout.rs).
 unsafe impl Shared for DirectoryTable {}
 
-/// A mapping that other processes may have too, readable and writable, unmapped when dropped.
+/// A readable and writable mapping that other processes may have too. Unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
@@ -89,8 +89,7 @@ impl Mapping {
     }
 }
 
-/// Place for a mapping that is made when it is first needed, by whichever thread or signal handler needs it; never unmapped
-/// before the place itself goes.
+/// Place for a mapping that the first thread or signal handler that needs it makes. It is unmapped only with the place itself.
 #[derive(Debug, Default)]
 pub(crate) struct LateMapping {
     base: AtomicPtr<u8>,
@@ -98,7 +97,7 @@ pub(crate) struct LateMapping {
 }
 
 impl LateMapping {
-    /// Puts the mapping in, unless another was faster: this one is dropped then. All have the same length.
+    /// Installs the mapping. If another thread was faster, this mapping is dropped. All have the same length.
     pub(crate) fn install(&self, mapping: Mapping) {
         self.length.store(mapping.length, Relaxed);
         if self.base.compare_exchange(core::ptr::null_mut(), mapping.base.as_ptr(), AcqRel, Acquire).is_ok() {
@@ -124,8 +123,8 @@ impl LateMapping {
         unsafe { core::slice::from_raw_parts(start.cast::<T>(), count) }
     }
 
-    /// Stores bytes at `offset`. Other processes may read or write them at the same time: what lies there then is their
-    /// agreement's business.
+    /// Stores bytes at `offset`. Other processes may read or write them at the same time; they must agree about the contents
+    /// among themselves.
     ///
     /// # Panics
     /// When they do not lie inside the mapping.
@@ -136,7 +135,7 @@ impl LateMapping {
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
     }
 
-    /// Takes bytes from `offset` on, as [`Self::copy_in`] stores them.
+    /// Copies bytes from `offset` on, as stored by [`Self::copy_in`].
     ///
     /// # Panics
     /// When they do not lie inside the mapping.
@@ -181,7 +180,7 @@ pub(crate) mod tests {
         Mapping { base: NonNull::new(base.cast()).unwrap(), length: 4096 }
     }
 
-    /// A value nobody else sees, all zero.
+    /// A private value, all zero.
     pub(crate) fn zeroed<T: Shared>() -> Box<T> {
         // SAFETY: `Shared` types are atomic integers, of which all zero is a value.
         unsafe { Box::<T>::new_zeroed().assume_init() }
@@ -190,7 +189,7 @@ pub(crate) mod tests {
     /// A child of this process that runs one function and ends.
     pub(crate) struct Child(i32);
 
-    /// A child of this process that is never told of the fork, does nothing and lives on; killed when dropped.
+    /// A child that does not notice the fork, does nothing and lives on. Killed when dropped.
     pub(crate) struct Bystander(pub(crate) i32);
 
     impl Bystander {
@@ -207,7 +206,7 @@ pub(crate) mod tests {
             Self(pid as i32)
         }
 
-        /// Its number, for somebody else to kill it by.
+        /// Its process number, by which another process kills it.
         pub(crate) fn leave(self) -> i32 {
             let pid = self.0;
             std::mem::forget(self);
@@ -242,7 +241,7 @@ pub(crate) mod tests {
             unsafe { libc::kill(self.0, libc::SIGKILL) };
         }
 
-        /// Waits for its end: whether it ended by itself, without a panic.
+        /// Waits for its end. Returns whether it ended by itself, without a panic.
         pub(crate) fn succeeded(self) -> bool {
             let mut status = 0;
             // SAFETY: `status` is ours to be written.

@@ -1,5 +1,5 @@
-//! A connected TCP socket. No call allocates, touches `errno` or raises SIGPIPE, so that a signal handler may come in
-//! between any two of them.
+//! A connected TCP socket. No call allocates, changes `errno` or raises SIGPIPE, so that a signal handler may run between any
+//! two of them.
 
 use super::internal_fd::InternalFd;
 use super::raw::call;
@@ -20,17 +20,17 @@ impl Socket {
         Self { fd, receive_waits: true }
     }
 
-    /// From now on receives return `WouldBlock` at once when there is nothing.
+    /// From now on receives return `WouldBlock` at once if there is no data.
     pub(crate) const fn receive_without_waiting(&mut self) {
         self.receive_waits = false;
     }
 
-    /// What to poll for.
+    /// The descriptor to poll.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Asks for a receive buffer of so many bytes; the kernel may give less.
+    /// Requests a receive buffer of this size; the kernel may give less.
     pub(crate) fn grow_receive_buffer(&self, bytes: usize) {
         // A refusal costs speed only.
         let _ = sockopt::set_socket_recv_buffer_size(&self.fd, bytes);
@@ -42,7 +42,7 @@ impl Socket {
         Some(address.port()).filter(|&port| port != 0)
     }
 
-    /// Sends what it can, blocking for at most 250 ms when it can send nothing.
+    /// Sends what it can. Blocks for at most 250 ms if it can send nothing.
     ///
     /// # Errors
     /// `WouldBlock` after that time, `Interrupted`, or a broken connection.
@@ -54,7 +54,7 @@ impl Socket {
         Ok(sendmsg(&self.fd, segments, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)?)
     }
 
-    /// Receives what is there, blocking for at most 250 ms when there is nothing; 0 means the end of the stream.
+    /// Receives available data. Blocks for at most 250 ms if there is none. 0 means the end of the stream.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -66,8 +66,8 @@ impl Socket {
 
     /// [`Self::receive`] into several buffers.
     ///
-    /// Made by hand, since every READ comes this way: rustix's `recvmsg` also receives an address and control data, which a
-    /// TCP stream does not have.
+    /// Not by rustix, since every READ uses it: rustix's `recvmsg` also receives an address and control data, which a TCP
+    /// stream does not have.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -84,8 +84,8 @@ impl Socket {
         if received < 0 { Err(io::Error::from_raw_os_error(-received as i32)) } else { Ok(received as usize) }
     }
 
-    /// Ends the connection at once, on both sides and for every process that inherited it, and frees its port: nothing
-    /// sent on it can be answered into a buffer any more.
+    /// Ends the connection at once, on both sides and for every process that inherited it, and frees its port. No reply to what
+    /// was sent on it can arrive in a buffer any more.
     pub(crate) fn abort(self) {
         // The close that follows ends it too, only less thoroughly.
         let _ = connect_unspec(&self.fd);
@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn an_aborted_connection_frees_its_port_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // A port that connecting itself chooses may be others' too, towards other servers, and then it is not free after us; one
-        // that was bound is ours. A stranger may take it in between; not sixteen times.
+        // A port that connect chooses may be shared with connections to other servers, and is then not free afterwards; a bound
+        // port is exclusive. Another program may take it in between, but not sixteen times.
         let again = (0..16).any(|_| {
             let port = Some(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
             let first = connect(&listener, port);

@@ -1,23 +1,23 @@
-//! Whether a function's frame is still on a stack: `longjmp` leaves functions without their knowing.
+//! Detects whether a function's frame is still on a stack: `longjmp` leaves functions without notice.
 //!
-//! A mark is a word that lies in the frame, and that nothing else has. A frame that was left is written over by those of later calls sooner or
-//! later: a mark that is gone proves that the frame is, whatever stack it was on.
+//! A mark is a unique word in the frame. Later calls eventually overwrite a frame that was left. If the mark is gone, so is the
+//! frame, whatever stack it was on.
 
 use super::raw::call;
 use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-/// The mark, in the frame of the function that has it as a local variable and [`Self::set`] it.
+/// The mark, in the frame of the function that has it as a local variable and calls [`Self::set`].
 #[derive(Debug)]
 pub(crate) struct StackMark(Cell<u64>);
 
-/// Where a mark is to be found.
+/// The address and value of the current mark.
 #[derive(Debug)]
 pub(crate) struct MarkPlace {
     address: AtomicU64,
     word: AtomicU64,
-    /// Marks noted here so far.
+    /// Number of marks noted here so far.
     serial: AtomicU64,
 }
 
@@ -26,7 +26,7 @@ impl StackMark {
         Self(Cell::new(0))
     }
 
-    /// Sets the mark and notes it. Not to be moved from here on.
+    /// Sets the mark and notes it. The mark must not move afterwards.
     #[inline]
     pub(crate) fn set(&self, place: &MarkPlace) {
         let address = core::ptr::from_ref(self) as u64;
@@ -54,19 +54,19 @@ impl MarkPlace {
         Self { address: AtomicU64::new(0), word: AtomicU64::new(0), serial: AtomicU64::new(0) }
     }
 
-    /// As it was before another mark was noted here.
+    /// Restores the place to the state before another mark was noted.
     pub(crate) fn restore(&self, (address, word): (u64, u64)) {
         self.word.store(0, Relaxed);
         self.address.store(address, Relaxed);
         self.word.store(word, Relaxed);
     }
 
-    /// Nobody's mark is noted here.
+    /// Removes the noted mark.
     pub(crate) fn clear(&self) {
         self.word.store(0, Relaxed);
     }
 
-    /// Whether the function that set the mark was left. Only one of several callers gets true.
+    /// Whether the function that set the mark was left. If several callers ask, only one gets true.
     #[cold]
     pub(crate) fn take_left(&self) -> bool {
         let (_, word) = self.noted();
@@ -77,7 +77,8 @@ impl MarkPlace {
         (self.address.load(Relaxed), self.word.load(Relaxed))
     }
 
-    /// Whether the function that set the mark was left. By the kernel, as its stack may have been unmapped.
+    /// Whether the function that set the mark was left. Reads the mark through the kernel, since its stack may have been
+    /// unmapped.
     #[cold]
     pub(crate) fn is_left(&self) -> bool {
         let (address, word) = self.noted();

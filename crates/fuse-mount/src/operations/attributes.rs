@@ -9,7 +9,7 @@ use dnfs::mount::{Entry, Mount, Target};
 use rustix::io::Errno;
 
 impl Operations {
-    /// Of an open file they are known without a call for a while; as who it was opened is of no account.
+    /// Attributes. Those of an open file are known without a call for a while, whoever opened it.
     pub(super) fn attributes(&self, header: &Header, handle: Option<u64>, looked_up: Option<Entry>) -> Result<Answer, Errno> {
         let attributes = match handle.map(|handle| self.handles.file(handle)) {
             Some(Ok(file)) => file.attributes()?,
@@ -30,13 +30,13 @@ impl Operations {
         let file = set.handle.and_then(|handle| self.handles.file(handle).ok());
         let mut change = of_kernel(set);
         if let Some(file) = file.as_ref().filter(|_| set.size.is_some()) {
-            // ftruncate(2): the right to it is that of who opened the file.
+            // ftruncate(2) uses the rights of the user that opened the file.
             file.truncate(change.size.take().unwrap_or_default())?;
         }
         if change != dnfs::SetAttributes::default() {
             let (mount, entry) = self.object_at(header, looked_up)?;
             if let Some(object) = entry.object.as_ref().filter(|_| set.size.is_some() && file.is_none()) {
-                // truncate(2): the server lets an owner do it whatever the mode says, for the sake of ftruncate(2).
+                // truncate(2): the server allows it to an owner regardless of the mode, because of ftruncate(2).
                 mount.check_rights(object, libc::W_OK as u32).map_err(|error| errno(&error))?;
             }
             mount.set_attr(Target::Entry(&entry), &change).map_err(|error| errno(&error))?;
@@ -44,7 +44,7 @@ impl Operations {
         Ok(reply::attributes(&self.inode_numbers.of(self.attributes_of(header, None)?)).into())
     }
 
-    /// access(2), and a directory that is to become the working directory: the server says who may (RFC 1813 3.3.4).
+    /// access(2), and chdir(2): the server decides (RFC 1813 3.3.4).
     pub(super) fn access(&self, header: &Header, mask: u32, looked_up: Option<Entry>) -> Result<Answer, Errno> {
         let (mount, entry) = self.object_at(header, looked_up)?;
         let kind = mount.stat(&entry).map_err(|error| errno(&error))?.kind;

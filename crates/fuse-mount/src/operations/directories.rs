@@ -20,7 +20,7 @@ impl Operations {
         Ok(Answer { result: reply::opened(handle, 0), data_bytes: 0, given })
     }
 
-    /// The whole directory is read when a program begins: what is made or removed meanwhile shifts no entry.
+    /// Reads the whole directory when a program begins a listing, so that later changes shift no entry.
     pub(super) fn read_directory(&self, handle: u64, offset: u64, bytes: u32) -> Result<Answer, Errno> {
         let directory = self.handles.directory(handle)?;
         let listing = directory.listing(offset == 0, || {

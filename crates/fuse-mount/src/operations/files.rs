@@ -12,12 +12,12 @@ use rustix::io::Errno;
 use std::sync::Arc;
 
 impl Operations {
-    /// ESTALE has the kernel look the name up again.
+    /// Opens a file. After ESTALE the kernel looks the name up again.
     pub(super) fn open(&self, header: &Header, flags: u32, looked_up: Option<Entry>) -> Result<Answer, Errno> {
         let (mount, entry) = self.object_at(header, looked_up)?;
         let mut how = open_how(flags.cast_signed());
         if flags & OPEN_EXEC != 0 {
-            // execve(2) needs the right to execute alone; the server lets who has it read.
+            // execve(2) needs the right to execute only; the server lets such a user read.
             permit(&mount, &self.nodes.handle(header.node)?, FileKind::Regular, libc::X_OK)?;
             how.read = false;
         }
@@ -37,7 +37,7 @@ impl Operations {
         Answer { result: reply::opened(handle, reply::OPENED_FILE), data_bytes: 0, given }
     }
 
-    /// Makes a file and opens it; opens the one that somebody else made meanwhile.
+    /// Creates a file and opens it, or opens the one that another process created meanwhile.
     pub(super) fn create(&self, header: &Header, name: &[u8], flags: u32, mode: u32) -> Result<Answer, Errno> {
         let (mount, directory) = self.at(header)?;
         let flags = flags.cast_signed();
@@ -48,7 +48,7 @@ impl Operations {
             match entry.object.map(|object| object.attr.kind) {
                 Some(_) if exclusive => return Err(Errno::EXIST),
                 Some(FileKind::Directory) => return Err(Errno::ISDIR),
-                // Of a link, the kernel has to look the name up again and follow it.
+                // For a link, the kernel must look the name up again and follow it.
                 Some(FileKind::Symlink) => return Err(Errno::STALE),
                 _ => {}
             }
@@ -65,7 +65,7 @@ impl Operations {
         let file = OpenFile::open(mount, entry, how, flags, claim)?;
         let handle = mount.handle(file.file()).map_err(|error| errno(&error))?;
         let attributes = mount.attr(file.file()).map_err(|error| errno(&error))?;
-        let node = self.tell_node(&handle, entry);
+        let node = self.node_for_reply(&handle, entry);
         let mut answer = self.opened(file, node);
         answer.result = [reply::entry(node, &self.inode_numbers.of(attributes)), answer.result].concat();
         answer.given.node = Some(node);
@@ -88,7 +88,7 @@ impl Operations {
         Ok(reply::written(written).into())
     }
 
-    /// close(2) of one descriptor. Locks tell others that the data may change, so they go last.
+    /// close(2) of one descriptor. Locks show others that the data may change, so they are released last.
     pub(super) fn flush(&self, handle: u64, owner: u64) -> Result<Answer, Errno> {
         let file = self.handles.file(handle)?;
         let flushed = file.flush();
@@ -97,7 +97,7 @@ impl Operations {
         flushed.map(|()| Answer::default())
     }
 
-    /// NFSv3 knows no holes: all is data up to the end.
+    /// NFSv3 has no holes: everything up to the end is data.
     pub(super) fn seek(&self, handle: u64, offset: u64, whence: u32) -> Result<Answer, Errno> {
         let size = self.handles.file(handle)?.attributes()?.size;
         match whence.cast_signed() {

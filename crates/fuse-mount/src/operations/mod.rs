@@ -1,4 +1,5 @@
-//! The requests as calls of the mount. Each is made as the user who asks, those on open files as who opened them.
+//! Executes requests as calls of the mount, with the credentials of the caller; calls on open files use those of the user that
+//! opened them.
 
 mod attributes;
 mod directories;
@@ -34,7 +35,7 @@ pub(crate) struct Operations {
     inode_numbers: InodeNumbers,
 }
 
-/// An answer, and what it gives the kernel that has to be taken back when nobody waits for it any more.
+/// A reply, and what it gives the kernel. That is taken back if the reply cannot be delivered.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) result: Vec<u8>,
@@ -43,7 +44,7 @@ pub(crate) struct Answer {
     given: Given,
 }
 
-/// What the kernel has to be told before it lets go of it.
+/// What the kernel got and releases later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Given {
     node: Option<u64>,
@@ -54,7 +55,7 @@ struct Given {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Answered(Answer),
-    /// By the thread that looks after locks.
+    /// The thread for locks replies.
     Later,
 }
 
@@ -88,10 +89,10 @@ impl Operations {
         &self.locks
     }
 
-    /// Does what a request asks for. `buffer` takes what is read.
+    /// Executes a request. `buffer` receives the data that is read.
     ///
     /// # Errors
-    /// What the program is told.
+    /// The errno for the program.
     pub(crate) fn perform(&self, header: &Header, operation: &Operation<'_>, buffer: &mut Vec<u8>) -> Result<Outcome, Errno> {
         let looked_up = self.recent.take(header.pid, header.node);
         if let Operation::SetLock { lock, wait } = operation {
@@ -100,7 +101,7 @@ impl Operations {
         self.answer(header, operation, looked_up, buffer).map(Outcome::Answered)
     }
 
-    /// `looked_up` is the object that is asked about, where the thread looked it up just before.
+    /// `looked_up` is the object of the request, if the thread has just looked it up.
     fn answer(
         &self,
         header: &Header,
@@ -140,8 +141,8 @@ impl Operations {
             Operation::SyncDirectory | Operation::Destroy => Ok(Answer::default()),
             // NFSv3 cannot reserve space.
             Operation::Allocate => Err(Errno::OPNOTSUPP),
-            // Of ENOSYS the kernel makes what it does for file systems without them: no extended attributes, no ioctl, a copy by
-            // reading and writing, EINVAL for a rename with flags (RENAME of NFSv3 has none).
+            // After ENOSYS the kernel does what it does for file systems without the operation: no extended attributes, no
+            // ioctl, a copy by reading and writing, EINVAL for a rename with flags (RENAME of NFSv3 has no flags).
             _ => Err(Errno::NOSYS),
         }
     }
@@ -161,7 +162,7 @@ impl Operations {
         Ok(Outcome::Later)
     }
 
-    /// Takes back what an answer gave that never arrived.
+    /// Takes back what an undelivered reply gave.
     pub(crate) fn undo(&self, answer: &Answer) {
         if let Some(handle) = answer.given.handle {
             self.release(handle);
@@ -171,12 +172,12 @@ impl Operations {
         }
     }
 
-    /// The kernel has forgotten so many answers about a node.
+    /// Notes that the kernel has forgotten `count` replies with a node.
     pub(crate) fn forget(&self, node: u64, count: u64) {
         self.nodes.forget(node, count);
     }
 
-    /// Closes what is open: the kernel asks for nothing any more.
+    /// Closes all open files: the kernel sends no more requests.
     pub(crate) fn close_all(&self) {
         self.handles.all().into_iter().for_each(|handle| self.release(handle));
     }
@@ -195,7 +196,7 @@ impl Operations {
     /// EACCES for a caller whose groups cannot be read; those of [`Users::of`].
     fn mount_of(&self, header: &Header) -> Result<Arc<Mount>, Errno> {
         self.users.attach_if_replaced(|mount| {
-            // Nodes of the old volume answer ESTALE, and the kernel looks their names up again.
+            // Nodes of the old volume return ESTALE, and the kernel looks their names up again.
             self.nodes.replace_root(mount.client().parts().root);
             self.inode_numbers.replace_root(mount.fsid());
         })?;
@@ -217,12 +218,12 @@ impl Operations {
         self.users.of(&Credentials::of_user(header.uid, header.gid, &groups))
     }
 
-    /// The same with the handle of the node that is asked about.
+    /// As [`Self::mount_of`], with the handle of the request's node.
     fn at(&self, header: &Header) -> Result<(Arc<Mount>, FileHandle), Errno> {
         Ok((self.mount_of(header)?, self.nodes.handle(header.node)?))
     }
 
-    /// The object that is asked about.
+    /// The object of the request.
     fn object_at(&self, header: &Header, looked_up: Option<Entry>) -> Result<(Arc<Mount>, Entry), Errno> {
         let (mount, handle) = self.at(header)?;
         let entry = match looked_up {
@@ -232,7 +233,7 @@ impl Operations {
         Ok((mount, entry))
     }
 
-    /// A name in the directory that is asked about.
+    /// A name in the directory of the request.
     fn name_at(&self, header: &Header, name: &[u8]) -> Result<(Arc<Mount>, Entry), Errno> {
         let (mount, directory) = self.at(header)?;
         let entry = mount.entry_in(&directory, name).map_err(|error| errno(&error))?;
@@ -240,18 +241,18 @@ impl Operations {
     }
 
     /// The node of an object that is about to be returned to the kernel, by the entry's name.
-    fn tell_node(&self, handle: &FileHandle, entry: &Entry) -> u64 {
-        let node = self.nodes.tell(handle);
+    fn node_for_reply(&self, handle: &FileHandle, entry: &Entry) -> u64 {
+        let node = self.nodes.number_for_reply(handle);
         if is_wal_index_name(&entry.name) {
             self.nodes.note_wal_index(node, entry.parent, &entry.name);
         }
         node
     }
 
-    /// Tells the kernel of an object.
-    fn told(&self, header: &Header, entry: Entry) -> Result<Answer, Errno> {
+    /// The reply with an object.
+    fn entry_reply(&self, header: &Header, entry: Entry) -> Result<Answer, Errno> {
         let object = entry.object.ok_or(Errno::NOENT)?;
-        let node = self.tell_node(&object.handle, &entry);
+        let node = self.node_for_reply(&object.handle, &entry);
         self.recent.keep(header.pid, node, entry);
         let given = Given { node: Some(node), handle: None };
         Ok(Answer { result: reply::entry(node, &self.inode_numbers.of(object.attr)), data_bytes: 0, given })

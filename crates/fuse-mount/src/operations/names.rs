@@ -1,4 +1,4 @@
-//! Names: looking them up, making, removing, renaming and linking them. Each change is stable when it returns.
+//! Names: looks them up, creates, removes, renames and links them. Each change is stable when it returns.
 
 use super::attributes::permit;
 use super::{Answer, Operations};
@@ -14,7 +14,7 @@ impl Operations {
     pub(super) fn look_up(&self, header: &Header, name: &[u8]) -> Result<Answer, Errno> {
         let (mount, entry) = self.name_at(header, name)?;
         self.permit_special(header, &mount, &entry)?;
-        self.told(header, entry)
+        self.entry_reply(header, entry)
     }
 
     /// Checks the right to open a FIFO or to connect to a socket. The kernel does both itself and only looks up the name.
@@ -40,11 +40,11 @@ impl Operations {
     }
 
     pub(super) fn make_link(&self, header: &Header, name: &[u8], text: &[u8]) -> Result<Answer, Errno> {
-        self.made(header, name, |mount, entry| mount.symlink(entry, text))
+        self.create_entry(header, name, |mount, entry| mount.symlink(entry, text))
     }
 
     pub(super) fn make_directory(&self, header: &Header, name: &[u8], mode: u32) -> Result<Answer, Errno> {
-        self.made(header, name, |mount, entry| mount.mkdir(entry, mode))
+        self.create_entry(header, name, |mount, entry| mount.mkdir(entry, mode))
     }
 
     pub(super) fn make_node(&self, header: &Header, name: &[u8], mode: u32, device: u32) -> Result<Answer, Errno> {
@@ -52,9 +52,9 @@ impl Operations {
         let numbers = DeviceNumbers { major, minor };
         let what = match mode & libc::S_IFMT {
             0 | libc::S_IFREG => {
-                // A regular file by mknod(2) is an exclusive create.
+                // mknod(2) of a regular file is an exclusive create.
                 let how = OpenHow { write: true, create: true, exclusive: true, mode: mode & 0o7777, ..OpenHow::default() };
-                return self.made(header, name, |mount, entry| mount.open(entry, &how).map(|file| mount.closed(file)));
+                return self.create_entry(header, name, |mount, entry| mount.open(entry, &how).map(|file| mount.closed(file)));
             }
             libc::S_IFIFO => SpecialFile::Fifo,
             libc::S_IFSOCK => SpecialFile::Socket,
@@ -62,11 +62,11 @@ impl Operations {
             libc::S_IFBLK => SpecialFile::Block(numbers),
             _ => return Err(Errno::INVAL),
         };
-        self.made(header, name, |mount, entry| mount.mknod(entry, what, mode).map(drop))
+        self.create_entry(header, name, |mount, entry| mount.mknod(entry, what, mode).map(drop))
     }
 
-    /// Makes something of a name, and tells the kernel of it.
-    fn made(
+    /// Creates an object with a name, and replies with it.
+    fn create_entry(
         &self,
         header: &Header,
         name: &[u8],
@@ -75,7 +75,7 @@ impl Operations {
         let (mount, entry) = self.name_at(header, name)?;
         make(&mount, &entry).map_err(|error| errno(&error))?;
         let made = mount.entry_in(&entry.parent, name).map_err(|error| errno(&error))?;
-        self.told(header, made)
+        self.entry_reply(header, made)
     }
 
     pub(super) fn unlink(&self, header: &Header, name: &[u8]) -> Result<Answer, Errno> {
@@ -99,13 +99,13 @@ impl Operations {
 
     pub(super) fn link(&self, header: &Header, of: u64, name: &[u8]) -> Result<Answer, Errno> {
         let of = self.nodes.handle(of)?;
-        self.made(header, name, |mount, entry| {
+        self.create_entry(header, name, |mount, entry| {
             let from = mount.entry_of(&of)?;
             if let Some(object) = &from.object {
                 if object.attr.kind == FileKind::Directory {
                     return Err(dnfs::FsError::NotOwner.into());
                 }
-                // The kernel's own check finds every right granted, since it does not judge by cached modes here.
+                // The kernel's own check grants every right, since it does not check cached modes here.
                 mount.check_link(object, header.uid)?;
             }
             mount.link(&from, entry)

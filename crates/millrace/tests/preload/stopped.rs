@@ -1,4 +1,5 @@
-//! Processes that are stopped, that leave their calls by `siglongjmp`, and threads that are cancelled: nobody waits for them, and nothing is lost.
+//! Processes that are stopped, threads that leave their calls by `siglongjmp`, and threads that are cancelled: no process waits for them, and no
+//! data is lost.
 
 use crate::support::ganesha::Ganesha;
 use crate::support::world::{World, compile};
@@ -135,11 +136,11 @@ fn what_a_thread_left_of_a_log_by_siglongjmp_is_read_by_others_while_it_lives() 
     let output = world.shell("stat -c %s /db/file; wc -c </db/file; ls -l /db >/dev/null; echo more >>/db/file; wc -c </db/file");
     assert_eq!(output, "384\n384\n389\n");
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
-    succeed(Command::new("kill").arg(child.id().to_string())); // timeout(1), which ends the program
+    succeed(Command::new("kill").arg(child.id().to_string())); // the child is timeout(1), which ends the program
     child.wait().unwrap();
 }
 
-/// Whose times in shared memory would be a minute older than those of others.
+/// The process' times in shared memory would be a minute older than those of others without the correction.
 #[test]
 fn a_slow_append_of_a_process_that_runs_in_a_time_namespace_of_its_own_is_waited_for() {
     let may = Command::new("unshare").args(["--time", "--monotonic", "-60", "--fork", "true"]).output();

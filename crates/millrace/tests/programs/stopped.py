@@ -1,9 +1,9 @@
 """Processes that are stopped at any moment: stopped.py held|appends DIRECTORY ADMIN | stopped.py many DIRECTORY TIMES SEED [JUMPING]"""
 import itertools, json, os, random, shutil, signal, socket, struct, subprocess, sys, threading, time
 
-LONGEST = 3.0  # seconds that a call of another process may last longer
+LONGEST = 3.0  # seconds by which a call of another process may take longer
 SLOW_MS = 1200
-LONG_MS = 2500  # longer than it takes until others take over
+LONG_MS = 2500  # longer than others need to take over
 
 def admin(request):
     with socket.socket(socket.AF_UNIX) as s:
@@ -16,19 +16,19 @@ def put(path, data, flags=os.O_WRONLY | os.O_CREAT, offset=None):
     finally: os.close(fd)
 
 class Held:
-    """What the stopped process is doing, by the procedure of the server that it waits for."""
+    """The calls in which a process is stopped. WAITS has the procedure whose reply each call waits for."""
     def __init__(self, root): self.root = root
-    def gathered(self):
+    def coalesced(self):
         fd = os.open(self.root + "/log", os.O_WRONLY | os.O_APPEND)
         for _ in range(50): os.write(fd, b"A" * 100)
         os.fsync(fd)
     def append(self): put(self.root + "/log", b"A" * 200000, os.O_WRONLY | os.O_APPEND)
     def stable(self): put(self.root + "/log", b"A" * 5000, os.O_WRONLY | os.O_APPEND | os.O_DSYNC)
-    def program(self):  # it attaches to the mount by itself, and appends by the connection that it has from then
-        ear, mouth = os.pipe()
-        os.write(mouth, b"A" * 5000)
-        os.close(mouth)
-        os.dup2(ear, 0)
+    def program(self):  # dd attaches to the mount itself, and appends on its first connection
+        reader, writer = os.pipe()
+        os.write(writer, b"A" * 5000)
+        os.close(writer)
+        os.dup2(reader, 0)
         os.execvp("dd", ["dd", f"of={self.root}/log", "bs=5000", "oflag=append,dsync", "conv=notrunc", "status=none"])
     def block(self): put(self.root + "/block", b"A" * 100000, os.O_WRONLY, 0)
     def truncate(self): os.truncate(self.root + "/log", 6)
@@ -39,11 +39,11 @@ class Held:
     def mode(self): os.chmod(self.root + "/d", 0o711)
     def commit(self): fd = os.open(self.root + "/block", os.O_WRONLY); os.pwrite(fd, b"C" * 70000, 0); os.fsync(fd)
 
-WAITS = {"gathered": "WRITE", "append": "WRITE", "stable": "WRITE", "program": "WRITE", "block": "WRITE", "truncate": "SETATTR", "create": "CREATE",
+WAITS = {"coalesced": "WRITE", "append": "WRITE", "stable": "WRITE", "program": "WRITE", "block": "WRITE", "truncate": "SETATTR", "create": "CREATE",
          "remove": "REMOVE", "rename": "RENAME", "rmdir": "RMDIR", "mode": "SETATTR", "commit": "COMMIT"}
 
 def others(root):
-    """Calls of another process on what the stopped one is at."""
+    """Calls of another process on the same files."""
     yield "stat", lambda: os.stat(root + "/log")
     yield "read", lambda: open(root + "/log", "rb").read()
     yield "append", lambda: put(root + "/log", b"B" * 100, os.O_WRONLY | os.O_APPEND)
@@ -89,40 +89,40 @@ def held(root):
         os.kill(pid, signal.SIGCONT)
         status = os.waitpid(pid, 0)[1]
         lasted = time.monotonic() - begun
-        if lasted >= LONGEST: print(f"{what}: the stopped process went on after {lasted:.1f} s", flush=True)
+        if lasted >= LONGEST: print(f"{what}: the stopped process continued after {lasted:.1f} s", flush=True)
         if what in ("block", "commit"):
             found = open(root + "/block", "rb").read()
             letter = {"block": b"A", "commit": b"C"}[what]
-            # The stopped write may be done before or after the other, and each block is of one of them.
+            # The server may execute the stopped write before or after the other one; each block is from one of them.
             if found[8192:70000] != letter * (70000 - 8192) or found[:8192] not in (letter * 8192, b"B" * 8192):
                 print(f"{what}: the block holds {found[:1]!r} {found[8192:8193]!r}", flush=True)
     print("done")
 
 def stop_in(root, what, slow_ms=SLOW_MS):
-    """A process that was stopped while it waits for the answer to a slow call."""
-    go, went = os.pipe()
+    """Starts a process and stops it while it waits for the reply to a slow call."""
+    start, started = os.pipe()
     pid = os.fork()
     if pid == 0:
         act = getattr(Held(root), what)
         os.stat(root + "/log")
-        os.read(go, 1)
+        os.read(start, 1)
         try: act()
         except OSError as error: print(f"{what}: the stopped process: {error}", flush=True); os._exit(1)
         os._exit(0)
     assert admin({"op": "fault-add", "fault": {"kind": "slow", "on": [WAITS[what]], "delay_ms": slow_ms, "times": 1}})["ok"]
-    os.write(went, b"g")
+    os.write(started, b"g")
     end = time.monotonic() + 10
     while admin({"op": "fault-list"})["report"]["faults"][0]["injected"] == 0:
-        assert time.monotonic() < end, f"{what}: it makes no slow call"
+        assert time.monotonic() < end, f"{what}: the process made no slow call"
         time.sleep(0.005)
     os.kill(pid, signal.SIGSTOP)
     assert admin({"op": "fault-clear"})["ok"]
-    os.close(go)
-    os.close(went)
+    os.close(start)
+    os.close(started)
     return pid
 
 class Ending(threading.Thread):
-    """The stopped process goes on while its slow WRITE is still being carried out, or is killed."""
+    """Continues or kills a stopped process while the server still executes its slow WRITE."""
     def __init__(self, pid, how):
         super().__init__()
         self.pid, self.how, self.stopped = pid, how, time.monotonic()
@@ -135,7 +135,7 @@ class Ending(threading.Thread):
         self.ended = time.monotonic()
 
     def end(self):
-        """Waits until the server has carried out all that the process sent."""
+        """Waits until the server has executed everything that the process sent."""
         self.join()
         time.sleep(max(0, self.stopped + LONG_MS / 1000 + 0.1 - time.monotonic()))
 
@@ -143,9 +143,9 @@ def is_once(found, size, counts):
     return found[:6] == b"start\n" and found.count(b"A") in counts and len(found) == 6 + found.count(b"A") + size and b"B" * size in found
 
 def appends(root):
-    """What a stopped process has under way, and what others write meanwhile: each append is in the file once, and what was written last is in a block."""
-    for what, count in (("program", 5000), ("gathered", 5000), ("append", 200000), ("stable", 5000)):
-        ways = ((100000, "late"),) if what in ("gathered", "stable") else ((100, "late"), (100, "soon"), (100, "kill"))
+    """Stops a process in a write while others write. Each append is in the file once, and a block contains the last write."""
+    for what, count in (("program", 5000), ("coalesced", 5000), ("append", 200000), ("stable", 5000)):
+        ways = ((100000, "late"),) if what in ("coalesced", "stable") else ((100, "late"), (100, "soon"), (100, "kill"))
         for size, how in ways:
             put(root + "/log", b"start\n", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             pid = stop_in(root, what, SLOW_MS if how == "late" else LONG_MS)
@@ -169,7 +169,7 @@ def appends(root):
     print("done")
 
 def worker(root, number, report):
-    """Works until it is killed, and reports each call that is done."""
+    """Makes calls until it is killed, and reports each completed call."""
     rng, line, version = random.Random(number * 7919), 0, 0
     log = os.open(root + "/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     own = os.open(f"{root}/own{number}", os.O_RDWR | os.O_CREAT, 0o644)
@@ -198,25 +198,25 @@ def worker(root, number, report):
         os.write(report, f"{done[0]} {done[1]} {time.monotonic() - begun:.3f} {begun:.3f}\n".encode())
 
 class Worker:
-    """A process at work, and what it says is done."""
+    """A worker process and the calls that it reported as done."""
     def __init__(self, root, number, jumping):
         self.number, self.text, self.stopped, self.pauses = number, b"", None, []
         self.lines, self.version, self.tried = set(), 0, 0
-        self.ear, mouth = os.pipe()
+        self.reports, writer = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                if jumping: os.set_inheritable(mouth, True); os.execv(jumping, [jumping, root, str(number), str(mouth)])
-                worker(root, number, mouth)
-            except BaseException as error: os.write(mouth, f"error {type(error).__name__}:{str(error).replace(' ', '_')} 0 0\n".encode())
+                if jumping: os.set_inheritable(writer, True); os.execv(jumping, [jumping, root, str(number), str(writer)])
+                worker(root, number, writer)
+            except BaseException as error: os.write(writer, f"error {type(error).__name__}:{str(error).replace(' ', '_')} 0 0\n".encode())
             os._exit(1)
-        os.close(mouth)
-        os.set_blocking(self.ear, False)
+        os.close(writer)
+        os.set_blocking(self.reports, False)
 
-    def hear(self):
-        """What it did since it was last asked: kind, value, seconds that it took without its own pauses."""
+    def receive(self):
+        """The calls reported since the last time: kind, value, duration in seconds without the worker's own pauses."""
         while True:
-            try: text = os.read(self.ear, 65536)
+            try: text = os.read(self.reports, 65536)
             except BlockingIOError: break
             if not text: break
             self.text += text
@@ -232,13 +232,13 @@ class Worker:
         os.kill(self.pid, signal.SIGSTOP)
         self.stopped = time.monotonic()
 
-    def go_on(self):
+    def resume(self):
         os.kill(self.pid, signal.SIGCONT)
         self.pauses.append((self.stopped, time.monotonic() + 0.05))
         self.stopped = None
 
     def attach(self):
-        """A debugger attaches, and is gone again when the program that is returned has ended."""
+        """Attaches a debugger, which detaches before the returned program ends."""
         self.stopped = time.monotonic()
         quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
@@ -250,16 +250,16 @@ class Worker:
         os.waitpid(self.pid, 0)
 
     def faults(self, root, known):
-        """What is lost of what it said to be done."""
+        """Reported calls whose data is lost."""
         lost = [n for n in sorted(self.lines) if b"%-63s\n" % (b"%d %d" % (self.number, n)) not in known]
-        if lost: yield f"worker {self.number}: lines {lost[:5]} are gone"
+        if lost: yield f"worker {self.number}: lines {lost[:5]} are lost"
         found = open(f"{root}/own{self.number}", "rb").read() if self.version else b""
         versions = {struct.unpack("<Q", found[at:at + 8])[0] for at in range(0, len(found), 8)}
         if not all(self.version <= version <= max(self.version, self.tried) + 1 for version in versions):
             yield f"worker {self.number}: {versions}, wrote {self.version}, tried {self.tried}"
 
 class Many:
-    """Five processes at work, of which some are stopped, killed, or debugged at random; one leaves its calls by siglongjmp."""
+    """Five workers. Some are stopped, killed, or debugged at random; one leaves its calls by siglongjmp."""
     def __init__(self, root, seed, jumping):
         self.root, self.rng, self.jumping = root, random.Random(seed), jumping
         self.ended, self.wrong, self.calls, self.longest, self.made = [], [], 0, 0.0, 0
@@ -270,16 +270,16 @@ class Many:
         self.made += 1
         return Worker(self.root, self.made, self.jumping if self.made % 3 == 1 else None)
 
-    def hear(self):
+    def receive(self):
         for one in self.workers:
-            for what, value, lasted in one.hear():
+            for what, value, lasted in one.receive():
                 self.calls += 1
                 self.longest = max(self.longest, lasted)
                 if what in ("error", "wrong"): self.wrong.append(f"worker {one.number}: {what} {value}, {one.version}")
 
     def until(self, moment):
         while time.monotonic() < moment:
-            self.hear()
+            self.receive()
             time.sleep(0.005)
 
     def disturb(self, waiting):
@@ -287,7 +287,7 @@ class Many:
         kind, now = self.rng.choice(self.kinds), time.monotonic()
         if kind == "kill":
             one.kill()
-            self.hear()
+            self.receive()
             self.ended.append(one)
             self.workers[self.workers.index(one)] = self.make()
         elif kind == "attach":
@@ -307,11 +307,11 @@ class Many:
                 times -= 1
             self.until(time.monotonic() + self.rng.random() * 0.4)
             for due in [due for due in waiting if due[0]()]:
-                due[1].go_on()
+                due[1].resume()
                 waiting.remove(due)
         self.until(time.monotonic() + 3)
         for one in self.workers: one.kill()
-        self.hear()
+        self.receive()
         self.check(calm)
 
     def check(self, calm):

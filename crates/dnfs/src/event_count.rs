@@ -17,7 +17,7 @@ pub(crate) struct EventCount {
 }
 
 impl EventCount {
-    /// One that nobody waits for.
+    /// A count without waiters.
     pub(crate) const fn new() -> Self {
         Self { event: AtomicU32::new(0), waiting: AtomicU32::new(0) }
     }

@@ -66,7 +66,7 @@ extern "C" fn run_call(call: *mut c_void) -> *mut c_void {
 }
 
 impl Event {
-    /// Tells the program that a request is done. As in libc an event without a known kind, or signal 0, tells nobody.
+    /// Notifies the program that a request is done. As in libc, an event of an unknown kind, or signal 0, notifies nothing.
     fn notify(&self) -> Result<(), c_int> {
         match (self.notify, self.function) {
             (libc::SIGEV_SIGNAL, _) if self.signal != 0 => raw::queue_signal(self.signal, self.value),
@@ -96,7 +96,7 @@ impl Event {
 }
 
 impl Request {
-    /// The program may look at any moment: the answer is there before the error says so.
+    /// The program may read it at any moment: the result is stored before the error says so.
     fn done(&mut self, answer: ssize_t, error: c_int) {
         self.answer = answer;
         // SAFETY: a field of ours, aligned, that others only read meanwhile.
@@ -149,7 +149,7 @@ impl Asked {
         self.request
     }
 
-    /// It is done, with so many bytes or a negative errno.
+    /// Ends the request with a number of bytes or a negative errno.
     pub(crate) fn answer(self, result: i64) {
         // SAFETY: the program leaves a request alone until it is done.
         if let Some(control) = unsafe { (self.request as *mut Request).as_mut() } {
@@ -237,7 +237,7 @@ unsafe fn later(control: &Request, operation: Operation, open: &Open) -> Option<
     }
 }
 
-/// Waits until `over` says so, looked at after each request that is done.
+/// Waits until `over` returns true. It is called after each finished request.
 ///
 /// # Errors
 /// EINTR after a signal handler ran, ETIMEDOUT.
@@ -257,7 +257,7 @@ fn wait_until(end_ns: Option<u64>, look_again_ns: Option<u64>, mut over: impl Fn
     }
 }
 
-/// How often a list is looked at that has requests of libc's too.
+/// Pause between checks of a list that also has requests of libc.
 const LOOK_AGAIN_NS: u64 = 2_000_000;
 
 /// aio_suspend: until one of the requests is done.
@@ -327,7 +327,8 @@ unsafe fn listed(request: *mut aiocb, operation: c_int, list: Option<&Arc<List>>
     begun
 }
 
-/// lio_listio. With requests of libc's among them ours are done first, then libc has the rest, waits for it and tells when all is done.
+/// lio_listio. In a mixed list, requests on mounts are done first. Then libc executes the others; this waits for them and
+/// notifies when all are done.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.

@@ -11,7 +11,7 @@ use libc::{c_int, off_t};
 /// What one byte has a server take space for, at least.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The range of an allocation, once the kernel would have looked at it. None: not a file of a mount.
+/// The range of an allocation, checked as by the kernel. `None` if it is not a file of a mount.
 ///
 /// # Errors
 /// As fallocate(2).
@@ -51,8 +51,8 @@ fn allocate(fd: c_int, offset: off_t, bytes: off_t) -> Result<c_int, Out> {
     }
 }
 
-/// Writes zeros from the end of the file, or from `begin` if that is behind it, to `end`. They are appended, so that what others append
-/// meanwhile is not written over.
+/// Writes zeros from the end of the file, or from `begin` if that is later, to `end`. They are appended, so that they do not
+/// overwrite what others append meanwhile.
 fn grow(file: &Open, begin: u64, end: u64) -> Result<(), Out> {
     let mut zeros = None;
     loop {

@@ -12,10 +12,10 @@ use dnfs::mount::DirItem;
 use libc::{c_int, c_void, off_t, size_t, ssize_t};
 use std::sync::Mutex;
 
-/// Listings kept at a time. One that is gone is read anew.
+/// Number of cached listings. A listing that was dropped is read again.
 const KEPT_MAX: usize = 16;
 
-/// A listing that somebody is in the middle of.
+/// A listing that a program is reading.
 struct Listing {
     fd: c_int,
     mount: usize,
@@ -106,7 +106,7 @@ pub(crate) fn list(fd: c_int, buffer: &mut [u8], layout: Layout) -> Result<usize
 }
 
 /// # Safety
-/// Room for so many bytes, and for the place.
+/// Room for this number of bytes, and for the position.
 unsafe fn list_from(fd: c_int, into: *mut c_void, room: size_t, place: *mut off_t) -> Result<ssize_t, Out> {
     // SAFETY: the caller's memory.
     let buffer = unsafe { crate::ffi::bytes_mut(into, room) };

@@ -188,7 +188,7 @@ pub(crate) unsafe fn kernel<R: FromKernel>(number: c_long, arguments: &[usize]) 
 
 /// Declares hooks. `fn name(args) -> type { body }` makes a module `name` with `real` (libc's own) and the exported
 /// symbol; the body is a `Result<type, Out>`. `-> type = SYS_name` adds `by_number`, the same body for syscall(2), in which `real` is the
-/// kernel's call: a library behind this one may define libc's function by syscall(2), and each would call the other for ever.
+/// kernel's call: a library behind this one may define libc's function by syscall(2), and each would call the other without end.
 /// `= old SYS_name` is for numbers that only x86-64 has. `@cancellation_point`, or another case of `point`, stands before those at
 /// which POSIX lets a thread be cancelled.
 macro_rules! hooks {

@@ -1,8 +1,8 @@
-//! Sequential reads, and reads that a program has told of: they are given from memory, which READs sent ahead of them fill
+//! Serves sequential reads, and reads that a program announced, from memory that READs sent ahead of them fill
 //! (`dnfs::mount::EarlyRead` says when that memory may be used).
 //!
-//! A program that reads a file from front to back in small pieces has the next window on its way when half of one is left. Reads that
-//! jump pay two comparisons.
+//! For a program that reads a file sequentially in small pieces, the next window is in flight when half of the current one is
+//! left. For other reads this costs two comparisons.
 
 use crate::open_file::Open;
 use crate::outcome::Out;
@@ -15,28 +15,28 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// Descriptors read ahead of at once, in one process.
+/// Number of descriptors with read-ahead at once, in one process.
 const STREAMS: usize = 4;
-/// Reads behind each other before one is taken for sequential; through a descriptor that may write, a database's mostly, which jumps as soon as it has
-/// found its row.
+/// Number of consecutive reads before a reader counts as sequential. The larger one is for a descriptor that may write, usually
+/// a database's, whose reads jump as soon as it has found its row.
 const RUN_MIN: u32 = 3;
 const RUN_MIN_TO_CHANGE: u32 = 16;
-/// How far in front of a reader READs are sent, in bytes: the first time, at first for a program that says it reads sequentially, and at most.
-/// 4 MiB are 800 MB/s from a server whose replies take 5 ms.
+/// How far ahead of a reader READs are sent, in bytes: at first, at first for a program that announced sequential reads, and at
+/// most. 4 MiB are 800 MB/s from a server whose replies take 5 ms.
 const WINDOW_BYTES_MIN: usize = 128 << 10;
-const WINDOW_BYTES_TOLD: usize = 512 << 10;
+const WINDOW_BYTES_ANNOUNCED: usize = 512 << 10;
 const WINDOW_BYTES_MAX: usize = 4 << 20;
-/// Bytes asked for at once, at most, while the window moves on: those of one READ.
+/// Maximum bytes requested at once while the window moves: those of one READ.
 const STEP_BYTES_MAX: usize = 512 << 10;
-/// A database leaves out pages that it has; so many bytes are no jump for a reader that is ahead of.
+/// A database skips pages that it has: a gap of this size does not end sequential reading.
 const GAP_BYTES_MAX: u64 = 256 << 10;
-/// Longer reads are cut into READs that are in flight together anyhow.
+/// Longer reads are cut into READs that are in flight together in any case.
 const READ_BYTES_MAX: usize = 1 << 20;
-/// What a program may have read ahead by one call, in bytes.
+/// Maximum bytes that a program may have read ahead by one call.
 const HINT_BYTES_MAX: u64 = 2 << 20;
-/// Reads without it after it was read in vain.
+/// Number of reads without read-ahead after its data was not used.
 const READS_PAST_MEMORY: u32 = 64;
-/// A window that lasts longer, in ns, is too large: what it brings may be used for a second.
+/// A window that lasts longer, in ns, is too large: its data may be used for a second only.
 const WINDOW_NS_MAX: u64 = 300_000_000;
 /// How long a descriptor keeps its stream without a read, in ns.
 const AGE_NS_MAX: u64 = 1_000_000_000;
@@ -193,7 +193,8 @@ fn stream_of(reader: u64, advice: c_int) -> Option<Used<'static>> {
     let is_over = |state: &State| state.given >= state.end - state.start || now_ns >= state.read_ns + AGE_NS_MAX;
     let over = ALL.iter().filter_map(Stream::try_use).filter(|used| is_over(used.state()));
     let used = over.min_by_key(|used| used.state().read_ns)?;
-    *used.state() = State::of(reader, if advice == libc::POSIX_FADV_SEQUENTIAL { WINDOW_BYTES_TOLD } else { WINDOW_BYTES_MIN });
+    *used.state() =
+        State::of(reader, if advice == libc::POSIX_FADV_SEQUENTIAL { WINDOW_BYTES_ANNOUNCED } else { WINDOW_BYTES_MIN });
     Some(used)
 }
 
@@ -240,7 +241,7 @@ impl State {
             Some(error) => Some(error),
             None => {
                 if self.given < (self.end - self.start) / 2 {
-                    // It was dropped before it was used: somebody writes there.
+                    // The data was dropped before it was used: a process writes to the file.
                     (self.window, self.skip) = (WINDOW_BYTES_MIN, READS_PAST_MEMORY);
                 }
                 (self.start, self.end, self.given) = (0, 0, 0);

@@ -38,7 +38,7 @@ impl Mount {
     }
 
     /// Refuses a further name for a file where the kernel would refuse it on a file system of its own (`fs.protected_hardlinks`,
-    /// proc_sys_fs(5)), so that nobody keeps another user's file by a link. `uid` is the caller's on this host.
+    /// proc_sys_fs(5)), so that no user keeps another user's file by a link. `uid` is the caller's on this host.
     ///
     /// # Errors
     /// [`FsError::NotOwner`].

@@ -298,7 +298,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Whether its connection may stay open while nobody waits for it.
+    /// Whether its connection may stay open between calls.
     pub(super) fn may_stay(&mut self, kept: &Arc<KeptConnections>) -> bool {
         self.connection.may_stay(kept)
     }

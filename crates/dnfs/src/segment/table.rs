@@ -1,9 +1,10 @@
 //! The table from file handle to slot: an open-addressed index, read without locks and changed under the structure lock.
 //!
-//! A slot begins to stand for a file, and ceases to, with one change of its generation; index and free list follow. The next holder of the lock builds
-//! both from the generations when a process died or was stopped in between. Such a process may go on at any time with stores that it has begun: a slot that it
-//! fills in carries its mark (`prober`) and is given to nobody, all other words are changed by compare-and-swap, and what comes from the free list is
-//! checked. A slot with a mark stays in the free list. A reader that misses an entry meanwhile searches again under the lock before it makes a second one.
+//! One change of its generation makes a slot valid for a file, or free; index and free list follow. If a process died or was
+//! stopped in between, the next holder of the lock rebuilds both from the generations. A stopped process may continue at any
+//! time with stores that it has begun. So a slot that it fills in carries its mark (`prober`) and is not reused, all other
+//! words are changed by compare-and-swap, and entries of the free list are checked. A slot with a mark stays in the free list.
+//! A reader that misses an entry meanwhile searches again under the lock before it inserts one.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::fence;

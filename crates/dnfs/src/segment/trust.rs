@@ -260,7 +260,7 @@ fn check_above(path: &Path, found: &Owner, me: u32, team: Option<u32>) -> Result
     Err(Way::Unsafe(Distrust::AboveMode(path.to_owned(), found.mode & 0o7777)))
 }
 
-/// Kubernetes mounts a volume of memory with mode 0777 and without the sticky bit, and nobody in the pod can change that.
+/// Kubernetes mounts a volume of memory with mode 0777 and without the sticky bit, and no user in the pod can change that.
 fn is_memory_of_pod(path: &Path) -> bool {
     path == Path::new("/dev/shm") && pid_namespace().is_some()
 }

@@ -1,4 +1,4 @@
-//! Who this process is, and whether it still is the same after a fork, whoever made it.
+//! The identity of this process, and whether it has changed by a fork of any kind.
 //!
 //! `pthread_atfork` sees `fork` and nothing else: not `_Fork`, `clone` or a bare system call. So the answer lies in a page that
 //! the kernel hands to every child as zeros (MADV_WIPEONFORK): a load of one word tells. All that belongs to a process

@@ -35,12 +35,13 @@ mod program;
 mod proof;
 
 const LIBRARY: &str = "libmillrace_preload.so";
-/// The program that tries the library out where this binary cannot load it.
+/// The program that tests the library if this binary cannot load it.
 const PROVER: &str = "millrace-prove";
 const MOUNTS: &str = "MILLRACE_MOUNTS";
 /// The binary that the library starts as the mount's keeper.
 const KEEPER: &str = "MILLRACE_KEEPER";
-/// What the library knows a tree of processes by, in which it names each program once that it does not reach; `0` for none.
+/// Identifies a tree of processes for the library, which reports each program that it does not reach once in a tree; `0`
+/// disables the lines.
 const UNREACHED: &str = "MILLRACE_UNREACHED";
 /// The runtime directory that the mounts' processes share.
 const RUNTIME: &str = "MILLRACE_RUNTIME_ID";
@@ -204,11 +205,11 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut environment = vec![("LD_PRELOAD", preload), (MOUNTS, mounts), (KEEPER, keeper), (local_medium::VARIABLE, media_lines)];
     environment.extend(runtime.map(|directory| (group::VARIABLE, directory)));
     if args.print.is_some() {
-        // No proof: it would attach the mount, and leave its keeper, for a program that may never come.
+        // No proof: it would attach the mount and leave its keeper, although the program may never start.
         print::environment(&environment)?;
         return Ok(ExitCode::SUCCESS);
     }
-    environment.push((RUNTIME, OsString::new())); // that of an exec around this one is not this one's
+    environment.push((RUNTIME, OsString::new())); // an outer exec's value is not valid here
     handshake(prover(&built, c_library)?, &expected, &media, &environment)?;
     environment.extend(identity(&root));
     environment.extend(mark_of_tree());
@@ -227,14 +228,14 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     become_program(command, &args.command)
 }
 
-/// Becomes the program of `words`, by a command that has all but its arguments.
+/// Executes the program of `words`, by a command that lacks only its arguments.
 fn become_program(mut command: Command, words: &[OsString]) -> anyhow::Result<ExitCode> {
     let (program, arguments) = words.split_first().context("run a program: no program was given")?;
     let error = command.args(arguments).exec();
     Ok(not_run(program, error))
 }
 
-/// Whether a program is on a mount of these lines: by its path, or by PATH if this host has no program of that name.
+/// Whether a program is on a mount of these lines, by its path, or by PATH if this host has no program of that name.
 fn is_on_mount(program: &OsStr, mounts: &OsStr) -> bool {
     let is_below = |path: &Path| {
         let lines = mounts.as_bytes().split(|byte| *byte == b'\n');
@@ -282,7 +283,7 @@ fn has_mount(mounts: &OsStr, path: &[u8]) -> bool {
     mounts.as_bytes().split(|b| *b == b'\n').any(|line| MountSpec::parse(line).is_ok_and(|spec| spec.local_path == path))
 }
 
-/// Nothing of this host may be below a mount's path: a program that slipped past the library would use it.
+/// Checks that this host has no files below a mount's path: a program without the library would use them.
 fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
     let found = match path.symlink_metadata() {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
@@ -300,8 +301,8 @@ fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
     ))
 }
 
-/// Mounts once, so that a refusal of the server is one clear message before anything starts. Returns the root's number and what
-/// mounting found.
+/// Mounts once, so that a refusal of the server is one clear message before anything starts. Returns the root's number and the
+/// result of mounting.
 fn check(spec: &MountSpec, wait: Option<Wait>) -> anyhow::Result<(u64, MountParts)> {
     let who = Credentials::of_process().for_url(&spec.url);
     let client = mount_once(&spec.url, &who, wait).with_context(|| format!("mount {}", spec.url))?;
@@ -312,7 +313,7 @@ fn check(spec: &MountSpec, wait: Option<Wait>) -> anyhow::Result<(u64, MountPart
     Ok((root.fileid, client.parts()))
 }
 
-/// Says that root is refused what root may do where it is not squashed: a program's own message would not tell why.
+/// Warns that the server maps root to another user: a program's own message would not show that.
 fn warn_of_root_squash(url: &NfsUrl, client: &Client, root: &Attributes) {
     const READS: AccessRights = AccessRights::READ;
     const WRITES: AccessRights = AccessRights::EXTEND;
@@ -354,7 +355,8 @@ fn find_library(c_library: CLibrary) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// What shows that the library is active in a process: this binary if it can load the library, else the program built with it.
+/// The program that shows whether the library is active in a process: this binary if it can load the library, otherwise the
+/// program built with it.
 fn prover(library: &Path, c_library: CLibrary) -> anyhow::Result<Command> {
     if CLibrary::of_this_binary() == Some(c_library) {
         let mut this = Command::new(std::env::current_exe().context("find this binary")?);
@@ -388,7 +390,7 @@ fn readable_by_all(library: &Path) -> anyhow::Result<PathBuf> {
     Ok(copy)
 }
 
-/// FNV-1a: the name of a copy says what is in it, so that an update never changes a library in use.
+/// FNV-1a. The name of a copy identifies its contents, so that an update never changes a library in use.
 fn fingerprint(bytes: &[u8]) -> u64 {
     let mut hash = fnv::FnvHasher::default();
     hash.write(bytes);
@@ -415,7 +417,7 @@ fn copy_to(folder: &Path, copy: &Path, bytes: &[u8], me: u32) -> anyhow::Result<
     Ok(())
 }
 
-/// Our library first: it must see a call before any other that wraps it.
+/// This library comes first: it must see a call before any library that wraps it.
 fn preload_list(library: &Path) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD") {
@@ -433,8 +435,8 @@ fn preload_list(library: &Path) -> OsString {
 /// Variables that the library reads.
 type Environment = [(&'static str, OsString)];
 
-/// A child under the library looks at each mount: it must see the root the server showed us; and at itself: it must have
-/// the state of each medium.
+/// Starts a child under the library that checks each mount and itself: it must see the root that the server showed this
+/// process, and have the state of each medium.
 fn handshake(
     mut child: Command,
     expected: &[(PathBuf, u64)],
@@ -456,7 +458,7 @@ fn handshake(
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    // The library was loaded when it says itself why it could not mount.
+    // The library was loaded if it printed why it could not mount.
     if let Some((_, why)) = said.split_once("millrace: cannot mount ") {
         let mut lines = why.lines();
         let error = anyhow!("mount {}", lines.next().unwrap_or_default());
@@ -467,7 +469,7 @@ fn handshake(
     Err(hinted(error, "is it built for this system (same C library and processor)? is its file system mounted noexec?"))
 }
 
-/// In that child.
+/// Runs in that child.
 fn prove(args: &Args) -> anyhow::Result<ExitCode> {
     proof::print(&args.prove, &args.prove_medium).map_err(anyhow::Error::msg)?;
     Ok(ExitCode::SUCCESS)
@@ -475,7 +477,7 @@ fn prove(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Refuses a program that the loader would start without the library.
 fn reachable(program: &OsStr) -> anyhow::Result<()> {
-    let Some(path) = locate(program) else { return Ok(()) }; // the exec itself will say so
+    let Some(path) = locate(program) else { return Ok(()) }; // the exec itself reports it
     let Ok(found) = path.metadata() else { return Ok(()) };
     if found.mode() & 0o6000 != 0 && found.uid() != std::fs::metadata("/proc/self").map_or(0, |me| me.uid()) {
         return Err(hinted(

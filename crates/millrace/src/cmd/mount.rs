@@ -1,4 +1,4 @@
-//! `millrace mount`: an NFS export as a FUSE file system, for what `millrace exec` cannot reach.
+//! `millrace mount`: an NFS export as a FUSE file system, for programs that `millrace exec` cannot reach.
 
 mod daemon;
 mod log;
@@ -21,9 +21,9 @@ use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// After this long somebody who waits is told for what.
+/// After this time a line names what the command waits for.
 const QUIET: Duration = Duration::from_secs(2);
-/// What the process in the background says once the mount is there.
+/// The line that the background process prints when the mount is ready.
 const READY: &str = "ready";
 
 #[derive(clap::Args)]
@@ -94,7 +94,7 @@ connected\"), and the same `millrace mount` mounts again; SIGTERM unmounts.
 
 Exit codes: 0 it is mounted, or with --foreground was unmounted again; 2 it could not be mounted.";
 
-/// Of mount(8): the mount failed.
+/// Exit code of mount(8): the mount failed.
 const MOUNT_FAILED: u8 = 32;
 
 pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
@@ -144,7 +144,7 @@ fn mount(args: &Args) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    // It said why on stderr, which is the same.
+    // The process has printed the reason on the same stderr.
     let code = child.wait().context("wait for the process that serves the mount")?.code();
     match code.and_then(|code| u8::try_from(code).ok()) {
         Some(code) if code != 0 => Ok(ExitCode::from(code)),
@@ -152,12 +152,12 @@ fn mount(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The directory without links, also where a dead mount is.
+/// The directory without links, also if a dead mount is there.
 pub(super) fn resolved(directory: &Path) -> anyhow::Result<PathBuf> {
     fuse_mount::resolved(directory).with_context(|| format!("find the directory {}", directory.display()))
 }
 
-/// This process serves.
+/// Serves the mount in this process.
 fn serve(args: &Args, url: NfsUrl, directory: PathBuf) -> anyhow::Result<ExitCode> {
     let phrase = format!("mount {url} at {}", directory.display());
     let options = args.options.clone().unwrap_or_default();
@@ -177,7 +177,7 @@ fn serve(args: &Args, url: NfsUrl, directory: PathBuf) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Becomes the same program with the group's runtime directory in its environment, where every part of it looks for that.
+/// Executes the same program with the group's runtime directory in its environment, where all its parts look it up.
 fn enter_group(group: Option<&OsStr>) -> anyhow::Result<()> {
     let Some(group) = group else { return Ok(()) };
     let directory = group::runtime_directory(group)?;

@@ -1,4 +1,4 @@
-//! `millrace unmount`: the end of what `millrace mount` made.
+//! `millrace unmount`: unmounts what `millrace mount` mounted.
 
 use crate::error_printing::print_error;
 use anyhow::anyhow;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// How long the process that served it may take to end.
 const END: Duration = Duration::from_secs(15);
-/// The pause between two looks at it.
+/// The pause between two checks of it.
 const LOOK: Duration = Duration::from_millis(10);
 
 #[derive(clap::Args)]
@@ -75,7 +75,7 @@ fn await_end(unmounted: &Unmounted, mut serving: Vec<u32>) {
     }
 }
 
-/// The processes in the background that serve a directory: one, or none where it was killed.
+/// The background processes that serve a directory: one, or none if it was killed.
 fn daemons(directory: &Path) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -1,4 +1,4 @@
-//! Appends beside changes of the size: none leaves a hole, as with the lock of an inode in a kernel.
+//! Appends at the same time as changes of the size: no append leaves a hole, as with the lock of an inode in a kernel.
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, open};
 use dnfs::mount::Mount;

@@ -40,7 +40,8 @@ fn a_file_made_shorter_by_a_power_cut_tells_its_size_to_no_writer_before_the_los
     let extended = mount.size(one.file);
     assert!(extended > 8192);
     mounted.power_cut();
-    // The first who notices makes the size smaller for all: its own sync asks the server, another's reading would.
+    // The first process that notices reduces the size for all. Its own sync asks the server; a read of another process would
+    // too.
     assert!(is_lost(one.sync()));
     assert_eq!(mount.size(one.file), 8192);
     assert_eq!(mount.size_to_change(one.file, &one.cursor).unwrap(), 8192);

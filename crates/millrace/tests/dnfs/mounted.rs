@@ -44,7 +44,7 @@ impl Mounted {
         Self::with_query(label, options, "")
     }
 
-    /// With options of the mount, each behind an `&`.
+    /// With options of the mount, each after an `&`.
     pub fn with_query(label: &str, options: &[&str], query: &str) -> Self {
         let scratch = Scratch::new(label);
         let filer = Filer::start(&scratch, options);
@@ -161,7 +161,8 @@ impl Drop for Worker {
     }
 }
 
-/// What a worker was started for: the URL to mount, its job and its argument. None, said loudly, when no other test started it.
+/// The task of a worker process: the URL to mount, its job and its argument. `None`, with a message, if no other test started
+/// it.
 pub fn worker_arguments() -> Option<[String; 3]> {
     let given = ["MOUNT_URL", "WORKER_JOB", "WORKER_ARGUMENT"].map(|name| std::env::var(name).ok());
     let [Some(url), Some(job), Some(argument)] = given else {

@@ -1,4 +1,4 @@
-//! Written data is kept until a COMMIT covers it: a server that loses it, and says so by another verifier, gets it again.
+//! Written data is kept until a COMMIT covers it. A server that loses it, and shows that by another verifier, gets it again.
 
 use crate::mounted::{Description, MAKE, Mounted, READ_WRITE, attach, open, report_ready};
 use dnfs::mount::{Mount, Observer};
@@ -12,7 +12,7 @@ const LOSS: &[&str] = &["--loss-layer"];
 const BLOCKS: u64 = 200;
 const BLOCK_BYTES: usize = 5000;
 
-/// Numbers that look random, the same for each seed.
+/// Pseudo-random numbers, the same for each seed.
 struct Random(u64);
 
 impl Random {
@@ -156,7 +156,7 @@ fn an_area_smaller_than_what_is_written_means_earlier_commits_and_no_loss() {
     assert_eq!(whole(&two), bytes[..100].repeat(320));
 }
 
-/// Of a large write the parts behind a refused one may never be sent: nothing of them may be kept, or hold memory.
+/// The parts of a large write after a refused one may never be sent: they must not be kept, nor use memory.
 #[test]
 fn a_write_that_the_server_refuses_in_its_midst_keeps_what_was_written_and_no_more() {
     for query in ["&retain=2MiB&slots=1&wsize=64KiB", "&retain=2MiB&wsize=64KiB"] {

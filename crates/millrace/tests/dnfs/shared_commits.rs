@@ -1,4 +1,4 @@
-//! Several processes that sync one file at once share COMMITs, and none is told that its data is stable before it is.
+//! Several processes that sync one file at once share COMMITs, and no sync returns before its data is stable.
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, Worker, open, report_ready};
 use dnfs::mount::Mount;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const PROCESSES: u64 = 8;
 const BLOCK_BYTES: u64 = 8192;
 
-/// What the worker of this number was told: syncs that succeeded, and the value the last of them covers.
+/// The results of the worker of this number: successful syncs, and the value that the last of them covers.
 fn told(notes: &Path, worker: u64) -> [u64; 2] {
     let mut bytes = [0; 16];
     let Ok(file) = std::fs::File::open(notes.join(worker.to_string())) else { return [0, 0] };

@@ -17,7 +17,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// None, which is said, where this host has no FUSE.
+    /// `None`, with a message, if this host has no FUSE.
     pub(crate) fn new(label: &str) -> Option<Self> {
         Self::served(label, "", &[])
     }
@@ -75,7 +75,7 @@ impl Mounted {
         succeed(&mut self.shell_command(script))
     }
 
-    /// Whether the kernel maps files that are opened past the page cache; says so if not.
+    /// Whether the kernel maps files that are opened past the page cache. Prints a message if not.
     pub(crate) fn maps_files(&self) -> bool {
         const TRY: &str = "import mmap; f = open('mapped', 'w+b'); f.truncate(4096); mmap.mmap(f.fileno(), 4096)";
         let maps = self.shell(&format!("python3 -c \"{TRY}\" 2>/dev/null && echo yes; rm -f mapped")) == "yes\n";
@@ -104,7 +104,7 @@ impl Mounted {
     }
 }
 
-/// Whether a process runs; one that nobody has waited for yet does not.
+/// Whether a process runs. A zombie does not.
 pub(crate) fn is_alive(pid: u32) -> bool {
     crate::support::keepers::stat(pid).is_some_and(|fields| fields.first().is_some_and(|state| state != "Z"))
 }

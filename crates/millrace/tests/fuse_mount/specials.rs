@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
-/// Tries one access to a path as each user of a list, and prints who was let in.
+/// Tries one access to a path as each user of a list, and prints which users were allowed.
 const TRY: &str = r"
 import errno, os, socket, sys
 path, how, users = sys.argv[1], sys.argv[2], sys.argv[3:]

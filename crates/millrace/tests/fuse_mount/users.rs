@@ -1,4 +1,4 @@
-//! Requests are those of who asks.
+//! Requests have the credentials of their caller.
 
 use crate::mounted::Mounted;
 use crate::support::succeed;

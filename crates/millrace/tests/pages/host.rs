@@ -82,7 +82,7 @@ for moment in $(seq 50); do pgrep -f 'millrace (keeper|serve)' >/dev/null || bre
 /// Makes an image where a page builds one from a registry.
 const IMAGE: &str = include_str!("image.sh");
 
-/// Whether this host has what the pages need; says so if not.
+/// Whether this host has what the pages need. Prints a message if not.
 pub(crate) fn can_be_made() -> bool {
     if !is_root() {
         skip_unsupported("only root can run commands that are for root");

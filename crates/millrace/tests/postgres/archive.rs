@@ -43,7 +43,7 @@ fn every_segment_that_postgresql_believes_archived_by_absolute_and_relative_path
         let mut random = sim::Rng::new(seed);
         cluster.sql("insert into t select i, repeat('x', 100) from generate_series(1, 1000) i; select pg_switch_wal()");
         switched += 1;
-        // Anywhere between before the copy and behind it: it takes some tens of milliseconds.
+        // At any moment before, during or after the copy, which takes some tens of milliseconds.
         std::thread::sleep(Duration::from_millis(random.below(400)));
         let cut = archive.admin(r#"{"op":"power-cut"}"#);
         assert_eq!(cut["ok"], true, "{cut}");

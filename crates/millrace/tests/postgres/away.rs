@@ -18,7 +18,7 @@ enum Outage {
     Withdrawn,
     /// Nobody listens on the port.
     Dead,
-    /// First that, then one who does not know the export.
+    /// First that error, then the one of a server that does not know the export.
     DeadThenWithdrawn,
 }
 

@@ -143,7 +143,7 @@ impl World {
         Self::build_with(label, filer_options, "")
     }
 
-    /// With options of the mount, each behind an `&`.
+    /// With options of the mount, each after an `&`.
     fn build_with(label: &str, filer_options: &[&str], mount_options: &str) -> Option<Self> {
         let programs = programs()?;
         let scratch = Scratch::new(label);

@@ -1,4 +1,4 @@
-//! Processes of a PostgreSQL on Direct NFS that are stopped under load: all of them go on with it.
+//! Processes of a PostgreSQL on Direct NFS are stopped under load; all of them continue with it.
 
 use crate::crash::{Run, ack_log, check};
 use crate::support::filer::Filer;

@@ -1,4 +1,5 @@
-//! A server that no longer exports the volume, exports another one, or has another address: programs wait and go on by themselves.
+//! A server no longer exports the volume, exports another one, or has another address: programs wait and continue by
+//! themselves.
 
 use crate::support::filer::Filer;
 use crate::support::ganesha::{Ganesha, inside};
@@ -38,7 +39,7 @@ fn exists(path: &Path) -> Option<()> {
     path.exists().then_some(())
 }
 
-/// None, which is said, where it cannot run.
+/// `None`, with a message, if the server cannot run here.
 fn ganesha(label: &str) -> Option<Ganesha> {
     Ganesha::start_with(label, "Squash = No_Root_Squash;", &[])
 }
@@ -184,7 +185,7 @@ for call in [lambda: os.stat("/db/there"), lambda: os.pread(file, 1, 1 << 20), l
     except OSError as error: print(errno.errorcode[error.errno])
 "#;
 
-/// Starts [`ASKS`], withdraws the export when it is ready, and lets it go on.
+/// Starts [`ASKS`], withdraws the export when the program is ready, and lets the program continue.
 fn asks(served: &mut impl Withdraws, options: &str) -> Child {
     std::fs::write(served.export().join("there"), "").unwrap();
     let (ready, log) = (served.scratch().path().join("ready"), served.scratch().path().join("log"));

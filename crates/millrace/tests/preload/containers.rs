@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A program of a container that does what it is told, a line of Python at a time, and answers each with a line.
+/// A program in a container that executes lines of Python and answers each with a line.
 struct Container {
     program: Child,
     told: Option<ChildStdin>,
@@ -98,7 +98,8 @@ fn with_noac_programs_of_two_containers_see_each_others_changes_at_once() {
     world.nothing_left_behind();
 }
 
-/// The command in a PID namespace of its own, all of which ends when it is killed, behind a script of that namespace's first process.
+/// The command in its own PID namespace, after a script that is the namespace's first process. All of it ends when that process
+/// is killed.
 fn apart(command: &Command, script: &str, arguments: &[&str]) -> Command {
     let mut apart = Command::new("unshare");
     // Not `timeout`, which would be another process to be killed.
@@ -254,8 +255,8 @@ print(len(held))
     assert_eq!(said.matches("--shm-size").count(), 2, "{said}");
 }
 
-/// As Kubernetes' restricted profile and OpenShift run a container: a uid that nobody knows, no capability, a root file system that
-/// is read-only, /dev/shm of 64 MiB.
+/// As Kubernetes' restricted profile and OpenShift run a container: with a uid without a name, no capability, a read-only root
+/// file system, and /dev/shm of 64 MiB.
 #[test]
 fn an_arbitrary_uid_without_capabilities_on_a_read_only_root_has_its_mount() {
     if !may_make_namespaces() || !is_root() || find_program("setpriv").is_none() {

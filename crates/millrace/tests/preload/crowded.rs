@@ -40,7 +40,7 @@ impl Drop for Waiting {
     }
 }
 
-/// A mount that programs under [`Crowd::python`] use, and whoever takes all places.
+/// A mount used by programs under [`Crowd::python`], and processes that take all places.
 struct Crowd {
     world: World,
     runtime: tempfile::TempDir,

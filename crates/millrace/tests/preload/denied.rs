@@ -1,4 +1,5 @@
-//! Programs that may not use sockets, or whose network namespace has no way to the server: an error that says so, and no wait.
+//! Programs that may not use sockets, or whose network namespace has no way to the server, get an error that names the cause,
+//! and do not wait.
 
 use crate::support::any_server::AnyServer;
 use crate::support::{find_program, may_make_namespaces, skip, skip_unsupported, text};
@@ -35,7 +36,7 @@ fn with_a_file(server: AnyServer) -> AnyServer {
     server
 }
 
-/// It said why, and did not wait.
+/// The program printed the cause and did not wait.
 fn failed_at_once(output: &Output, begun: Instant, why: &str) {
     let said = text(output);
     assert!(begun.elapsed() < AT_ONCE, "{:?}: {said}", begun.elapsed());

@@ -12,7 +12,7 @@ fn shell(world: &World, script: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The program that the preload library cannot see; none, said loudly, where it cannot be built.
+/// The program that bypasses the preload library. `None`, with a message, if it cannot be built.
 fn stray_program(world: &World) -> Option<String> {
     let static_library = find_program("cc").map(|cc| Command::new(cc).arg("-print-file-name=libc.a").output().unwrap());
     if !static_library.is_some_and(|found| found.stdout.starts_with(b"/")) {

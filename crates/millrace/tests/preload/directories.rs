@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-/// A program that says a line when it is ready, and goes on when it gets one.
+/// A program that prints a line when it is ready, and continues when it reads one.
 struct Waiting {
     child: Child,
     said: BufReader<std::process::ChildStdout>,

@@ -31,7 +31,7 @@ struct Database {
 }
 
 impl Database {
-    /// None, said aloud, where this host cannot run it.
+    /// `None`, with a message, if this host cannot run it.
     fn new(label: &str, uid: u32, gid: u32) -> Option<Self> {
         let Some(programs) = server_programs() else {
             skip("no PostgreSQL to run what is printed");
@@ -79,7 +79,7 @@ impl Database {
         succeed(Command::new("psql").args(["-XAtqd", &dsn, "-c", "CREATE TABLE written AS SELECT 1", "-c", "CHECKPOINT"]));
     }
 
-    /// Runs what a container's file asks for, looks at it, and stops it.
+    /// Runs the container of a file, checks it, and stops it.
     fn runs_confined(&self, wanted: &Wanted) {
         let folder = self.scratch.folder("container");
         let server = Confined::start(&folder, &self.programs, wanted);
@@ -244,7 +244,7 @@ fn a_printed_drop_in_is_valid_and_its_server_tells_when_it_is_ready() {
     assert!(status.success(), "{status}");
 }
 
-/// The words of ExecStart, of which none needs quotes here, as systemd starts them.
+/// The words of ExecStart as systemd starts them; no word needs quotes here.
 fn start_as(line: &str, uid: u32, gid: u32, notify: &Path) -> Child {
     let words: Vec<&str> = line.split(' ').collect();
     let mut command = Command::new(words[0]);

@@ -2,8 +2,8 @@
 //! what lies on the server's disk. The steps of all processes are handed out one after the other, so results are exact.
 //!
 //! A failing program is made as small as it can be and printed; `MILLRACE_PROGRAM=FILE` runs the steps of a file,
-//! `MILLRACE_SEED=N` the program of one seed. What differs by intent, and what is left out until a fault is mended, is
-//! in `exerciser/known.rs`.
+//! `MILLRACE_SEED=N` the program of one seed. Intended differences, and steps that are left out until a
+//! fault is fixed, are in `exerciser/known.rs`.
 
 mod compare;
 mod generate;
@@ -222,7 +222,7 @@ fn explained(world: &mut Exerciser, seed: u64, mut program: Vec<Step>, differenc
     format!("seed {seed}: at step {at}{unsteady}\n  local: {local}\n  mount: {mount}\n{}", program::print(&small))
 }
 
-/// Compiles the actor; none without a compiler.
+/// Compiles the actor. `None` without a compiler.
 fn build(scratch: &Scratch) -> Option<PathBuf> {
     let compiler = find_program("cc")?;
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/exerciser");

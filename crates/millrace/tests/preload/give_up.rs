@@ -1,4 +1,4 @@
-//! `millrace nfs give-up`: the end of a mount whose server is gone for good, or that nobody needs any more.
+//! `millrace nfs give-up`: the end of a mount whose server is gone for good, or that no program needs any more.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, await_until, find_program, keepers, millrace, preload_library, skip, text};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(40);
 const BYTES: u64 = 10_000;
-/// Writes and says so, keeps the file open, and ends when its standard input does.
+/// Writes, reports that, keeps the file open, and ends when its standard input does.
 const WRITES: &str = "import os, sys; f = os.open('/db/f', os.O_RDWR | os.O_CREAT); os.write(f, b'x' * 10000); print(flush=True); sys.stdin.read()";
 
 struct World {

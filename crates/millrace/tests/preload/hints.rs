@@ -126,7 +126,7 @@ print(reads(lambda: (hint(fd, PIECES - 1, 100), check(fd, PIECES - 1), hint(fd, 
 #[test]
 fn hints_and_sequential_reads_never_bring_what_is_older_than_a_write_of_this_host() {
     let world = World::new("hints-races");
-    // Each block holds the version that its writer then says is there; a reader knows what was said before it asked.
+    // Each block contains the version that its writer reports afterwards; a reader knows the reported version before it reads.
     let script = r#"
 import mmap
 said = open(sys.argv[2] + "/said", "w+b"); said.truncate(8 * PIECES)

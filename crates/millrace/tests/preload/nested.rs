@@ -1,4 +1,5 @@
-//! File systems nested in an export: each is a file system of its own to programs. NFS-Ganesha exports them; our filer leads into none.
+//! File systems nested in an export: programs see each as a file system of its own. NFS-Ganesha exports such file systems;
+//! Millrace's filer does not.
 
 use crate::support::ganesha::Ganesha;
 use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed};

@@ -1,4 +1,4 @@
-//! MAP_PRIVATE of files of a mount: the bytes of the file, or an error that says why there are none.
+//! MAP_PRIVATE of files of a mount: the bytes of the file, or an error with the reason.
 
 use crate::support::any_server::AnyServer;
 use crate::support::world::{World, compile};

@@ -36,7 +36,7 @@ struct World {
 }
 
 impl World {
-    /// None, which is said, where this cannot be tried.
+    /// `None`, with a message, if this host cannot run it.
     fn new(label: &str, squash: &str) -> Option<Self> {
         if !may_try() {
             return None;
@@ -105,7 +105,7 @@ fn what_mode_bits_and_server_deny_is_denied() {
     assert_eq!(std::fs::read(world.scratch.path().join("vol/f")).unwrap(), b"text");
 }
 
-/// What a script prints on Ganesha with these options of the export; none, which is said, where this cannot be tried.
+/// The output of a script on Ganesha with these options of the export. `None`, with a message, if this host cannot run it.
 fn on_ganesha(label: &str, options: &str, script: &str) -> Option<String> {
     let ganesha = Some(()).filter(|()| may_try()).and_then(|()| Ganesha::start_with(label, options, &[]))?;
     lay_out(&ganesha.export());

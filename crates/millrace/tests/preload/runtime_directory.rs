@@ -1,5 +1,5 @@
-//! Whose runtime directory a user's programs use: who can write there reads and changes what they write. Each test has memory of its
-//! own at /dev/shm and /run, so that nothing of this host is met.
+//! Which runtime directory a user's programs use: users that can write there can read and change what the programs write. Each test has its
+//! own /dev/shm and /run, without files of this host.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, is_root, keepers, may_make_namespaces, millrace, preload_library, skip, text};
@@ -98,7 +98,7 @@ fn a_fellow_member_of_a_group_is_another_user() {
     let named = "export MILLRACE_RUNTIME_DIR=/dev/shm/named;";
     world.refuses(&format!("{} {named} run_as 4001", make("named")), &told);
     world.refuses(&format!("{} {named} run", make("named")), &told);
-    // A shared directory is never the default one, whoever made it.
+    // A shared directory is never the default one, whoever created it.
     world.refuses("mkdir -m 700 /dev/shm/millrace-0; chmod 2770 /dev/shm/millrace-0; run", &["has mode 2770"]);
 }
 

@@ -1,4 +1,4 @@
-//! What programs on a mount, and who looks after them, are told when a server stops answering.
+//! The messages that programs on a mount and their administrators get when a server stops answering.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, await_until, find_program, may_make_namespaces, millrace, preload_library, skip};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A server is told of after 5 s.
+/// A server is reported after 5 s.
 const SOON: Duration = Duration::from_secs(40);
 
 /// Asks the server for something each moment, until it is killed.

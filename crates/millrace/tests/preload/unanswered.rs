@@ -63,7 +63,7 @@ impl Program {
         line
     }
 
-    /// What it said to standard output and to standard error, once it has ended well.
+    /// Its standard output and standard error, after it has ended with success.
     fn end(mut self) -> (String, String) {
         let (mut out, mut err) = (String::new(), String::new());
         self.said.read_to_string(&mut out).unwrap();
@@ -73,7 +73,7 @@ impl Program {
     }
 }
 
-/// A server with what the programs use; none, which is said, without Python.
+/// A server with the files of the programs. `None`, with a message, without Python.
 fn laid_out(server: AnyServer) -> Option<AnyServer> {
     if find_program("python3").is_none() {
         skip("no python3");
@@ -216,7 +216,7 @@ fn a_route_that_stands_still_and_a_link_that_is_down_for_eight_seconds_are_a_pau
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let logged = waits_for_a_route(&server, |route| route.stand_still(true), |route| route.stand_still(false));
-            assert!(!logged.contains("answers others"), "{logged}"); // nobody was answered
+            assert!(!logged.contains("answers others"), "{logged}"); // the server answered no call
         });
         ganesha.as_ref().map(|ganesha| scope.spawn(|| waits_for_a_route(ganesha, |_| link("down"), |_| link("up"))));
     });

@@ -45,7 +45,7 @@ impl World {
         Some(Self { filer, runtime, query, python, _scratch: scratch })
     }
 
-    /// `millrace exec … python3 -c script`, by this user, who is in the group.
+    /// `millrace exec … python3 -c script` as this user, who is in the group.
     fn python(&self, uid: u32, script: &str) -> Command {
         let mut command = Command::new("setpriv");
         let id = uid.to_string();
@@ -119,11 +119,11 @@ print(n)"
     assert_eq!(seen.trim(), format!("ok {written}"));
 }
 
-/// A script at work that has said "ready", and goes on when it is told to.
+/// A running script that has printed "ready" and waits for a line.
 struct Waiting(std::process::Child);
 
 impl Waiting {
-    /// `script` up to where it says so and waits, which `ready()` in it does.
+    /// Starts `script` and waits until it calls `ready()`, which prints that and waits.
     fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = [0; 6];
@@ -134,7 +134,7 @@ impl Waiting {
         Self(child)
     }
 
-    /// Lets it go on to its end: what it printed.
+    /// Lets the script run to its end. Returns its output.
     fn finish(self) -> String {
         let output = self.0.wait_with_output().unwrap(); // closes its standard input
         assert!(output.status.success(), "{}", text(&output));

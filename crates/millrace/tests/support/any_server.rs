@@ -1,4 +1,4 @@
-//! An export of our filer or of NFS-Ganesha, and programs on it: for promises that hold with any server.
+//! An export of Millrace's filer or of NFS-Ganesha, and programs on it: for guarantees that hold with any server.
 
 use super::filer::Filer;
 use super::ganesha::Ganesha;
@@ -38,7 +38,7 @@ impl AnyServer {
         Self { server: Server::Filer(filer, scratch), url, export, runtime: runtime() }
     }
 
-    /// None, which is said, where it cannot run.
+    /// `None`, with a message, if the server cannot run here.
     pub fn ganesha(label: &str) -> Option<Self> {
         let ganesha = Ganesha::start_with(label, "Squash = No_Root_Squash;", &[])?;
         let (url, export) = (ganesha.url(), ganesha.export());

@@ -4,7 +4,7 @@ use super::{is_root, millrace, skip_unsupported, text};
 use std::path::Path;
 use std::process::Command;
 
-/// Whether this host has FUSE for these tests; says so if not.
+/// Whether this host has FUSE for these tests. Prints a message if not.
 pub fn has_fuse() -> bool {
     let has = is_root() && Path::new("/dev/fuse").exists();
     if !has {

@@ -1,5 +1,5 @@
-//! An NFS server that is not ours: Debian's NFS-Ganesha in namespaces of its own, so that its fixed ports and its
-//! rpcbind disturb nobody. Whoever talks to it is started inside by [`Ganesha::inside`].
+//! Another NFS server: Debian's NFS-Ganesha in namespaces of its own, so that its fixed ports and its rpcbind disturb no other
+//! process. [`Ganesha::inside`] starts its clients in those namespaces.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ pub struct Ganesha {
 }
 
 impl Ganesha {
-    /// Starts it on `scratch/export`; none, loudly, where it can't run.
+    /// Starts it on `scratch/export`. `None`, with a message, if it cannot run here.
     pub fn start(label: &str) -> Option<Self> {
         Self::start_with(label, "Squash = Root_Squash;", &[])
     }

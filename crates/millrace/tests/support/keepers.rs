@@ -1,4 +1,4 @@
-//! The keepers of a filer's mounts: processes that nobody here started and that nobody waits for.
+//! The keepers of a filer's mounts: processes that no test starts and no test waits for.
 
 use std::process::Command;
 

@@ -76,7 +76,7 @@ impl LesserServer {
         Self { port, refusals, stop }
     }
 
-    /// The URL of what is behind, by this way.
+    /// The URL of the real server by way of this one.
     pub fn url(&self, behind: &str, port: u16) -> String {
         behind.replace(&port.to_string(), &self.port.to_string())
     }

@@ -101,7 +101,7 @@ fn beside_target(name: &str) -> Option<PathBuf> {
     Some(target.join(name)).filter(|program| program.exists())
 }
 
-/// A folder of our own that others may enter, removed at the end.
+/// A folder that other users may enter, removed at the end.
 pub struct Scratch {
     folder: tempfile::TempDir,
 }
@@ -125,12 +125,12 @@ impl Scratch {
     }
 }
 
-/// Whether the tests may be whoever they like.
+/// Whether the tests may change to any user.
 pub fn is_root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
 }
 
-/// Whether the tests may have a mount and a PID namespace of their own; says so if not.
+/// Whether the tests may have a mount and a PID namespace of their own. Prints a message if not.
 pub fn may_make_namespaces() -> bool {
     let tried = Command::new("unshare").args(["--mount", "--pid", "--mount-proc", "--fork", "true"]).output();
     let may = tried.is_ok_and(|output| output.status.success());
@@ -180,6 +180,6 @@ pub fn await_until<T>(what: &str, limit: Duration, mut condition: impl FnMut() -
             return value;
         }
         assert!(Instant::now() < end, "waited {limit:?} for {what}");
-        std::thread::sleep(Duration::from_millis(10)); // the pause between looks; what is awaited is the condition
+        std::thread::sleep(Duration::from_millis(10)); // the pause between checks; the condition ends the wait
     }
 }

@@ -20,7 +20,7 @@ pub struct Namespaces {
 struct Holder(Child);
 
 impl Namespaces {
-    /// With so many cables. None, which is said, where this user cannot make them.
+    /// With this number of cables. `None`, with a message, if this user cannot create them.
     pub fn linked(cables: usize) -> Option<Self> {
         if !is_root() || ["unshare", "nsenter", "ip"].iter().any(|program| find_program(program).is_none()) {
             skip_unsupported("no root, unshare, nsenter or ip");
@@ -56,7 +56,7 @@ impl Namespaces {
         format!("10.77.{nth}.2:0").parse().unwrap()
     }
 
-    /// Nothing goes through the nth cable any more; nobody is told.
+    /// The nth cable delivers nothing any more, without an error.
     pub fn cut(&self, nth: usize) {
         self.filer.ip(&format!("link set f{nth} down"));
     }

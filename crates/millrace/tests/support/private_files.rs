@@ -3,7 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-/// The user who tries.
+/// The user that tries the access.
 pub const CALLER: u32 = 4001;
 /// The user whose files they are.
 pub const OWNER: u32 = 4002;

@@ -1,5 +1,5 @@
-//! A route to a server that loses calls: one of a procedure, and all that come with its xid after it. It may hide our filer's private
-//! program, so that the filer is any server to its clients. It may also stand still.
+//! A route to a server that loses calls: one call of a procedure, and all later calls with its xid. It can hide the private program of
+//! Millrace's filer, so that its clients treat the filer as any server. It can also stop delivering.
 
 use super::any_server::AnyServer;
 use super::namespaces::within;

@@ -5,7 +5,7 @@ use super::{Scratch, find_program, millrace, preload_library, skip, succeed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Seconds after which a program is ended: one that waits for ever must fail the test, not stop the run.
+/// Seconds after which a program is ended: a program that waits without end must fail the test, not stop the run.
 pub const LIMIT_S: u32 = 90;
 
 /// A filer, and programs on it.
@@ -76,7 +76,7 @@ pub fn walk(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Compiles a C or C++ program of tests/programs; none without a compiler.
+/// Compiles a C or C++ program of tests/programs. `None` without a compiler.
 pub fn compile(scratch: &Scratch, name: &str, options: &[&str]) -> Option<PathBuf> {
     let source = |extension| Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.{extension}"));
     let (compiler, source) = if source("c").exists() { ("cc", source("c")) } else { ("c++", source("cpp")) };

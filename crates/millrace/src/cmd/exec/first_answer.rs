@@ -11,12 +11,12 @@ use dnfs::{Client, Credentials, Error, FsError, NfsUrl};
 
 use crate::error_printing::text;
 
-/// How long a mount is tried again while nothing listens: a filer that the line before started is not ready at once.
+/// How long a mount is retried while no server listens: a filer that was started just before is not ready at once.
 const LISTEN_WAIT: Duration = Duration::from_secs(2);
 const LISTEN_PAUSE: Duration = Duration::from_millis(50);
 /// The pause between two attempts under `--wait`.
 const PAUSE: Duration = Duration::from_millis(250);
-/// A line says what is waited for after this long, and again after each [`REPEAT`].
+/// After this time a line names what the command waits for, and again after each [`REPEAT`].
 const QUIET: Duration = Duration::from_secs(2);
 const REPEAT: Duration = Duration::from_secs(60);
 
@@ -61,7 +61,7 @@ fn mount_soon(url: &NfsUrl, who: &Credentials) -> Result<Client, Error> {
         let mounted = Client::mount(url, who);
         let is_silent = match &mounted {
             Err(Error::Connect { source, .. }) => source.kind() == ErrorKind::ConnectionRefused,
-            // It began to listen between two questions.
+            // The server began to listen between two attempts.
             Err(Error::NoMountService { .. }) => true,
             _ => false,
         };
@@ -72,7 +72,7 @@ fn mount_soon(url: &NfsUrl, who: &Credentials) -> Result<Client, Error> {
     }
 }
 
-/// A thread does the attempts, since one may last longer than the time of `--wait`.
+/// A thread makes the attempts, since one may take longer than the time of `--wait`.
 fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<Client> {
     let (sender, attempts) = channel();
     let (asked, asker) = (url.clone(), who.clone());

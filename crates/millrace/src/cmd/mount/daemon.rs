@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What is served where.
+/// What to serve, and where.
 pub(super) struct Daemon {
     pub(super) url: NfsUrl,
     /// The URL as it was given, with its options.
@@ -25,13 +25,13 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Mounts, says so by `ready`, and serves until it is unmounted.
+    /// Mounts, calls `ready`, and serves until the mount is unmounted.
     pub(super) fn serve(self, ready: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
         if mounting::prepare(&self.directory)? {
             eprintln!("millrace: {} was a mount whose process had ended: taken away", self.directory.display());
         }
         allow_many_files();
-        // Before there are threads, which have it from the first.
+        // Before there are threads, which inherit it.
         let flusher = configure_io_flusher_behavior(true);
         dnfs::report_to(report);
         let spec = MountSpec { local_path: self.directory.as_os_str().as_bytes().to_vec(), url: self.url.clone() };
@@ -62,10 +62,10 @@ fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// A process that commits for this one, should it be killed.
+/// Starts a process that commits for this one if it is killed.
 fn ensure_keeper(mount: &Mount, directory: &Path, url: &str) {
     let path = directory.as_os_str().as_bytes();
-    // A path with an equals sign could not be told from the URL; the keeper needs none.
+    // A path with an equals sign could not be distinguished from the URL; the keeper does not need it.
     let path = if path.contains(&b'=') { b"/mount" } else { path };
     let program = std::env::current_exe().ok().and_then(|binary| {
         let spec = [path, b"=", url.as_bytes()].concat();
@@ -78,7 +78,7 @@ fn ensure_keeper(mount: &Mount, directory: &Path, url: &str) {
     }
 }
 
-/// Unmounts on SIGTERM and SIGINT; who uses the mount then goes on until done.
+/// Unmounts on SIGTERM and SIGINT. Programs that use the mount can continue until they are done.
 fn obey(directory: PathBuf) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().context("wait for signals")?;
     let (mut terminate, mut interrupt) = {
@@ -131,9 +131,9 @@ fn report(event: Event) {
     }
 }
 
-/// Says on stdout that it is ready, and lets go of the terminal.
+/// Prints on stdout that it is ready, and detaches from the terminal.
 pub(super) fn leave_terminal(ready: &str) -> anyhow::Result<()> {
-    // It is no process group's leader, so this cannot fail; what the terminal sends no longer reaches it.
+    // It is not a process group leader, so this cannot fail. Signals of the terminal no longer reach it.
     let _ = rustix::process::setsid();
     let mut out = io::stdout().lock();
     writeln!(out, "{ready}").and_then(|()| out.flush()).context("say that it is mounted")?;

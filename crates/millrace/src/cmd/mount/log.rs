@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The socket of the system's log (syslog(3)).
 const SYSTEM_LOG: &str = "/dev/log";
 
-/// Has messages go to a file, to the system's log, or to stderr.
+/// Directs messages to a file, to the system's log, or to stderr.
 pub(super) fn to(file: Option<&Path>, is_background: bool) -> anyhow::Result<()> {
     let filter = || tracing_subscriber::EnvFilter::try_from_env("MILLRACE_LOG").unwrap_or_else(|_| "info".into());
     let builder = tracing_subscriber::fmt().with_env_filter(filter()).with_ansi(false);
@@ -25,7 +25,7 @@ pub(super) fn to(file: Option<&Path>, is_background: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-/// One message of the system's log; none where the host has no such log.
+/// Writes to the system's log. `None` if the host has no such log.
 struct SystemLog(Option<UnixDatagram>);
 
 impl SystemLog {
@@ -44,7 +44,7 @@ impl Write for SystemLog {
         const PRIORITY: u32 = 3 << 3 | 5;
         if let Some(socket) = &self.0 {
             let head = format!("<{PRIORITY}>millrace[{}]: ", std::process::id());
-            // A log that is full is none to wait for.
+            // Does not wait for a log that is full.
             let _ = socket.send(&[head.as_bytes(), text.trim_ascii()].concat());
         }
         Ok(text.len())

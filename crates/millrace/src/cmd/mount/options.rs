@@ -6,7 +6,7 @@ use std::path::Path;
 /// Name by which mount(8) finds the helper for mounts of the type `fuse.millrace`.
 const HELPER: &str = "mount.fuse.millrace";
 
-/// What a text like `ro,noexec,_netdev` asks for.
+/// The options of a text such as `ro,noexec,_netdev`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) read_only: bool,
@@ -50,8 +50,8 @@ fn unknown(option: &str) -> String {
     )
 }
 
-/// Whether an option is for mount(8) or systemd, or says what every mount of millrace is. mount(8) hands `dev` and `suid` to each helper;
-/// the mount is `nodev,nosuid` all the same.
+/// Whether an option is for mount(8) or systemd, or describes every mount of Millrace. mount(8) passes `dev` and `suid` to each
+/// helper; the mount is `nodev,nosuid` in any case.
 fn is_for_others(name: &str) -> bool {
     const NAMES: [&str; 24] = [
         "defaults", "auto", "noauto", "nofail", "_netdev", "user", "nouser", "users", "owner", "group", "dev", "nodev", "suid", "nosuid",
@@ -75,7 +75,7 @@ pub(crate) fn of_mount_program(arguments: Vec<OsString>) -> Vec<OsString> {
     while let Some(argument) = rest.next() {
         match argument.as_encoded_bytes() {
             b"-o" => translated.extend([Some(argument), rest.next()].into_iter().flatten()),
-            // The type is known.
+            // The type is known here, so the option is dropped.
             b"-t" => drop(rest.next()),
             [b'-', flags @ ..] if !flags.is_empty() && flags.iter().all(|flag| b"snv".contains(flag)) => {}
             [b'-', ..] => translated.push(argument),

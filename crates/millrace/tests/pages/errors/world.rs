@@ -106,7 +106,7 @@ impl World {
         format!("| {} |", cells.map(String::as_str).join(" | "))
     }
 
-    /// Has the segment of /vol in `old` look as if another version had made it.
+    /// Makes the segment of /vol in `old` appear to be of another version.
     fn make_segment_of_another_version(&self) {
         let old = private(&self.scratch, "old");
         let command = format!("MILLRACE_RUNTIME_DIR={} millrace exec --mount /db=nfs://FILER/vol -- ls /db", old.display());
@@ -116,7 +116,7 @@ impl World {
         let mut names = std::fs::read_dir(&old).unwrap().map(|entry| entry.unwrap().path());
         let mount = names.find(|path| path.is_dir()).unwrap();
         let segment = std::fs::OpenOptions::new().write(true).open(mount.join("segment")).unwrap();
-        // The version is behind the eight bytes of the mark (docs/design/002-segment.md).
+        // The version follows the eight bytes of the mark (docs/design/002-segment.md).
         std::os::unix::fs::FileExt::write_all_at(&segment, &1u32.to_ne_bytes(), 8).unwrap();
     }
 }
@@ -149,7 +149,7 @@ fn filers_of_daemon(scratch: &Scratch) -> Vec<Child> {
     ["first", "second"].map(start).into()
 }
 
-/// A server that is none of NFS.
+/// A server without NFS.
 struct OtherService {
     port: u16,
     is_over: Arc<AtomicBool>,

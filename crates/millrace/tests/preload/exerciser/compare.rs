@@ -122,7 +122,7 @@ impl Exerciser {
         self.mount.end();
     }
 
-    /// One step on both sides; what they said when it is not the same.
+    /// Runs one step on both sides. Returns both results if they differ.
     fn step(&mut self, step: &Step) -> Option<(String, String)> {
         if step.process == FILER {
             return self.disturb(step);
@@ -164,7 +164,7 @@ impl Exerciser {
     pub(crate) fn disturb(&mut self, step: &Step) -> Option<(String, String)> {
         let needs_barrier = ["crash", "cut", "cut-closed"].contains(&step.name());
         if needs_barrier && self.mount.alive().is_empty() {
-            return None; // nobody to make anything durable
+            return None; // no process can make anything durable
         }
         self.went_down |= step.name() != "together";
         match step.name() {
@@ -234,7 +234,7 @@ impl Exerciser {
             if found == wanted {
                 return None;
             }
-            std::thread::sleep(Duration::from_millis(20)); // between looks
+            std::thread::sleep(Duration::from_millis(20)); // between checks
             found = tree(there, there);
         }
         let only = |one: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
@@ -249,14 +249,14 @@ impl Exerciser {
         segments(self.server.runtime.path())
     }
 
-    /// Hidden names that stay though nobody has their files open; the keeper removes them within seconds.
+    /// Hidden names that remain although no process has their files open. The keeper removes them within seconds.
     pub(crate) fn hidden_names(&self) -> Vec<String> {
         let all = || walk(&self.server.export).into_iter().filter(|name| name.contains("/.nfs")).collect::<Vec<_>>();
         for _ in 0..LOOKS {
             if all().is_empty() {
                 return Vec::new();
             }
-            std::thread::sleep(Duration::from_millis(20)); // between looks
+            std::thread::sleep(Duration::from_millis(20)); // between checks
         }
         all()
     }

@@ -107,7 +107,7 @@ impl Side {
             return self.start(step);
         }
         let Some(actor_pid) = self.actors.get(&step.process).map(|actor| actor.pid) else { return NO_PROCESS.to_owned() };
-        // An exec answers by what is alive behind it.
+        // The program that an exec starts answers.
         let asked = if step.name() == "exec" { "exec\nalive\n".to_owned() } else { format!("{}\n", step.text) };
         if step.name() == "fork" && step.word(1).parse().is_ok_and(|child: u8| self.actors.contains_key(&child)) {
             return "busy".to_owned();
@@ -132,7 +132,7 @@ impl Side {
         }
     }
 
-    /// Lets all processes work on a file of their own at the same time; what each said.
+    /// Lets all processes work on a file of their own at the same time. Returns their results.
     pub(crate) fn together(&mut self, rounds: &str) -> String {
         for (number, actor) in &mut self.actors {
             let _ = actor.stream.get_mut().write_all(format!("own {number} {rounds}\n").as_bytes());
@@ -171,7 +171,7 @@ impl Side {
         self.adopt(&step.process.to_string(), by_fuse, &line)
     }
 
-    /// Takes the connection of a new process when its parent said that it made one.
+    /// Accepts the connection of a new process after its parent reported it.
     fn adopt(&mut self, number: &str, by_fuse: bool, line: &str) -> String {
         let mut actor = self.accept();
         let Some((said, pid)) = line.split_once('\t') else { return line.to_owned() };

@@ -1,4 +1,5 @@
-//! What there is to tell of the mounts of this host: which there are, who uses them, what waits, what was counted. Prints nothing.
+//! Collects the reports of this host's mounts: which exist, which processes use them, which calls wait, and the counters.
+//! Prints nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,15 +18,15 @@ pub(crate) struct Mounts {
     pub(crate) unreadable: Vec<(PathBuf, SegmentError)>,
 }
 
-/// Whether anybody needs a mount's segment.
+/// Whether a mount's segment is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
     /// Programs use it, or its keeper has not ended yet.
     InUse,
-    /// Nobody does, but it keeps data that is not stable, or an error that nobody was told.
+    /// No process uses it, but it keeps unstable data or an unreported error.
     Unsaved,
-    /// Nobody does, and it keeps nothing.
+    /// No process uses it, and it keeps nothing.
     Dead,
 }
 
@@ -33,7 +34,7 @@ pub(crate) enum State {
 #[derive(Serialize)]
 pub(crate) struct MountReport {
     pub(crate) runtime_dir: PathBuf,
-    /// Where programs have it, the last attached first.
+    /// The paths at which programs have it, newest first.
     pub(crate) paths: Vec<PathReport>,
     pub(crate) state: State,
     /// Programs that use it, as far as this user may see them.
@@ -44,7 +45,7 @@ pub(crate) struct MountReport {
     pub(crate) calls_in_progress: Vec<CallReport>,
     /// Files that programs of root made without the library: they are on no server.
     pub(crate) strays: Vec<PathBuf>,
-    /// Length of the interval; none when everything so far is counted.
+    /// Length of the interval. `None`: everything so far is counted.
     pub(crate) seconds: Option<f64>,
     pub(crate) reads: OperationReport,
     pub(crate) writes: OperationReport,
@@ -107,17 +108,17 @@ pub(crate) struct SlotReport {
     pub(crate) reclaimed: u64,
 }
 
-/// A mount's segment, and where it is.
+/// A mount's segment and its directory.
 struct Found {
     directory: PathBuf,
     observer: Observer,
     newest: SystemTime,
 }
 
-/// Looks at the mount in this directory, which has to be one.
+/// Reads the mount in this directory, which must contain one.
 ///
 /// # Errors
-/// When there is none, or it cannot be read.
+/// If there is no mount, or it cannot be read.
 pub(crate) fn one(directory: &Path, interval: Option<Duration>) -> anyhow::Result<Option<Mounts>> {
     let context = || format!("read the counters in {}", directory.display());
     let Some(observer) = Observer::at(directory).with_context(context)? else { return Ok(None) };
@@ -125,7 +126,7 @@ pub(crate) fn one(directory: &Path, interval: Option<Duration>) -> anyhow::Resul
     Ok(Some(Mounts { reports: reports(&[found], interval), unreadable: Vec::new() }))
 }
 
-/// Looks at all mounts below a runtime directory, for an interval from now on, or at everything so far.
+/// Reads all mounts below a runtime directory, for an interval from now on, or everything so far.
 pub(crate) fn all(runtime: &Path, interval: Option<Duration>) -> Mounts {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for directory in Observer::directories(runtime) {
@@ -138,7 +139,7 @@ pub(crate) fn all(runtime: &Path, interval: Option<Duration>) -> Mounts {
     Mounts { reports: reports(&found, interval), unreadable }
 }
 
-/// Removes the segments below a runtime directory that are dead: the directories.
+/// Removes the dead segments below a runtime directory. Returns their directories.
 ///
 /// # Errors
 /// The kernel's.

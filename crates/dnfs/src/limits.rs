@@ -241,6 +241,8 @@ pub const LAZY_CALL_BYTES_MAX: u32 = 256 * 1024;
 pub const RECLAIM_COMMITS: u32 = 64;
 /// Times that is done for one open, since other processes take the slots that become free.
 pub const RECLAIM_ROUNDS_MAX: u32 = 64;
+/// Times the path of an open directory is searched while other processes rename it.
+pub const LOCATE_ROUNDS_MAX: u32 = 64;
 /// Times a name is looked up again because its object was removed at that moment.
 pub const LOOKUP_ROUNDS_MAX: u32 = 4;
 /// Times a listing starts again because the directory changed.

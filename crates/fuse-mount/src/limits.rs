@@ -31,6 +31,9 @@ pub(crate) const CLOSE_MS: u64 = 5000;
 pub(crate) const LOCK_LOOK_MS: u64 = 5;
 /// Pause between two looks whether a caller that got a signal was killed, in ms.
 pub(crate) const KILL_LOOK_MS: u64 = 50;
+/// How long a killed caller waits for its answer, in ms. The kernel moves the file offset when a write is answered; if it is refused and still
+/// carried out, a process that shares the offset writes to the same place.
+pub(crate) const KILL_WAIT_MS: u64 = 1000;
 /// How long a mount point may take to say whether its process is alive, in ms.
 pub(crate) const PROBE_MS: u64 = 3000;
 /// Most names of one BATCH_FORGET looked at: what fits in a request of pages.

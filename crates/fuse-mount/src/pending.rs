@@ -3,6 +3,7 @@
 use crate::protocol::Unique;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
@@ -13,13 +14,14 @@ pub(crate) struct Pending {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     thread: u32,
-    interrupted: bool,
+    /// When its caller got a signal.
+    interrupted: Option<Instant>,
 }
 
 impl Pending {
     /// A request of a thread begins.
     pub(crate) fn begin(&self, unique: Unique, thread: u32) {
-        self.requests().insert(unique, Waiting { thread, interrupted: false });
+        self.requests().insert(unique, Waiting { thread, interrupted: None });
     }
 
     /// The right to answer; false when somebody else did.
@@ -38,24 +40,23 @@ impl Pending {
     pub(crate) fn interrupt(&self, unique: Unique) -> bool {
         let mut requests = self.requests();
         let Some(waiting) = requests.get_mut(&unique) else { return false };
-        waiting.interrupted = true;
+        waiting.interrupted.get_or_insert_with(Instant::now);
         self.interrupted.notify_all();
         true
     }
 
     /// Whether the caller got a signal; so is one whose request is answered.
     pub(crate) fn is_interrupted(&self, unique: Unique) -> bool {
-        self.requests().get(&unique).is_none_or(|waiting| waiting.interrupted)
+        self.requests().get(&unique).is_none_or(|waiting| waiting.interrupted.is_some())
     }
 
-    /// Waits until a caller has got a signal and no answer yet: all those, with their threads.
-    pub(crate) fn await_interrupted(&self) -> Vec<(Unique, u32)> {
+    /// Waits until a caller has got a signal and no answer yet: all those, with their threads, and how long ago they got it.
+    pub(crate) fn await_interrupted(&self) -> Vec<(Unique, u32, Duration)> {
         let mut requests = self.requests();
         loop {
             let found: Vec<_> = requests
                 .iter()
-                .filter(|(_, waiting)| waiting.interrupted)
-                .map(|(unique, waiting)| (*unique, waiting.thread))
+                .filter_map(|(unique, waiting)| Some((*unique, waiting.thread, waiting.interrupted?.elapsed())))
                 .collect();
             if !found.is_empty() {
                 return found;
@@ -80,7 +81,7 @@ mod tests {
         pending.begin(Unique(1), 7);
         assert!(!pending.is_interrupted(Unique(1)));
         assert!(pending.interrupt(Unique(1)));
-        assert_eq!(pending.await_interrupted(), [(Unique(1), 7)]);
+        assert!(matches!(pending.await_interrupted()[..], [(Unique(1), 7, _)]));
         assert!(pending.waits(Unique(1)) && pending.take(Unique(1)));
         assert!(!pending.waits(Unique(1)));
         assert!(!pending.take(Unique(1)) && !pending.interrupt(Unique(1)));

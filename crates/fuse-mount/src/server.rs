@@ -6,7 +6,7 @@
 use crate::caller::Callers;
 use crate::device::{Device, REQUEST_BYTES_MAX};
 use crate::error::MountError;
-use crate::limits::{CLOSE_MS, FORGETS_MAX, IDLE_WORKERS_MAX, KILL_LOOK_MS, QUEUE_MAX, WORKERS_MAX};
+use crate::limits::{CLOSE_MS, FORGETS_MAX, IDLE_WORKERS_MAX, KILL_LOOK_MS, KILL_WAIT_MS, QUEUE_MAX, WORKERS_MAX};
 use crate::locks::Look;
 use crate::mount_table::mounted_at;
 use crate::mounting::{self, MountHow};
@@ -281,11 +281,11 @@ impl Shared {
         }
     }
 
-    /// Replies to killed callers. Their requests continue, and the results are dropped.
+    /// Replies to killed callers that got no answer in time. Their requests continue, and the results are dropped.
     fn answer_killed(&self) -> ! {
         loop {
-            for (unique, thread) in self.pending.await_interrupted() {
-                if self.operations.callers().is_killed(thread) {
+            for (unique, thread, since) in self.pending.await_interrupted() {
+                if since >= Duration::from_millis(KILL_WAIT_MS) && self.operations.callers().is_killed(thread) {
                     self.refuse(unique, Errno::INTR);
                 }
             }

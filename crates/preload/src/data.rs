@@ -135,6 +135,9 @@ pub(crate) fn write_from(file: &Open, at: Option<off_t>, lazy: &mut LazyBuffer<'
     if let Some(at) = at {
         return Ok(file.mount.write_from(file.file, position(at)?, lazy, how)?);
     }
+    if file.shares_offset() {
+        return Ok(file.mount.write_from_at_shared_offset(file.file, file.description(), lazy, how)?);
+    }
     let reserved = lazy.capacity();
     let offset = reserve(file.fd, reserved)?;
     let outcome = file.mount.write_from(file.file, offset, lazy, how).map_err(Out::from);
@@ -243,6 +246,15 @@ fn write_vector_here(file: &Open, vector: &[IoSlice<'_>]) -> Result<usize, Out> 
         let _ = raw::lseek(file.fd, (offset + written as u64) as off_t, libc::SEEK_SET);
         return Ok(written);
     }
+    write_vector_moving(file, vector, how)
+}
+
+/// Writes a vector at the offset of a descriptor and moves it.
+fn write_vector_moving(file: &Open, vector: &[IoSlice<'_>], how: Stability) -> Result<usize, Out> {
+    let wanted = total(vector)?;
+    if wanted > 0 && file.shares_offset() {
+        return Ok(file.mount.write_at_shared_offset(file.file, file.description(), vector, how)?);
+    }
     let offset = reserve(file.fd, wanted)?;
     let outcome = write_vector_at(file, offset, vector, how);
     give_back(file.fd, wanted, *outcome.as_ref().unwrap_or(&0));
@@ -290,11 +302,7 @@ pub(crate) fn flagged_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t, 
     if offset != -1 {
         return Ok(write_vector_at(file, position(offset)?, vector, how)? as ssize_t);
     }
-    let wanted = total(vector)?;
-    let offset = reserve(file.fd, wanted)?;
-    let outcome = write_vector_at(file, offset, vector, how);
-    give_back(file.fd, wanted, *outcome.as_ref().unwrap_or(&0));
-    Ok(outcome? as ssize_t)
+    Ok(write_vector_moving(file, vector, how)? as ssize_t)
 }
 
 /// How stable a write with these flags of pwritev2 must be when it returns. `None` if it need not be stable, or appends.

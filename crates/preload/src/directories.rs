@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A new process checks descriptors below this for inherited directories. It checks higher ones when they are used.
-const INHERITED_MAX: c_int = 16;
+const INHERITED_MAX: c_int = 64;
 
 /// What this process knows of a placeholder.
 #[derive(Debug)]

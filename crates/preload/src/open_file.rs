@@ -1,11 +1,13 @@
 //! An open regular file of a mount.
 
 use crate::description_flags;
+use crate::file_size_limit;
 use crate::mounts::Mounted;
 use crate::outcome::Out;
 use crate::raw;
 use dnfs::mount::{FileRef, Mount};
 use libc::c_int;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU32;
 
 /// An open regular file of a mount.
@@ -30,5 +32,17 @@ impl Open {
     /// F_GETFL, as the program sees it: the kernel's own are those of the placeholder.
     pub(crate) fn status_flags(&self) -> Result<c_int, Out> {
         Ok(description_flags::for_program(raw::status_flags(self.fd)?))
+    }
+
+    /// Whether a write at the description's offset takes turns with those of other processes. A limit of the length of files (RLIMIT_FSIZE) has
+    /// to know the offset first.
+    pub(crate) fn shares_offset(&self) -> bool {
+        self.is_shared && !file_size_limit::is_set()
+    }
+
+    /// The open file description.
+    pub(crate) fn description(&self) -> BorrowedFd<'_> {
+        // SAFETY: the program's descriptor; if the program closes it during the call, calls on it fail.
+        unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 }

@@ -135,7 +135,13 @@ impl Mount {
         }
     }
 
-    fn write_once(&self, file: FileRef, offset: u64, payload: &mut Payload<'_, '_>, how: Stability) -> Result<usize, Error> {
+    pub(super) fn write_once(
+        &self,
+        file: FileRef,
+        offset: u64,
+        payload: &mut Payload<'_, '_>,
+        how: Stability,
+    ) -> Result<usize, Error> {
         let slot = self.live(file)?;
         let length_max = payload.len();
         if length_max == 0 {

@@ -55,6 +55,7 @@ mod rights;
 mod sequences;
 mod served;
 mod set_attr;
+mod shared_offset;
 mod silly_rename;
 mod strays;
 mod sync_range;

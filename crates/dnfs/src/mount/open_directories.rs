@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{DirectoryKept, DirectoryPlaceholder, Entry, Mount, Observer, Target, Walk};
 use crate::error::Error;
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
-use crate::limits::PATH_BYTES_MAX;
+use crate::limits::{LOCATE_ROUNDS_MAX, PATH_BYTES_MAX};
 use crate::segment::Segment;
 
 /// Bytes of tag, generation, and the lengths of two handles.
@@ -112,6 +112,17 @@ impl Mount {
     /// # Errors
     /// NOENT if it has no path any more; the server's refusal.
     pub fn locate(&self, directory: &OpenDirectory) -> Result<OpenDirectory, Error> {
+        for _ in 1..LOCATE_ROUNDS_MAX {
+            match self.locate_once(directory) {
+                // The directory, or one above it, may have been renamed since its name was asked for.
+                Err(Error::Fs(FsError::NotFound)) if self.client.serves(&directory.handle)? => {}
+                located => return located,
+            }
+        }
+        self.locate_once(directory)
+    }
+
+    fn locate_once(&self, directory: &OpenDirectory) -> Result<OpenDirectory, Error> {
         let now = self.namespace_generation().unwrap_or(0);
         if now != 0 && now == directory.path_as_of {
             return Ok(directory.clone());

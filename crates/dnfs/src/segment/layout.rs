@@ -320,7 +320,8 @@ pub(crate) struct Slot {
 
     /// Bytes acknowledged by the server.
     pub(crate) size: AtomicU64,
-    pub(crate) reserved_end: AtomicU64,
+    /// End of the range that a writer of a shared file offset has reserved; 0: none (mount/shared_offset.rs).
+    pub(crate) offset_reserved: AtomicU64,
     /// Incremented after each write was acknowledged, before `size` changes.
     pub(crate) size_events: AtomicU64,
     /// Incremented when an unstable write starts and when it is answered.

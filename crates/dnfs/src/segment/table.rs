@@ -385,7 +385,7 @@ impl Slot {
         ] {
             place.store(value, Relaxed);
         }
-        for zeroed in [&self.size_events, &self.loss] {
+        for zeroed in [&self.size_events, &self.loss, &self.offset_reserved] {
             zeroed.store(0, Relaxed);
         }
         // These counters continue: a COMMIT of the slot's former file that is answered now must not cover writes of the new

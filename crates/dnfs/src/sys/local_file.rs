@@ -111,6 +111,16 @@ pub(crate) fn next_data(fd: &Fd, offset: u64) -> Result<Option<u64>> {
     }
 }
 
+/// Moves the offset of an open file description by `bytes`. Returns the new offset.
+pub(crate) fn move_offset(fd: impl AsFd, bytes: i64) -> Result<u64> {
+    Ok(rustix::fs::seek(fd, rustix::fs::SeekFrom::Current(bytes))?)
+}
+
+/// Sets the offset of an open file description.
+pub(crate) fn set_offset(fd: impl AsFd, offset: u64) -> Result<()> {
+    Ok(rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(offset)).map(drop)?)
+}
+
 /// `flock(2)` with its `LOCK_` flags; waits through signals.
 pub(crate) fn flock(fd: &Fd, flags: i32) -> Result<()> {
     let operation = match (flags & !libc::LOCK_NB, flags & libc::LOCK_NB != 0) {

@@ -329,6 +329,22 @@ os.chdir('..'); assert os.getcwd() == '/'
 }
 
 #[test]
+fn a_working_directory_has_a_path_at_each_moment_while_others_rename_it() {
+    let place = Place::new("directories-renamed");
+    let script = "
+import os, threading
+os.makedirs('/db/a/0'); os.chdir('/db/a/0'); ended = []
+def rename():
+    n = 0
+    while not ended: os.rename(f'/db/a/{n}', f'/db/a/{n + 1}'); n += 1
+thread = threading.Thread(target=rename); thread.start()
+try: assert all(os.getcwd().startswith('/db/a/') for _ in range(300))
+finally: ended.append(True); thread.join()
+";
+    succeed(&mut place.python(script));
+}
+
+#[test]
 fn a_thread_sees_the_old_working_directory_or_the_new_one_while_another_thread_changes_it() {
     let place = Place::new("directories-threads");
     let script = "

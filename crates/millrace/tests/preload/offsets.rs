@@ -103,3 +103,56 @@ fn readers_that_share_an_offset_take_each_byte_once() {
         assert_eq!(succeed(server.exec("python3").args(["-c", SHARED])), "True 1500 1500000\n", "{}", server.url);
     }
 }
+
+/// A child writes to the file whose offset it shares with its parent, and is killed at a random moment; then the parent writes. With
+/// `how` = `copy` the child copies a file of this host.
+const KILLED_WRITERS: &str = r#"
+import os, random, signal, sys, time
+source, wrong = sys.argv[1], []
+with open(source, "wb") as file: file.write(b"a" * (4 << 20))
+def write(how, fd):
+    if how == "copy":
+        file = os.open(source, os.O_RDONLY)
+        while True:
+            if os.copy_file_range(file, fd, 1 << 20) == 0: os.lseek(file, 0, os.SEEK_SET)
+    block = b"a" * 65536
+    while True:
+        if how == "write": os.write(fd, block)
+        elif how == "small": os.write(fd, block[:700])
+        else: os.writev(fd, [block] * 4)
+for how in ["write", "small", "vector", "copy"] * 2:
+    fd = os.open("/db/" + how, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
+    child = os.fork()
+    if child == 0: write(how, fd)
+    while os.stat("/db/" + how).st_size < 100_000: time.sleep(0.001)
+    time.sleep(random.random() / 50)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.write(fd, b"end")
+    os.close(fd)
+    with open("/db/" + how, "rb") as file: found = file.read()
+    if found != b"a" * (len(found) - 3) + b"end": wrong.append((how, found.count(b"\0"), found[-3:]))
+# A hole that the program wants stays.
+fd = os.open("/db/sparse", os.O_CREAT | os.O_WRONLY)
+os.lseek(fd, 5000, os.SEEK_SET)
+child = os.fork()
+if child == 0:
+    os.write(fd, b"a" * 1000)
+    os._exit(0)
+os.waitpid(child, 0)
+os.write(fd, b"end")
+os.close(fd)
+with open("/db/sparse", "rb") as file: wrong += [] if file.read() == bytes(5000) + b"a" * 1000 + b"end" else ["sparse"]
+print(wrong)
+"#;
+
+#[test]
+fn a_killed_writer_leaves_no_zeros_in_a_file_whose_offset_it_shares() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let servers = [Some(AnyServer::filer("offsets-writers")), AnyServer::ganesha("offsets-writers-ganesha")];
+    for server in servers.into_iter().flatten() {
+        let local = crate::support::Scratch::new("offsets-source");
+        let source = local.path().join("source");
+        assert_eq!(succeed(server.exec("python3").args(["-c", KILLED_WRITERS]).arg(source)), "[]\n", "{}", server.url);
+    }
+}

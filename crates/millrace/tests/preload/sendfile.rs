@@ -64,3 +64,40 @@ fn sendfile_to_a_slow_socket_reads_the_file_once_and_sends_what_was_written_mean
         assert!(read <= BYTES + again, "{offset} {change_at}: {read} bytes of READs for a file of {BYTES}");
     }
 }
+
+/// A server that sends one file to many clients at once, each of which takes 8 KiB at a time.
+const MANY: &str = r#"
+import os, socket, sys
+count = int(sys.argv[1])
+clients = []
+for _ in range(count):
+    out, client = socket.socketpair()
+    out.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32768)
+    out.setblocking(False)
+    clients.append([out, client, os.open("/db/large", os.O_RDONLY), bytearray()])
+with open("/db/large", "rb") as file: wanted = file.read()
+while any(len(client[3]) < len(wanted) for client in clients):
+    for client in clients:
+        out, end, fd, got = client
+        try: os.sendfile(out.fileno(), fd, None, 1 << 20)
+        except BlockingIOError: pass
+        if len(got) < len(wanted): got += end.recv(8192)
+print(all(bytes(client[3]) == wanted for client in clients))
+"#;
+
+#[test]
+fn sendfile_to_many_slow_sockets_reads_the_file_about_once_for_each() {
+    const BYTES: u64 = 512 << 10;
+    let world = World::new("sendfile-many");
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let bytes: Vec<u8> = (0..BYTES).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(world.filer.export().join("large"), bytes).unwrap();
+    let read_bytes = || world.filer.admin(r#"{"op":"stats"}"#)["procedures"]["READ"]["bytes"].as_u64().unwrap();
+    // More than 64: the bytes that some sockets did not take cannot be kept.
+    for (count, times) in [(20, 2), (80, 3)] {
+        let before = read_bytes();
+        assert_eq!(succeed(world.exec(python.to_str().unwrap()).args(["-c", MANY, &count.to_string()])), "True\n");
+        let read = read_bytes() - before;
+        assert!(read <= (count + 1) * BYTES * times, "{count}: {read} bytes of READs");
+    }
+}

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Opens that can have a rest at the same time.
-const RESTS_MAX: usize = 4;
+const RESTS_MAX: usize = 64;
 /// Maximum bytes of one rest.
 const BYTES_MAX: usize = super::steps::BUFFER_BYTES;
 /// Largest age of a rest, in ns: that of bytes that were read ahead.
@@ -118,6 +118,12 @@ pub(super) fn take(now: &Moment, offset: u64, into: &mut [u8]) -> Option<(usize,
         (rest.offset, rest.bytes) = (offset + count as u64, rest.bytes - count);
     }
     Some((count, of))
+}
+
+/// Whether bytes that are read now can be kept without dropping those of another open.
+pub(super) fn has_room(now: &Moment) -> bool {
+    let is_free = |used: &Used<'_>| used.rest().of.is_none_or(|of| of.is_of(now) || now.at_ns >= of.at_ns + AGE_NS_MAX);
+    ALL.iter().filter_map(Place::try_use).any(|used| is_free(&used))
 }
 
 /// Keeps bytes that were read after a moment. Bytes that are kept and follow them stay.

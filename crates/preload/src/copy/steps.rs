@@ -16,6 +16,9 @@ pub(super) const BUFFER_BYTES: usize = 1024 * 1024;
 /// Bytes of the first step to a non-blocking target. Each following step is twice as long.
 const STEP_BYTES_MIN: usize = 64 * 1024;
 
+/// Bytes of a step to a non-blocking target if the bytes that the target does not take cannot be kept.
+const UNKEPT_BYTES: usize = 8 * 1024;
+
 /// Bytes read before the first are sent: what servers like to have in a WRITE.
 const FIRST_BYTES: usize = 128 * 1024;
 
@@ -185,7 +188,10 @@ impl Copy {
         };
         let (read, moment) = match rests::take(&now, at, buffer) {
             Some(kept) => kept,
-            None => (data::read_at(from, at, buffer)?, now),
+            None => {
+                let bytes = if rests::has_room(&now) { buffer.len() } else { buffer.len().min(UNKEPT_BYTES) };
+                (data::read_at(from, at, &mut buffer[..bytes])?, now)
+            }
         };
         let (written, failed) = match self.to.write(None, &buffer[..read]) {
             Ok(bytes) => (bytes, None),

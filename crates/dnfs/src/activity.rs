@@ -61,7 +61,7 @@ pub struct SlotUse {
     pub calls: u64,
     /// ns that slots were held in sum: divided by the length of an interval, the mean number in use.
     pub held_ns: u64,
-    /// Times somebody had to wait for a slot.
+    /// Number of waits for a slot.
     pub waits: u64,
     /// ns waited in sum.
     pub wait_ns: u64,
@@ -166,7 +166,7 @@ impl Latency {
         })
     }
 
-    /// The time that this share of the operations did not exceed, to 3 %; none when nothing was counted.
+    /// The time that this share of the operations did not exceed, to 3 %. `None` if nothing was counted.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);

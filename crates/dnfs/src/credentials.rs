@@ -1,4 +1,4 @@
-//! Who calls: AUTH_SYS, RFC 5531 appendix A.
+//! The caller's credentials: AUTH_SYS, RFC 5531 appendix A.
 
 use crate::limits::MACHINE_BYTES_MAX;
 use crate::sys::process;
@@ -16,12 +16,12 @@ pub struct Credentials {
     pub gid: u32,
     /// Supplementary groups, at most 16: the protocol has no room for more.
     pub groups: Groups,
-    /// Name of this machine; servers log it, nothing rests on it.
+    /// Name of this machine, which servers log.
     pub machine: Vec<u8>,
 }
 
 impl Credentials {
-    /// Those of this process: effective ids, its groups, the host's name. Asks again in which user namespace it is.
+    /// The credentials of this process: effective ids, its groups, the host's name. Checks again in which user namespace it is.
     #[must_use]
     pub fn of_process() -> Self {
         user_namespace::refresh();
@@ -31,7 +31,7 @@ impl Credentials {
         Self { uid, gid, groups: Groups::new(&process::groups()), machine }
     }
 
-    /// Those of another user, who calls through this process: ids, groups (the first 16), this host's name.
+    /// The credentials of another user that calls through this process: ids, groups (the first 16), this host's name.
     #[must_use]
     pub fn of_user(uid: u32, gid: u32, groups: &[u32]) -> Self {
         let mut machine = process::host_name();
@@ -39,7 +39,7 @@ impl Credentials {
         Self { uid, gid, groups: Groups::new(groups), machine }
     }
 
-    /// The same with the `uid` and `gid` the URL asks for; another user gets none of the caller's groups.
+    /// The same credentials with the `uid` and `gid` of the URL. Another user gets none of the caller's groups.
     #[must_use]
     pub fn for_url(&self, url: &NfsUrl) -> Self {
         let uid = url.options.uid.unwrap_or(self.uid);

@@ -1,4 +1,4 @@
-//! An event count: waiting until something is free, without a lock of its own. May lie in memory that processes share.
+//! An event count: waits for an event without a lock of its own. It may be in memory that processes share.
 
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU32, fence};
@@ -8,7 +8,7 @@ use crate::limits::HOLDER_CHECK_MS;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
 
-/// A word that moves at each event, and whether anybody may be asleep on it.
+/// A word that changes at each event, and whether there may be sleeping waiters.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct EventCount {
@@ -22,14 +22,15 @@ impl EventCount {
         Self { event: AtomicU32::new(0), waiting: AtomicU32::new(0) }
     }
 
-    /// Waits until `attempt` brings something. It is told whether the last sleep lasted so long that a holder may be dead.
+    /// Waits until `attempt` returns a value. Its argument is whether the last sleep was so long that a holder may be dead.
     ///
-    /// A waiter that dies costs nothing: whoever it should have woken next wakes up by itself a little later.
+    /// A waiter that dies delays no other one for long: the one that it should have woken wakes by itself a little later.
     pub(crate) fn wait_until<T>(&self, mut attempt: impl FnMut(bool) -> Option<T>) -> T {
         let mut overdue = false;
         loop {
             let event = self.event.load(SeqCst);
-            // Before the attempt: what is freed after it finds the flag. It stays for others who may still be asleep.
+            // Set before the attempt, so that a later event finds the flag. It stays set for other waiters that may still
+            // sleep.
             self.waiting.store(1, SeqCst);
             if let Some(found) = attempt(overdue) {
                 return found;
@@ -38,7 +39,7 @@ impl EventCount {
         }
     }
 
-    /// Waits until `attempt` brings something, so long at most.
+    /// Waits until `attempt` returns a value, `longest` at most.
     pub(crate) fn wait_at_most<T>(&self, longest: Duration, attempt: impl Fn() -> Option<T>) -> Option<T> {
         let end = monotonic_ns() + longest.as_nanos() as u64;
         loop {
@@ -53,7 +54,7 @@ impl EventCount {
         }
     }
 
-    /// After something was freed: lets so many of those who wait try again.
+    /// Called after an event: wakes up to `count` waiters.
     pub(crate) fn notify(&self, count: u32) {
         fence(SeqCst);
         if self.waiting.load(SeqCst) != 0 && self.waiting.swap(0, SeqCst) != 0 {

@@ -1,4 +1,4 @@
-//! The bytes of a write: given by the caller, or read from their source while those before them are on their way.
+//! The bytes of a write: given by the caller, or read from their source while the bytes before them are in flight.
 
 use crate::limits::{LAZY_CALL_BYTES_MAX, LAZY_STEP_BYTES};
 use crate::rpc::io_slices::{SendList, overlap, total};
@@ -16,13 +16,13 @@ pub struct LazyBuffer<'b> {
 }
 
 impl<'b> LazyBuffer<'b> {
-    /// Of the bytes that `read` puts into the memory it is given, from its start: how many, 0 when there are no more. It is called with
-    /// locks of the file held once the first bytes are there, and must not wait then.
+    /// A buffer that `read` fills. `read` stores bytes into the given memory from its start and returns how many; 0 at the end.
+    /// After the first bytes it is called with locks of the file held, and must not wait.
     pub fn new(buffer: &'b mut [u8], read: &'b mut dyn FnMut(&mut [u8]) -> usize) -> Self {
         Self { buffer, filled: 0, ended: false, read }
     }
 
-    /// Reads until there are so many bytes, or no more: how many there are.
+    /// Reads until there are `bytes` bytes, or the source ends. Returns how many there are.
     pub fn fill(&mut self, bytes: usize) -> usize {
         let wanted = bytes.min(self.buffer.len());
         while self.filled < wanted && !self.ended {
@@ -40,7 +40,7 @@ impl<'b> LazyBuffer<'b> {
         self.filled
     }
 
-    /// Bytes it can have.
+    /// Its capacity in bytes.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.buffer.len()
@@ -58,16 +58,16 @@ impl fmt::Debug for LazyBuffer<'_> {
     }
 }
 
-/// What one write, or a piece of one, is to bring to the server. Positions count from its first byte.
+/// The data of one write, or of a piece of one. Positions count from its first byte.
 pub(crate) enum Payload<'p, 'b> {
-    /// All there.
+    /// All bytes are available.
     Given(&'p [IoSlice<'p>]),
     /// This part of a buffer.
     Lazy(&'p mut LazyBuffer<'b>, Range<usize>),
 }
 
 impl<'b> Payload<'_, 'b> {
-    /// Bytes, as far as it is known that there are not fewer.
+    /// Number of bytes, as far as known.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Given(bufs) => total(bufs),
@@ -75,7 +75,7 @@ impl<'b> Payload<'_, 'b> {
         }
     }
 
-    /// Bytes that are there.
+    /// Number of available bytes.
     pub(crate) fn available(&self) -> usize {
         match self {
             Self::Given(bufs) => total(bufs),
@@ -83,7 +83,7 @@ impl<'b> Payload<'_, 'b> {
         }
     }
 
-    /// Sees to it that these bytes are there: how many of them, fewer only at the end of the source.
+    /// Makes these bytes available. Returns how many are, fewer only at the end of the source.
     pub(crate) fn prepare(&mut self, range: &Range<usize>) -> usize {
         if let Self::Lazy(lazy, part) = self {
             let end = part.end.min(part.start + range.end.next_multiple_of(LAZY_STEP_BYTES));
@@ -92,7 +92,7 @@ impl<'b> Payload<'_, 'b> {
         self.available().min(range.end).saturating_sub(range.start)
     }
 
-    /// The bytes of one piece of it; those of a list of buffers as far as `list` holds them.
+    /// The bytes of one piece of it, as far as `list` holds them if it is a list of buffers.
     pub(crate) fn piece<'q: 'l, 'l, const N: usize>(
         &'q mut self,
         range: Range<usize>,
@@ -107,7 +107,7 @@ impl<'b> Payload<'_, 'b> {
         }
     }
 
-    /// Largest call to cut it into, where the server takes `bytes_max`.
+    /// Largest call for it, if the server accepts `bytes_max`.
     pub(crate) fn call_bytes(&self, bytes_max: u32) -> u32 {
         match self {
             Self::Given(_) => bytes_max,
@@ -115,7 +115,7 @@ impl<'b> Payload<'_, 'b> {
         }
     }
 
-    /// Buffers it is spread over.
+    /// Number of its buffers.
     pub(crate) const fn segments(&self) -> usize {
         match self {
             Self::Given(bufs) => bufs.len(),
@@ -123,7 +123,7 @@ impl<'b> Payload<'_, 'b> {
         }
     }
 
-    /// Appends bytes that are there; false when the list is full.
+    /// Appends available bytes. False if the list is full.
     pub(crate) fn push<'a, const N: usize>(&'a self, range: Range<usize>, list: &mut SendList<'a, N>) -> bool {
         match self {
             Self::Given(bufs) => list.push_range(bufs, range),
@@ -131,7 +131,7 @@ impl<'b> Payload<'_, 'b> {
         }
     }
 
-    /// Calls `take` with each stretch of these bytes, all of them there, and its place among them.
+    /// Calls `take` with each contiguous part of these bytes, which are all available, and its offset.
     pub(crate) fn each(&self, range: Range<usize>, mut take: impl FnMut(usize, &[u8])) {
         let Self::Given(bufs) = self else { return take(0, self.lazy_bytes(range)) };
         let (mut start, mut at) = (0, 0);
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::rpc::io_slices::LONG;
 
-    /// A source of so many bytes that gives up to 3,000 at once: byte n is n as far as it fits.
+    /// A source of `length` bytes that returns up to 3,000 at once. Byte n has the value n, truncated.
     fn source(length: usize) -> impl FnMut(&mut [u8]) -> usize {
         let mut at = 0;
         move |to| {

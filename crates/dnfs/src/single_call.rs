@@ -1,4 +1,4 @@
-//! One call without payload, and the way services take that are only called while mounting.
+//! One call without payload, and calls on services that are only used while mounting.
 
 use crate::error::Error;
 use crate::rpc::calls::Calls;
@@ -8,7 +8,7 @@ use crate::rpc::service::Service;
 use nfs_proto::nfs3::NfsStatus;
 use nfs_proto::xdr::{Encode, Reader, Writer};
 
-/// One call; `look` reads its results where they were received and tells their status.
+/// One call. `look` reads its results where they were received and returns their status.
 pub(crate) struct SingleCall<'a, A, L> {
     procedure: u32,
     arguments: &'a A,
@@ -23,7 +23,7 @@ impl<'a, A: Encode, L: FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>> Singl
         Self { procedure, arguments, made: false, look, status: NfsStatus::Ok }
     }
 
-    /// The next run makes the call anew.
+    /// Makes the next run repeat the call.
     pub(crate) const fn again(&mut self) {
         self.made = false;
     }

@@ -20,7 +20,7 @@ use crate::segment::layout::Slot;
 use crate::segment::{AttrMoment, SizeMoment};
 use crate::slot_limiter::SlotPermit;
 
-/// A request on its way.
+/// A request in flight.
 pub(super) struct Entry<'m> {
     pub(super) request: IoRequest<'m>,
     pub(super) slot: &'m Slot,
@@ -33,13 +33,13 @@ pub(super) struct Entry<'m> {
     pub(super) found: Option<Result<Found, NfsStatus>>,
 }
 
-/// What a request holds, and knew when it was sent.
+/// The locks of a request, and the state when it was sent.
 pub(super) enum Held<'m> {
     Read { resent: u32 },
     Write { _guard: Option<WriteGuard<'m>>, size_moment: SizeMoment, stable: StableHow, wanted: Stability },
 }
 
-/// What a reply says.
+/// The result in a reply.
 pub(super) enum Found {
     Read { count: usize, eof: bool },
     Write { count: usize, committed: Stability, attributes: Option<Attributes> },
@@ -78,10 +78,10 @@ impl<'m> Calls<'m> {
         !self.unsent.is_empty()
     }
 
-    /// Takes up a request.
+    /// Adds a request.
     ///
     /// # Panics
-    /// When it is full: our own bug.
+    /// If it is full: a bug of this library.
     pub(super) fn insert(&mut self, entry: Entry<'m>) {
         let place = self.free.pop().expect("a free place, asked for before");
         self.entries[place] = Some(entry);
@@ -94,7 +94,7 @@ impl<'m> Calls<'m> {
         self.entries[place].take()
     }
 
-    /// Everything, whatever became of it.
+    /// Removes all requests, finished or not.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Entry<'m>> {
         self.unsent.clear();
         self.answered.clear();

@@ -172,7 +172,7 @@ fn attach_or_create(
             let Some(client) = &mounted else { return Ok(None) };
             match create(directory, url_root.identity, spec, client)? {
                 Some(segment) => return Ok(mounted.map(|client| (segment, client))),
-                None => continue, // another process made it meanwhile
+                None => continue, // another process created it meanwhile
             }
         };
         let (error, is_refused) = match ask(&segment, url_root, spec, who, rounds)? {

@@ -1,4 +1,4 @@
-//! Attributes and sizes: from the segment where it has them, from the server otherwise.
+//! Attributes and sizes: from the segment if it has them, otherwise from the server.
 
 use super::{Entry, FileRef, Mount, Target, handle_of};
 use crate::error::Error;
@@ -11,13 +11,14 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 impl Mount {
-    /// Attributes of an open file. No call while the server told them a short time ago, or this host alone changes the export.
+    /// Attributes of an open file. Sends no call if the server returned them a short time ago, or if only this host changes the
+    /// export.
     ///
     /// # Errors
-    /// The server's refusal, STALE when the file is gone.
+    /// The server's refusal; STALE if the file is gone.
     pub fn attr(&self, file: FileRef) -> Result<Attributes, Error> {
         let slot = self.live(file)?;
-        self.send_unsent(file, slot)?; // the reply brings its times
+        self.send_unsent(file, slot)?; // the reply contains its times
         self.revalidate(file, slot);
         if !self.shared_use
             && let (Some(record), Some(size)) = (slot.attr_record(), slot.size_known())
@@ -38,17 +39,17 @@ impl Mount {
         }
     }
 
-    /// Size as [`Self::size`], for an open description that may write too and whose position in the error sequence is `cursor`.
+    /// As [`Self::size`], for an open description that may also write and whose position in the error sequence is `cursor`.
     ///
     /// # Errors
-    /// [`FsError::WritesLost`] while there is a loss that no [`Self::sync`] with this cursor has reported yet: the file may
-    /// have become shorter, and who wrote at its end would write over data that others wrote and that can be had back.
+    /// [`FsError::WritesLost`] while there is a loss that no [`Self::sync`] with this cursor has reported yet. The file may
+    /// have become shorter, and a write at its end would overwrite data of others that can be recovered.
     pub fn size_to_change(&self, file: FileRef, cursor: &AtomicU32) -> Result<u64, Error> {
         let size = self.size(file);
         self.check_writeback_error(file, cursor).map(|()| size)
     }
 
-    /// Attributes as [`Self::attr`], for an open description as in [`Self::size_to_change`].
+    /// As [`Self::attr`], for an open description as in [`Self::size_to_change`].
     ///
     /// # Errors
     /// As both.
@@ -57,8 +58,8 @@ impl Mount {
         self.check_writeback_error(file, cursor).map(|()| attr)
     }
 
-    /// Whether a writeback error is still to be reported to this description. To be called after data or size were read: whoever
-    /// makes a size smaller because of a loss has noted the loss before.
+    /// Checks whether a writeback error must still be reported to this description. Called after data or size were read: a
+    /// process that reduces a size because of a loss has noted the loss before.
     pub(super) fn check_writeback_error(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
         let slot = self.live(file)?;
         if slot.has_unreported_loss(cursor.load(Relaxed)) { Err(slot.loss_error().into()) } else { Ok(()) }
@@ -73,7 +74,7 @@ impl Mount {
     /// Attributes of what a walk found.
     ///
     /// # Errors
-    /// NOENT when it found nothing.
+    /// NOENT if it found nothing.
     pub fn stat(&self, entry: &Entry) -> Result<Attributes, Error> {
         entry.object.map(|object| object.attr).ok_or(Error::Fs(FsError::NotFound))
     }
@@ -86,7 +87,7 @@ impl Mount {
         self.set_attr(Target::File(file), &SetAttributes { size: Some(length), ..SetAttributes::default() })
     }
 
-    /// Asks the server for size and attributes if it told them too long ago: another host may have changed the file.
+    /// Asks the server for size and attributes if they are too old: another host may have changed the file.
     fn revalidate(&self, file: FileRef, slot: &Slot) {
         if self.single_owner || self.shared_use {
             return;
@@ -96,7 +97,7 @@ impl Mount {
         }
     }
 
-    /// Asks the server, and keeps what it says.
+    /// Asks the server, and stores the reply.
     pub(super) fn fetch(&self, file: FileRef, slot: &Slot) -> Result<Attributes, Error> {
         let handle = handle_of(slot)?;
         self.send_unsent(file, slot)?;
@@ -105,7 +106,7 @@ impl Mount {
         slot.attr_apply(file.generation, record_of(&attr), moment);
         self.note_shorter(slot, attr.size)?;
         let size = match slot.size_known() {
-            // Somebody is setting it: the server's word is the newest there is, and for this caller only.
+            // A process is setting it: the server's value is the newest, and valid for this caller only.
             None => attr.size,
             Some(_) if self.shared_use => {
                 let _ = slot.size_fetched(attr.size, size_moment);
@@ -116,7 +117,7 @@ impl Mount {
         Ok(compose(slot, record_of(&attr), size))
     }
 
-    /// Asks the server for the size until no write of this host came in between; the size.
+    /// Asks the server for the size until no write of this host came in between. Returns the size.
     pub(super) fn refresh_size(&self, file: FileRef, slot: &Slot) -> u64 {
         for _ in 0..SIZE_ROUNDS_MAX {
             if self.send_unsent(file, slot).is_err() {
@@ -136,18 +137,18 @@ impl Mount {
         slot.size.load(Acquire)
     }
 
-    /// A file may be shorter because the server lost writes: that is noted before the size is told to anybody, so that
-    /// nobody who may write takes it for the end.
+    /// A file may be shorter because the server lost writes. That is noted before the size is returned, so that no writer uses
+    /// it as the end.
     fn note_shorter(&self, slot: &Slot, size: u64) -> Result<(), Error> {
         let shorter = slot.size_known().is_none_or(|known| size < known);
         if shorter { self.detect_loss(slot).map(|_| ()) } else { Ok(()) }
     }
 
-    /// Attributes from the server, with what this host knows better: the size, and changes newer than the reply.
+    /// Attributes from the server, with newer values of this host: the size, and later changes.
     pub(super) fn known_better(&self, handle: &FileHandle, attr: Attributes) -> Attributes {
         let Some(file) = self.segment.find(handle.as_bytes()) else { return attr };
         let Some(slot) = self.segment.slot(file) else { return attr };
-        // What the server said is older than what was gathered, perhaps by somebody who has sent it meanwhile.
+        // The server's reply is older than coalesced writes, which another process may have sent meanwhile.
         if slot.kind() == FileKind::Regular
             && (slot.has_unsent() || slot.has_unsaved() && slot.attr_record().is_none())
             && let Ok(newer) = self.fetch(file, slot)
@@ -160,8 +161,8 @@ impl Mount {
             return attr;
         }
         if !self.single_owner && slot.kind() == FileKind::Regular {
-            // Close-to-open: what another host made of the file is seen from here on. A size changed by this host meanwhile
-            // costs a call as well.
+            // Close-to-open: changes of another host are visible from here on. A size that this host changed meanwhile also
+            // costs a call.
             if slot.size_known().is_some_and(|known| known != attr.size) {
                 self.refresh_size(file, slot);
             } else {
@@ -174,7 +175,7 @@ impl Mount {
     }
 }
 
-/// What a new slot begins with.
+/// Initial contents of a new slot.
 pub(super) fn new_file<'a>(handle: &'a FileHandle, attr: &Attributes, created: bool) -> NewFile<'a> {
     NewFile {
         handle: handle.as_bytes(),
@@ -189,7 +190,7 @@ pub(super) fn new_file<'a>(handle: &'a FileHandle, attr: &Attributes, created: b
     }
 }
 
-/// The part of attributes that a record holds.
+/// The attributes that a record contains.
 pub(super) fn record_of(attr: &Attributes) -> AttrRecord {
     AttrRecord {
         mode: attr.mode,
@@ -209,7 +210,7 @@ fn compose(slot: &Slot, record: AttrRecord, size: u64) -> Attributes {
     Attributes {
         kind: slot.kind(),
         mode: record.mode,
-        // One of its names on the server is none a program knows.
+        // One of its names on the server is the silly one, which programs do not see.
         nlink: record.nlink.saturating_sub(u32::from(unlinked)),
         uid: record.uid,
         gid: record.gid,

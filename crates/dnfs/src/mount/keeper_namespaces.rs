@@ -4,8 +4,8 @@ use super::keeper_process::{HERE, STANDBY, attempt};
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::sys::local_file::unlink;
 
-/// Removes the locks of PID namespaces without a keeper: a directory that containers share would have more with each of them. Who opens
-/// one at this moment has a lock that nobody sees, and there are two to wait instead of one.
+/// Removes the locks of PID namespaces without a keeper, since each container would add more to a shared directory. A process
+/// that opens one at this moment holds a lock that others do not see, and two standbys wait instead of one.
 pub(super) fn forget_ended_namespaces(directory: &RuntimeDir) {
     for entry in std::fs::read_dir(directory.path()).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,22 +1,22 @@
-//! Files that are flushed after each write, as a database's log is. Once that is seen the write is sent as a stable one, which takes one call and one
-//! wait for the server instead of two.
+//! Detects files that are flushed after each write, as a database's log is. The next write is then sent as a stable one, which
+//! takes one call and one wait for the server instead of two.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::FileRef;
 
-/// Files looked at in one process; two that share a place take it from each other, and are written as if nobody had looked.
+/// Number of files tracked in one process. Two files that share a place replace each other and are written as if untracked.
 const PLACES: usize = 8;
-/// Pairs of a write and a flush before the next write is taken for one of them.
+/// Pairs of a write and a flush before the next write is sent as a stable one.
 const PAIRS_MIN: u64 = 4;
 
-/// What this process does with files it writes to. Nothing here is exact where threads write to one file: a wrong guess costs a flush, or a call.
+/// How this process writes to files. It is not exact if threads write to one file: a wrong guess costs a flush or a call.
 #[derive(Debug, Default)]
 pub(super) struct LogWrites([AtomicU64; PLACES]);
 
 impl LogWrites {
-    /// To be called before a write; whether a flush will follow before the next one.
+    /// Called before a write. Returns whether a flush will probably follow before the next one.
     pub(super) fn write_begins(&self, file: FileRef) -> bool {
         let place = self.place(file);
         let habit = Habit::of(place.load(Relaxed), file);
@@ -25,7 +25,7 @@ impl LogWrites {
         pairs >= PAIRS_MIN
     }
 
-    /// To be called at a flush.
+    /// Called at a flush.
     pub(super) fn flushed(&self, file: FileRef) {
         let place = self.place(file);
         let habit = Habit::of(place.load(Relaxed), file);
@@ -40,7 +40,7 @@ impl LogWrites {
     }
 }
 
-/// How one file was written lately.
+/// The recent writes of one file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Habit {
     pairs: u64,

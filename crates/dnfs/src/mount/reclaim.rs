@@ -1,5 +1,4 @@
-//! Slots for more files than the segment has places: those of closed files are given away, and what keeps one of them,
-//! data not yet stable, is committed first.
+//! Frees slots when the segment is full: those of closed files are reused, after a COMMIT of their unstable data.
 
 use super::{FileRef, Mount};
 use crate::error::Error;
@@ -9,17 +8,17 @@ use crate::segment::layout::Slot;
 use crate::segment::{NewFile, SegmentError};
 
 impl Mount {
-    /// For tests, which have not the time for so many files: leaves this many slots of those that were never used.
+    /// For tests, which cannot open that many files: leaves this number of the slots that were never used.
     #[doc(hidden)]
     pub fn leave_slots(&self, count: u32) {
         self.segment.leave_slots(count);
     }
 
-    /// The slot of a file, made if there is none.
+    /// The slot of a file, inserted if necessary.
     pub(super) fn slot_for(&self, file: &NewFile<'_>) -> Result<FileRef, Error> {
         for _ in 0..RECLAIM_ROUNDS_MAX {
             match self.segment.find_or_insert(file) {
-                // The slots of closed files that are stable were tried by then.
+                // Slots of closed and stable files were reused before this error.
                 Err(SegmentError::Full | SegmentError::NoSlots { .. }) if self.commit_closed() => {}
                 other => return Ok(other?.0),
             }
@@ -27,7 +26,7 @@ impl Mount {
         Err(SegmentError::Full.into())
     }
 
-    /// Makes some files stable that nobody has open. False when there are none.
+    /// Makes some files stable that no process has open. False if there are none.
     fn commit_closed(&self) -> bool {
         let mut settled = 0;
         for (file, slot) in self.segment.live_files_from_hand() {
@@ -46,8 +45,8 @@ impl Mount {
         matches!(self.segment.if_unopened(file), Ok(Some(_)))
     }
 
-    /// Whether a closed file no longer needs its slot. One with an error that nobody was told does: only its next opener can
-    /// be told. Not so when the file is gone from the server.
+    /// Whether a closed file no longer needs its slot. A file with an unreported error needs it, because only its next opener
+    /// can get the error, unless the server has removed the file.
     fn no_longer_needed(&self, file: FileRef, slot: &Slot) -> bool {
         let asked = if slot.has_unsaved() { self.commit_unopened(file) } else { self.ask_for(slot) };
         match asked {
@@ -64,7 +63,7 @@ impl Mount {
         self.client.getattr(&super::handle_of(slot)?).map(|_| ())
     }
 
-    /// COMMIT for a file this caller need not have open: pinned, so that the slot does not come to stand for another file
+    /// Commits a file that the caller need not have open. The file is pinned, so that its slot is not reused for another file
     /// whose writes would count as stable.
     pub(super) fn commit_unopened(&self, file: FileRef) -> Result<(), Error> {
         let Some(pinned) = self.segment.pin(file)? else { return Ok(()) };

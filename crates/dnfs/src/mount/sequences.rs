@@ -1,19 +1,19 @@
-//! Which files this process writes to from front to back in small pieces.
+//! Detects files that this process writes sequentially in small pieces.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::FileRef;
 
-/// Writes below this size, in bytes, are gathered.
+/// Writes below this size, in bytes, are coalesced.
 pub(super) const SMALL_BYTES: usize = 64 << 10;
-/// Files looked at in one process; two that share a place take it from each other, and are written as if nobody had looked.
+/// Number of files tracked in one process. Two files that share a place replace each other and are written as if untracked.
 const PLACES: usize = 16;
-/// Small writes in a row before the next one is taken for one of them.
+/// Consecutive small writes before the next one counts as sequential.
 const BEFORE: u64 = 2;
 
-/// Where the last write to a file ended, and how many small ones came one behind the other. Nothing here is exact where threads write to
-/// one file: what is gathered is checked again where all processes see it.
+/// The end of the last write to a file, and the number of consecutive small writes. It is not exact if threads write to one
+/// file: whether a write is coalesced is checked again in the shared memory.
 #[derive(Debug, Default)]
 pub(super) struct Sequences([Place; PLACES]);
 
@@ -25,7 +25,7 @@ struct Place {
 }
 
 impl Sequences {
-    /// To be called before a write; whether it follows others.
+    /// Called before a write. Returns whether it continues others.
     pub(super) fn follows(&self, file: FileRef, offset: u64, bytes: usize) -> bool {
         let place = &self.0[file.slot as usize % PLACES];
         let (habit, key) = (place.habit.load(Relaxed), Self::key(file));

@@ -1,5 +1,5 @@
-//! Files that lost their name while open. Version 3 of the protocol has no open: the name is exchanged for one that
-//! programs do not see, `.nfs` and numbers in the same directory, and that one removed when nobody has the file open.
+//! Files whose last name was removed while they are open. NFSv3 has no open. So the client renames the file to a hidden name in
+//! the same directory, `.nfs` and numbers, and removes that name when no process has the file open.
 
 use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
@@ -11,15 +11,15 @@ use crate::sys::random::random;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 impl Mount {
-    /// Removes what killed processes left: files without a name that nobody has open.
+    /// Removes files of killed processes: those without a name that no process has open.
     pub fn sweep(&self) {
         for file in self.segment.silly_files() {
             self.remove_if_unopened(file);
         }
     }
 
-    /// [`Self::sweep`], if there is anything to look for and the last look was a while ago. The last close may go unseen:
-    /// a descriptor that a fork copied ends with the exec or the exit of the child.
+    /// As [`Self::sweep`], if there may be such files and the last search was a while ago. The last close may go unnoticed: a
+    /// descriptor that a fork copied is closed by the exec or the exit of the child.
     pub(super) fn sweep_now_and_then(&self) {
         if !self.segment.has_silly_files() {
             return;
@@ -32,24 +32,24 @@ impl Mount {
         }
     }
 
-    /// Whether the file lost its name while open, so that its last close has something to remove.
+    /// Whether the file's last name was removed while it was open, so that its last close removes the file.
     #[must_use]
     pub fn is_unlinked(&self, file: FileRef) -> bool {
         self.segment.silly_name(file).is_some()
     }
 
-    /// A name no program uses, for a file.
+    /// A hidden name for a file.
     pub(super) fn silly_name_for(&self, fileid: u64) -> Vec<u8> {
         format!(".nfs{fileid:016x}{:08x}", random() as u32).into_bytes()
     }
 
-    /// Removes the silly name of a file if nobody has it open. What can't be done now is done by a later sweep.
+    /// Removes the silly name of a file if no process has it open. If that fails, a later sweep does it.
     pub(super) fn remove_if_unopened(&self, file: FileRef) {
         let Ok(Some(unopened)) = self.segment.if_unopened(file) else { return };
         let Some(name) = self.segment.silly_name(file) else { return };
         let Some(slot) = self.segment.slot(file) else { return };
         let Some(parent) = FileHandle::new(name.parent()) else { return };
-        // Whoever opens the file once this process was killed asks the server first.
+        // If this process is killed, the next opener of the file asks the server first.
         slot.flags.fetch_or(FLAG_REMOVING, AcqRel);
         let removed = self.client_of_remover(slot).remove(&parent, name.name());
         let settled = || slot.flags.fetch_and(!FLAG_REMOVING, AcqRel);
@@ -60,9 +60,9 @@ impl Mount {
                 settled();
                 return;
             }
-            Err(_) => return, // it may have been done
+            Err(_) => return, // the call may have succeeded
         }
-        // It may have other names, and a process killed before its rename or link left it the one it had.
+        // It may have other names, and a process that was killed before its rename or link left its former name.
         let named = !matches!(
             handle_of(slot).and_then(|handle| self.client.getattr(&handle)),
             Err(Error::Fs(FsError::Stale | FsError::BadHandle))

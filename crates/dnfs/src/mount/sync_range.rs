@@ -7,9 +7,9 @@ use super::{FileRef, Mount};
 use crate::error::Error;
 
 impl Mount {
-    /// Starts to make what was written to the file stable, of whatever range: COMMIT has one, but our server and others flush the whole
-    /// file. Waits for nothing. Nothing is started where nothing is retained (`retain=0`), without a keeper, and while the keeper has
-    /// another file's to send.
+    /// Starts to make the whole file stable, whatever the range: COMMIT has a range, but Millrace's filer and other servers
+    /// flush the whole file. Does not wait. Does nothing if nothing is retained (`retain=0`), without a keeper, and while the
+    /// keeper has another file to commit.
     ///
     /// **Durability**: none.
     pub fn start_sync(&self, file: FileRef) {
@@ -21,10 +21,11 @@ impl Mount {
         }
     }
 
-    /// Waits for what [`Self::start_sync`] started, and for a COMMIT of another process that is on its way.
+    /// Waits for the COMMIT that [`Self::start_sync`] started, and for one of another process in flight.
     ///
     /// # Errors
-    /// [`crate::FsError::WritesLost`] when writes were lost and no [`Self::sync`] with this cursor has told of it; the next still will.
+    /// [`crate::FsError::WritesLost`] if writes were lost and no [`Self::sync`] with this cursor has reported that; the next
+    /// one still does.
     pub fn wait_for_started_sync(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
         let slot = self.live(file)?;
         if slot.has_retained()
@@ -36,7 +37,7 @@ impl Mount {
         self.tell_of_loss(file, cursor)
     }
 
-    /// Makes everything written to the file so far stable, as [`Self::sync`], but that a loss stays to be told by the next one.
+    /// As [`Self::sync`], but leaves a loss for the next [`Self::sync`] to report.
     ///
     /// # Errors
     /// As [`Self::sync`].

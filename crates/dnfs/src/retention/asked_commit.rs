@@ -1,4 +1,4 @@
-//! COMMITs that the keeper sends for writers, so that they go on writing meanwhile.
+//! COMMITs that the keeper sends for writers, so that the writers continue meanwhile.
 
 use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
@@ -10,21 +10,22 @@ use crate::segment::FileRef;
 use crate::sys::clock::monotonic_ms;
 
 impl Retention {
-    /// Asks the keeper for the COMMIT of a file. False when there is none, or it has not been heard of lately: then it is for the
-    /// writer itself.
+    /// Asks the keeper for the COMMIT of a file. False if there is no keeper, or if it was silent lately: the writer then sends
+    /// it.
     pub(crate) fn ask_for_commit(&self, file: FileRef) -> bool {
         let header = self.header();
         if !header.has_keeper() {
             return false;
         }
-        // One at a time: what another writer asked for frees chunks as well.
+        // One at a time: the COMMIT for another writer frees chunks as well.
         if header.commit_file.compare_exchange(0, file.word(), SeqCst, SeqCst).is_ok() {
             header.commit_asked.notify(1);
         }
         true
     }
 
-    /// Without a free chunk: waits for the COMMIT the keeper is sending. False when it sends none, or takes long.
+    /// For a writer without a free chunk: waits for the COMMIT that the keeper is sending. False if it sends none, or takes too
+    /// long.
     pub(crate) fn wait_for_commit(&self) -> bool {
         let header = self.header();
         if header.commit_file.load(SeqCst) == 0 || !header.has_keeper() {
@@ -36,7 +37,7 @@ impl Retention {
         })
     }
 
-    /// Waits for the COMMIT of this file that the keeper was asked for, if it was.
+    /// Waits for the COMMIT of this file if the keeper was asked for it.
     pub(crate) fn wait_for_commit_of(&self, file: FileRef) {
         let header = self.header();
         header.commit_done.wait_until(|_| {
@@ -45,12 +46,12 @@ impl Retention {
         });
     }
 
-    /// Whether there is a keeper that was heard of lately.
+    /// Whether a keeper has reported lately.
     pub(crate) fn has_keeper(&self) -> bool {
         self.header().has_keeper()
     }
 
-    /// As the keeper: says that it is there, and waits so long at most for a file whose COMMIT somebody asks for.
+    /// For the keeper: reports that it is alive, and waits, `longest` at most, for a request for a COMMIT.
     pub(crate) fn asked_commit(&self, longest: Duration) -> Option<FileRef> {
         let header = self.header();
         header.keeper_ms.store(monotonic_ms(), SeqCst);
@@ -61,7 +62,7 @@ impl Retention {
         header.commit_asked.wait_at_most(longest, asked)
     }
 
-    /// As the keeper: the COMMIT asked for was answered, or cannot be had now.
+    /// For the keeper: notes that the requested COMMIT was answered, or is not possible now.
     pub(crate) fn commit_is_done(&self) {
         let header = self.header();
         header.keeper_ms.store(monotonic_ms(), SeqCst);

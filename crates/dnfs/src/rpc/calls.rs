@@ -1,4 +1,4 @@
-//! What the RPC engine asks of those who make calls.
+//! The interface between the RPC engine and the callers.
 
 use super::fault::Fault;
 use super::io_slices::{ReceiveList, SendList};
@@ -6,23 +6,23 @@ use nfs_proto::nfs3::ReadOkHead;
 use nfs_proto::xdr::{Reader, Writer};
 use std::ops::Range;
 
-/// The calls of one run: all of one procedure, each with a number that no other call in flight has.
+/// The calls of one run: all of one procedure, each with a number that is unique among the calls in flight.
 ///
 /// A batch makes all its calls at once; a pipeline makes another as soon as one is answered.
 pub(crate) trait Calls {
-    /// Whether replies are those of READ, and their data may be received straight into the caller's buffers.
+    /// Whether replies are those of READ, so that their data may be received directly into the caller's buffers.
     const TARGETS: bool = false;
-    /// Whether each call is sent before the next is asked for; [`Self::sending`] is not told.
+    /// Whether each call is sent before the next one is requested; [`Self::sending`] is not called then.
     const ONE_BY_ONE: bool = false;
 
-    /// The next call to be made; none when there is none for now. Asked before each send, with the number of calls that are
-    /// in flight; a maker that has more to send later may return none only while some are.
+    /// The next call to make. `None` if there is no call at the moment. Called before each send, with the number of calls in
+    /// flight. If there will be more calls later, it may return `None` only while some are in flight.
     fn next_call(&mut self, in_flight: usize) -> Option<usize>;
 
     /// Number of the procedure.
     fn procedure(&self) -> u32;
 
-    /// Appends the arguments of a call, up to its payload. Called again when the call has to be sent again.
+    /// Appends the arguments of a call, up to its payload. Called again for a resend.
     fn encode(&self, call: usize, out: &mut Writer<'_>);
 
     /// Bytes of a WRITE's payload; the engine adds the padding.
@@ -35,12 +35,12 @@ pub(crate) trait Calls {
         0
     }
 
-    /// Appends these bytes of a WRITE's payload; false when they did not all fit the list.
+    /// Appends these bytes of a WRITE's payload. False if they did not all fit into the list.
     fn push_payload<'a, const N: usize>(&'a self, _call: usize, _part: Range<usize>, _list: &mut SendList<'a, N>) -> bool {
         true
     }
 
-    /// The calls made since the last time are sent now.
+    /// Called before the calls made since the last time are sent.
     fn sending(&mut self) {}
 
     /// Bytes that the data of a READ may have.
@@ -53,7 +53,7 @@ pub(crate) trait Calls {
         0
     }
 
-    /// Appends the buffers for these bytes of a READ's data; false when they did not all fit the list.
+    /// Appends the buffers for these bytes of a READ's data. False if they did not all fit into the list.
     fn push_target<'a, const N: usize>(&'a mut self, _call: usize, _part: Range<usize>, _list: &mut ReceiveList<'a, N>) -> bool {
         true
     }

@@ -1,5 +1,5 @@
-//! A channel for calls whose replies are taken later, when somebody asks for what they bring. They are hints: when anything goes wrong
-//! the connection is closed and they are forgotten, and the caller does without.
+//! A channel for calls whose replies are received later, when a reader needs them. The calls are hints: after any error the
+//! connection is closed, the calls are dropped, and the caller reads as usual.
 
 use super::calls::Calls;
 use super::channel::Channel;
@@ -17,17 +17,17 @@ pub(crate) struct EarlyLane {
     channel: Channel,
 }
 
-/// The connection is closed, and every call in flight forgotten.
+/// The connection was closed, and all calls in flight were dropped.
 #[derive(Debug)]
 pub(crate) struct Broken;
 
 impl EarlyLane {
-    /// A lane for so many calls in flight, not connected yet.
+    /// A lane for `depth` calls in flight. It is not connected yet.
     pub(crate) fn new(depth: usize) -> Self {
         Self { channel: Channel::with_depth(depth, None) }
     }
 
-    /// Makes and sends calls, on a connection that is made if there is none, and if there may be another one: `kept` says so.
+    /// Makes and sends calls. Connects first if necessary, and if `kept` allows another connection.
     ///
     /// # Errors
     /// [`Broken`].
@@ -46,7 +46,7 @@ impl EarlyLane {
         })
     }
 
-    /// Waits for a reply, and takes it. After [`Self::is_readable`] it is on its way at least.
+    /// Waits for a reply and receives it. After [`Self::is_readable`] it has begun to arrive.
     ///
     /// # Errors
     /// [`Broken`].
@@ -54,7 +54,7 @@ impl EarlyLane {
         self.step(service, calls, |channel, calls, timer| channel.receive_answer(service, calls, timer))
     }
 
-    /// Whether there is something to receive, or may be: of an encrypted connection its socket does not show all.
+    /// Whether there is, or may be, something to receive: an encrypted connection may have received more than its socket shows.
     pub(crate) fn is_readable(&self) -> bool {
         let connection = self.channel.connection();
         connection.is_encrypted() || self.socket().is_none_or(|socket| poll::is_readable(socket, Duration::ZERO))
@@ -66,18 +66,18 @@ impl EarlyLane {
         Some(self.channel.connection().socket().ok()?.descriptor().as_raw_fd())
     }
 
-    /// Closes the connection and forgets the calls in flight.
+    /// Closes the connection and drops the calls in flight.
     pub(crate) fn close(&mut self) {
         self.channel.disconnect();
         self.channel.forget_calls();
     }
 
-    /// In a child after fork, whatever state it was copied in.
+    /// In a child after fork, in any state.
     pub(crate) fn abandon(&mut self) {
         self.channel.abandon();
     }
 
-    /// In a child that knows it is one: closes the parent's descriptor.
+    /// In a child right after fork: closes the parent's descriptor.
     pub(crate) fn reset_after_fork(&mut self) {
         self.channel.reset_after_fork();
         self.channel.forget_calls();

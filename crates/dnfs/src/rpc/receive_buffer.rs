@@ -12,14 +12,14 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(super) struct ReceiveBuffer {
     memory: Option<Region>,
-    pending: Range<usize>, // of it: received, not yet looked at
+    pending: Range<usize>, // received and not decoded yet
 }
 
 impl ReceiveBuffer {
-    /// Has its memory afterwards.
+    /// Maps its memory.
     ///
     /// # Errors
-    /// What the kernel says, `ENOMEM` most likely.
+    /// The kernel's, usually `ENOMEM`.
     pub(super) fn map(&mut self) -> io::Result<()> {
         if self.memory.is_none() {
             self.memory = Some(Region::map(RECEIVE_BYTES_MAX)?);
@@ -32,18 +32,18 @@ impl ReceiveBuffer {
         self.pending.start >= self.pending.end
     }
 
-    /// Forgets what is pending.
+    /// Discards pending bytes.
     pub(super) const fn clear(&mut self) {
         self.pending = 0..0;
     }
 
-    /// Forgets the memory too: another is mapped at the next use.
+    /// Abandons the memory too: another is mapped at the next use.
     pub(super) fn abandon(&mut self) {
         std::mem::forget(self.memory.take());
         self.clear();
     }
 
-    /// All of its memory, for whoever receives into it while nothing is pending; [`Self::set_pending`] follows.
+    /// All of its memory, for a receive while nothing is pending. [`Self::set_pending`] follows.
     pub(super) fn memory(&mut self) -> &mut [u8] {
         self.memory.as_deref_mut().unwrap_or_default()
     }
@@ -53,8 +53,8 @@ impl ReceiveBuffer {
         self.pending = 0..bytes;
     }
 
-    /// Where to receive more to: never empty as long as the pending record is not longer than records may be. The pending
-    /// bytes, a part of one record, are moved to the front, where the next receives find the memory in the cache.
+    /// The memory for the next receive. It is never empty unless the pending record is too long. Moves the pending bytes, a
+    /// part of one record, to the front, where the next receives find the memory in the cache.
     pub(super) fn free(&mut self) -> &mut [u8] {
         let memory = self.memory.as_deref_mut().unwrap_or_default();
         if self.pending.start > 0 {
@@ -64,12 +64,12 @@ impl ReceiveBuffer {
         memory.get_mut(self.pending.end..).unwrap_or_default()
     }
 
-    /// So many bytes were received into [`Self::free`].
+    /// Notes that `bytes` were received into [`Self::free`].
     pub(super) const fn received(&mut self, bytes: usize) {
         self.pending.end += bytes;
     }
 
-    /// Takes one whole record off the pending bytes: where its body is; none when no record is whole.
+    /// Removes one complete record from the pending bytes and returns the range of its body. `None` if no record is complete.
     pub(super) fn next_record(&mut self) -> Result<Option<Range<usize>>, ProtocolError> {
         let start = self.pending.start;
         let pending = self.memory.as_deref_mut().and_then(|memory| memory.get_mut(self.pending.clone())).unwrap_or_default();

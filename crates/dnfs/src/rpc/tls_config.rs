@@ -1,4 +1,4 @@
-//! Whom a client trusts under TLS and who it is itself, read from the files the URL names.
+//! The certificates that a client trusts and its own, read from the files that the URL names.
 
 use crate::error::Error;
 use crate::limits::PEM_BYTES_MAX;

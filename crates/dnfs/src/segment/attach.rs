@@ -36,11 +36,12 @@ pub(crate) struct StoredParts {
 }
 
 impl Segment {
-    /// Makes the segment of this directory. It appears under its name complete or not at all. `retain_bytes` holds for all processes that
-    /// attach to it.
+    /// Creates the segment of this directory. It appears under its name complete or not at all. `retain_bytes` holds for all
+    /// processes that attach to it.
     ///
-    /// The first one of a directory needs no lock: `None` when another process was faster. It takes the place of `former`, a retired one, under
-    /// the directory's `create` lock; its files get generations above all of that one.
+    /// The first segment of a directory needs no lock: `None` if another process was faster. A segment that replaces `former`,
+    /// a retired one, is created under the directory's `create` lock, and its files get generations above all of the former
+    /// one.
     pub(crate) fn create(
         directory: &RuntimeDir,
         identity: u64,
@@ -54,7 +55,7 @@ impl Segment {
             let name = directory.segment_path();
             match if former.is_some() { rename(&fresh, &name) } else { link(&fresh, &name) } {
                 Ok(()) => Ok(Some(segment)),
-                // ENOENT: it took so long that the keeper of the faster process removed the file.
+                // ENOENT: this process was so slow that the keeper of the faster one removed the file.
                 Err(Errno(libc::EEXIST | libc::ENOENT)) => Ok(None),
                 Err(errno) => Err(local("name the file")(errno)),
             }

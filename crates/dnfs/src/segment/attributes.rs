@@ -7,11 +7,11 @@ use super::layout::Slot;
 use crate::file::FileTime;
 use crate::sys::clock::give_way;
 
-/// Turns given to a writer before its record is taken over. A live writer needs nanoseconds; one that was killed never
-/// ends; one that was stopped finds at its end that it lost the lock, and the record is fetched anew.
+/// Yields to a writer before its record is taken over. A live writer needs nanoseconds. A killed one never ends. A stopped one
+/// finds at its end that it lost the lock, and the record is fetched again.
 const WRITER_TURNS_MAX: u32 = 64;
 
-/// What changes about a file besides its size. Times are packed ([`packed_time`]), so that they compare.
+/// Attributes of a file that change, except its size. Times are packed ([`packed_time`]), so that they compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AttrRecord {
     pub(crate) mode: u32,
@@ -25,7 +25,7 @@ pub(crate) struct AttrRecord {
     pub(crate) ctime: u64,
 }
 
-/// State of a slot's record at the moment a request is sent: tells afterwards whether others came first.
+/// State of a slot's record when a request is sent: it shows afterwards whether other replies came first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttrMoment {
     sequence: u64,
@@ -33,7 +33,7 @@ pub(crate) struct AttrMoment {
 }
 
 impl AttrMoment {
-    /// Of a request sent before the slot was known: only a later change time makes its reply newer.
+    /// For a request that was sent before the slot was known: only a later change time makes its reply newer.
     pub(crate) const UNKNOWN: Self = Self { sequence: u64::MAX, doubts: 0 };
 }
 
@@ -49,13 +49,13 @@ impl AttrRecord {
         Self { mode, nlink, uid, gid, used, atime, mtime, ctime }
     }
 
-    /// Whether they differ in more than times and space: something a late reply must not take back.
+    /// Whether they differ in more than times and space, which a late reply must not undo.
     fn differs_in_rights(self, other: Self) -> bool {
         (self.mode, self.nlink, self.uid, self.gid) != (other.mode, other.nlink, other.uid, other.gid)
     }
 }
 
-/// Seconds before 1970 that a packed time reaches: those of ext4, from 1901 to 2446.
+/// Seconds before 1970 in the range of a packed time, which is that of ext4: from 1901 to 2446.
 const TIME_BIAS_SECONDS: i64 = 1 << 31;
 /// Bits of a packed time's nanoseconds, below 10^9.
 const NANOSECOND_BITS: u32 = 30;
@@ -77,12 +77,12 @@ fn checksum(words: [u64; 6]) -> u64 {
 }
 
 impl Slot {
-    /// To be taken when a request is sent whose reply carries attributes.
+    /// The current state, taken when a request is sent whose reply contains attributes.
     pub(crate) fn attr_moment(&self) -> AttrMoment {
         AttrMoment { doubts: self.attr_doubts.load(Acquire), sequence: self.attr_sequence.load(Acquire) }
     }
 
-    /// The record; none when it was never fetched, is in doubt, or a killed process left it torn.
+    /// The record. `None` if it was never fetched, is outdated, or a killed process left it incomplete.
     pub(crate) fn attr_record(&self) -> Option<AttrRecord> {
         if self.attr_doubts.load(Acquire) != self.attr_resolved.load(Acquire) {
             return None;
@@ -101,16 +101,16 @@ impl Slot {
         None
     }
 
-    /// Says that the record no longer holds: the next reader fetches it.
+    /// Marks the record as outdated: the next reader fetches it.
     pub(crate) fn attr_doubt(&self) {
         self.attr_doubts.fetch_add(1, AcqRel);
     }
 
     /// Takes over attributes from a reply to a request sent at `moment`, unless a newer reply was taken over already.
     ///
-    /// A request sent after the last change of the record must have seen at least as much. One that overlapped with
-    /// another is newer only if its change time is; with equal change times (a coarse clock) and different rights
-    /// nobody can tell, and the record is put in doubt.
+    /// A request sent after the last change of the record must have seen at least as much. If two requests overlapped, a reply
+    /// is newer only if its change time is. If the change times are equal (a coarse clock) and the rights differ, the order is
+    /// unknown, and the record is marked as outdated.
     pub(crate) fn attr_apply(&self, generation: u32, record: AttrRecord, moment: AttrMoment) {
         let (owned, before) = self.attr_lock();
         if self.generation.load(Acquire) != generation {
@@ -128,14 +128,14 @@ impl Slot {
             self.attr_doubt();
         }
         if self.attr_sequence.compare_exchange(owned, owned + 1, Release, Relaxed).is_err() {
-            self.attr_doubt(); // taken over while we were stopped: what was written may be torn or old
+            self.attr_doubt(); // taken over while this process was stopped: the record may be incomplete or old
         }
         if accept && newest {
             self.attr_resolved.fetch_max(moment.doubts, AcqRel);
         }
     }
 
-    /// Begins the life of a record: the slot is not yet anyone's.
+    /// Initialises the record of a slot that no other process uses yet.
     pub(crate) fn attr_begin(&self, record: AttrRecord) {
         let (owned, _) = self.attr_lock();
         self.store_attr(record);
@@ -146,7 +146,7 @@ impl Slot {
         }
     }
 
-    /// Locks the record: the odd sequence number that is ours, and the even one before it unless taken over.
+    /// Locks the record. Returns this writer's odd sequence number, and the even one before it unless the lock was taken over.
     fn attr_lock(&self) -> (u64, Option<u64>) {
         let mut turns = 0;
         loop {

@@ -1,4 +1,4 @@
-//! Whose calls these were: a small table of the credentials that files were opened and written with.
+//! A small table of the credentials with which files were opened and written.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -12,11 +12,11 @@ const WRITING: u32 = 1;
 const COMPLETE: u32 = 2;
 
 impl Segment {
-    /// The place of these credentials, stored if they are not there yet; none when the table is full.
+    /// The place of these credentials, stored if necessary. `None` if the table is full.
     pub(crate) fn place_of(&self, who: &Credentials) -> Option<u32> {
         for (place, stored) in self.stored_credentials().iter().enumerate() {
             let state = stored.state.load(Acquire);
-            // A place left half-written by a killed process stays so: there are 64.
+            // A place that a killed process left incomplete is never reused; there are enough.
             if state == COMPLETE && stored.is(who) {
                 return Some(place as u32);
             }
@@ -29,7 +29,7 @@ impl Segment {
         None
     }
 
-    /// The credentials of a place; the machine's name is the asking one's.
+    /// The credentials of a place, with the machine name of `asking`.
     pub(crate) fn credentials_at(&self, place: u32, asking: &Credentials) -> Option<Credentials> {
         let stored = self.stored_credentials().get(place as usize).filter(|stored| stored.state.load(Acquire) == COMPLETE)?;
         let count = (stored.group_count.load(Relaxed) as usize).min(stored.groups.len());

@@ -1,9 +1,9 @@
-//! Which writes are not yet stable, under which verifier, and to which descriptions a loss is still to be reported.
+//! Tracks which writes are not stable yet, under which verifier, and to which descriptions a loss must still be reported.
 //!
-//! Three counters of the slot tell whether a COMMIT is due (`dirty`, `clean`) and whether a new verifier means loss
-//! (`answered`, `committed`); see the layout. A write counts as dirty before it is sent, so that a killed writer leaves a
-//! COMMIT due, and again when it is answered, so that a COMMIT under way meanwhile does not cover it. Error sequences
-//! follow Linux' errseq_t: a counter whose lowest bit says that somebody has seen this value.
+//! Counters of the slot show whether a COMMIT is due (`dirty`, `clean`) and whether a new verifier means loss (`answered`,
+//! `committed`); see the layout. A write counts as dirty before it is sent, so that a killed writer leaves a COMMIT due, and
+//! again when it is answered, so that a COMMIT in flight meanwhile does not cover it. Error sequences follow Linux' errseq_t: a
+//! counter whose lowest bit shows that some description has seen this value.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
@@ -15,11 +15,11 @@ use super::layout::{FLAG_COMMITTED, FLAG_IN_DOUBT, Header, Slot};
 
 const SEEN: u32 = 1;
 
-/// Refusals that are told as what they are; others are told as the first.
+/// Refusals that are reported with their own error; others are reported as the first.
 const REFUSALS: [FsError; 4] = [FsError::WritesLost, FsError::NoSpace, FsError::QuotaExceeded, FsError::FileTooLarge];
 
-/// The verifiers of one server in the order they were met: epoch n is the n-th, 0 is none yet. The log holds the last of
-/// them, epoch n at place (n − 1) modulo its length.
+/// The verifiers of one server in the order in which they were seen: epoch n is the n-th, 0 stands for no verifier yet. The log
+/// contains the last of them, epoch n at index (n − 1) modulo its length.
 #[derive(Clone, Copy)]
 pub(crate) struct Verifiers<'a> {
     pub(crate) header: &'a Header,
@@ -30,20 +30,21 @@ pub(crate) struct Verifiers<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VerifiersFull;
 
-/// Bits of a place of the log that hold the verifier; those above say which round of the log it belongs to, so that a
-/// place is filled by one compare-and-swap and a process that was stopped for long overwrites nothing.
+/// Bits of a log entry for the verifier. The bits above contain the round of the log, so that one compare-and-swap fills an
+/// entry and a process that was stopped for long overwrites nothing.
 const VERIFIER_BITS: u32 = 48;
 
 impl Verifiers<'_> {
-    /// The newest epoch; to be taken before a request is sent.
+    /// The newest epoch, taken before a request is sent.
     pub(crate) fn newest(&self) -> u32 {
         self.header.epoch.load(Acquire)
     }
 
     /// Epoch of the verifier in a reply to a request sent when `sent` was the newest.
     ///
-    /// Looked for only among the epochs since then: a server that shows an older one now has gone back, which is a new
-    /// state of it, not a late reply. So is one that the log no longer holds: at worst a loss is reported that was none.
+    /// Only the epochs since then are searched. If a server returns an older verifier now, it has gone back, which is a new
+    /// state and not a late reply. The same holds for a verifier that the log no longer contains: at worst a loss is reported
+    /// that did not happen.
     pub(crate) fn epoch_of(&self, verifier: u64, sent: u32) -> Result<u32, VerifiersFull> {
         loop {
             let newest = self.header.epoch.load(Acquire);
@@ -60,39 +61,40 @@ impl Verifiers<'_> {
             if found >> VERIFIER_BITS != entry >> VERIFIER_BITS {
                 let _ = place.compare_exchange(found, entry, AcqRel, Acquire);
             }
-            // Whoever filled the place, the epoch moves on: nobody waits for a process that was killed in between.
+            // The epoch advances whichever process filled the entry, so that no process waits for one that was killed in
+            // between.
             let _ = self.header.epoch.compare_exchange(newest, next, AcqRel, Acquire);
         }
     }
 
-    /// Where an epoch stands in the log, and what stands there when its verifier is this one.
+    /// The log entry of an epoch, and its value for this verifier.
     fn entry(&self, epoch: u32, verifier: u64) -> (&AtomicU64, u64) {
         let count = self.log.len() as u32;
-        let round = u64::from((epoch - 1) / count + 1); // never 0, which an unused place shows
-        // Mixed first, as verifiers may be times of which only some bits differ. Two that fall together: once in 2^48.
+        let round = u64::from((epoch - 1) / count + 1); // never 0, the value of an unused entry
+        // Mixed first, since verifiers may be times of which only some bits differ. Two of them collide once in 2^48.
         let mixed = (verifier ^ verifier >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
         let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
         (&self.log[((epoch - 1) % count) as usize], round << VERIFIER_BITS | mixed >> (u64::BITS - VERIFIER_BITS))
     }
 }
 
-/// What a COMMIT about to be sent will cover.
+/// The writes that a COMMIT covers if it is sent now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommitTicket {
     answered: u64,
     dirty: u64,
     loss_epoch: u32,
     pub(crate) sent: u32,
-    /// Epoch in which the server had everything retained, before the COMMIT was sent.
+    /// Epoch in which the server had all retained data before the COMMIT was sent.
     pub(crate) resent: u32,
 }
 
-/// What came of a COMMIT.
+/// Result of a COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Committed {
     /// Everything the ticket covers is stable, or its loss is noted.
     Done,
-    /// The server changed while the reply was under way: send another.
+    /// The server restarted before the reply arrived: send another COMMIT.
     Again,
 }
 
@@ -104,20 +106,20 @@ fn joined(epoch: u32, error: u32) -> u64 {
     u64::from(epoch) << 32 | u64::from(error)
 }
 
-/// The error sequence after one more error: a new value only if somebody has seen the last one.
+/// The error sequence after another error: a new value only if some description has seen the last one.
 fn raised(error: u32) -> u32 {
     if error == 0 || error & SEEN != 0 { (error | SEEN).wrapping_add(1).max(2) } else { error }
 }
 
 impl Slot {
-    /// Before an unstable write is sent.
+    /// Called before an unstable write is sent.
     pub(crate) fn write_starts(&self) {
         self.dirty.fetch_add(1, AcqRel);
     }
 
-    /// After an unstable write was answered with `verifier`; `sent` is the newest epoch when it was sent.
+    /// Called after an unstable write was answered with `verifier`; `sent` is the newest epoch when it was sent.
     pub(crate) fn write_answered(&self, verifiers: Verifiers<'_>, verifier: u64, sent: u32) -> Result<(), VerifiersFull> {
-        // Counted first: whoever moves the epoch on from now on sees a write that it must report.
+        // Counted first: a process that advances the epoch from now on sees a write whose loss it must report.
         let answered = self.answered.fetch_add(1, AcqRel);
         self.dirty.fetch_add(1, AcqRel);
         let epoch = verifiers.epoch_of(verifier, sent)?;
@@ -126,7 +128,7 @@ impl Slot {
             let (known, error) = halves(loss);
             let next = match known.cmp(&epoch) {
                 core::cmp::Ordering::Equal => return Ok(()),
-                // The server has moved on since it answered: this very write may be gone.
+                // The server has restarted since it answered: this write may be lost.
                 core::cmp::Ordering::Greater => joined(known, raised(error)),
                 core::cmp::Ordering::Less => {
                     let lost = known != 0 && answered > self.committed.load(Acquire);
@@ -140,26 +142,26 @@ impl Slot {
         }
     }
 
-    /// Counts a retained write that is sent or was answered: a COMMIT covers it once `clean` is what comes back.
+    /// Counts a retained write that is sent or was answered. A COMMIT covers it once `clean` is at least the returned value.
     pub(crate) fn retained_write_counts(&self) -> u64 {
         let count = self.dirty.fetch_add(1, SeqCst) + 1;
         self.retained.fetch_max(count, SeqCst);
         count
     }
 
-    /// Whether gathered writes are not sent yet.
+    /// Whether there are unsent coalesced writes.
     pub(crate) fn has_unsent(&self) -> bool {
         self.run.load(SeqCst) != 0
     }
 
-    /// Notes that the server refused gathered writes, which are lost: told by the next sync or close of each description.
+    /// Notes that the server refused coalesced writes, which are lost. The next sync or close of each description reports that.
     pub(crate) fn note_refused(&self, why: FsError) {
         let known = REFUSALS.iter().position(|known| *known == why).unwrap_or(0);
         self.refused.store(known as u32 + 1, Release);
         self.note_loss();
     }
 
-    /// What a description is told whose writes were lost.
+    /// The error for a description whose writes were lost.
     pub(crate) fn loss_error(&self) -> FsError {
         let place = (self.refused.load(Acquire) as usize).checked_sub(1);
         place.and_then(|place| REFUSALS.get(place)).copied().unwrap_or(FsError::WritesLost)
@@ -175,8 +177,8 @@ impl Slot {
         self.answered.load(Acquire) > self.committed.load(Acquire)
     }
 
-    /// After another file's reply showed a newer verifier: what was uncommitted here under an older one is lost. True when
-    /// that was not noted before.
+    /// Called after another file's reply contained a newer verifier: uncommitted data of this file under an older one is lost.
+    /// True if that was not noted before.
     pub(crate) fn server_moved_on(&self, newest: u32) -> bool {
         self.loss
             .fetch_update(AcqRel, Acquire, |loss| {
@@ -186,12 +188,12 @@ impl Slot {
             .is_ok()
     }
 
-    /// Whether data was lost that was not reported to the holder of `cursor`: what is read may be older than what it wrote.
+    /// Whether a loss was not reported to the holder of `cursor`: data that it reads may be older than what it wrote.
     pub(crate) fn has_unreported_loss(&self, cursor: u32) -> bool {
         halves(self.loss.load(Acquire)).1 != cursor
     }
 
-    /// Notes that uncommitted data was lost for another reason than a verifier: a split write crossed a restart.
+    /// Notes a loss of uncommitted data for another reason than a verifier: a split write crossed a restart.
     pub(crate) fn note_loss(&self) {
         let _ = self.loss.fetch_update(AcqRel, Acquire, |loss| {
             let (epoch, error) = halves(loss);
@@ -199,7 +201,7 @@ impl Slot {
         });
     }
 
-    /// Whether a sync has to send a COMMIT.
+    /// Whether a sync must send a COMMIT.
     pub(crate) fn is_dirty(&self) -> bool {
         self.has_unsaved() || self.flags.load(Acquire) & FLAG_IN_DOUBT != 0
     }
@@ -219,7 +221,7 @@ impl Slot {
         self.clean.load(Acquire) >= due && self.flags.load(Acquire) & FLAG_IN_DOUBT == 0
     }
 
-    /// Before a COMMIT; none when nothing is due.
+    /// Called before a COMMIT. `None` if nothing is due.
     pub(crate) fn commit_starts(&self, verifiers: Verifiers<'_>) -> Option<CommitTicket> {
         if !self.is_dirty() {
             return None;
@@ -227,12 +229,12 @@ impl Slot {
         let dirty = self.dirty.load(Acquire);
         let answered = self.answered.load(Acquire);
         let (loss_epoch, _) = halves(self.loss.load(Acquire));
-        // After `dirty`: what is covered was at the server in this epoch.
+        // Read after `dirty`: the server had the covered data in this epoch.
         let resent = verifiers.header.resent.load(SeqCst);
         Some(CommitTicket { answered, dirty, loss_epoch, sent: verifiers.newest(), resent })
     }
 
-    /// After a COMMIT was answered with `verifier`.
+    /// Called after a COMMIT was answered with `verifier`.
     pub(crate) fn commit_answered(
         &self,
         verifiers: Verifiers<'_>,
@@ -247,7 +249,7 @@ impl Slot {
             let uncommitted = ticket.loss_epoch != 0 && ticket.answered > self.committed.load(Acquire);
             let _ = self.loss.fetch_update(AcqRel, Acquire, |loss| {
                 let (known, error) = halves(loss);
-                // One of several that found out at once reports it.
+                // If several processes find the loss at once, one reports it.
                 (known < epoch).then(|| joined(epoch, if uncommitted { raised(error) } else { error }))
             });
         }
@@ -258,23 +260,23 @@ impl Slot {
         Ok(Committed::Done)
     }
 
-    /// After the server refused a COMMIT: the data must be taken for lost, once.
+    /// Called after the server refused a COMMIT: the data counts as lost, once.
     pub(crate) fn commit_refused(&self, ticket: CommitTicket) {
         self.note_loss();
         self.committed.fetch_max(ticket.answered, AcqRel);
         if self.has_retained() {
-            // Reported, and given up: nothing would ever free what is kept of it.
+            // The loss is reported and the data is dropped: otherwise its records would never be freed.
             self.clean.fetch_max(ticket.dirty, AcqRel);
         }
     }
 
-    /// Cursor of a new open description: an error nobody has seen is still ahead of it.
+    /// Cursor of a new open description: it will still see an error that no description has seen.
     pub(crate) fn error_sample(&self) -> u32 {
         let (_, error) = halves(self.loss.load(Acquire));
         if error & SEEN == 0 { 0 } else { error }
     }
 
-    /// Whether an error came since `cursor`; moves the cursor, so that it is reported once.
+    /// Whether there was an error since `cursor`. Moves the cursor, so that it is reported once.
     pub(crate) fn error_check(&self, cursor: &AtomicU32) -> bool {
         let before = cursor.load(Acquire);
         let (_, error) = halves(self.loss.load(Acquire));
@@ -289,7 +291,7 @@ impl Slot {
         cursor.compare_exchange(before, seen, AcqRel, Relaxed).is_ok()
     }
 
-    /// Whether an error waits that nobody has seen: such a slot is not given away.
+    /// Whether there is an error that no description has seen: such a slot is not reused.
     pub(crate) fn has_unseen_error(&self) -> bool {
         let (_, error) = halves(self.loss.load(Acquire));
         error != 0 && error & SEEN == 0

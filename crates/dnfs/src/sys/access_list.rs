@@ -1,5 +1,4 @@
-//! Default access lists of directories: what is made in them gets this list, and the umask of whoever makes it counts for nothing.
-//! The extended attribute `system.posix_acl_default`, as the kernel has it (linux/posix_acl_xattr.h).
+//! Default access lists of directories: objects that are created in them get this list, independent of the creator's umask.
 
 use core::ffi::CStr;
 use rustix::fs::XattrFlags;
@@ -11,7 +10,7 @@ const ATTRIBUTE: &CStr = c"system.posix_acl_default";
 const VERSION: u32 = 2;
 /// Owner, owning group, others: the kind of each entry.
 const KINDS: [u16; 3] = [0x01, 0x04, 0x20];
-/// In the place of a uid or gid.
+/// Used instead of a uid or gid.
 const NOBODY: u32 = u32::MAX;
 
 /// Whether the directory has a default list.
@@ -26,7 +25,7 @@ pub(crate) fn has_default(directory: &Fd) -> Result<bool, Errno> {
     }
 }
 
-/// Gives the directory the default list that says what the permission bits of `mode` say.
+/// Gives the directory the default list that is equivalent to the permission bits of `mode`.
 ///
 /// # Errors
 /// As [`has_default`].

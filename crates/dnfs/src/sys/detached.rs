@@ -1,5 +1,5 @@
-//! Starting a process that has nothing in common with this one, from inside a program that must not notice: it may be a database
-//! that counts its children, has threads, and takes signals at any moment.
+//! Starts a process that is independent of this one, from inside a program that must not notice. The program may be a database
+//! that counts its children, has threads, and receives signals at any moment.
 
 use super::local_file::Errno;
 use super::raw::call;
@@ -8,21 +8,22 @@ use std::ffi::{CStr, CString};
 
 /// Highest signal number of Linux.
 const SIGNAL_MAX: usize = 64;
-/// Descriptors closed one by one where the kernel has no `close_range` (before 5.9).
+/// Number of descriptors that are closed one by one if the kernel has no `close_range` (before 5.9).
 const DESCRIPTORS_CLOSED: usize = 1 << 16;
 
-/// What the new process is given, prepared before the fork: nothing is allocated after it.
+/// The arguments of the new process, prepared before the fork: nothing is allocated after it.
 struct Start {
     program: *const libc::c_char,
     arguments: *const *const libc::c_char,
     environment: *const *const libc::c_char,
 }
 
-/// Starts `program` in a session of its own: no descriptors but `/dev/null`, default signals but SIGTERM ignored, `/` as working
-/// directory. It is no child of this process, which gets no signal when it ends. Whether it could be executed is not known here.
+/// Starts `program` in a session of its own, with `/dev/null` as its only descriptors, default signals except that SIGTERM is
+/// ignored, and `/` as working directory. It is not a child of this process, which gets no signal when it ends. Whether the
+/// program could be executed is not known here.
 ///
 /// # Errors
-/// No process could be made.
+/// If no process could be created.
 pub(crate) fn start(program: &CStr, arguments: &[CString], environment: &[CString]) -> Result<(), Errno> {
     let [arguments, environment] = [arguments, environment].map(|list| {
         let pointers = list.iter().map(|text| text.as_ptr());
@@ -44,13 +45,13 @@ pub(crate) fn start(program: &CStr, arguments: &[CString], environment: &[CStrin
 /// A copy of this process that no `wait` of the program sees: its end raises no signal. The result is the kernel's.
 ///
 /// # Safety
-/// The child may only make system calls: locks of other threads are taken for ever there, and nobody counted the fork.
+/// The child may only make system calls: locks of other threads stay taken there, and the fork is not counted.
 unsafe fn fork() -> isize {
     // SAFETY: no flags: memory is copied, and the child goes on with the same stack pointer in its copy.
     unsafe { call(libc::SYS_clone, [0; 6]) }
 }
 
-/// Waits for the child, which ends at once: it was there, or another wait with `__WALL` had it.
+/// Waits for the child, which ends at once. ECHILD means that another wait with `__WALL` had it.
 fn reap(child: isize) -> Result<(), Errno> {
     let mut status = 0i32;
     loop {
@@ -64,7 +65,7 @@ fn reap(child: isize) -> Result<(), Errno> {
     }
 }
 
-/// The child: makes the process itself, and ends.
+/// The child: creates the actual process, and ends.
 fn in_child(start: &Start) -> ! {
     // SAFETY: as in `start`.
     let grandchild = unsafe { fork() };

@@ -1,8 +1,8 @@
 //! A liveness lock: the lock of one byte of a file, which the kernel releases when the process dies.
 //!
-//! A record lock: no child inherits it, so a child that lives on does not keep its dead parent alive. It ends as well when the
-//! process closes any descriptor of the file: so each file is opened once in a process, however many users it has, and a child
-//! locks a byte of its own through the descriptor it inherited.
+//! It is a record lock. No child inherits it, so a child that lives on does not keep its dead parent alive. The lock also ends
+//! when the process closes any descriptor of the file. So each file is opened once in a process, however many users it has, and
+//! a child locks its own byte through the inherited descriptor.
 
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -22,7 +22,7 @@ struct Opened {
     users: u32, // 0: the entry is free
     path: u64,  // its hash
     fd: i32,
-    /// Generation in the high half, what [`LivenessFile::join`] was told in the low one; 0: nothing in this process.
+    /// Generation in the high half, the result of [`LivenessFile::join`] in the low one; 0: not joined in this process.
     joined: u64,
 }
 
@@ -30,7 +30,7 @@ const FREE: Opened = Opened { users: 0, path: 0, fd: -1, joined: 0 };
 
 static OPENED: ForkLock<[Opened; MEMBER_FILES_MAX]> = ForkLock::new([FREE; MEMBER_FILES_MAX]);
 
-/// One user's way to a file of liveness locks.
+/// One user's handle of a file of liveness locks.
 #[derive(Debug)]
 pub(crate) struct LivenessFile(AtomicI32); // its descriptor; -1: not opened yet
 
@@ -40,11 +40,11 @@ impl LivenessFile {
         Self(AtomicI32::new(-1))
     }
 
-    /// What `choose` gave in this process: it is called by the first user of the file, with a function that takes the lock of a
-    /// byte unless another process has it. Makes the file when missing.
+    /// The result of `choose` in this process. The first user of the file calls it, with a function that takes the lock of a
+    /// byte unless another process has it. Creates the file if it is missing.
     ///
     /// # Errors
-    /// The kernel's, and those of `choose`; ENFILE when too many files are in use.
+    /// The kernel's, and those of `choose`; ENFILE if too many files are in use.
     pub(crate) fn join(
         &self,
         path: &CPath,
@@ -63,7 +63,7 @@ impl LivenessFile {
         })
     }
 
-    /// The descriptor this process has of the file, made when missing.
+    /// This process' descriptor of the file, which is created if it is missing.
     ///
     /// # Errors
     /// As [`Self::join`].
@@ -95,7 +95,7 @@ impl LivenessFile {
         })
     }
 
-    /// Whether another process holds the lock of this byte. When that cannot be found out, yes.
+    /// Whether another process holds the lock of this byte. True if that is unknown.
     pub(crate) fn is_taken_elsewhere(&self, byte: u32) -> bool {
         record_lock::is_byte_taken(self.0.load(Acquire), byte).unwrap_or(true)
     }
@@ -120,8 +120,8 @@ impl Drop for LivenessFile {
     }
 }
 
-/// Runs `work` on the table, signals held back: a handler would wait for its own thread. What a fork copied in the middle of a
-/// change is good for the child: `users` is written last, and `joined` tells the process.
+/// Runs `work` on the table with signals blocked: a handler would wait for its own thread. If a fork copied the table during a
+/// change, the child can use it: `users` is written last, and `joined` identifies the process.
 fn with_table<T>(work: impl FnOnce(&mut [Opened; MEMBER_FILES_MAX]) -> T) -> T {
     let _signals = SignalsBlocked::new();
     loop {

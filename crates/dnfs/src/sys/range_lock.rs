@@ -4,7 +4,7 @@ use super::local_file::Errno;
 use super::raw::call;
 use rustix::fd::{AsFd, AsRawFd as _};
 
-/// Locks one byte, together with others who do; false when somebody's exclusive lock is in the way.
+/// Takes a shared lock of one byte. False if another description has an exclusive lock.
 pub(crate) fn attempt_shared(fd: impl AsFd, byte: i64) -> Result<bool, Errno> {
     match lock_call(&fd, libc::F_OFD_SETLK, libc::F_RDLCK, byte) {
         Ok(_) => Ok(true),
@@ -23,7 +23,8 @@ pub(crate) fn is_locked_elsewhere(fd: impl AsFd, byte: i64) -> Result<bool, Errn
     lock_call(&fd, libc::F_OFD_GETLK, libc::F_WRLCK, byte).map(|found| i32::from(found.l_type) != libc::F_UNLCK)
 }
 
-/// Sets a lock of this kind (F_RDLCK, F_WRLCK, F_UNLCK) of a range, `length` 0 to the end; false when another one is in the way.
+/// Sets a lock of this kind (F_RDLCK, F_WRLCK, F_UNLCK) of a range; `length` 0 reaches to the end. False if there is a
+/// conflicting lock.
 pub(crate) fn set_range(fd: impl AsFd, kind: i32, start: i64, length: i64) -> Result<bool, Errno> {
     match range_call(&fd, libc::F_OFD_SETLK, kind, start, length) {
         Ok(_) => Ok(true),
@@ -32,7 +33,7 @@ pub(crate) fn set_range(fd: impl AsFd, kind: i32, start: i64, length: i64) -> Re
     }
 }
 
-/// The lock of another description, or of a process, that is in the way of one of this kind.
+/// The lock of another description, or of a process, that conflicts with one of this kind.
 pub(crate) fn conflict(fd: impl AsFd, kind: i32, start: i64, length: i64) -> Result<Option<libc::flock>, Errno> {
     let found = range_call(&fd, libc::F_OFD_GETLK, kind, start, length)?;
     Ok((i32::from(found.l_type) != libc::F_UNLCK).then_some(found))

@@ -17,7 +17,6 @@ pub(super) enum Values {
 pub(super) struct ModeState {
     write_cache: AtomicBool,
     descriptor_sense: AtomicBool,
-    software_write_protect: AtomicBool,
 }
 
 /// The bits of the pages that can be changed.
@@ -25,7 +24,6 @@ pub(super) struct ModeState {
 pub(super) struct Bits {
     pub(super) write_cache: bool,
     pub(super) descriptor_sense: bool,
-    pub(super) software_write_protect: bool,
 }
 
 pub(super) const CACHING: u8 = 0x08;
@@ -35,21 +33,15 @@ pub(super) const PAGES: [u8; 2] = [CACHING, CONTROL];
 
 const WCE: u8 = 0x04;
 const D_SENSE: u8 = 0x04;
-const SWP: u8 = 0x08;
 
 impl ModeState {
     pub(super) fn new(write_cache: bool) -> Self {
-        Self {
-            write_cache: AtomicBool::new(write_cache),
-            descriptor_sense: AtomicBool::new(false),
-            software_write_protect: AtomicBool::new(false),
-        }
+        Self { write_cache: AtomicBool::new(write_cache), descriptor_sense: AtomicBool::new(false) }
     }
 
     /// Gives all their defaults. Returns whether the write cache was turned off.
     pub(super) fn reset(&self, write_cache: bool) -> bool {
         self.descriptor_sense.store(false, Ordering::SeqCst);
-        self.software_write_protect.store(false, Ordering::SeqCst);
         self.write_cache.swap(write_cache, Ordering::SeqCst) && !write_cache
     }
 
@@ -61,34 +53,26 @@ impl ModeState {
         self.descriptor_sense.load(Ordering::SeqCst)
     }
 
-    pub(super) fn is_software_write_protected(&self) -> bool {
-        self.software_write_protect.load(Ordering::SeqCst)
-    }
-
     pub(super) fn bits(&self) -> Bits {
-        Bits {
-            write_cache: self.has_write_cache(),
-            descriptor_sense: self.has_descriptor_sense(),
-            software_write_protect: self.is_software_write_protected(),
-        }
+        Bits { write_cache: self.has_write_cache(), descriptor_sense: self.has_descriptor_sense() }
     }
 
     pub(super) fn set(&self, bits: Bits) {
         self.write_cache.store(bits.write_cache, Ordering::SeqCst);
         self.descriptor_sense.store(bits.descriptor_sense, Ordering::SeqCst);
-        self.software_write_protect.store(bits.software_write_protect, Ordering::SeqCst);
     }
 }
 
 impl Bits {
     /// The defaults of a unit.
     pub(super) const fn default_of(write_cache: bool) -> Self {
-        Self { write_cache, descriptor_sense: false, software_write_protect: false }
+        Self { write_cache, descriptor_sense: false }
     }
 
-    /// All set, for the mask of what can be changed.
-    const fn all() -> Self {
-        Self { write_cache: true, descriptor_sense: true, software_write_protect: true }
+    /// The mask of what can be changed. A unit without a write cache stays without one: other initiators rely on it. SWP (SPC-4 7.5.8) can
+    /// never be changed: one initiator would protect the unit for all.
+    const fn changeable(default: Self) -> Self {
+        Self { write_cache: default.write_cache, descriptor_sense: true }
     }
 
     /// Takes over the bits of a page that MODE SELECT sent.
@@ -96,10 +80,7 @@ impl Bits {
         let bit = |at: usize, mask: u8| page.get(at).is_some_and(|byte| byte & mask != 0);
         match page.first().map(|byte| byte & 0x3f) {
             Some(CACHING) => self.write_cache = bit(2, WCE),
-            Some(CONTROL) => {
-                self.descriptor_sense = bit(2, D_SENSE);
-                self.software_write_protect = bit(4, SWP);
-            }
+            Some(CONTROL) => self.descriptor_sense = bit(2, D_SENSE),
             _ => {}
         }
     }
@@ -109,7 +90,7 @@ impl Bits {
 pub(super) fn page(code: u8, values: Values, current: Bits, default: Bits) -> Vec<u8> {
     let bits = match values {
         Values::Current => current,
-        Values::Changeable => Bits::all(),
+        Values::Changeable => Bits::changeable(default),
         Values::Default => default,
     };
     let mask = values == Values::Changeable;
@@ -128,7 +109,6 @@ pub(super) fn page(code: u8, values: Values, current: Bits, default: Bits) -> Ve
             page[2] = if bits.descriptor_sense { D_SENSE } else { 0 };
             // QUEUE ALGORITHM MODIFIER 1: commands that run at once are in no order.
             page[3] = if mask { 0 } else { 0x10 };
-            page[4] = if bits.software_write_protect { SWP } else { 0 };
             if !mask {
                 // BUSY TIMEOUT PERIOD: unlimited.
                 page[8..10].copy_from_slice(&[0xff, 0xff]);

@@ -40,7 +40,7 @@ pub(super) fn mode_sense<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, data_
         () if long && call.cdb.flag(LONG_LBA_ACCEPTED) => long_descriptor(unit),
         () => short_descriptor(unit),
     };
-    let protected = unit.settings.read_only || unit.modes.is_software_write_protected() || unit.has_failed();
+    let protected = unit.settings.read_only || unit.has_failed();
     let specific = DPOFUA | if protected { WRITE_PROTECTED } else { 0 };
     let mut data = if long {
         let length = ((6 + descriptor.len() + pages.len()) as u16).to_be_bytes();

@@ -44,7 +44,6 @@ impl Asc {
     pub const UNSUPPORTED_SEGMENT_DESCRIPTOR_TYPE_CODE: Self = Self(0x26, 0x09);
     pub const INLINE_DATA_LENGTH_EXCEEDED: Self = Self(0x26, 0x0b);
     pub const WRITE_PROTECTED: Self = Self(0x27, 0x00);
-    pub const LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED: Self = Self(0x27, 0x02);
     pub const SPACE_ALLOCATION_FAILED_WRITE_PROTECT: Self = Self(0x27, 0x07);
     pub const POWER_ON_RESET_OR_BUS_DEVICE_RESET: Self = Self(0x29, 0x00);
     pub const POWER_ON_OCCURRED: Self = Self(0x29, 0x01);

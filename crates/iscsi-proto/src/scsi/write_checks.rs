@@ -30,9 +30,6 @@ impl<S: Store> LogicalUnit<S> {
         if self.settings.read_only {
             return Err(Sense::new(SenseKey::DataProtect, Asc::WRITE_PROTECTED).into());
         }
-        if self.modes.is_software_write_protected() {
-            return Err(Sense::new(SenseKey::DataProtect, Asc::LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED).into());
-        }
         self.check_loss(nexus)
     }
 
@@ -81,9 +78,16 @@ impl<S: Store> LogicalUnit<S> {
     /// A failed flush, after which no write is accepted.
     pub(super) fn flush(&self, nexus: &Nexus) -> Result<(), Failure> {
         self.check_loss(nexus)?;
+        // Before `unflushed` is cleared: a write that begins during the flush may take over an epoch that moved meanwhile.
+        let epoch = self.durability.epoch.load(Ordering::SeqCst);
         let unflushed = self.durability.unflushed.swap(false, Ordering::SeqCst);
         match self.store.flush() {
-            Ok(()) => self.check_epoch_after_flush(nexus, unflushed),
+            Ok(()) if unflushed && self.store.loss_epoch() != epoch => {
+                // A flush that succeeded after a loss covers nothing of what was lost.
+                self.fail(Some(nexus));
+                Err(Sense::new(SenseKey::MediumError, Asc::WRITE_ERROR).into())
+            }
+            Ok(()) => Ok(()),
             Err(StoreError::Busy) => {
                 self.durability.unflushed.store(true, Ordering::SeqCst);
                 Err(Failure::Status(Status::Busy))
@@ -93,15 +97,6 @@ impl<S: Store> LogicalUnit<S> {
                 Err(Sense::new(SenseKey::MediumError, Asc::WRITE_ERROR).into())
             }
         }
-    }
-
-    /// A flush that succeeded after a loss covers nothing of what was lost.
-    fn check_epoch_after_flush(&self, nexus: &Nexus, unflushed: bool) -> Result<(), Failure> {
-        if !unflushed || self.store.loss_epoch() == self.durability.epoch.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        self.fail(Some(nexus));
-        Err(Sense::new(SenseKey::MediumError, Asc::WRITE_ERROR).into())
     }
 
     /// A flush that no command waits for: its failure is told to every nexus.

@@ -15,26 +15,54 @@ fn cached() -> Unit {
     unit
 }
 
+/// The Caching page with its header, for MODE SELECT (6).
+fn caching(unit: &Unit) -> Vec<u8> {
+    unit.good(&nexus(1), &[0x1a, 8, 8, 0, 24, 0], &[])
+}
+
+const SELECT: [u8; 6] = [0x15, 0x10, 0, 0, 24, 0];
+
 #[test]
-fn the_cache_is_off_by_default_and_mode_select_turns_it_on_and_flushes_it_off() {
+fn the_cache_is_off_by_default_and_no_initiator_turns_it_on() {
     let unit = Unit::new(64, Settings::default());
-    let caching = |unit: &Unit| unit.good(&nexus(1), &[0x1a, 8, 8, 0, 24, 0], &[]);
     let page = caching(&unit);
     assert_eq!((page.len(), page[4], page[6] & 4), (24, 8, 0));
-    unit.good(&nexus(1), &write10(0, 1), &ONES);
-    assert_eq!(unit.store.durable()[..BLOCK], ONES);
+    assert_eq!(unit.good(&nexus(1), &[0x1a, 8, 0x48, 0, 24, 0], &[])[6], 0, "nothing can be changed");
     unit.unit.attach(&nexus(2), None);
     let mut select = [&[0; 4], &page[4..]].concat();
     select[6] |= 4;
-    let cdb = [0x15, 0x10, 0, 0, 24, 0];
-    unit.good(&nexus(1), &cdb, &select);
-    assert_eq!(caching(&unit)[6] & 4, 4);
-    unit.refused(&nexus(2), &[0; 6], &[], SenseKey::UnitAttention, Asc::MODE_PARAMETERS_CHANGED);
+    unit.refused(&nexus(1), &SELECT, &select, SenseKey::IllegalRequest, Asc::INVALID_FIELD_IN_PARAMETER_LIST);
+    unit.good(&nexus(2), &write10(0, 1), &ONES);
+    assert_eq!(unit.store.durable()[..BLOCK], ONES);
+}
+
+#[test]
+fn the_cache_of_a_unit_that_has_one_is_flushed_when_it_is_turned_off_and_the_others_learn_of_it() {
+    let unit = cached();
+    let mut select = [&[0; 4], &caching(&unit)[4..]].concat();
     unit.good(&nexus(1), &write10(1, 1), &ONES);
     assert_eq!(unit.store.durable()[BLOCK..2 * BLOCK], [0; BLOCK]);
     select[6] &= !4;
-    unit.good(&nexus(1), &cdb, &select);
+    unit.good(&nexus(1), &SELECT, &select);
     assert_eq!(unit.store.durable()[BLOCK..2 * BLOCK], ONES, "what was in the cache became durable");
+    unit.refused(&nexus(2), &[0; 6], &[], SenseKey::UnitAttention, Asc::MODE_PARAMETERS_CHANGED);
+    select[6] |= 4;
+    unit.good(&nexus(1), &SELECT, &select);
+    assert_eq!(caching(&unit)[6] & 4, 4);
+    unit.refused(&nexus(2), &[0; 6], &[], SenseKey::UnitAttention, Asc::MODE_PARAMETERS_CHANGED);
+}
+
+#[test]
+fn a_flush_during_which_data_was_lost_fails_although_another_write_begins_meanwhile() {
+    let unit = std::sync::Arc::new(cached());
+    unit.good(&nexus(1), &write10(0, 1), &ONES);
+    let meanwhile = std::sync::Arc::clone(&unit);
+    *unit.store.during_flush.lock().unwrap() = Some(Box::new(move || {
+        meanwhile.store.lose();
+        meanwhile.good(&nexus(2), &write10(1, 1), &ONES);
+    }));
+    unit.refused(&nexus(1), &ten(0x35, 0, 0, 0), &[], SenseKey::MediumError, Asc::WRITE_ERROR);
+    assert_eq!(unit.store.bytes()[..BLOCK], [0; BLOCK], "it is gone");
 }
 
 #[test]
@@ -80,7 +108,7 @@ fn a_loss_of_writes_that_were_not_durable_is_told_and_one_of_none_is_not() {
 }
 
 #[test]
-fn a_read_only_unit_and_swp_refuse_each_write() {
+fn a_read_only_unit_refuses_each_write_and_no_initiator_protects_one_for_all() {
     let unit = Unit::new(64, Settings { read_only: true, ..Settings::default() });
     unit.refused(&nexus(1), &write10(0, 1), &ONES, SenseKey::DataProtect, Asc::WRITE_PROTECTED);
     unit.refused(&nexus(1), &ten(0x41, 0, 0, 1), &ONES, SenseKey::DataProtect, Asc::WRITE_PROTECTED);
@@ -88,8 +116,7 @@ fn a_read_only_unit_and_swp_refuse_each_write() {
     let mut control = unit.good(&nexus(1), &[0x1a, 8, 0x0a, 0, 16, 0], &[]);
     control[..4].fill(0);
     control[8] |= 8;
-    unit.good(&nexus(1), &[0x15, 0x10, 0, 0, 16, 0], &control);
-    unit.refused(&nexus(1), &write10(0, 1), &ONES, SenseKey::DataProtect, Asc::LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED);
-    unit.unit.reset(Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
-    assert_eq!(unit.status(&nexus(1), &write10(0, 1), &ONES), Status::Good, "a reset gives the defaults");
+    let select = [0x15, 0x10, 0, 0, 16, 0];
+    unit.refused(&nexus(1), &select, &control, SenseKey::IllegalRequest, Asc::INVALID_FIELD_IN_PARAMETER_LIST);
+    assert_eq!(unit.status(&nexus(1), &write10(0, 1), &ONES), Status::Good);
 }

@@ -19,6 +19,8 @@ pub(crate) struct MemoryStore {
     pub(crate) epoch: AtomicU64,
     pub(crate) flush_fails: AtomicBool,
     pub(crate) flushes: AtomicU64,
+    /// Runs once, within the next flush.
+    pub(crate) during_flush: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl MemoryStore {
@@ -30,6 +32,7 @@ impl MemoryStore {
             epoch: AtomicU64::new(7),
             flush_fails: AtomicBool::new(false),
             flushes: AtomicU64::new(0),
+            during_flush: Mutex::new(None),
         })
     }
 
@@ -96,6 +99,8 @@ impl Store for MemoryStore {
         if self.flush_fails.load(Ordering::SeqCst) {
             return Err(StoreError::Medium);
         }
+        let during = self.during_flush.lock().unwrap().take();
+        during.into_iter().for_each(|run| run());
         *self.durable.lock().unwrap() = self.bytes();
         Ok(())
     }

@@ -132,7 +132,7 @@ impl Path {
                 if let Some(code) = SenseCode::parse(sense)
                     && status.status == 2
                 {
-                    work.ask_again |= code.is_new_capacity() || code.is_new_access_state();
+                    work.ask_again |= code.is_new_capacity() || code.is_new_access_state() || code.is_new_mode();
                     if code.reaction() == Reaction::OtherPath {
                         self.access = AccessState::Unavailable;
                         work.ask_again = true;

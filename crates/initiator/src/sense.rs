@@ -45,8 +45,9 @@ impl SenseCode {
     pub(crate) const fn reaction(self) -> Reaction {
         match (self.key, self.asc, self.ascq) {
             _ if self.deferred => Reaction::Lost,
-            // POWER ON OCCURRED: what was in a volatile cache is gone. 29h/00h is what a session that is new is told by many targets.
-            (0x06, 0x29, 0x01) => Reaction::Lost,
+            // POWER ON OCCURRED: what was in a volatile cache is gone. With 29h/00h it may be: many targets say so to each new session, and
+            // nothing else after a loss. Writing again what was not flushed does no harm.
+            (0x06, 0x29, 0x00 | 0x01) => Reaction::Lost,
             (0x06 | 0x01 | 0x0b, ..) => Reaction::Repeat,
             (0x02, 0x04, 0x01 | 0x0a) => Reaction::Later,
             (0x02, 0x04, 0x0b | 0x0c) => Reaction::OtherPath,
@@ -62,6 +63,11 @@ impl SenseCode {
     /// ASYMMETRIC ACCESS STATE CHANGED.
     pub(crate) const fn is_new_access_state(self) -> bool {
         matches!((self.key, self.asc, self.ascq), (0x06, 0x2a, 0x06))
+    }
+
+    /// MODE PARAMETERS CHANGED: the write cache may be on now, or off.
+    pub(crate) const fn is_new_mode(self) -> bool {
+        matches!((self.key, self.asc, self.ascq), (0x06, 0x2a, 0x01))
     }
 
     /// The error number that a program on a block device would get.
@@ -132,7 +138,7 @@ mod tests {
         assert_eq!(reaction(6, 0x29, 0x01), Reaction::Lost);
         assert_eq!(reaction(6, 0x29, 0x07), Reaction::Repeat);
         assert_eq!(reaction(2, 0x04, 0x0b), Reaction::OtherPath);
-        assert_eq!(reaction(6, 0x29, 0x00), Reaction::Repeat, "a session that is new");
+        assert_eq!(reaction(6, 0x29, 0x00), Reaction::Lost, "all that many targets say after a loss");
         assert_eq!(reaction(0xb, 0, 0), Reaction::Repeat);
         assert_eq!(reaction(2, 0x04, 0x0a), Reaction::Later);
         assert_eq!(reaction(3, 0x11, 0), Reaction::Fail);

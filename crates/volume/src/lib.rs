@@ -71,7 +71,7 @@ pub use node::Node;
 pub use options::{CacheMode, Durability, Options, ReadAhead, UnknownOption};
 pub use quiesce::{QuiesceError, Quiesced};
 pub use quota::QuotaUse;
-pub use record::{BootId, NotABootId};
+pub use record::{BootId, FIRST_LOSS_EPOCH, NotABootId};
 pub use tree_copy::CopyError;
 pub use types::{Attr, CreateHow, CutReport, DirEntry, FsStat, Kind, NodeKind, Owner, SetAttr, SetTime, Stability, Time};
 pub use volume::{Config, Volume, keeping_set_id};

@@ -73,6 +73,9 @@ impl fmt::Display for BootId {
     }
 }
 
+/// Loss epoch of a volume that has lost nothing.
+pub const FIRST_LOSS_EPOCH: u64 = 1;
+
 impl Record {
     /// A new volume's.
     pub(crate) fn random() -> io::Result<Self> {
@@ -81,7 +84,7 @@ impl Record {
         let (mut id, mut key) = ([0; 16], [0; 16]);
         id.copy_from_slice(&bytes[..16]);
         key.copy_from_slice(&bytes[16..]);
-        Ok(Self { id, key, loss_epoch: 1, last: None })
+        Ok(Self { id, key, loss_epoch: FIRST_LOSS_EPOCH, last: None })
     }
 
     /// Where the loss epoch is noted before the record: memory that outlives the process.

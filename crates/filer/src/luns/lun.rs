@@ -137,6 +137,8 @@ impl Lun {
             Some(_) => Knows::NotTheLoss,
         };
         let attention = match knows {
+            // It may have been forgotten, or write by another nexus of the same initiator: one report too many does no harm.
+            Knows::Nothing if epoch > volume::FIRST_LOSS_EPOCH && self.record().write_cache => Asc::POWER_ON_OCCURRED,
             Knows::Nothing => Asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET,
             Knows::All => Asc::I_T_NEXUS_LOSS_OCCURRED,
             Knows::NotTheLoss => Asc::POWER_ON_OCCURRED,

@@ -74,7 +74,6 @@ pub(crate) fn begin(unique: Unique, operation: &Operation<'_>, geometry: &Geomet
             let commands = parts.map(|(offset, data)| Command::Write { offset, data: data.to_vec(), fua: false }).collect();
             begun(Kind::Written(data.len() as u32), offset, Vec::new(), commands)
         }
-        Operation::Sync if !geometry.write_cache => Begun::Answered(Ok(Vec::new())),
         Operation::Sync => begun(Kind::Empty, 0, Vec::new(), vec![Command::Flush]),
         Operation::Zero { offset, bytes, unmap } => {
             let most = geometry.write_same_bytes_max;
@@ -183,12 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn reads_end_with_the_lun_and_a_flush_without_a_write_cache_is_nothing() {
+    fn reads_end_with_the_lun_and_a_flush_is_sent_without_a_write_cache_too() {
         let past = Operation::Read { offset: 1 << 20, bytes: 4096 };
         assert!(matches!(begin(Unique(1), &past, &geometry()), Some(Begun::Answered(Ok(data))) if data.is_empty()));
         let without = Geometry { write_cache: false, ..geometry() };
-        assert!(matches!(begin(Unique(1), &Operation::Sync, &without), Some(Begun::Answered(Ok(_)))));
-        assert!(matches!(begin(Unique(1), &Operation::Sync, &geometry()), Some(Begun::Commands(..))));
+        for geometry in [geometry(), without] {
+            assert!(matches!(begin(Unique(1), &Operation::Sync, &geometry), Some(Begun::Commands(..))));
+        }
     }
 
     #[test]

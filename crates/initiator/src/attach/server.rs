@@ -208,9 +208,9 @@ impl Server {
         self.channel.reply(answer.unique, answer.result.as_deref().map_err(|errno| *errno));
     }
 
-    /// Makes durable what was answered, if there is a write cache.
+    /// Makes durable what was answered. Also on a LUN that had no write cache when it was asked last: another initiator may have turned it on.
     fn flush(&mut self) -> Result<(), AttachError> {
-        if !self.device.geometry().write_cache || self.device.geometry().read_only {
+        if self.device.geometry().read_only {
             return Ok(());
         }
         self.last += 1;

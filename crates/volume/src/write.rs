@@ -1,5 +1,6 @@
 //! Writes: unstable, durable, and durable with the flush left to the last of several.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::counters::Counted;
@@ -236,13 +237,14 @@ impl VolumeInner {
             Counted::add(&self.counted.flushes);
             Counted::add(&self.counted.data_flushes);
             let (data, at) = (&data[done..], offset + done as u64);
-            let others_wait = node.0.is_dirty();
+            // The host reports a failed writeback once for each descriptor. This write may get the report of the file's unstable data.
+            let witness = node.0.is_dirty().then(|| sys::reopen(descriptor)).transpose()?;
             let result = self.flush_fault(Some(node.0.fileid)).and_then(|()| {
                 let direct = self.write_direct(node, descriptor, at, data, sync);
                 direct.unwrap_or_else(|| self.write_buffered_sync(node, descriptor, at, data, sync))
             });
             if let Err(error) = &result {
-                self.durable_write_failed(others_wait, error.raw_os_error().unwrap_or(libc::EIO));
+                self.durable_write_failed(node, witness, error.raw_os_error().unwrap_or(libc::EIO));
             }
             result
         })?;
@@ -269,12 +271,21 @@ impl VolumeInner {
         result
     }
 
-    /// The host does not say whether the write or its flush failed. Refusals of the write itself leave
-    /// nothing in doubt, unless uncommitted data of the file could have met the same fate unseen.
-    fn durable_write_failed(&self, others_wait: bool, errno: i32) {
-        let refused =
-            matches!(errno, libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EINVAL | libc::EPERM | libc::EROFS | libc::ENOMEM);
-        if !refused || (others_wait && self.loss_epoch.advance().is_err()) {
+    /// The host does not say whether the write or a flush failed. A refusal of the write itself leaves nothing in doubt. An error that a
+    /// writeback gives too does, if the file has unstable data: then a flush by a descriptor that has reported nothing yet decides.
+    fn durable_write_failed(&self, node: &Node, witness: Option<OwnedFd>, errno: i32) {
+        let is_lost = match errno {
+            libc::EFBIG | libc::EINVAL | libc::EPERM => false,
+            libc::ENOSPC | libc::EDQUOT | libc::EROFS | libc::ENOMEM => match witness {
+                Some(witness) => self.flush_fault(Some(node.0.fileid)).and_then(|()| sys::fdatasync(witness)).is_err(),
+                None => node.0.is_dirty(), // an unstable write began meanwhile
+            },
+            _ => {
+                self.flush_failed(errno);
+                return;
+            }
+        };
+        if is_lost && self.loss_epoch.advance().is_err() {
             self.flush_failed(errno);
         }
     }

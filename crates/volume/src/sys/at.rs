@@ -9,6 +9,7 @@ use rustix::fs::{
     chmodat, chownat, fchmod, ftruncate, linkat, mkdirat, mknodat, openat, renameat, symlinkat, unlinkat, utimensat,
 };
 use rustix::fs::{makedev, readlinkat_raw};
+use rustix::io::Errno;
 
 use super::credentials::{clear_set_id_on_write, keeping_set_id};
 use super::io::RawTime;
@@ -84,8 +85,9 @@ pub(crate) fn read_link(fd: impl AsFd, buf: &mut [u8]) -> io::Result<usize> {
 /// when both are left.
 pub(crate) fn chown(fd: impl AsFd, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     clear_set_id_on_write();
-    // The number that means "leave it" to the kernel is no user's.
-    let (uid, gid) = (uid.filter(|uid| *uid != u32::MAX), gid.filter(|gid| *gid != u32::MAX));
+    if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
+        return Err(Errno::INVAL.into()); // no user's; it means "leave it" to the kernel
+    }
     Ok(chownat(fd, c"", uid.map(Uid::from_raw), gid.map(Gid::from_raw), AtFlags::EMPTY_PATH)?)
 }
 

@@ -25,7 +25,7 @@ pub(crate) use io::{
     RawStat, RawTime, clone_content, descriptor_limit, effective_gid, effective_uid, fdatasync, fs_stat, fsync, lock_exclusively,
     lock_shared, next_data, pread, pwrite, stat, stat_name, stat_untimed, sync_file_system,
 };
-pub(crate) use uncached::{pread_with, pwrite_with, read_nothing_ahead, reopen_direct};
+pub(crate) use uncached::{pread_with, pwrite_with, read_nothing_ahead, reopen, reopen_direct};
 pub(crate) use zero::{ZeroRange, zero_range};
 
 use std::ffi::CString;

@@ -34,6 +34,12 @@ pub(crate) fn read_nothing_ahead(fd: impl AsFd) -> io::Result<()> {
     Ok(fadvise(fd, 0, None, Advice::Random)?)
 }
 
+/// A further descriptor of an open file: it reports a failed writeback that no other one has reported.
+pub(crate) fn reopen(fd: impl AsFd) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    open_path(path.as_ref(), libc::O_RDONLY | libc::O_NONBLOCK, 0)
+}
+
 /// A further descriptor of an open file that passes the page cache by.
 pub(crate) fn reopen_direct(fd: impl AsFd) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());

@@ -220,8 +220,11 @@ fn full_store_is_reported_and_does_not_poison() {
     let node = make_file(&volume, &volume.root(), "a", b"");
     let verifier = volume.verifier();
     let block = vec![1; 1 << 20];
+    // Unstable data of the same file is in no doubt when a write is refused.
+    volume.write(&node, 0, b"unstable", Stability::Unstable).unwrap();
     let mut written = 0;
     let error = loop {
+        volume.write(&node, 0, b"unstable", Stability::Unstable).unwrap();
         match volume.write(&node, written, &block, Stability::FileSync) {
             Ok(bytes) => written += bytes as u64,
             Err(error) => break error,
@@ -235,6 +238,23 @@ fn full_store_is_reported_and_does_not_poison() {
     volume.write(&node, 0, b"room again", Stability::FileSync).unwrap();
     assert_eq!(content(&volume, &node).unwrap(), b"room again");
     drop((node, volume));
+}
+
+#[test]
+fn an_error_that_a_lost_writeback_may_have_given_moves_the_verifier_only_if_the_file_cannot_be_flushed() {
+    let scratch = Scratch::new();
+    let volume = scratch.open();
+    let node = make_file(&volume, &volume.root(), "a", b"");
+    for (failures, moved) in [(1, 0), (2, 1)] {
+        let (verifier, epoch) = (volume.verifier(), volume.loss_epoch());
+        volume.write(&node, 0, b"unstable", Stability::Unstable).unwrap();
+        let fault = format!("enospc,on=flush,times={failures}");
+        volume.set_fault(volume::faults::FaultSpec::parse(&fault).unwrap()).unwrap();
+        assert_eq!(volume.write(&node, 9, b"refused", Stability::FileSync), Err(Error::NoSpace));
+        assert_eq!((volume.loss_epoch() - epoch, volume.verifier() != verifier), (moved, moved == 1), "{failures}");
+        assert!(!volume.is_poisoned());
+        volume.commit(&node).unwrap();
+    }
 }
 
 #[test]

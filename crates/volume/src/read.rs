@@ -134,10 +134,10 @@ impl VolumeInner {
     }
 }
 
-/// How many of `wanted` bytes from `offset` the host can be asked for: all, or none beyond the largest offset.
+/// How many of `wanted` bytes from `offset` the host can be asked for: those up to the largest offset (RFC 1813 3.3.6: a short read).
 fn read_bounds(descriptor: &Descriptor, offset: u64, wanted: usize) -> Result<usize, Error> {
     if descriptor.access == Access::Path {
         return Err(Error::Access);
     }
-    Ok(if offset > OFFSET_MAX - wanted as u64 { 0 } else { wanted })
+    Ok(usize::try_from(OFFSET_MAX.saturating_sub(offset)).unwrap_or(usize::MAX).min(wanted))
 }

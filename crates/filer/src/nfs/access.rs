@@ -38,10 +38,9 @@ impl Caller {
             Some(identity) if rights.squash != Squash::All => *identity,
             _ => return Self { uid: anonymous_uid, gid: anonymous_gid, groups: Groups::default() },
         };
-        if rights.squash == Squash::None {
-            return Self { uid, gid, groups };
-        }
-        let squash = |id: u32, anonymous| if id == 0 { anonymous } else { id };
+        // An id of all ones is no user's: to the kernel it means "leave the owner", which is the filer.
+        let is_squashed = |id: u32| id == u32::MAX || id == 0 && rights.squash != Squash::None;
+        let squash = |id: u32, anonymous| if is_squashed(id) { anonymous } else { id };
         let mut squashed = [0; nfs_proto::limits::GROUPS_MAX];
         let count = groups.as_slice().len();
         for (slot, group) in squashed.iter_mut().zip(groups.as_slice()) {
@@ -268,6 +267,9 @@ mod tests {
         assert_eq!(of(5, &[0, 7], Squash::Root), user(5, 5, &[71, 7]));
         assert_eq!(of(0, &[0, 7], Squash::None), user(0, 0, &[0, 7]));
         assert_eq!(of(5, &[0, 7], Squash::All), user(70, 71, &[]));
+        for squash in [Squash::Root, Squash::None] {
+            assert_eq!(of(u32::MAX, &[u32::MAX, 7], squash), user(70, 71, &[71, 7]), "no user's and no group's number");
+        }
     }
 
     #[test]

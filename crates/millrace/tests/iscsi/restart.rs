@@ -69,6 +69,20 @@ fn an_initiator_that_was_away_during_a_loss_is_told_after_further_restarts() {
 }
 
 #[test]
+fn a_path_that_never_wrote_learns_of_the_loss_of_a_write_cache_and_a_lun_without_one_loses_nothing() {
+    let scratch = Scratch::new("iscsi-paths");
+    let target = Target::start(&scratch, &["--loss-layer"]);
+    let (cached, plain) = (target.create("db", "1MiB", &["--write-cache"]), target.create("log", "1MiB", &[]));
+    let other = "iqn.2026-11.test:another-path";
+    let attentions = || (login(&target, other).take_attentions(cached), login(&target, other).take_attentions(plain));
+    assert_eq!(attentions(), (vec![POWER_ON_OR_RESET], vec![POWER_ON_OR_RESET]));
+    let mut client = Client::ready(target.portal(0), &target.iqn(), &Who::named(HOST), cached);
+    assert!(client.write(cached, 0, &[1; 512], false).unwrap().is_good());
+    target.volume(&["power-cut"]);
+    assert_eq!(attentions(), (vec![POWER_ON], vec![POWER_ON_OR_RESET]));
+}
+
+#[test]
 fn a_reservation_with_aptpl_survives_a_restart_and_one_without_does_not() {
     let scratch = Scratch::new("iscsi-aptpl");
     let mut target = Target::start(&scratch, &[]);

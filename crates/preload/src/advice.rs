@@ -1,4 +1,4 @@
-//! What a program says of its reads and writes to come: none of it changes what they do.
+//! Advice of a program about its future reads and writes. It does not change their results.
 
 use crate::hook::hooks;
 use crate::outcome::Out;
@@ -6,7 +6,7 @@ use crate::read_ahead;
 use crate::table::{self, Found};
 use libc::{c_int, c_uint, off_t, size_t, ssize_t};
 
-/// sync_file_range: COMMIT has no notion of a range that servers keep to, so the whole file's is started, or waited for.
+/// sync_file_range: servers do not limit COMMIT to a range, so it is started, or awaited, for the whole file.
 fn sync_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> Result<c_int, Out> {
     const KNOWN: c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     let found = table::find(fd)?;
@@ -31,7 +31,7 @@ fn sync_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> Result<c
     Ok(0)
 }
 
-/// posix_fadvise: its answer, an errno.
+/// posix_fadvise; returns an errno.
 fn advise(fd: c_int, offset: off_t, bytes: off_t, advice: c_int) -> Result<c_int, Out> {
     let found = table::find(fd)?;
     if matches!(found, Found::Elsewhere) {
@@ -68,7 +68,7 @@ fn read_ahead_of(fd: c_int, offset: off_t, bytes: size_t) -> Result<ssize_t, Out
 }
 
 hooks! {
-    /// sync_file_range(2): a hint that promises nothing. SYNC_FILE_RANGE_WRITE has the keeper send a COMMIT.
+    /// sync_file_range(2): a hint without a guarantee. With SYNC_FILE_RANGE_WRITE the keeper sends a COMMIT.
     fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> c_int = SYS_sync_file_range { sync_range(fd, offset, bytes, flags) }
     /// posix_fadvise(2): returns an errno.
     fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int = SYS_fadvise64 { advise(fd, offset, bytes, advice_given) }

@@ -1,24 +1,24 @@
-//! Who attaches a mount: one thread of the process at a time.
+//! The lock for attaching a mount: one thread of the process at a time.
 //!
-//! The owner is known by its thread number, so that a signal handler which needs the mount while its own thread attaches it
-//! gets an error instead of waiting for itself. A lock whose owner is no thread of this process (the mark was copied by a
-//! fork) is taken over.
+//! The lock contains its owner's thread number, so that a signal handler that needs the mount while its own thread attaches it
+//! gets an error instead of waiting for itself. A lock whose owner is not a thread of this process (a fork copied it) is taken
+//! over.
 
 use crate::outcome::Errno;
 use crate::raw;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Longest sleep of one who waits; then he looks whether the owner still lives.
+/// Longest sleep of a waiter; then it checks whether the owner is still alive.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The lock.
 #[derive(Debug, Default)]
 pub(crate) struct AttachLock {
-    owner: AtomicU32, // thread number, 0 for nobody
+    owner: AtomicU32, // thread number; 0: free
 }
 
-/// Held by the thread that attaches; given back when dropped, by a panic too.
+/// Held by the thread that attaches; released when dropped, also by a panic.
 #[derive(Debug)]
 pub(crate) struct AttachGuard<'l> {
     lock: &'l AttachLock,
@@ -32,7 +32,7 @@ impl AttachLock {
     /// Waits for the lock.
     ///
     /// # Errors
-    /// EDEADLK when this very thread holds it.
+    /// EDEADLK if this thread holds it.
     pub(crate) fn lock(&self) -> Result<AttachGuard<'_>, Errno> {
         let me = raw::thread_id();
         let mut expected = 0;

@@ -1,21 +1,21 @@
-//! Ranges of bytes that are locked, and waiting for such a lock.
+//! Locked ranges of bytes, and the wait for such a lock.
 
 use crate::open_file::Open;
 use crate::outcome::{Errno, Out};
 use crate::raw;
 use libc::{c_int, off_t};
 
-/// Time between two tries to get a lock that no call of the kernel waits for.
+/// Time between two attempts to take a lock for which no kernel call waits.
 const RETRY_NS: u64 = 5_000_000;
 
-/// A range of bytes and who else may have it.
+/// A range of bytes and the kind of its lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
     /// F_RDLCK, F_WRLCK or F_UNLCK.
     pub(crate) kind: c_int,
     /// First byte.
     pub(crate) start: off_t,
-    /// Bytes; 0: to the end, wherever that will be.
+    /// Length in bytes; 0: to the end of the file, also when it grows.
     pub(crate) length: off_t,
 }
 
@@ -51,7 +51,7 @@ impl Range {
     }
 }
 
-/// Whether the kernel gave a lock, or another is in its way.
+/// Whether the kernel granted a lock; false if there is a conflicting one.
 pub(crate) fn granted(answer: Result<(), Errno>) -> Result<bool, Out> {
     match answer {
         Ok(()) => Ok(true),
@@ -63,12 +63,12 @@ pub(crate) fn granted(answer: Result<(), Errno>) -> Result<bool, Out> {
 /// Tries once, or until it succeeds.
 ///
 /// # Errors
-/// EAGAIN, EINTR, or what the try ended with.
+/// EAGAIN, EINTR, or the error of the attempt.
 pub(crate) fn retry(wait: bool, mut attempt: impl FnMut() -> Result<bool, Out>) -> Result<(), Out> {
     if !wait {
         return if attempt()? { Ok(()) } else { Err(Out::Errno(libc::EAGAIN)) };
     }
-    // One that comes between two tries must end the wait as well.
+    // A signal between two attempts must end the wait as well.
     let mut signals = raw::SignalsHeld::new();
     while !attempt()? {
         raw::sleep_until(raw::monotonic_ns() + RETRY_NS);

@@ -1,5 +1,5 @@
-//! Who the process is to servers: the credentials it had when it began, and those it changed to since. Each open file keeps
-//! those it was opened with, over dup, fork and exec too (docs/design/012-users.md).
+//! The credentials of the process for servers: those with which it began, and later ones. Each open file keeps the credentials
+//! with which it was opened, also over dup, fork and exec (docs/design/012-users.md).
 
 use crate::messages::{trace, warn};
 use crate::outcome::Out;
@@ -11,9 +11,9 @@ use libc::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Credentials of one process at most; one with more is refused names on mounts.
+/// Maximum number of credentials of one process. A process with more is refused paths on mounts.
 pub(crate) const KNOWN_MAX: usize = 64;
-/// The credentials a process began with.
+/// Number of the credentials with which a process began.
 pub(crate) const FIRST: usize = 0;
 
 static KNOWN: [OnceLock<Credentials>; KNOWN_MAX] = [const { OnceLock::new() }; KNOWN_MAX];
@@ -22,23 +22,23 @@ static CURRENT: AtomicUsize = AtomicUsize::new(UNKNOWN);
 const UNKNOWN: usize = usize::MAX;
 const TOO_MANY: usize = usize::MAX - 1;
 
-/// Sets the signal of a description's readiness (fcntl(2); libc's crate lacks it). A directory is never ready, so the number is free
-/// to say who opened it.
+/// Sets the signal for a description's readiness (fcntl(2); the libc crate lacks it). A directory is never ready, so the number
+/// can identify the user that opened it.
 pub(crate) const F_SETSIG: c_int = 10;
-/// Asks for it.
+/// Returns that signal.
 pub(crate) const F_GETSIG: c_int = 11;
 
-/// Number of the credentials the process has now.
+/// Number of the current credentials of the process.
 ///
 /// # Errors
-/// EACCES when it had too many.
+/// EACCES if it had too many.
 pub(crate) fn current() -> Result<usize, Out> {
     if CURRENT.load(Ordering::Acquire) == UNKNOWN {
         let first = number_of(&Credentials::of_process()).unwrap_or(TOO_MANY);
         let _ = CURRENT.compare_exchange(UNKNOWN, first, Ordering::AcqRel, Ordering::Acquire);
     }
     match CURRENT.load(Ordering::Acquire) {
-        // A child with its parent's memory may be somebody else.
+        // A child that shares its parent's memory may be another user.
         number if dnfs::shares_memory() && known(number).is_none_or(|who| Some(who.uid) != user_outside(raw::geteuid())) => {
             Err(Out::Errno(libc::EACCES))
         }
@@ -52,7 +52,7 @@ pub(crate) fn known(number: usize) -> Option<&'static Credentials> {
     KNOWN.get(number)?.get()
 }
 
-/// The number of these credentials, given now if they are new; none when there are too many.
+/// The number of these credentials, assigned if they are new. `None` if there are too many.
 pub(crate) fn number_of(who: &Credentials) -> Option<usize> {
     KNOWN.iter().position(|known| {
         if known.get().is_none() {
@@ -62,13 +62,13 @@ pub(crate) fn number_of(who: &Credentials) -> Option<usize> {
     })
 }
 
-/// The credentials an inherited description was opened with.
+/// The credentials with which an inherited description was opened.
 pub(crate) fn of_inherited(fd: c_int, mount: &Mount) -> usize {
     let marked = raw::control(fd, F_GETSIG, 0).ok().and_then(|signal| u32::try_from(signal).ok()?.checked_sub(1));
     marked.and_then(|number| number_of(&mount.credentials_of_number(number)?)).unwrap_or(FIRST)
 }
 
-/// Has the description remember who opened it when this process is no more.
+/// Stores the credentials in the description, for processes that inherit it.
 pub(crate) fn mark(fd: c_int, mount: &Mount) {
     let Some(number) = mount.credentials_number() else { return };
     if raw::control(fd, F_GETSIG, 0) == Ok(0) {
@@ -76,10 +76,10 @@ pub(crate) fn mark(fd: c_int, mount: &Mount) {
     }
 }
 
-/// The process has other credentials.
+/// Notes that the process has other credentials.
 pub(crate) fn changed() {
     if dnfs::shares_memory() {
-        return; // the list is the parent's
+        return; // the list belongs to the parent
     }
     let who = Credentials::of_process();
     let number = number_of(&who).unwrap_or_else(|| {

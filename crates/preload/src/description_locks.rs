@@ -1,8 +1,8 @@
-//! Record locks of an open description (F_OFD_SETLK). They have to end with the last copy of a descriptor, over dup, fork,
-//! exec and sockets, so they lie on the placeholder, whose open description is the program's.
+//! Record locks of an open description (F_OFD_SETLK). They must end with the last copy of a descriptor, over dup, fork, exec
+//! and sockets. So they are on the placeholder, whose open description is the program's.
 //!
-//! A placeholder is open for reading only and takes shared locks alone. An exclusive lock of a range is a shared one of
-//! the same range in another space of offsets; who sets either looks first, alone, what others have in both.
+//! A placeholder is open for reading only and can have shared locks only. An exclusive lock of a range is a shared lock of the
+//! same range at other offsets. A process that sets either first checks, with exclusive access, the locks of others at both.
 
 use crate::byte_range::{Range, granted, retry};
 use crate::lock_files;
@@ -13,7 +13,7 @@ use dnfs::mount::{DESCRIPTION_LOCKS_EXCLUSIVE as EXCLUSIVE, DESCRIPTION_LOCKS_LI
 use libc::{c_int, off_t};
 use std::ffi::CStr;
 
-/// The range in one of the spaces; what lies beyond cannot be locked.
+/// The range at one set of offsets; a range beyond it cannot be locked.
 fn in_space(range: &Range, space: off_t) -> Result<Range, Out> {
     let end = match range.length {
         0 => LIMIT,
@@ -23,7 +23,7 @@ fn in_space(range: &Range, space: off_t) -> Result<Range, Out> {
     Ok(Range { kind: range.kind, start: space + range.start, length })
 }
 
-/// Another description's lock in one space, as the program would see it.
+/// Another description's lock at one set of offsets, as the program sees it.
 fn conflict_in(fd: c_int, range: &Range, space: off_t) -> Result<Option<libc::flock>, Out> {
     let mut lock = Range { kind: libc::F_WRLCK, ..in_space(range, space)? }.as_lock();
     raw::record_lock(fd, libc::F_OFD_GETLK, &mut lock)?;
@@ -39,7 +39,7 @@ fn conflict_in(fd: c_int, range: &Range, space: off_t) -> Result<Option<libc::fl
     Ok(Some(lock))
 }
 
-/// What others than the description behind `fd` have that is in the way.
+/// A conflicting lock of another description than that of `fd`.
 fn conflict_of(fd: c_int, range: &Range) -> Result<Option<libc::flock>, Out> {
     match conflict_in(fd, range, EXCLUSIVE)? {
         None if range.kind == libc::F_WRLCK => conflict_in(fd, range, 0),
@@ -47,7 +47,7 @@ fn conflict_of(fd: c_int, range: &Range) -> Result<Option<libc::flock>, Out> {
     }
 }
 
-/// Whose lock is in the way of one of the file's description.
+/// The lock that conflicts with a lock of the file's description.
 pub(crate) fn conflict(file: &Open, range: &Range) -> Result<Option<libc::flock>, Out> {
     conflict_alone(file, range, &file.mount.record_locks()?)
 }
@@ -59,7 +59,7 @@ fn conflict_alone(file: &Open, range: &Range, alone: &RecordLocks) -> Result<Opt
     }
 }
 
-/// Which description's lock is in the way of one of this process; its own descriptions count.
+/// The description's lock that conflicts with a lock of this process; its own descriptions count.
 pub(crate) fn conflict_with_process(file: &Open, range: &Range) -> Result<Option<libc::flock>, Out> {
     if range.start >= LIMIT {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Stability: what fsync promises.
+//! Stability: fsync and its variants.
 
 use crate::hook::hooks;
 use crate::medium::{self, Ask};
@@ -7,7 +7,7 @@ use crate::outcome::Out;
 use crate::table::{self, Found};
 use libc::c_int;
 
-/// fsync and fdatasync: one COMMIT if anything of the file may still be lost, by whichever process it was written.
+/// fsync and fdatasync: one COMMIT if data of the file may still be lost, whichever process wrote it.
 fn sync_fd(fd: c_int) -> Result<c_int, Out> {
     match table::find(fd)? {
         Found::File(file) => {
@@ -36,7 +36,8 @@ hooks! {
     /// sync(2).
     fn sync() -> () = SYS_sync {
         for mounted in mounts::all() {
-            // Also one that this process has not used: sync(1) has no file open, and others' data is what it is called for.
+            // Includes mounts that this process has not used: sync(1) has no file open, and is called for the data of other
+            // processes.
             if let Ok(mount) = mounted.attach() {
                 let _ = mount.sync_all(); // sync(2) reports no error; the next fsync of each file does
             }

@@ -1,8 +1,8 @@
 //! Pointers of C as Rust's references and values.
 //!
-//! A pointer that reaches a hook came from a caller of the libc function of that name, who promised what that function's
-//! manual asks for: that is what makes the calls of these functions right. NULL, and memory that is none, are caught where a system
-//! call would fail with EFAULT (`pointers`).
+//! A pointer that reaches a hook comes from a caller of the libc function of that name. The caller has kept that function's
+//! contract, which makes the calls of these functions valid. NULL and unmapped memory are detected where a system call would
+//! fail with EFAULT (`pointers`).
 
 use crate::outcome::Out;
 use crate::pointers::{self, Use};
@@ -20,10 +20,10 @@ pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a [u8], Out> {
     Ok(unsafe { std::slice::from_raw_parts(path.cast(), length) })
 }
 
-/// A buffer that the caller wants filled.
+/// A buffer to fill.
 ///
 /// # Safety
-/// NULL, or `count` writable bytes that nobody else uses for `'a`.
+/// NULL, or `count` writable bytes that no other code uses for `'a`.
 pub(crate) unsafe fn bytes_mut<'a>(at: *mut c_void, count: size_t) -> &'a mut [u8] {
     if at.is_null() {
         return &mut [];
@@ -32,8 +32,8 @@ pub(crate) unsafe fn bytes_mut<'a>(at: *mut c_void, count: size_t) -> &'a mut [u
     unsafe { std::slice::from_raw_parts_mut(at.cast(), count.min(COUNT_MAX)) }
 }
 
-/// The same for what a system call answers EFAULT for: NULL, and a small buffer that is no memory. Large ones are not looked at: each
-/// read of a database would ask the kernel about its pages.
+/// As [`bytes_mut`], with EFAULT as from a system call: for NULL, and for a small buffer in unmapped memory. Large buffers are
+/// not checked: each read of a database would query the kernel about its pages.
 ///
 /// # Safety
 /// As [`bytes_mut`].
@@ -48,10 +48,10 @@ fn check(at: usize, count: usize, wanted: Use) -> Result<(), Out> {
     if looked_at && !pointers::lead_to(at, count, wanted) { Err(Out::Errno(libc::EFAULT)) } else { Ok(()) }
 }
 
-/// Buffers smaller than this are looked at.
+/// Buffers smaller than this are checked.
 const LOOKED_AT_BYTES: usize = 4096;
 
-/// A buffer to be read, looked at as by [`bytes_mut_checked`].
+/// A buffer to read, checked as by [`bytes_mut_checked`].
 ///
 /// # Safety
 /// As [`bytes`].
@@ -61,7 +61,7 @@ pub(crate) unsafe fn bytes_checked<'a>(at: *const c_void, count: size_t) -> Resu
     Ok(unsafe { bytes(at, count) })
 }
 
-/// A buffer to be read.
+/// A buffer to read.
 ///
 /// # Safety
 /// NULL, or `count` readable bytes that stay as they are for `'a`.
@@ -106,7 +106,7 @@ pub(crate) unsafe fn vector<'a>(at: *const iovec, count: c_int) -> Result<&'a [I
     Ok(unsafe { std::slice::from_raw_parts(at.cast(), count) })
 }
 
-/// EFAULT for a vector, or small parts of it, that are no memory.
+/// EFAULT for a vector, or small parts of it, in unmapped memory.
 ///
 /// # Safety
 /// `count` vectors.
@@ -126,7 +126,7 @@ fn vector_length(null: bool, count: c_int) -> Result<usize, Out> {
     }
 }
 
-/// Writes an answer through a pointer of the caller.
+/// Writes a result through a pointer of the caller.
 ///
 /// # Safety
 /// NULL, or room for a `T`, aligned or not.
@@ -139,7 +139,7 @@ pub(crate) unsafe fn put<T>(at: *mut T, value: T) -> Result<(), Out> {
     Ok(())
 }
 
-/// Reads an argument through a pointer of the caller; none if NULL.
+/// Reads an argument through a pointer of the caller. `None` for NULL.
 ///
 /// # Safety
 /// NULL, or a readable `T`, aligned or not.
@@ -148,7 +148,7 @@ pub(crate) unsafe fn take<T: Copy>(at: *const T) -> Option<T> {
     (!at.is_null()).then(|| unsafe { at.read_unaligned() })
 }
 
-/// The same; EFAULT for a pointer that leads to no memory.
+/// As [`take`]; EFAULT for a pointer to unmapped memory.
 ///
 /// # Safety
 /// As [`take`].
@@ -178,7 +178,7 @@ pub(crate) unsafe fn put_string(at: *mut c_char, room: size_t, text: &[u8]) -> R
     Ok(())
 }
 
-/// A string of malloc, for the functions that give one away.
+/// A string of malloc, for functions whose result the caller frees.
 pub(crate) fn give_string(text: &[u8]) -> Result<*mut c_char, Out> {
     // SAFETY: malloc of a length; NULL is checked.
     let at = unsafe { libc::malloc(text.len() + 1) }.cast::<c_char>();

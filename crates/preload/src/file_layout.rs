@@ -1,5 +1,5 @@
-//! `FILE` as glibc lays it out on 64-bit Linux: an ABI that programs are compiled against (`getc` and `putc` were macros), and
-//! has not moved since 2.1. Only what no function of libc does is done here.
+//! The layout of glibc's `FILE` on 64-bit Linux: an ABI that is compiled into programs (`getc` and `putc` were macros) and has
+//! not changed since 2.1. Only operations without a libc function are done here.
 
 use crate::ffi;
 use libc::{FILE, c_char, c_int, c_void};
@@ -55,7 +55,7 @@ const BACKED_UP: c_int = 0x100;
 const LINE_BUFFERED: c_int = 0x200;
 const WRITING: c_int = 0x800;
 const APPENDING: c_int = 0x1000;
-/// In `flags2`: the lock is taken even by a program of one thread, since our functions may take longer than libc's.
+/// In `flags2`: the lock is taken even by a program of one thread, since this library's functions may take longer than libc's.
 const NEEDS_LOCK: c_int = 0x80;
 
 /// # Safety
@@ -116,8 +116,9 @@ pub(crate) unsafe fn unwritten<'a>(stream: *mut FILE) -> &'a [u8] {
     unsafe { ffi::bytes(base.cast(), (next as usize).saturating_sub(base as usize)) }
 }
 
-/// Takes an empty buffer of one byte from an unbuffered stream, as setvbuf leaves it. libc's stderr begins with none, and has a
-/// real one made when the program asks for line buffering; one of a byte would stay, and each piece of a line be written by itself.
+/// Removes the one-byte buffer that setvbuf leaves an unbuffered stream. libc's stderr begins without a buffer and gets a real
+/// one when the program requests line buffering. A one-byte buffer would stay, and each piece of a line would be written by
+/// itself.
 ///
 /// # Safety
 /// An open stream of glibc that no other thread uses.
@@ -154,8 +155,8 @@ pub(crate) unsafe fn give_unread(from: *mut FILE, to: *mut FILE) {
     to.offset = -1;
 }
 
-/// What freopen makes of a stream: its buffer empty, and not one that the program gave; the rights and the mode of `flags`
-/// (those of open(2)); no mark of the past.
+/// Resets a stream as freopen does: an empty buffer, which is not the program's, the rights and the mode of `flags` (those of
+/// open(2)), and no error or end of file.
 ///
 /// # Safety
 /// An open stream of glibc that no other thread uses, purged.
@@ -189,7 +190,7 @@ pub(crate) unsafe fn note_error(stream: *mut FILE) {
     unsafe { layout(stream) }.flags |= ERROR_SEEN;
 }
 
-/// Neither reading nor writing from now on; gives the rights it had. What it holds is forgotten.
+/// Forbids reading and writing from now on. Returns the former rights. Drops buffered data.
 ///
 /// # Safety
 /// An open stream of glibc that no other thread uses, purged.
@@ -198,13 +199,13 @@ pub(crate) unsafe fn refuse_all(stream: *mut FILE) -> c_int {
     let file = unsafe { layout(stream) };
     let rights = file.flags & (NO_READS | NO_WRITES);
     file.flags = file.flags & !WRITING | NO_READS | NO_WRITES;
-    // No byte of space: functions that look at the pointers alone must come to where the rights are looked at.
+    // No free byte in the buffer: functions that check the pointers only must reach the check of the rights.
     file.read = [file.buffer[0]; 3];
     file.write = [file.buffer[0]; 3];
     rights
 }
 
-/// Gives back the rights that [`refuse_all`] took.
+/// Restores the rights that [`refuse_all`] removed.
 ///
 /// # Safety
 /// An open stream of glibc that no other thread uses.
@@ -214,7 +215,7 @@ pub(crate) unsafe fn allow(stream: *mut FILE, rights: c_int) {
     file.flags = file.flags & !(NO_READS | NO_WRITES) | rights;
 }
 
-/// Whether a stream lies in memory that fopen or fdopen allocated as we know it, which is enough for a cookie's.
+/// Whether a stream is in memory that fopen or fdopen allocated with the known layout, which has room for a cookie stream.
 ///
 /// # Safety
 /// An open stream of glibc.
@@ -229,7 +230,7 @@ pub(crate) unsafe fn has_place_for_a_cookie(stream: *mut FILE) -> bool {
 }
 
 impl CookieFile {
-    /// What streams of one maker of cookies have in common: the table, and the function for reading.
+    /// The common properties of streams with the same cookie functions: the table, and the function for reading.
     pub(crate) fn mark(&self) -> (usize, usize) {
         (self.file.table, self.functions[0])
     }

@@ -1,4 +1,6 @@
-//! RLIMIT_FSIZE: a write at or beyond it fails with EFBIG and SIGXFSZ, one that crosses it is cut, as by the kernel for its own files.
+//! RLIMIT_FSIZE: a write at or beyond it fails with EFBIG and SIGXFSZ, and a write that crosses it is cut, as by the kernel for
+//! its own files. The limit is read when the process begins and when it sets the limit. A change by another process with
+//! prlimit(2) is not seen.
 //!
 //! The limit is learned when the process begins and when it sets it. One that another process sets by prlimit(2) is not seen.
 
@@ -14,20 +16,20 @@ const NONE: u64 = libc::RLIM_INFINITY;
 
 static LIMIT: AtomicU64 = AtomicU64::new(NONE);
 
-/// Asks the kernel. Called by the constructor, and after each change.
+/// Reads the limit. Called by the constructor, and after each change.
 pub(crate) fn learn() {
     LIMIT.store(raw::soft_limit(libc::RLIMIT_FSIZE as usize), Ordering::Relaxed);
 }
 
-/// Whether there is one.
+/// Whether there is a limit.
 pub(crate) fn is_set() -> bool {
     LIMIT.load(Ordering::Relaxed) != NONE
 }
 
-/// How many of so many bytes may be written at an offset.
+/// How many of `bytes` bytes may be written at an offset.
 ///
 /// # Errors
-/// EFBIG, and SIGXFSZ for this thread, when it is none.
+/// EFBIG, and SIGXFSZ for this thread, if none may be written.
 pub(crate) fn room(offset: u64, bytes: usize) -> Result<usize, Out> {
     let limit = LIMIT.load(Ordering::Relaxed);
     if limit == NONE || bytes == 0 {
@@ -39,7 +41,7 @@ pub(crate) fn room(offset: u64, bytes: usize) -> Result<usize, Out> {
     }
 }
 
-/// Whether a file may become this long; `size` gives how long it is, which it may stay.
+/// Checks whether a file may become this long. `size` returns its current size, which is allowed in any case.
 ///
 /// # Errors
 /// EFBIG, and SIGXFSZ for this thread.
@@ -52,7 +54,7 @@ fn exceeded() -> Out {
     Out::Errno(libc::EFBIG)
 }
 
-/// The slices that are within so many bytes: whole ones, or as much of the first that has any as there is room for.
+/// The slices within `room` bytes: whole ones, or the part of the first nonempty one that fits.
 pub(crate) fn within<'a, 'b>(vector: &'a [IoSlice<'b>], room: usize, first: &'a mut [IoSlice<'b>; 1]) -> &'a [IoSlice<'b>] {
     let (mut whole, mut bytes) = (0, 0usize);
     for slice in vector {
@@ -72,7 +74,7 @@ pub(crate) fn within<'a, 'b>(vector: &'a [IoSlice<'b>], room: usize, first: &'a 
     first
 }
 
-/// A change of a limit of this process, by libc's own function.
+/// Changes a limit of this process by libc's function.
 fn change(resource: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     if resource != libc::RLIMIT_FSIZE as c_int || !crate::mounts::any() {
         return Err(Out::Pass);

@@ -1,8 +1,8 @@
 //! Record locks (fcntl) of files of a mount. They hold between all processes of this user on this host.
 //!
-//! POSIX locks belong to a process: they lie on a file beside the placeholder (`lock_files`), which is closed (which drops them
-//! all, as POSIX wants) when the program closes any descriptor of the file.
-//! Those of an open description lie on the placeholder itself (`description_locks`).
+//! POSIX locks belong to a process. They are on a file beside the placeholder (`lock_files`), which is closed when the program
+//! closes any descriptor of the file. That drops all of them, as POSIX requires. The locks of an open description are on the
+//! placeholder itself (`description_locks`).
 
 use crate::byte_range::{Range, granted, retry};
 use crate::description_locks as descriptions;
@@ -49,7 +49,7 @@ pub(crate) unsafe fn control(file: &Open, command: c_int, at: *mut libc::flock) 
     let wait = matches!(command, libc::F_SETLKW | libc::F_OFD_SETLKW);
     let unlocks = range.kind == libc::F_UNLCK;
     if unlocks {
-        // What was stored into mappings under the lock is there for the next holder, as with a kernel's client.
+        // Data stored into mappings under the lock is visible to the next holder, as with a kernel client.
         file.mount.write_back(file.file, 0..u64::MAX)?;
         file.mount.send_written(file.file)?;
     }
@@ -79,18 +79,18 @@ fn set(file: &Open, range: &Range, wait: bool) -> Result<(), Out> {
     }
     raw::record_lock(fd, command, &mut range.as_lock())?;
     if file.mount.has_description_locks(file.file) {
-        // The first lock of a description came in this moment, and may not have seen ours.
+        // The first lock of a description may have been set at this moment, without seeing this one.
         let _alone = file.mount.record_locks()?;
         if descriptions::conflict_with_process(file, range)?.is_some() {
             let unlock = Range { kind: libc::F_UNLCK, ..*range };
             raw::record_lock(fd, libc::F_SETLK, &mut unlock.as_lock())?;
-            return Err(Out::Errno(libc::ENOLCK)); // what the process had there before is lost: not EAGAIN
+            return Err(Out::Errno(libc::ENOLCK)); // the process has lost its former lock there: not EAGAIN
         }
     }
     Ok(())
 }
 
-/// The same on a file that descriptions have locks of.
+/// As [`set`], on a file with locks of descriptions.
 fn set_beside_descriptions(file: &Open, fd: c_int, range: &Range, wait: bool) -> Result<(), Out> {
     retry(wait, || {
         let _alone = file.mount.record_locks()?;
@@ -101,7 +101,7 @@ fn set_beside_descriptions(file: &Open, fd: c_int, range: &Range, wait: bool) ->
     })
 }
 
-/// Whose lock is in the way of one of this process.
+/// The lock that conflicts with a lock of this process.
 fn process_conflict(file: &Open, range: &Range) -> Result<Option<libc::flock>, Out> {
     let mut lock = range.as_lock();
     let fd = lock_file(file)?;

@@ -1,4 +1,4 @@
-//! Whole listings: scandir and scandirat, and glob through our directory functions.
+//! Whole listings: scandir and scandirat, and glob with this library's directory functions.
 
 use crate::ffi;
 use crate::hook::hooks;
@@ -11,7 +11,7 @@ type Filter = Option<extern "C" fn(*const dirent) -> c_int>;
 /// As qsort(3) takes it.
 type Order = Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_int>;
 
-/// scandir over a directory in whichever world it is.
+/// scandir over a directory on a mount or on this host.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -44,7 +44,7 @@ unsafe fn collect(stream: *mut DIR, list: *mut *mut *mut dirent, (filter, order)
         let array = libc::malloc(size_of::<*mut dirent>() * found.len().max(1)).cast::<*mut dirent>();
         if outcome.is_err() || array.is_null() {
             for entry in found {
-                libc::free(entry.cast()); // from malloc, and given to nobody
+                libc::free(entry.cast()); // from malloc, and not returned to the program
             }
             libc::free(array.cast());
             return Err(outcome.err().unwrap_or(Out::Errno(libc::ENOMEM)));
@@ -126,7 +126,7 @@ const GLOB_ALTDIRFUNC: c_int = 1 << 9;
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
 unsafe fn glob_through(flags: c_int, into: *mut c_void, real: impl FnOnce(c_int) -> c_int) -> Result<c_int, Out> {
-    // A program's own functions call ours, if they call any.
+    // If a program's own functions call directory functions, they call this library's.
     if !crate::mounts::any() || flags & GLOB_ALTDIRFUNC != 0 || into.is_null() {
         return Err(Out::Pass);
     }
@@ -144,7 +144,7 @@ unsafe fn glob_through(flags: c_int, into: *mut c_void, real: impl FnOnce(c_int)
 }
 
 hooks! {
-    /// glob(3): libc's own, with our directory functions.
+    /// glob(3): libc's function, with this library's directory functions.
     fn glob(pattern: *const c_char, flags: c_int, error: *const c_void, into: *mut c_void) -> c_int {
         glob_through(flags, into, |flags| real(pattern, flags, error, into))
     }

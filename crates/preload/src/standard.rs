@@ -1,5 +1,5 @@
-//! stdin, stdout and stderr: libc writes to them with system calls we cannot see, so while one of the descriptors 0, 1
-//! and 2 leads to a mount, libc's variable of that stream points to a cookie stream of ours.
+//! stdin, stdout and stderr: libc writes to them by system calls without hooks. So while one of the descriptors 0, 1 and 2
+//! leads to a mount, libc's variable of that stream points to a cookie stream of this library.
 
 use crate::cookie;
 use crate::table::{self, Found};
@@ -7,13 +7,13 @@ use libc::{FILE, c_int};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
-/// One of the three.
+/// One of the three streams.
 struct Standard {
     name: &'static CStr,
     variable: AtomicUsize,  // address of libc's pointer
-    libcs: AtomicPtr<FILE>, // the stream libc began with
+    libcs: AtomicPtr<FILE>, // the stream with which libc began
     ours: AtomicPtr<FILE>,  // the cookie stream, once made
-    rights: AtomicI32,      // of libc's stream while the other stands in for it
+    rights: AtomicI32,      // of libc's stream while the cookie stream replaces it
 }
 
 const fn standard(name: &'static CStr) -> Standard {
@@ -28,18 +28,18 @@ const fn standard(name: &'static CStr) -> Standard {
 
 static STREAMS: [Standard; 3] = [standard(c"stdin"), standard(c"stdout"), standard(c"stderr")];
 
-/// Looks at all three. Called by the constructor, before the program's own.
+/// Checks all three. Called by the constructor, before the program's own.
 pub(crate) fn inherited() {
     for fd in 0..3 {
         rebound(fd);
     }
 }
 
-/// A descriptor has come to lead elsewhere: if it is one of the three, its stream follows.
+/// Called when a descriptor was redirected: if it is one of the three, its stream follows.
 pub(crate) fn rebound(fd: c_int) {
     let Some(stream) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return };
     let on_mount = !matches!(table::find(fd), Ok(Found::Elsewhere));
-    // Nothing to do for the many programs whose streams never meet a mount.
+    // Most programs' streams never lead to a mount: nothing to do.
     if !on_mount && stream.ours.load(Ordering::Acquire).is_null() {
         return;
     }
@@ -51,7 +51,7 @@ pub(crate) fn rebound(fd: c_int) {
     BUSY.store(false, Ordering::Release);
 }
 
-/// What stands for `stream` since `fd` was led elsewhere: the same, unless it is one of the three.
+/// The stream that replaces `stream` since `fd` was redirected: the same one, unless it is one of the three.
 pub(crate) fn in_place_of(stream: *mut FILE, fd: c_int) -> *mut FILE {
     let Some(standard) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return stream };
     let (libcs, ours) = (standard.libcs.load(Ordering::Relaxed), standard.ours.load(Ordering::Acquire));
@@ -62,7 +62,7 @@ pub(crate) fn in_place_of(stream: *mut FILE, fd: c_int) -> *mut FILE {
     standard.variable().map_or(stream, |variable| unsafe { read(variable) })
 }
 
-/// The stream that stands in for one of libc's of which the program kept a pointer, else the stream itself.
+/// The stream that replaces one of libc's to which the program kept a pointer; otherwise the stream itself.
 pub(crate) fn current(stream: *mut FILE) -> *mut FILE {
     let replaced = |standard: &&Standard| standard.libcs.load(Ordering::Relaxed) == stream;
     match STREAMS.iter().find(replaced).map(|standard| (standard.ours.load(Ordering::Acquire), standard.variable())) {
@@ -78,7 +78,7 @@ pub(crate) fn shown(fd: c_int) -> Option<*mut FILE> {
     STREAMS.get(usize::try_from(fd).ok()?)?.variable().map(|variable| unsafe { read(variable) })
 }
 
-/// The cookie stream of a standard descriptor is being closed: libc's own takes its place again.
+/// Called when the cookie stream of a standard descriptor is closed: libc's own takes its place again.
 fn closed(fd: c_int) {
     let Some(stream) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return };
     let ours = stream.ours.swap(std::ptr::null_mut(), Ordering::AcqRel);
@@ -128,7 +128,7 @@ impl Standard {
         }
         let (libcs, ours) = (self.libcs.load(Ordering::Relaxed), self.ours.load(Ordering::Acquire));
         let wanted = if on_mount { ours } else { libcs };
-        // A stream the program put there itself is its own affair.
+        // A stream that the program stored there itself is not changed.
         if shown == wanted || (shown != libcs && shown != ours) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Descriptor 2 on a mount: where our own messages go then.
+//! Descriptor 2 on a mount: how the library's messages are written there.
 
 use crate::data;
 use crate::messages::MOUNT_WRITER;
@@ -6,14 +6,14 @@ use crate::mounts;
 use crate::raw;
 use crate::table::{self, Found};
 
-/// From here on messages reach a descriptor 2 that leads to a mount. Called once, by the constructor.
+/// Enables messages to a descriptor 2 that leads to a mount. Called once, by the constructor.
 pub(crate) fn attach_messages() {
     let _ = MOUNT_WRITER.set(write);
 }
 
 fn write(line: &[u8], may_call: bool) -> bool {
     if !may_call {
-        // To look it up may need a mount that is not attached yet.
+        // Looking it up may need a mount that is not attached yet.
         let is_placeholder =
             |found: libc::stat| mounts::is_runtime_device(found.st_dev) && found.st_mode & libc::S_IFMT == libc::S_IFDIR;
         return raw::fstat(2).is_ok_and(is_placeholder);

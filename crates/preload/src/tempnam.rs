@@ -1,4 +1,4 @@
-//! tempnam: libc looks by itself whether the directory is there, and quietly takes another one when it finds none.
+//! tempnam: libc itself checks whether the directory exists, and silently uses another one if it finds none.
 
 use crate::attributes::{lstat, stat};
 use crate::ffi;
@@ -14,10 +14,10 @@ unsafe extern "C" {
 }
 
 const TRIES_MAX: usize = 1000;
-/// Bytes of a prefix that are used, by the manual.
+/// Bytes of a prefix that are used, according to the manual.
 const PREFIX_BYTES_MAX: usize = 5;
 
-/// Whether a directory is there, in whichever world.
+/// Whether a directory exists, on a mount or on this host.
 fn is_directory(path: &CStr) -> bool {
     let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: a NUL-terminated path, and room for the answer.

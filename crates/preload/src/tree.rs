@@ -1,5 +1,5 @@
-//! ftw and nftw over a tree of a mount, as glibc walks one: its own walkers open directories inside libc, where they would find
-//! empty placeholders.
+//! ftw and nftw over a tree of a mount, as glibc walks one: glibc's functions open directories inside libc, where they would
+//! find empty placeholders.
 
 use crate::attributes::{lstat, stat};
 use crate::ffi;
@@ -27,11 +27,11 @@ const FTW_CHDIR: c_int = 4;
 const FTW_DEPTH: c_int = 8;
 const FTW_ACTIONRETVAL: c_int = 16;
 
-/// Answers with FTW_ACTIONRETVAL; any other that is not 0 ends the walk.
+/// Results with FTW_ACTIONRETVAL; any other nonzero result ends the walk.
 const FTW_SKIP_SUBTREE: c_int = 2;
 const FTW_SKIP_SIBLINGS: c_int = 3;
 
-/// What an object is, numbered as the program is told.
+/// The kind of an object, with the program's numbers.
 #[derive(Clone, Copy)]
 enum Kind {
     File = 0,
@@ -63,7 +63,7 @@ impl Kind {
     }
 }
 
-/// A walk under way.
+/// A walk in progress.
 struct Walk {
     visit: Visit,
     flags: c_int,
@@ -91,7 +91,7 @@ impl Walk {
         self.flags & flag != 0
     }
 
-    /// The name by which the object can be reached from here.
+    /// The name by which the object can be reached from the current directory.
     fn name(&self) -> CString {
         let from = if self.has(FTW_CHDIR) { self.base } else { 0 };
         let name = self.path.get(from..).filter(|name| !name.is_empty()).unwrap_or(b".");
@@ -106,7 +106,7 @@ impl Walk {
         unsafe { (self.visit)(path.as_ptr(), stat, kind, &raw mut place) }
     }
 
-    /// The first object. The error is for errno.
+    /// Visits the first object. The error is an errno.
     fn begin(&mut self) -> Result<c_int, c_int> {
         let name = self.name();
         let answer = match stat_of(&name, !self.has(FTW_PHYS)) {

@@ -1,4 +1,4 @@
-//! The file creation mask: taken off here, because the server knows no mask.
+//! The file creation mask: applied here, because the server has no mask.
 
 use crate::hook::hooks;
 use crate::outcome::Out;
@@ -16,7 +16,7 @@ pub(crate) fn learn() {
     UMASK.store(mask, Ordering::Relaxed);
 }
 
-/// A mode less what the mask takes away.
+/// A mode without the bits of the mask.
 pub(crate) fn masked(mode: mode_t) -> u32 {
     mode & 0o7777 & !UMASK.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Changes of the process' users and groups: what is open keeps the credentials of before, also over an exec that follows.
+//! Changes of the process' users and groups. Open files keep their former credentials, also over a later exec.
 
 use crate::credentials;
 use crate::hook::hooks;
@@ -18,12 +18,12 @@ fn mark_all() {
     }
 }
 
-/// A change of credentials by libc's own function.
+/// Changes credentials by libc's function.
 pub(crate) fn change(real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     if !mounts::any() {
         return Err(Out::Pass);
     }
-    let _ = credentials::current(); // those of before
+    let _ = credentials::current(); // records the former ones
     mark_all();
     let answer = kept(real())?;
     credentials::changed();

@@ -1,6 +1,7 @@
-//! Wide characters on cookie streams, which carry bytes only: glibc's own functions that read end the program there, and those that write fail without a
-//! mark on the stream, so that `rev` would print nothing into a file of a mount and end well. Here the characters are made of the stream's bytes and back,
-//! in the encoding of the locale at each call (glibc's own streams keep the one of their first). No locale of glibc has an encoding with shift states.
+//! Wide characters on cookie streams, which carry bytes only. glibc's functions that read wide characters from such a stream
+//! end the program, and those that write fail without an error on the stream: `rev` would print nothing into a file of a mount
+//! and exit with 0. Here the characters are converted from and to the stream's bytes, in the encoding of the locale at each
+//! call (glibc's own streams keep the one of their first call). No locale of glibc has an encoding with shift states.
 //!
 //! Orientation: a stream becomes wide as with libc's own, which `fwide` tells; it goes on taking bytes.
 
@@ -41,7 +42,7 @@ unsafe extern "C" {
     fn open_wmemstream(text: *mut *mut wchar_t, length: *mut size_t) -> *mut FILE;
 }
 
-/// The cookie stream that is meant; libc's own functions are right for any other.
+/// The cookie stream; libc's functions handle all other streams.
 ///
 /// # Safety
 /// NULL or an open stream of glibc.
@@ -70,7 +71,7 @@ impl Wide {
         }
     }
 
-    /// The one of descriptor 0 or 1.
+    /// The stream of descriptor 0 or 1.
     fn standard(fd: c_int) -> Result<Self, Out> {
         // SAFETY: libc's variable holds an open stream, or what the program put there as one.
         unsafe { Self::of(standard::shown(fd).ok_or(Out::Pass)?) }
@@ -102,7 +103,7 @@ impl Wide {
         }
     }
 
-    /// A line of fewer than `count` characters into `into`, with a zero behind it.
+    /// Reads a line of fewer than `count` characters into `into`, with a zero after it.
     ///
     /// # Safety
     /// There is place for `count` characters.
@@ -164,7 +165,7 @@ impl Wide {
         self.put((0..).map(at).take_while(|wide| *wide != 0)).map(|()| 1)
     }
 
-    /// Gives a character back, to be read again.
+    /// Pushes a character back, to be read again.
     fn unget(&self, wide: Wint) -> Result<Wint, Out> {
         if wide == WEOF {
             return Err(Out::Errno(errno()));
@@ -211,7 +212,8 @@ impl Drop for Wide {
     }
 }
 
-/// A character's bytes and their number. One that the locale's encoding has not is spelled with others, as by glibc's streams: an "EUR", or a question mark.
+/// A character's bytes and their number. A character that the locale's encoding lacks is transliterated, as by glibc's streams:
+/// an "EUR", or a question mark.
 fn bytes_of(wide: wchar_t) -> ([u8; CHARACTER_BYTES_MAX], usize) {
     let (mut bytes, mut state) = ([0; CHARACTER_BYTES_MAX], ShiftState::default());
     // SAFETY: place for any character, and a state of our own.
@@ -226,7 +228,8 @@ fn bytes_of(wide: wchar_t) -> ([u8; CHARACTER_BYTES_MAX], usize) {
     (bytes, length)
 }
 
-/// Spells a character that has no bytes of its own, as iconv(1) does it with `//TRANSLIT`: how many bytes that are, none when it cannot.
+/// Transliterates a character without bytes of its own, as iconv(1) does with `//TRANSLIT`. Returns the number of bytes; `None`
+/// if it cannot.
 fn spelled(wide: wchar_t, bytes: &mut [u8; CHARACTER_BYTES_MAX]) -> Option<usize> {
     // SAFETY: a name that libc keeps while it is copied here; names that end with a zero; places of our own, with their lengths; a converter that was made.
     unsafe {

@@ -1,11 +1,11 @@
-//! What `<fts.h>` of glibc lays out: an entry of a walk, which the program sees, and the memory that it is in.
+//! The layout of `<fts.h>` of glibc: an entry of a walk, which the program sees, and its memory.
 
 use crate::outcome::Failure;
 use libc::{c_char, c_int, c_long, c_short, c_ushort, c_void};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// What an entry is (`fts_info`).
+/// The kind of an entry (`fts_info`).
 pub(super) mod info {
     use libc::c_ushort;
 
@@ -24,7 +24,7 @@ pub(super) mod info {
     pub(crate) const DANGLING: c_ushort = 13;
 }
 
-/// What the program wants done with an entry (`fts_instr`).
+/// The program's instruction for an entry (`fts_instr`).
 pub(super) mod instruction {
     use libc::c_ushort;
 
@@ -35,7 +35,7 @@ pub(super) mod instruction {
     pub(crate) const LEAVE_OUT: c_ushort = 4;
 }
 
-/// Level of what the program named, and of what is above that.
+/// Level of the roots that the program named, and of their parent.
 pub(super) const ROOT_LEVEL: c_short = 0;
 pub(super) const ABOVE_ROOTS: c_short = -1;
 
@@ -69,7 +69,7 @@ pub(crate) struct Entry {
     name: [c_char; 1], // as long as namelen says
 }
 
-/// An entry of a walk that goes on: it lives until [`Node::free`].
+/// An entry of a walk. It exists until [`Node::free`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Node(NonNull<Entry>);
@@ -123,7 +123,7 @@ impl Node {
         unsafe { std::slice::from_raw_parts(self.name_pointer().cast(), usize::from(self.namelen)) }
     }
 
-    /// Leaves of the name what is behind this place.
+    /// Removes the name's bytes before this offset.
     pub(super) fn cut_name(&mut self, from: usize) {
         let rest = self.name()[from..].to_vec();
         self.namelen = rest.len() as c_ushort;
@@ -134,7 +134,7 @@ impl Node {
         }
     }
 
-    /// Puts down what stat(2) said, where the walk wants that.
+    /// Stores the result of stat(2), if the walk needs it.
     pub(super) fn keep_stat(&mut self, found: libc::stat) {
         if !self.stat.is_null() {
             // SAFETY: the room behind the name.
@@ -148,7 +148,7 @@ impl Node {
         unsafe { libc::free(self.0.as_ptr().cast()) };
     }
 
-    /// One the program gives back.
+    /// An entry that the program returns.
     pub(super) fn from_ptr(entry: *mut Entry) -> Option<Self> {
         NonNull::new(entry).map(Self)
     }
@@ -167,7 +167,7 @@ impl From<Node> for Given {
 impl Failure for Given {
     const FAILED: Self = Self(None);
 
-    /// Programs look at `errno` instead of fts_errno: it is that of the call that failed.
+    /// Programs read `errno` instead of fts_errno: it is that of the failed call.
     fn errno_left(&self) -> Option<c_int> {
         let failed = |node: &Node| matches!(node.info, info::UNREADABLE | info::ERROR | info::NO_STAT) && node.errno != 0;
         self.0.filter(failed).map(|node| node.errno)

@@ -1,4 +1,4 @@
-//! A walk of fts(3): what comes next, and where the process is meanwhile.
+//! A walk of fts(3): the next entry, and the working directory of the process meanwhile.
 
 use std::ffi::CStr;
 
@@ -17,13 +17,13 @@ pub(super) const NOSTAT: c_int = 0x8;
 pub(super) const PHYSICAL: c_int = 0x10;
 pub(super) const SEEDOT: c_int = 0x20;
 const XDEV: c_int = 0x40;
-/// What a program may ask for.
+/// The options of programs.
 pub(super) const KNOWN: c_int = 0xff;
-/// libc's own: the children that are there have names only.
+/// Internal option of libc: the present children have names only.
 pub(super) const NAMEONLY: c_int = 0x100;
-/// libc's own: nothing more is given.
+/// Internal option of libc: no more entries are returned.
 const STOP: c_int = 0x200;
-/// That a walk is ours; libc has no such option.
+/// Marks a walk of this library; libc has no such option.
 pub(super) const OURS: c_int = 0x4000_0000;
 
 /// Room for a path: an entry says how long its path is in 16 bits.
@@ -32,7 +32,7 @@ const PATH_ROOM: usize = c_ushort::MAX as usize + 2;
 /// The program's order of entries, as qsort(3) takes it.
 pub(crate) type Order = Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_int>;
 
-/// `FTS`, and behind it what is not the program's business.
+/// `FTS`, followed by private fields.
 #[repr(C)]
 pub(crate) struct Walk {
     pub(super) current: Option<Node>,
@@ -114,7 +114,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// The next entry. The error is for errno: 0 at the end.
+    /// The next entry. The error is an errno: 0 at the end.
     pub(super) fn read(&mut self) -> Result<Node, c_int> {
         let mut node = self.current.ok_or(0)?;
         if self.has(STOP) {
@@ -140,7 +140,7 @@ impl Walk {
         }
     }
 
-    /// The first entry of a directory, or the directory again when there is none.
+    /// The first entry of a directory, or the directory again if it is empty.
     fn descend(&mut self, mut node: Node) -> Result<Node, c_int> {
         if self.has(NAMEONLY) {
             self.options &= !NAMEONLY;
@@ -163,7 +163,7 @@ impl Walk {
         }
     }
 
-    /// What comes behind an entry that is done with.
+    /// The entry after a finished one.
     fn go_on(&mut self, mut node: Node) -> Result<Node, c_int> {
         while let Some(mut next) = node.link {
             self.end(node);
@@ -209,7 +209,7 @@ impl Walk {
         }
     }
 
-    /// Entries of the directory that is given now.
+    /// Entries of the current directory.
     pub(super) fn children(&mut self, only_names: bool) -> Result<Node, c_int> {
         let node = self.current.filter(|_| !self.has(STOP)).ok_or(0)?;
         match node.info {
@@ -240,7 +240,7 @@ impl Walk {
         if self.has(NOCHDIR) { Ok(()) } else { go_to(fd).map_err(|errno| self.stop(errno)) }
     }
 
-    /// Nothing more is given after this.
+    /// Ends the walk: no more entries are returned.
     pub(super) fn stop(&mut self, errno: c_int) -> c_int {
         self.options |= STOP;
         self.failure = errno;
@@ -321,7 +321,7 @@ impl Walk {
 }
 
 impl Drop for Walk {
-    /// Frees all entries that are left: of each level those behind the current one.
+    /// Frees all remaining entries: of each level those after the current one.
     fn drop(&mut self) {
         self.drop_children();
         let mut each = self.current.take();

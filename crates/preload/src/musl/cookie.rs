@@ -1,9 +1,9 @@
-//! C streams on files of a mount, in programs of musl. A `FILE` of musl holds the functions it reads and writes with, so a stream
-//! of any make is led to our read and write in place: none has to be replaced by another.
+//! C streams on files of a mount, in programs of musl. A `FILE` of musl contains the functions with which it reads and writes,
+//! so a stream of any origin is redirected to this library's read and write in place, and no stream is replaced.
 //!
-//! Layout: `struct _IO_FILE` of musl's src/internal/stdio_impl.h, which is the same from 1.1.0 to 1.2.5. The four functions do what
-//! musl's `__stdio_read`, `__stdio_write`, `__stdio_seek` and `__stdio_close` do, by our hooks; those go on to libc for a
-//! descriptor that is not of a mount.
+//! Layout: `struct _IO_FILE` of musl's src/internal/stdio_impl.h, which is the same from 1.1.0 to 1.2.5. The four functions do
+//! what musl's `__stdio_read`, `__stdio_write`, `__stdio_seek` and `__stdio_close` do, by this library's hooks; those call libc
+//! for a descriptor that is not on a mount.
 
 use crate::outcome::Out;
 use libc::{FILE, c_char, c_int, c_void, iovec, off_t, size_t};
@@ -45,7 +45,7 @@ const NO_CHARACTER: c_int = -1;
 /// The number of a stream that has no descriptor.
 const NO_DESCRIPTOR: c_int = -1;
 
-/// fopencookie's functions: none of them is ever called, since the stream is led to ours before anybody has it.
+/// fopencookie's functions. They are never called, since the stream is redirected before the program gets it.
 #[repr(C)]
 struct Functions([usize; 4]);
 
@@ -162,7 +162,7 @@ pub(crate) fn stream_on(fd: c_int, flags: c_int, _before_close: Option<fn(c_int)
     Ok(stream)
 }
 
-/// From now on a stream reads and writes by our functions.
+/// Redirects a stream to this library's functions.
 ///
 /// # Safety
 /// An open stream of musl that no other thread uses.
@@ -173,7 +173,7 @@ pub(crate) unsafe fn lead_to_us(stream: *mut FILE) {
     file.flushed_by = NO_CHARACTER;
 }
 
-/// Whether a stream reads and writes by our functions.
+/// Whether a stream uses this library's functions.
 ///
 /// # Safety
 /// An open stream of musl.
@@ -182,7 +182,7 @@ pub(crate) unsafe fn is_ours(stream: *mut FILE) -> bool {
     unsafe { layout(stream).write as usize == write as *const () as usize }
 }
 
-/// Makes a stream that fopen, fdopen or popen of libc made one of ours, in its place.
+/// Converts a stream of libc's fopen, fdopen or popen in place.
 ///
 /// # Safety
 /// An open stream of musl that no other thread uses, without unwritten bytes.
@@ -195,7 +195,7 @@ pub(crate) unsafe fn convert(stream: *mut FILE, fd: c_int, flags: c_int) -> Resu
     Ok(true)
 }
 
-/// A stream begins anew on `fd`, as freopen wants it: nothing read or to be written, no end of file, no error.
+/// Resets a stream to `fd`, as freopen requires: no buffered data, no end of file, no error.
 ///
 /// # Safety
 /// An open stream of musl that no other thread uses.
@@ -214,7 +214,7 @@ pub(crate) unsafe fn reset(stream: *mut FILE, fd: c_int, flags: c_int) {
     file.number = fd;
 }
 
-/// A stream whose descriptor is gone and that can do nothing any more but be closed, as freopen leaves it when it fails.
+/// Leaves a stream without a descriptor that can only be closed, as freopen does when it fails.
 ///
 /// # Safety
 /// An open stream of musl that no other thread uses.
@@ -227,7 +227,7 @@ pub(crate) unsafe fn shut(stream: *mut FILE) {
     }
 }
 
-/// The descriptor inside a stream, negative for none.
+/// The descriptor inside a stream; negative if it has no descriptor.
 ///
 /// # Safety
 /// An open stream of musl.

@@ -1,18 +1,18 @@
-//! stdin, stdout and stderr in programs of musl: while one of the descriptors 0, 1 and 2 leads to a mount, and from then on, its
-//! stream reads and writes by our functions. The stream itself stays, so a pointer to it never goes stale.
+//! stdin, stdout and stderr in programs of musl. Once one of the descriptors 0, 1 and 2 leads to a mount, its stream uses this
+//! library's functions. The stream itself stays, so that a pointer to it remains valid.
 
 use crate::cookie;
 use crate::table::{self, Found};
 use libc::{FILE, c_int};
 
-/// Looks at all three. Called by the constructor, before the program's own.
+/// Checks all three. Called by the constructor, before the program's own.
 pub(crate) fn inherited() {
     for fd in 0..3 {
         rebound(fd);
     }
 }
 
-/// A descriptor has come to lead elsewhere: if it is one of the three, its stream follows.
+/// Called when a descriptor was redirected: if it is one of the three, its stream follows.
 pub(crate) fn rebound(fd: c_int) {
     let name = match fd {
         0 => c"stdin",
@@ -38,12 +38,12 @@ pub(crate) fn rebound(fd: c_int) {
     }
 }
 
-/// What stands for `stream` since `fd` was led elsewhere: the same.
+/// The stream that replaces `stream` since `fd` was redirected: the same one.
 pub(crate) fn in_place_of(stream: *mut FILE, _fd: c_int) -> *mut FILE {
     stream
 }
 
-/// The stream that stands in for one of libc's: none does here.
+/// The stream that replaces one of libc's: here no stream is replaced.
 pub(crate) fn current(stream: *mut FILE) -> *mut FILE {
     stream
 }

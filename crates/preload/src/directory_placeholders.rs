@@ -35,8 +35,19 @@ pub(crate) fn with<R>(mount: &Mount, use_it: impl FnOnce(&CStr) -> Result<R, Err
     let above = [mount.runtime_dir().as_os_str().as_bytes(), format!("/d/{:016x}", raw::random()).as_bytes()].concat();
     let path = |bytes: &[u8]| CString::new(bytes).map_err(|_| Out::Errno(libc::EINVAL));
     let (above, placeholder) = (path(&above)?, path(&[&above[..], b"/d"].concat())?);
-    raw::mkdir(&above, 0o700).map_err(mounts::failed_in_runtime)?;
-    let used = make(&placeholder).and_then(|made| Ok((use_it(&placeholder)?, made)));
+    let make_both = || {
+        raw::mkdir(&above, 0o700).map_err(mounts::failed_in_runtime)?;
+        make(&placeholder).map_err(|errno| {
+            let _ = raw::rmdir(&placeholder);
+            let _ = raw::rmdir(&above);
+            Out::Errno(errno)
+        })
+    };
+    let made = match make_both() {
+        Err(Out::Errno(libc::ENOSPC)) if mount.make_room() => make_both()?,
+        made => made?,
+    };
+    let used = use_it(&placeholder).map(|used| (used, made));
     let _ = raw::rmdir(&placeholder);
     let _ = raw::chmod(&above, 0);
     let _ = raw::rmdir(&above);

@@ -14,12 +14,19 @@ impl Mount {
         self.segment.leave_slots(count);
     }
 
+    /// Makes room in the runtime directory's file system: forgets some closed files. False if there is none to forget.
+    #[must_use]
+    pub fn make_room(&self) -> bool {
+        let free_some = || self.segment.free_some().unwrap_or(false);
+        free_some() || self.commit_closed() && free_some()
+    }
+
     /// The slot of a file, inserted if necessary.
     pub(super) fn slot_for(&self, file: &NewFile<'_>) -> Result<FileRef, Error> {
         for _ in 0..RECLAIM_ROUNDS_MAX {
             match self.segment.find_or_insert(file) {
                 // Slots of closed and stable files were reused before this error.
-                Err(SegmentError::Full | SegmentError::NoSlots { .. }) if self.commit_closed() => {}
+                Err(error) if error.is_full() && self.commit_closed() => {}
                 other => return Ok(other?.0),
             }
         }

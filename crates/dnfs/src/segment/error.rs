@@ -53,6 +53,13 @@ pub enum SegmentError {
     Retained,
 }
 
+impl SegmentError {
+    /// Whether there is no room for one more file.
+    pub(crate) const fn is_full(&self) -> bool {
+        matches!(self, Self::Full | Self::NoSlots { .. } | Self::Local { errno: libc::ENOSPC, .. })
+    }
+}
+
 /// Converts the errno of a local system call to an error that names the attempted action.
 pub(crate) fn local(action: &'static str) -> impl Fn(Errno) -> SegmentError {
     move |Errno(errno)| SegmentError::Local { action, errno }

@@ -82,6 +82,9 @@ impl Segment {
                 if begun.is_err() && lock.is_held() {
                     self.push_free(number);
                 }
+                if begun.as_ref().is_err_and(SegmentError::is_full) && lock.is_held() && self.reclaim() > 0 {
+                    return Ok(None); // again: there is room for a placeholder now
+                }
                 Ok(begun?.map(|file| (file, true)))
             })?;
             if let Some(made) = made {
@@ -109,6 +112,11 @@ impl Segment {
         }
         let _ = slot.generation.compare_exchange(file_ref.generation, begun.wrapping_add(2), AcqRel, Relaxed);
         Ok(None)
+    }
+
+    /// Frees some slots and their placeholders. False if there is none that can be freed.
+    pub(crate) fn free_some(&self) -> Result<bool, SegmentError> {
+        self.change_structure(|_| Ok(self.reclaim() > 0))
     }
 
     /// Frees the slot of a file that no process has open.
@@ -281,7 +289,7 @@ impl Segment {
 
     /// Frees slots of files that are closed and stable. Slots that were opened since the hand last passed are spared, so that a
     /// slot is not reused between the lookup and the open of its placeholder.
-    fn reclaim(&self) {
+    fn reclaim(&self) -> u32 {
         let header = self.header();
         // Slots from there on have no memory: a read of one would kill the process.
         let count = header.high_water.load(Relaxed).min(SLOT_COUNT);
@@ -298,10 +306,11 @@ impl Segment {
             if slot.may_go() && self.free(file, &unopened).is_ok() {
                 freed += 1;
                 if freed == RECLAIM_COUNT {
-                    return;
+                    break;
                 }
             }
         }
+        freed
     }
 
     fn free(&self, file: FileRef, unopened: &Unopened<'_>) -> Result<(), SegmentError> {

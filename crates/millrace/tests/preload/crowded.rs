@@ -1,7 +1,7 @@
 //! More processes on a mount than there are places for members: what the others write is stable when they return, and nothing is refused.
 
 use crate::support::world::World;
-use crate::support::{find_program, skip};
+use crate::support::{find_program, may_make_namespaces, skip, succeed};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -153,4 +153,25 @@ for number in range(100): os.write(log, b"%s %d\n" % (sys.argv[1].encode(), numb
     let mut expected: Vec<String> = (0..6).flat_map(|number| (0..100).map(move |line| format!("{number} {line}"))).collect();
     expected.sort_unstable();
     assert_eq!(lines, expected);
+}
+
+/// A file system in memory has room for so many files and directories (nr_inodes); containers may have few.
+#[test]
+fn more_files_than_the_runtime_directory_has_room_for_are_read_and_made() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let world = World::new("crowded-inodes");
+    for number in 0..400 {
+        std::fs::write(world.filer.export().join(format!("f{number:03}")), "text").unwrap();
+    }
+    let memory = world.scratch.folder("memory");
+    let namespace = format!("mount -t tmpfs -o nr_inodes=200,mode=700 none {}; exec \"$@\"", memory.display());
+    let exec = world.exec("/bin/sh");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-ec", &namespace, "sh"]).arg(exec.get_program()).args(exec.get_args());
+    command.envs(exec.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
+    command.env("MILLRACE_RUNTIME_DIR", memory.join("runtime"));
+    let script = "cat /db/f* | wc -c; for n in 1 2 3; do for f in /db/f???; do echo more > $f-$n; done; done; cat /db/*-? | wc -l; mkdir /db/d; cd /db/d; pwd; ls /db | wc -l";
+    assert_eq!(succeed(command.args(["-euc", script])), "1600\n1200\n/db/d\n1601\n");
 }

@@ -11,6 +11,7 @@ use iscsi_proto::target::{
     TaskManagement, connect,
 };
 
+use super::attached::Attached;
 use super::command::Command;
 use super::faults::Fate;
 use super::iscsi::Iscsi;
@@ -125,21 +126,22 @@ impl Session {
         // What is under way is waited for, so that nothing of it comes behind the answer.
         out.send()?;
         let function = request.function;
+        let reset = |attached: &Attached| {
+            others().for_each(|entry| entry.abort(attached.lun.number()));
+            reset(&attached.lun);
+        };
         if function == pdu::TaskFunction::TargetWarmReset || function == pdu::TaskFunction::TargetColdReset {
-            others().for_each(|entry| entry.abort(None));
-            for attached in view.sender.mapped.each() {
-                reset(&attached.lun);
-            }
+            // Only LUNs that the sender sees: the others are other initiators' alone.
+            view.sender.mapped.each().for_each(|attached| reset(attached));
             return Ok(TaskAnswer::Complete);
         }
         let Some(attached) = view.sender.mapped.at(request.lun) else { return Ok(TaskAnswer::NoLogicalUnit) };
         let lun = attached.lun.number();
         if function == pdu::TaskFunction::LogicalUnitReset {
-            others().for_each(|entry| entry.abort(Some(lun)));
-            reset(&attached.lun);
+            reset(attached);
         } else if function == pdu::TaskFunction::ClearTaskSet {
             others().filter(|entry| entry.has_tasks()).for_each(|entry| {
-                entry.abort(Some(lun));
+                entry.abort(lun);
                 if let Some(nexus) = entry.nexus() {
                     attached.unit.attach(nexus, Some(Asc::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR));
                 }

@@ -275,7 +275,7 @@ impl Sessions {
     pub(super) fn abort(&self, target: &str, nexus: &Nexus, lun: u16) {
         let of_nexus = |entry: &&Arc<SessionEntry>| entry.nexus.as_ref() == Some(nexus);
         self.of_target(target).iter().filter(of_nexus).for_each(|entry| {
-            entry.abort(Some(lun));
+            entry.abort(lun);
         });
     }
 
@@ -333,10 +333,11 @@ impl SessionEntry {
         self.tasks.executing() > 0
     }
 
-    /// Aborts its tasks, or those at one LUN. Answers that wait for the end of tasks are sent when these have ended.
-    pub(super) fn abort(&self, lun: Option<u16>) {
-        let lun = lun.and_then(LunNumber::new).map(|lun| pdu::Lun(lun.to_bytes()));
-        self.tasks.abort(lun);
+    /// Aborts its tasks at a LUN. Answers that wait for the end of tasks are sent when these have ended.
+    pub(super) fn abort(&self, lun: u16) {
+        if let Some(lun) = LunNumber::new(lun) {
+            self.tasks.abort(Some(pdu::Lun(lun.to_bytes())));
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! `millrace lun`: made, listed, resized, mapped and deleted while the filer runs; none of it is to be seen over NFS.
 
 use std::process::Command;
+use std::time::Duration;
 
-use crate::support::scsi::{Client, LoginError, Who};
+use crate::support::scsi::{Client, LoginError, Who, cdb16};
 use crate::support::target::Target;
-use crate::support::{Scratch, millrace, succeed, text};
+use crate::support::{Scratch, await_until, millrace, succeed, text};
+use iscsi_proto::initiator::Transfer;
+use iscsi_proto::pdu::TaskFunction;
 
 const HOST: &str = "iqn.2026-11.test:host";
 const OTHER: &str = "iqn.2026-11.test:other";
@@ -127,6 +130,29 @@ fn only_initiators_that_a_lun_is_mapped_to_see_it() {
     assert_eq!(discovery.targets().unwrap(), "");
     let mut discovery = Client::discover(portal, &Who::named(HOST)).unwrap();
     assert!(discovery.targets().unwrap().contains(&format!("TargetName={iqn}\0TargetAddress={portal},1\0")));
+}
+
+#[test]
+fn a_target_reset_ends_no_command_at_a_lun_that_its_sender_does_not_see() {
+    let scratch = Scratch::new("lun-reset");
+    let target = Target::start(&scratch, &[]);
+    let (portal, iqn) = (target.portal(0), target.iqn());
+    let own = target.create("one", "1MiB", &["--initiator", HOST]);
+    let others = target.create("other", "1MiB", &["--initiator", OTHER]);
+    let mut host = Client::ready(portal, &iqn, &Who::named(HOST), own);
+    let mut other = Client::ready(portal, &iqn, &Who::named(OTHER), others);
+    target.volume(&["fault", "add", "slow-flush,delay_ms=1500,times=1"]);
+    let slow = other.send(others, &cdb16(0x8a, true, 0, 1), Transfer::Write(&[1; 512])).unwrap();
+    let faults = || serde_json::from_str::<serde_json::Value>(&target.volume(&["fault", "list", "--json"])).unwrap();
+    await_until("the flush to begin", Duration::from_secs(20), || (faults()["report"]["injected"] == 1).then_some(()));
+    assert_eq!(host.manage(TaskFunction::TargetWarmReset, own, None).unwrap(), 0);
+    assert_eq!(host.take_attentions(own), [(6, 0x29, 0x03)], "its own LUN is reset");
+    let mut ended = Vec::new();
+    while ended.is_empty() {
+        ended = other.next_ended(&|_| None).unwrap(); // fails if nothing comes
+    }
+    assert!(matches!(&ended[..], [(itt, ended)] if *itt == slow && ended.is_good()), "{ended:?}");
+    assert_eq!(other.take_attentions(others), []);
 }
 
 #[test]

@@ -89,7 +89,14 @@ fn fio_verifies_what_it_wrote_by_each_engine() {
     for engine in ["psync", "libaio"] {
         let mut command = Command::new(&fio);
         command.args(["--name=verify", "--size=64m", "--bs=8k", "--rw=randrw", "--iodepth=8", "--direct=1", "--fsync=64"]);
-        command.args(["--verify=crc32c", "--verify_fatal=1", "--time_based", "--runtime=10", "--output-format=terse"]);
+        command.args([
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--verify_state_save=0",
+            "--time_based",
+            "--runtime=10",
+            "--output-format=terse",
+        ]);
         command.arg(format!("--ioengine={engine}")).arg(format!("--filename=fio.{engine}")).current_dir(&mounted.directory);
         succeed(&mut command);
     }

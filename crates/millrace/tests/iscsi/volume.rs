@@ -155,7 +155,15 @@ fn fio_verifies_a_file_by_direct_nfs_and_a_lun_of_the_same_volume_at_the_same_ti
     let url = target.url(0, target.create("db", "64MiB", &[]));
     let attached = host.attach(&[&url]);
     let fio = |command: &mut Command, place: &str| {
-        command.args(["--name=verified", "--rw=randrw", "--bs=4k-64k", "--size=48m", "--verify=crc32c", "--verify_fatal=1"]);
+        command.args([
+            "--name=verified",
+            "--rw=randrw",
+            "--bs=4k-64k",
+            "--size=48m",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--verify_state_save=0",
+        ]);
         command.args(["--loops=2", place]).current_dir(scratch.path());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };

@@ -99,7 +99,15 @@ fn one_context_has_requests_on_the_mount_and_on_the_host() {
 /// fio's arguments for a job that verifies what it writes.
 fn verifying(engine: &str, seconds: u32) -> Vec<String> {
     let fixed = ["--name=verify", "--filename=/db/verify", "--size=8m", "--bsrange=4k-64k", "--bs_unaligned=0", "--rw=randrw"];
-    let more = ["--verify=crc32c", "--verify_fatal=1", "--time_based", "--thread", "--direct=1", "--iodepth=16"];
+    let more = [
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        "--verify_state_save=0",
+        "--time_based",
+        "--thread",
+        "--direct=1",
+        "--iodepth=16",
+    ];
     let mut arguments: Vec<String> = fixed.iter().chain(&more).map(ToString::to_string).collect();
     arguments.extend([format!("--ioengine={engine}"), format!("--runtime={seconds}")]);
     arguments

@@ -256,7 +256,7 @@ impl Client {
         Ok(verifier)
     }
 
-    /// Counts a reply without data that is not the end of the file: a few are tolerated.
+    /// Counts a READ reply that has no data and is not the end of the file. Returns an error after [`PROTOCOL_ERRORS_MAX`] of them.
     fn idle(&self, rounds: &mut u32) -> Result<(), Error> {
         *rounds += 1;
         if *rounds >= PROTOCOL_ERRORS_MAX { Err(self.incomplete("data")) } else { Ok(()) }

@@ -189,8 +189,8 @@ pub const SILLY_IN_FLIGHT_MS: u64 = 10_000;
 /// If this process changed other attributes of a file within this time, in ms, a change to the owner that the file already has
 /// sends no SETATTR: it would change only the ctime, by at most this time.
 pub const SAME_OWNER_MS_MAX: u32 = 50;
-/// A first write below this size, in bytes, that is not a whole number of sectors is assumed to be the whole content of a new
-/// file.
+/// The client takes the first write to a new file for its whole content if it is shorter than this, in bytes, and not a whole
+/// number of sectors.
 pub const SMALL_FILE_BYTES_MAX: usize = 64 << 10;
 /// Shortest time between searches for files that were unlinked while open and whose last close was not seen, in ms. A search
 /// costs three system calls for each such file.

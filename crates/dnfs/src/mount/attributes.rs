@@ -137,8 +137,8 @@ impl Mount {
         slot.size.load(Acquire)
     }
 
-    /// A file may be shorter because the server lost writes. That is noted before the size is returned, so that no writer uses
-    /// it as the end.
+    /// Notes a possible loss if the file is shorter than known: the server may have lost writes. The caller returns the size only
+    /// afterwards, so that no writer appends there.
     fn note_shorter(&self, slot: &Slot, size: u64) -> Result<(), Error> {
         let shorter = slot.size_known().is_none_or(|known| size < known);
         if shorter { self.detect_loss(slot).map(|_| ()) } else { Ok(()) }

@@ -35,8 +35,8 @@ enum Sent {
 }
 
 impl Mount {
-    /// Sends the coalesced writes of a file that the server does not have yet. One load if there are none. Data that the server
-    /// refuses is lost; the next sync or close of each description reports that.
+    /// Sends the coalesced writes of a file. Without coalesced writes this costs one load. Data that the server refuses is lost;
+    /// the next sync or close of each description reports that.
     ///
     /// # Errors
     /// The server does not answer, on a soft mount; [`SegmentError::Retained`] if another process sends the run and the keeper
@@ -338,8 +338,8 @@ impl Mount {
     }
 }
 
-/// Reads from each page of a payload, so that memory that is not mapped raises its signal here, where no lock is held and
-/// handlers run.
+/// Reads one byte of each page of a payload. An unmapped page then raises SIGSEGV here, where the caller holds no lock and signal
+/// handlers can run.
 fn touch(payload: &Payload<'_, '_>) {
     const PAGE_BYTES: usize = 4096;
     payload.each(0..payload.len(), |_, bytes| {

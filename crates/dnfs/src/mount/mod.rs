@@ -131,7 +131,7 @@ pub struct Mount {
     writers: Option<Arc<Members>>,
     stable: StablePolicy,
     close: ClosePolicy,
-    /// Written data that is not stable yet.
+    /// Uncommitted data that the client may have to resend.
     retention: Arc<Retention>,
     /// Data that was read ahead.
     read_ahead: read_ahead::ReadAhead,

@@ -63,7 +63,7 @@ impl Observer {
         Activity::of(self.segment.cells(), self.segment.call_table())
     }
 
-    /// Written data that is not stable yet and is kept for a resend.
+    /// Uncommitted data that the client keeps for a resend.
     #[must_use]
     pub fn retained(&self) -> Retained {
         let retention = self.retention();

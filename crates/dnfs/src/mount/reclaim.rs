@@ -14,7 +14,7 @@ impl Mount {
         self.segment.leave_slots(count);
     }
 
-    /// Makes room in the runtime directory's file system: forgets some closed files. False if there is none to forget.
+    /// Forgets some closed files to make room in the runtime directory's file system. Returns false if no closed file can be forgotten.
     #[must_use]
     pub fn make_room(&self) -> bool {
         let free_some = || self.segment.free_some().unwrap_or(false);
@@ -33,7 +33,7 @@ impl Mount {
         Err(SegmentError::Full.into())
     }
 
-    /// Makes some files stable that no process has open. False if there are none.
+    /// Sends COMMITs for some closed files that have uncommitted data. Returns false if no such file exists.
     fn commit_closed(&self) -> bool {
         let mut settled = 0;
         for (file, slot) in self.segment.live_files_from_hand() {

@@ -283,7 +283,7 @@ impl<'d> Backing<'d> {
     }
 }
 
-/// Removes a file that is no longer needed, if it exists.
+/// Removes a backing file. A missing file is no error.
 fn forget(path: &[u8]) {
     let _ = unlink_array(path);
 }

@@ -241,6 +241,27 @@ fn full_store_is_reported_and_does_not_poison() {
 }
 
 #[test]
+fn a_read_that_passes_the_largest_offset_gives_the_bytes_up_to_it() {
+    let base = tempfile::tempdir().unwrap();
+    let dir = base.path().join("dir");
+    std::fs::create_dir(&dir).unwrap();
+    let _mounted = match Mounted::new(&dir, "size=2m") {
+        Ok(mounted) => mounted,
+        Err(reason) => return sim::skip_unsupported(&format!("no file system can be mounted here: {reason}")),
+    };
+    let config = Config { dir, state_dir: base.path().join("state"), loss: None, options: Options::default() };
+    let volume = Volume::open(config).unwrap();
+    let node = make_file(&volume, &volume.root(), "a", b"");
+    let end = i64::MAX as u64;
+    volume.write(&node, end - 1, b"x", Stability::FileSync).unwrap();
+    let mut bytes = [1; 4096];
+    assert_eq!(volume.read(&node, end - 2, &mut bytes), Ok((2, true)));
+    assert_eq!(bytes[..2], *b"\0x");
+    assert_eq!(volume.read(&node, end, &mut bytes), Ok((0, true)));
+    drop((node, volume));
+}
+
+#[test]
 fn an_error_that_a_lost_writeback_may_have_given_moves_the_verifier_only_if_the_file_cannot_be_flushed() {
     let scratch = Scratch::new();
     let volume = scratch.open();

@@ -110,8 +110,8 @@ impl Live {
         self.behaved.take_attentions(OWN);
         let read = self.behaved.read(OWN, 3, 1).expect("an answer to a sound command");
         assert!(read.is_good() && read.data == KEPT, "{read:?}");
-        // Now and then as somebody who comes anew.
-        if self.inputs % 64 == 0 {
+        // Now and then as a client that reconnects.
+        if self.inputs.is_multiple_of(64) {
             self.behaved = Client::ready(self.portal, &self.target, &Who::named(&behaved()), OWN);
             self.all_gone();
         }

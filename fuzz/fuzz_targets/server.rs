@@ -93,14 +93,16 @@ impl Live {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("listen");
         let port = socket.local_addr().expect("have a port").port();
         let filer = Filer::new(Config { exports: exports.expect("two exports"), only: None, port });
-        let server = Server::new(filer, vec![Listener { socket, role: ListenerRole::Nfs }], None, filer::iscsi::Settings::default());
+        let server =
+            Server::new(filer, vec![Listener { socket, role: ListenerRole::Nfs }], None, filer::iscsi::Settings::default());
         let running = Arc::clone(&server);
         std::thread::spawn(move || running.run());
         let behaved = connect(port).expect("connect");
         let mut live = Self { stage, server, port, instance: 0, behaved, kept, xid: 0, inputs: 0 };
-        let stranger = AttachArgs { instance: 0, process: 0, channel: 0, generation: 0 };
-        let told = live.ask(channel1::PROGRAM, channel1::VERSION, channel1::Procedure::Attach.number(), &stranger);
-        live.instance = decode_all::<ChannelResult>(&told).expect("decode what an attach ended with").instance;
+        // No run has the number 0: the filer attaches nothing and answers with its own number.
+        let unknown = AttachArgs { instance: 0, process: 0, channel: 0, generation: 0, secret: 0, root: live.stage.handle(0) };
+        let result = live.ask(channel1::PROGRAM, channel1::VERSION, channel1::Procedure::Attach.number(), &unknown);
+        live.instance = decode_all::<ChannelResult>(&result).expect("decode the result of ATTACH").instance;
         live
     }
 
@@ -128,8 +130,8 @@ impl Live {
         let read = self.ask(nfs3::PROGRAM, nfs3::VERSION, Procedure::Read.number(), &args);
         let read = decode_all::<ReadResult<'_>>(&read).expect("decode the read").expect("a read that is allowed");
         assert!(read.data.0 == KEPT && read.eof, "{read:?}");
-        // Now and then as somebody who comes anew.
-        if self.inputs % 64 == 0
+        // Now and then as a client that reconnects.
+        if self.inputs.is_multiple_of(64)
             && let Some(stream) = connect(self.port)
         {
             self.behaved = stream;
@@ -188,9 +190,10 @@ impl Live {
             0 => stage::call(xid, mount3::PROGRAM, mount3::VERSION, procedure, &Raw(take_counted(input))),
             1 => stage::call(xid, portmap2::PROGRAM, portmap2::VERSION, procedure, &Raw(take_counted(input))),
             2 => {
-                let [of, channel, generation] = take(input);
+                let [of, channel, generation, secret, object] = take(input);
                 let (process, channel, generation) = (process(of), u64::from(channel % 4), u32::from(generation));
-                let args = AttachArgs { instance: self.instance, process, channel, generation };
+                let (secret, root) = (u64::from(secret % 3), self.stage.handle(object));
+                let args = AttachArgs { instance: self.instance, process, channel, generation, secret, root };
                 stage::call(xid, channel1::PROGRAM, channel1::VERSION, channel1::Procedure::Attach.number(), &args)
             }
             _ => {

@@ -1,14 +1,15 @@
-//! The filer: serves volumes over NFS version 3, MOUNT and portmap, all on one TCP port.
+//! The filer: serves volumes over NFS version 3 with MOUNT and portmap on one TCP port, and their LUNs over iSCSI on others.
 //!
-//! [`connections`] is what every protocol needs of a connection and knows none: accepting, TLS, buffers, workers, stopping.
-//! [`nfs`] is a service on it. [`server`] puts the two together; [`admin`] administers a running filer over a local socket,
-//! [`metrics`] answers a collector. Nothing a peer sends makes the filer panic or grow past the bounds of [`limits`]; a panic
-//! all the same costs its connection, not the process.
+//! [`connections`] handles connections for all protocols: accepting, TLS, buffers, workers, stopping. [`nfs`] and [`iscsi`]
+//! are services on it. [`server`] starts them; [`admin`] administers a running filer over a local socket, and [`metrics`]
+//! answers a collector. Nothing that a peer sends makes the filer panic or grow past the bounds of [`limits`]. If a
+//! connection panics nevertheless, only that connection ends.
 #![deny(unsafe_code)]
 
 pub mod admin;
 pub mod config;
 pub mod connections;
+mod episode;
 pub mod iscsi;
 mod latency;
 pub mod limits;
@@ -16,6 +17,7 @@ mod listener;
 mod luns;
 pub mod metrics;
 pub mod nfs;
+mod paced;
 pub mod server;
 pub mod setup;
 mod sharded;
@@ -26,7 +28,7 @@ mod sharded;
 pub mod sys;
 pub mod tls;
 
-pub use listener::{Listener, ListenerRole};
+pub use listener::{Listener, ListenerRole, address_or_port};
 pub use nfs::export::Export;
 pub use nfs::filer::{Config, Filer};
 pub use nfs::{dispatch, exports, policy};

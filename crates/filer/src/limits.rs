@@ -4,26 +4,46 @@ use std::time::Duration;
 
 use nfs_proto::limits::{RECORD_BYTES_MAX, TRANSFER_BYTES_MAX};
 
-/// Connections served at once. A thread each: 1024 stacks of [`STACK_BYTES`] are 256 MiB of address space, of which a
-/// served connection touches some 20 KiB. A database opens one per backend.
-pub const CONNECTIONS_MAX: usize = 1024;
-/// Of these, connections of clients that no rule names: they get nothing but refusals, and enough of them to be told so.
+/// Concurrent NFS connections. iSCSI has as many. An idle connection takes about 2 KiB.
+pub const CONNECTIONS_MAX: usize = 12_288;
+/// Connections that have a thread because they received data a moment ago. One client has half of them at most. A thread uses about
+/// 20 KiB of its stack of [`STACK_BYTES`], and its buffers take [`RECEIVE_BYTES_START`] and [`REPLY_BYTES_IDLE`].
+pub const RUNNING_MAX: usize = 2048;
+/// How long a thread serves a busy connection, or waits for an idle one, while other connections wait for a thread: much longer than a
+/// change of the connection takes.
+pub const CROWDED_TURN: Duration = Duration::from_millis(20);
+/// Number of connection threads above which a thread parks its connection after [`MANY_RUNNING_IDLE`] without a request.
+pub const MANY_RUNNING: usize = RUNNING_MAX / 4;
+/// Idle time after which such a thread parks its connection: much longer than the time between two requests of one of 1,000 busy connections.
+pub const MANY_RUNNING_IDLE: Duration = Duration::from_millis(250);
+/// Receives in a row that wait for [`BUFFER_IDLE`] without data, after which a connection gives up its thread and its buffers. Together
+/// they take a second.
+pub const PARKED_AFTER_WAITS: u32 = 2;
+/// Seconds after which a thread is started again for a connection that waits for one.
+pub const PARKED_WAKE_S: i64 = 1;
+/// Connections of all clients that no rule names. Such clients get only refusals, and these places are enough to receive them.
 pub const STRANGERS_MAX: usize = 64;
-/// Of these, places that no single address can take: another host's database keeps its control and first connections.
-pub const OTHERS_RESERVED: usize = 16;
+/// Places that one address leaves to others, so that the database of another host can still connect.
+pub const OTHERS_RESERVED: usize = 1024;
+/// Connections that were closed to make room and have not ended. Each has a thread that still executes a call.
+pub const LEAVING_MAX: usize = 64;
+/// Seconds between two log lines about refusals of one kind.
+pub const REFUSALS_LOGGED_S: u32 = 10;
 /// Seconds without a request up to which a connection that has brought any is not closed to make room for another.
 pub const IDLE_SPARED_S: u32 = 30;
 /// Descriptors asked of the host at the start: connections, the volumes' files, and as many again.
 pub const DESCRIPTORS_WANTED: u64 = 65_536;
-/// How long a new connection waits for the end of the one that is closed for it.
-pub const LEAVING_WAIT: Duration = Duration::from_secs(1);
+/// Descriptors that new connections leave to calls, which open files and directories for a moment.
+pub const DESCRIPTORS_SPARE: u64 = 64;
 /// Connections that the kernel keeps until they are accepted: many that come at once.
 pub const BACKLOG: i32 = 4096;
 /// Stack of a connection or worker thread, in bytes; no handler recurses or keeps large arrays.
 pub const STACK_BYTES: usize = 256 * 1024;
 
-/// Exports of a filer: a byte in a handle tells them apart, a host has fewer arrays.
-pub const EXPORTS_MAX: usize = 256;
+/// Exports of a filer. Each takes five descriptors and about 15 KiB.
+pub const EXPORTS_MAX: usize = 4096;
+/// Threads that open volumes at the start; each waits for the disk.
+pub const OPENING_THREADS: usize = 16;
 /// Longest name of a volume, in bytes: it is part of a path in the state directory and of tables on a screen.
 pub const VOLUME_NAME_BYTES_MAX: usize = 64;
 /// Longest name of a host, in bytes (RFC 1035 2.3.4).
@@ -45,40 +65,56 @@ pub const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
 pub const FRAME_TIMEOUT_SHORT: Duration = Duration::from_secs(2);
 /// How long an idle connection keeps a large buffer.
 pub const BUFFER_IDLE: Duration = Duration::from_millis(500);
-/// Replies gathered before they are sent, in bytes: enough to make the cost of a send small, little enough that the
-/// client's work starts while ours goes on.
+/// Bytes of collected replies after which they are sent: enough to make the cost of a send small, and so few that the client can continue
+/// while the filer serves the next requests.
 pub const REPLY_BYTES_GATHERED: usize = 128 * 1024;
 /// Reply buffer of an idle connection, in bytes.
 pub const REPLY_BYTES_IDLE: usize = 20 * 1024;
-/// Buffers of all connections together, in bytes, up to which they keep large ones between turns; beyond it each gives its
-/// own back at the end of a turn. Keeps 64 connections below 64 MiB however large their transfers.
+/// Sum of all buffers, in bytes, up to which connections keep large ones between turns. Above it each connection frees its own at the
+/// end of a turn. So 64 connections stay below 64 MiB, however large their transfers are.
 pub const BUFFER_BYTES_KEPT: usize = 24 << 20;
 
-/// Buffers of all connections together, in bytes, beyond which none gets a larger one, and one that needs it waits, then is closed:
-/// 500 that each move a MiB at one moment are no database.
+/// Largest sum of all buffers, in bytes. Beyond it no connection gets a larger buffer. One that needs a larger buffer waits, and is closed
+/// in the end. No database moves a MiB on each of 500 connections at one moment.
 pub const BUFFER_BYTES_MAX: usize = 512 << 20;
-/// Of these, what larger receive buffers may take: each connection there can be has its small ones.
-pub const BUFFER_BYTES_GROWN_MAX: usize = BUFFER_BYTES_MAX - CONNECTIONS_MAX * (RECEIVE_BYTES_START + REPLY_BYTES_IDLE);
-/// The same beyond which memory is short: frames that were begun have to come soon.
-pub const BUFFER_BYTES_SHORT: usize = BUFFER_BYTES_MAX / 4 * 3;
-/// How long a connection waits for memory: until those that stall were closed.
+/// Part of [`BUFFER_BYTES_MAX`] for large buffers and data of SCSI commands. The rest is for the small buffers of each connection with
+/// a thread, and for slow requests.
+pub const BUFFER_BYTES_GROWN_MAX: usize =
+    BUFFER_BYTES_MAX - SLOW_BYTES_MAX - RUNNING_MAX * (RECEIVE_BYTES_START + REPLY_BYTES_IDLE);
+/// Sum of all buffers above which memory is short. Incomplete frames then have little time.
+pub const BUFFER_BYTES_SHORT: usize = BUFFER_BYTES_MAX / 8 * 5;
+/// Part of [`BUFFER_BYTES_MAX`] for SCSI commands that wait for more of their data.
+pub const COMMAND_BYTES_MAX: usize = BUFFER_BYTES_MAX / 2;
+/// Part of [`COMMAND_BYTES_MAX`] that one client may take. Half of it may be unsolicited data: 256 commands of 256 KiB, two full queues
+/// of Linux.
+pub const COMMAND_BYTES_PER_CLIENT_MAX: usize = 128 << 20;
+/// Part of [`BUFFER_BYTES_GROWN_MAX`] that the large receive buffers of one client may take. The rest is left to other clients.
+pub const BUFFER_BYTES_PER_CLIENT_MAX: usize = BUFFER_BYTES_GROWN_MAX / 4 * 3;
+/// Sum of all buffers up to which no connection waits for memory.
+pub const BUFFER_BYTES_UNWATCHED: usize = BUFFER_BYTES_MAX / 2;
+/// How long a connection waits for memory. By then the filer has closed connections with incomplete frames.
 pub const BUFFER_WAIT: Duration = Duration::from_secs(5);
 
-/// Threads of a service that run slow calls (stable writes, commits, changes of names, reads of what is not in memory) beside
-/// their connection: the flushes of that many calls overlap. Depth 32 is what the speed goals are measured at.
-pub const WORKERS_MAX: usize = 32;
-/// Workers that carry out calls of one group at once, as stable writes of one file: while one waits for its flush the other's
-/// writes gather, and share the next.
+/// Threads of a service that execute slow calls (stable writes, commits, changes of names, reads of data that is not in memory). The
+/// flushes of that many calls can overlap. One client gets a quarter of the threads at most and 37 at one volume, one volume half
+/// (`connections::queue`).
+pub const WORKERS_MAX: usize = 256;
+/// Workers that do not end when they are idle: the speed goals are measured at depth 32.
+pub const WORKERS_KEPT: usize = 32;
+/// Idle time after which the other workers end: longer than the pauses of a busy database.
+pub const WORKER_IDLE: Duration = Duration::from_secs(10);
+/// Workers that execute calls of one group at the same time, for example stable writes of one file. While one worker waits for its
+/// flush, the next writes collect and then share a flush.
 pub const BATCHES_PER_GROUP_MAX: usize = 2;
-/// Calls that one worker carries out at one go, under one flush: what a connection may have under way.
+/// Calls that one worker takes together, with one flush: as many as one connection may have in progress.
 pub const REQUESTS_PER_BATCH_MAX: usize = 64;
-/// Slow calls of one connection that wait or run beside it, or whose replies wait for the peer; the next one is run by the
-/// connection itself.
+/// Slow calls of one connection that wait for a worker, run on one, or have replies that wait for the peer. The connection's own thread
+/// executes further ones.
 pub const SLOW_REQUESTS_PER_CONNECTION_MAX: usize = 64;
-/// Bytes of slow calls and of their replies until these have left, over all connections; beyond it connections run theirs
-/// themselves.
-pub const SLOW_BYTES_MAX: usize = 16 << 20;
-/// The same of one connection: four of the largest transfers, so that a peer that receives no replies leaves memory for others.
+/// Bytes of the slow calls of all connections, and of their replies until these have left. One client has half of it at most. Beyond it
+/// each connection's own thread executes its slow calls.
+pub const SLOW_BYTES_MAX: usize = 32 << 20;
+/// The same for one connection: four of the largest transfers. A peer that receives no replies so leaves memory for others.
 pub const SLOW_BYTES_PER_CONNECTION_MAX: usize = 4 << 20;
 /// Turns in a row in which a connection brought one call at a time, after which its cold reads are done where they are: the
 /// client waits for each answer anyway, and two wake-ups are saved.
@@ -121,11 +157,21 @@ pub const REPLIES_KEPT: usize = 4096;
 pub const REPLY_KEPT_BYTES_MAX: usize = 1024;
 /// Bytes of all kept replies: 4096 of 512 bytes.
 pub const REPLY_BYTES_KEPT: usize = 2 << 20;
-/// Age up to which a stored reply is used for a retransmitted call: a client that was away for longer may have begun
-/// its xids anew.
+/// Age up to which a stored reply answers a resend that no channel identifies. A client that restarted meanwhile may have begun its xids
+/// at the same constant.
 pub const REPLY_AGE_MAX: Duration = Duration::from_secs(600);
-/// How long a retransmitted call waits for the first one to end.
-pub const REPEAT_WAIT: Duration = Duration::from_secs(30);
+/// How long an equal call on another connection waits for the TCP acknowledgement of a reply, counted from when the reply was made. Linux
+/// delays acknowledgements by 200 ms at most. The rest is for the round trip to a far client.
+pub const ACKNOWLEDGEMENT_WAIT: Duration = Duration::from_millis(320);
+/// Minimum time for which the filer keeps the socket of a connection that the client closed, to see whether a stored reply is
+/// acknowledged: several round trips and a retransmission or two.
+pub const CLOSING_KEPT: Duration = Duration::from_secs(10);
+/// Number of such sockets. Beyond it the oldest is closed.
+pub const CLOSING_MAX: usize = 32;
+/// Connections that get the reply of one call: the call's own, and the latest ones of resends.
+pub const REPLY_COPIES_MAX: usize = 64;
+/// Stored calls with the same xid and content. Clients that begin their xids at a constant send such calls.
+pub const REPLIES_PER_CALL_MAX: usize = 64;
 
 /// Channels and dead processes that the program CHANNEL remembers, each some 100 bytes; beyond it the ended ones that had one
 /// connection go first, then those older than [`FENCE_AGE_MAX`]. A database has a channel or two for each backend.
@@ -149,9 +195,12 @@ pub const TRANSFER_MAX: u32 = TRANSFER_BYTES_MAX;
 pub const WRITE_BYTES_PREFERRED: u32 = 128 << 10;
 /// Most bytes of one READDIR or READDIRPLUS reply, whatever the client asks for.
 pub const LISTING_BYTES_MAX: u32 = 256 * 1024;
+/// Size of a directory up to which the connection's own thread lists it: one block, about 100 names, 0.5 ms of READDIRPLUS. A listing of
+/// a larger one takes up to 7 ms, and longer if the host reads the disk.
+pub const BRIEF_LISTING_BYTES: u64 = 4096;
 /// READDIR size the client is asked to use, in bytes.
 pub const LISTING_BYTES_PREFERRED: u32 = 64 * 1024;
-/// Largest offset behind a byte: a signed 64-bit file offset.
+/// Largest offset after a byte: a signed 64-bit file offset.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// Copies of the counters of an export or client that threads are spread over, 20 KiB or 1 KiB each where used: as many cores
@@ -182,14 +231,14 @@ pub const LUN_INITIATORS_MAX: usize = 64;
 pub const LUN_RECORD_BYTES_MAX: usize = 32 * 1024;
 /// Largest file that is kept of a LUN in the state directory, in bytes: 256 registrations of some 300 bytes each, and as much again.
 pub const LUN_KEPT_BYTES_MAX: u64 = 256 * 1024;
-/// Initiators that a LUN remembers to have told of a loss, at most 300 bytes each; one that is forgotten is told of one.
+/// Initiators to which a LUN knows that it reported a loss, at most 300 bytes each. A LUN reports the loss again to one that it has forgotten.
 pub const LUN_NEXUSES_KEPT_MAX: usize = 256;
 /// Initiators that are counted by name at a LUN; further ones are counted together.
 pub const LUN_INITIATORS_COUNTED_MAX: usize = 64;
 
 /// Sessions of iSCSI at once: a connection each.
 pub const ISCSI_SESSIONS_MAX: usize = CONNECTIONS_MAX;
-/// Connections of iSCSI that have not logged in: a login takes a moment, so more at once are none that will.
+/// iSCSI connections that have not logged in. One address may have half of them. A login takes a moment.
 pub const ISCSI_HALF_OPEN_MAX: usize = 128;
 /// How long a login may take, in all: a few round trips, also to a far initiator. One that only begins a login has no place for longer.
 pub const ISCSI_LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -222,12 +271,19 @@ const _: () = assert!(
         && RECEIVE_BYTES_START < RECEIVE_BYTES_BUSY
         && RECEIVE_BYTES_BUSY < RECEIVE_BYTES_MAX
 );
+const _: () = assert!(BUFFER_BYTES_GROWN_MAX >= BUFFER_BYTES_MAX / 2 && OTHERS_RESERVED > STRANGERS_MAX + ISCSI_HALF_OPEN_MAX);
 const _: () = assert!(RECEIVE_BYTES_MAX >= RECORD_BYTES_MAX + 4);
 const _: () = assert!(SLOW_BYTES_PER_CONNECTION_MAX >= RECORD_BYTES_MAX + TRANSFER_BYTES_MAX as usize);
-const _: () = assert!(SLOW_BYTES_MAX >= SLOW_BYTES_PER_CONNECTION_MAX && SLOW_REQUESTS_PER_CONNECTION_MAX >= WORKERS_MAX);
+const _: () = assert!(SLOW_BYTES_MAX >= SLOW_BYTES_PER_CONNECTION_MAX && SLOW_REQUESTS_PER_CONNECTION_MAX >= WORKERS_KEPT);
 const _: () = assert!(DELAYED_BYTES_MAX >= 16 * RECORD_BYTES_MAX);
-const _: () = assert!(REPEAT_WAIT.as_secs() < REPLY_AGE_MAX.as_secs());
+const _: () = assert!(BUFFER_BYTES_UNWATCHED + RECEIVE_BYTES_MAX < BUFFER_BYTES_PER_CLIENT_MAX);
 const _: () = assert!(BUFFER_BYTES_SHORT + RECEIVE_BYTES_MAX < BUFFER_BYTES_GROWN_MAX);
 const _: () = assert!(FRAME_TIMEOUT_SHORT.as_millis() + BUFFER_IDLE.as_millis() < BUFFER_WAIT.as_millis());
 const _: () = assert!(STRANGERS_MAX + OTHERS_RESERVED < CONNECTIONS_MAX);
 const _: () = assert!(LISTING_BYTES_MAX <= TRANSFER_MAX);
+
+/// Size of the largest portmap call in a datagram, in bytes: a header with the longest credentials (RFC 5531 8.2) and a mapping. A longer
+/// datagram is truncated, and gets no answer.
+pub(crate) const PORTMAP_DATAGRAM_BYTES_MAX: usize = 1024;
+/// Seconds without a refusal for lack of space after which an episode of them ends.
+pub(crate) const FULL_EPISODE_S: u64 = 60;

@@ -8,7 +8,8 @@ use volume::CutReport;
 use crate::config::ConfigError;
 use crate::config::edit::EditError;
 use crate::connections::Totals;
-use crate::connections::acceptor::{Acceptor, Serve, Served};
+use crate::connections::acceptor::{Acceptor, Judge, Serve, Served, Standing};
+use crate::connections::admission::Pool;
 use crate::connections::driver::Driver;
 use crate::connections::table::ConnectionTable;
 use crate::connections::workers::Workers;
@@ -42,15 +43,17 @@ impl Server {
         let service = Arc::new(Nfs::new(Arc::clone(&filer)));
         let nfs = Arc::new(Driver::new(service, Arc::clone(&totals)));
         let iscsi = Iscsi::new(iscsi, portals(&listeners), &filer.exports());
-        let service = Arc::new(IscsiService::new(Arc::clone(&iscsi)));
+        let service = Arc::new(IscsiService::new(Arc::clone(&iscsi), Arc::clone(&totals)));
         let iscsi_driver = Arc::new(Driver::new(service, Arc::clone(&totals)));
         let serve = |role| match role {
             ListenerRole::Nfs | ListenerRole::Portmap => serve_nfs(&nfs, role),
             ListenerRole::Iscsi(tag) => serve_iscsi(&iscsi_driver, tag),
         };
-        let listeners = listeners.into_iter().map(|Listener { socket, role }| Served { socket, serve: serve(role) });
-        let known = Arc::clone(&filer);
-        let acceptor = Acceptor::new(listeners.collect(), Box::new(move |client| known.names(client)));
+        let pool = |role| if matches!(role, ListenerRole::Iscsi(_)) { Pool::Iscsi } else { Pool::Nfs };
+        let served = |Listener { socket, role }| Served { socket, pool: pool(role), serve: serve(role) };
+        let listeners = listeners.into_iter().map(served).collect();
+        let judge = judge(&filer, &iscsi);
+        let acceptor = Acceptor::new(listeners, Arc::clone(&totals), judge);
         Arc::new(Self { filer, setup: Mutex::new(setup), acceptor, nfs, iscsi, iscsi_driver, totals, started: Instant::now() })
     }
 
@@ -58,6 +61,12 @@ impl Server {
     #[must_use]
     pub fn filer(&self) -> &Filer {
         &self.filer
+    }
+
+    /// A shared reference to the filer, for a service that has no TCP connections.
+    #[must_use]
+    pub fn shared_filer(&self) -> Arc<Filer> {
+        Arc::clone(&self.filer)
     }
 
     /// Time since the start.
@@ -118,7 +127,7 @@ impl Server {
         if !self.iscsi.portals().is_empty() {
             self.iscsi.start_clock();
         }
-        self.acceptor.run();
+        self.acceptor.run().map_err(|error| volume::Error::Io(error.raw_os_error().unwrap_or(libc::EMFILE)))?;
         self.iscsi.end_sessions(ISCSI_LOGOUT_WAIT);
         self.drain();
         let exports = self.filer.exports();
@@ -162,7 +171,7 @@ impl Server {
 
     /// Serves by what the configuration says now.
     fn renew(&self, setup: Option<&Setup>) {
-        self.acceptor.judge_anew();
+        self.acceptor.update_known();
         if let Some(setup) = setup {
             self.iscsi.set(setup.settings().iscsi.clone());
         }
@@ -239,19 +248,30 @@ fn close(export: &Export) -> Result<(), volume::Error> {
     }
 }
 
+/// How a client is treated: over NFS by the export rules, over iSCSI by `clients` of `[iscsi]`. An initiator is a stranger until it has
+/// logged in.
+fn judge(filer: &Arc<Filer>, iscsi: &Arc<Iscsi>) -> Judge {
+    let (filer, iscsi) = (Arc::clone(filer), Arc::clone(iscsi));
+    Box::new(move |pool, client| match pool {
+        Pool::Nfs if filer.names(client) => Standing::Known,
+        Pool::Iscsi if !iscsi.settings().admits(client) => Standing::Refused,
+        Pool::Nfs | Pool::Iscsi => Standing::Stranger,
+    })
+}
+
 /// How the connections of a listener of this role are served.
 fn serve_nfs(nfs: &Arc<Driver<Nfs>>, role: ListenerRole) -> Serve {
     let nfs = Arc::clone(nfs);
-    Box::new(move |connection| nfs.run(connection, nfs.service().session(connection, role)))
+    Box::new(move |connection| nfs.begin(connection, nfs.service().session(connection, role)))
 }
 
-/// The same of iSCSI, in the portal group of this tag.
+/// How iSCSI connections are served, in the portal group with this tag.
 fn serve_iscsi(driver: &Arc<Driver<IscsiService>>, tag: u16) -> Serve {
     let driver = Arc::clone(driver);
-    Box::new(move |connection| driver.run(connection, driver.service().session(connection, tag)))
+    Box::new(move |connection| driver.begin(connection, driver.service().session(connection, tag)))
 }
 
-/// The portals that are bound, and their groups.
+/// The bound portals, and their groups.
 fn portals(listeners: &[Listener]) -> Vec<Portal> {
     let portal = |listener: &Listener| match listener.role {
         ListenerRole::Iscsi(tag) => listener.socket.local_addr().ok().map(|address| Portal { address, tag }),
@@ -278,16 +298,15 @@ fn cut(exports: &Exports) -> Result<CutReport, volume::Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream};
-
     use nfs_proto::rpc::Xid;
     use volume::{LossConfig, Volume};
 
     use super::*;
-    use crate::connections::connection::Connection;
+    use crate::connections::connection::tests::connected;
+    use crate::connections::delivery::Delivery;
     use crate::nfs::filer::Config;
     use crate::nfs::policy::{Policy, Rights};
-    use crate::nfs::reply_cache::{CallKey, Claim};
+    use crate::nfs::reply_cache::{CallKey, Claim, Sender};
 
     #[test]
     fn a_power_cut_that_is_refused_forgets_no_stored_reply_and_one_that_is_made_forgets_them() {
@@ -299,16 +318,14 @@ mod tests {
         let exports = Exports::one(export, Policy::open(Rights::default()));
         let server =
             Server::new(Filer::new(Config { exports, only: None, port: 2049 }), Vec::new(), None, iscsi::Settings::default());
-        let key = CallKey::new([127, 0, 0, 1].into(), Xid(1), b"call");
-        match server.filer.replies.claim(key) {
-            Claim::First(running) => running.done(b"reply"),
-            Claim::Repeat(_) | Claim::Drop => panic!("claimed before"),
-        }
+        let sender = Sender { client: [127, 0, 0, 1].into(), connection: Delivery::default(), channel: None };
+        match server.filer.replies.claim(CallKey::new(Xid(1), b"call"), &sender) {
+            Claim::First(running) => running.done(b"reply", true),
+            Claim::Repeat(..) | Claim::InProgress => panic!("claimed before"),
+        };
         // A connection that does not end.
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (stream, address) = listener.accept().unwrap();
-        let id = server.connections().add(&Arc::new(Connection::new(stream, address).unwrap()), true).unwrap();
+        let (connection, _peer) = connected();
+        let id = server.connections().add(&connection, Pool::Nfs).unwrap();
         assert!(matches!(server.power_cut_by(Instant::now()), Err(volume::Error::Busy)));
         assert_eq!(server.filer.replies.contents().replies, 1);
         server.connections().remove(id);

@@ -1,20 +1,23 @@
 //! From a configuration to what is served: at the start, and again while clients are connected.
 
 mod edit;
+mod inside;
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 pub(crate) use edit::ChangeError;
 use results::sizes::{about_text, bytes_text};
 use rpc_tls::ServerTls;
-use volume::Volume;
 use volume::medium::{Medium, Profile};
+use volume::{Mounts, Tree, Volume};
 
 use crate::config::{ConfigError, Settings, VolumeSettings};
-use crate::limits::TRANSFER_MAX;
+use crate::limits::{OPENING_THREADS, TRANSFER_MAX};
 use crate::nfs::export::Export;
 use crate::nfs::exports::{Entry, Exports};
 use crate::nfs::filer::Filer;
@@ -56,16 +59,14 @@ impl Setup {
     ///
     /// # Errors
     /// Which volume cannot be served, and why.
-    pub fn open(settings: Settings, default_state: PathBuf) -> Result<(Self, Exports), ConfigError> {
-        check_apart(&settings)?;
+    pub fn open(mut settings: Settings, default_state: PathBuf) -> Result<(Self, Exports), ConfigError> {
+        let served = check_apart(&settings, None)?;
+        inside::add_mounted(&mut settings, served);
         let tls = load_tls(&settings)?;
-        let mut entries = Vec::new();
-        let opened = settings.volumes.iter().try_for_each(|volume| {
-            entries.push(open(&settings, volume, None, Quotas::Any)?);
-            Ok(())
-        });
-        opened.inspect_err(|_: &ConfigError| entries.iter().for_each(|entry: &Entry| entry.export.volume.discard_new_state()))?;
-        Ok((Self { settings, default_state, tls, retired: Vec::new() }, Exports::new(entries)?))
+        let entries = open_all(&settings)?;
+        let exports = Exports::new(entries)?;
+        inside::guard(&settings, &exports);
+        Ok((Self { settings, default_state, tls, retired: Vec::new() }, exports))
     }
 
     /// The configuration in force.
@@ -90,21 +91,25 @@ impl Setup {
     }
 
     fn apply(&mut self, mut new: Settings, filer: &Filer, quotas: Quotas) -> Result<Reloaded, ConfigError> {
-        check_apart(&new)?;
+        check_apart(&new, None)?;
         let tls = load_tls(&new)?;
-        let mut done = Reloaded { at_next_start: self.keep_fixed(&mut new), ..Reloaded::default() };
         let current = filer.exports();
+        let mut done = Reloaded { at_next_start: self.keep_fixed(&mut new), ..Reloaded::default() };
+        // File systems inside a volume have its options, so these come last.
+        let served = check_apart(&new, Some(&current))?;
+        inside::add_mounted(&mut new, served);
         let mut entries = Vec::new();
-        for volume in &mut new.volumes {
+        for volume in &new.volumes {
             let before = self.settings.volumes.iter().find(|before| before.name == volume.name);
-            let (Some(before), Some(entry)) = (before, current.named(&volume.name)) else {
-                done.added.push(volume.name.clone());
-                entries.push(open(&self.settings, volume, self.retired(volume), quotas)?);
+            // A file system that replaced another one at the same place is a new volume.
+            let before = before.filter(|before| volume.inside_of.is_none() || before.volume == volume.volume);
+            let (Some(_), Some(entry)) = (before, current.named(&volume.name)) else {
+                if let Some(entry) = open_or_leave_out(&self.settings, volume, self.retired(volume), quotas)? {
+                    done.added.push(volume.name.clone());
+                    entries.push(entry);
+                }
                 continue;
             };
-            if keep_opened(volume, before) {
-                done.at_next_start.push(format!("path, dir, state, medium, faults or loss layer of volume {:?}", volume.name));
-            }
             if entry.policy != volume.policy {
                 done.changed.push(volume.name.clone());
             }
@@ -116,12 +121,14 @@ impl Setup {
                 done.changed.push(name);
             }
         }
-        let gone = |entry: &&Entry| !new.volumes.iter().any(|volume| volume.name == entry.export.name());
+        let stays = |entry: &Entry| exports.entries().iter().any(|other| Arc::ptr_eq(&other.export, &entry.export));
+        let gone = |entry: &&Entry| !stays(entry);
         let removed: Vec<&Entry> = current.entries().iter().filter(gone).collect();
         filer.set_tls(tls.clone());
         self.tls = tls;
         let is_new = |entry: &&Entry| done.added.iter().any(|name| name == entry.export.name());
         exports.entries().iter().filter(is_new).for_each(|entry| log_served(&entry.export));
+        inside::guard(&new, &exports);
         filer.replace_exports(exports);
         self.retired.retain(|(_, export)| export.strong_count() > 0);
         for entry in removed {
@@ -129,9 +136,10 @@ impl Setup {
             self.retire(filer, &entry.export);
         }
         self.settings = new;
-        tracing::info!(added = ?done.added, removed = ?done.removed, changed = ?done.changed, "configuration loaded");
+        let (added, removed, changed) = (done.added.join(", "), done.removed.join(", "), done.changed.join(", "));
+        tracing::info!(added, removed, changed, "configuration loaded");
         if !done.at_next_start.is_empty() {
-            tracing::warn!(changes = ?done.at_next_start, "changes that take effect at the next start");
+            tracing::warn!(changes = done.at_next_start.join(", "), "changes that take effect at the next start");
         }
         Ok(done)
     }
@@ -170,6 +178,12 @@ impl Setup {
         }
         if (&new.iscsi.portals, &new.iscsi.base_name) != (&old.iscsi.portals, &old.iscsi.base_name) {
             other.push("listen, portals or iqn of [iscsi]".to_owned());
+        }
+        for volume in &mut new.volumes {
+            let before = old.volumes.iter().find(|before| before.name == volume.name);
+            if before.is_some_and(|before| keep_opened(volume, before)) {
+                other.push(format!("path, dir, state, medium, faults or loss layer of volume {:?}", volume.name));
+            }
         }
         new.iscsi.portals.clone_from(&old.iscsi.portals);
         new.iscsi.base_name.clone_from(&old.iscsi.base_name);
@@ -221,6 +235,53 @@ fn keep_opened(new: &mut VolumeSettings, before: &VolumeSettings) -> bool {
     differs
 }
 
+/// Opens all volumes of the settings, or no volume if one fails. Each open waits for flushes of its state. Several at a time let the
+/// disk combine these.
+fn open_all(settings: &Settings) -> Result<Vec<Entry>, ConfigError> {
+    let (next, opened) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        while let Some((nth, volume)) = settings.volumes.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+            let entry = open_or_leave_out(settings, volume, None, Quotas::Any);
+            if entry.is_err() {
+                next.store(settings.volumes.len(), Ordering::Relaxed);
+            }
+            opened.lock().unwrap_or_else(PoisonError::into_inner).insert(nth, entry);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..OPENING_THREADS.min(settings.volumes.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (opened, mut failed): (Vec<_>, Vec<_>) = opened.into_values().partition(Result::is_ok);
+    let entries: Vec<Entry> = opened.into_iter().flatten().flatten().collect();
+    match failed.drain(..).find_map(Result::err) {
+        None => Ok(entries),
+        Some(error) => {
+            entries.iter().for_each(|entry| entry.export.volume.discard_new_state());
+            Err(error)
+        }
+    }
+}
+
+/// Opens a volume. If a file system inside another volume cannot be served, this logs the reason and returns `None`.
+fn open_or_leave_out(
+    settings: &Settings,
+    wanted: &VolumeSettings,
+    opened: Option<Volume>,
+    quotas: Quotas,
+) -> Result<Option<Entry>, ConfigError> {
+    match open(settings, wanted, opened, quotas) {
+        Err(error) if wanted.inside_of.is_some() => {
+            tracing::warn!(%error, "a file system inside a volume is not served");
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
 /// Opens a volume, unless it is open already.
 fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>, quotas: Quotas) -> Result<Entry, ConfigError> {
     let refused = |reason| refused(settings, wanted, reason);
@@ -236,7 +297,7 @@ fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>, qu
             volume.discard_new_state()
         }
     })?;
-    let export = Export::new(&wanted.name, &wanted.path, volume);
+    let export = Export::new(&wanted.name, &wanted.path, volume).inside_of(wanted.inside_of.clone());
     let export = match &wanted.medium {
         Some(medium) => {
             let profile = Profile::parse(medium).map_err(|error| refused(error.to_string()))?;
@@ -266,7 +327,11 @@ fn set_quota(settings: &Settings, wanted: &VolumeSettings, volume: &Volume, quot
         Some(reason) if quotas == Quotas::OfUse => {
             Err(refused(settings, wanted, reason).with_hint(Some("choose a larger quota, or --force to set this one".into())))
         }
-        _ => Ok(()),
+        Some(reason) => {
+            tracing::warn!(volume = wanted.name, reason, "the quota refuses writes");
+            Ok(())
+        }
+        None => Ok(()),
     }
 }
 
@@ -307,18 +372,24 @@ fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// Directories must not lie in each other, nor the records in one: one file would have two sets of rules, or the keys of
-/// handles would be served.
-fn check_apart(settings: &Settings) -> Result<(), ConfigError> {
-    let mut dirs: Vec<PathBuf> = Vec::new();
-    for volume in &settings.volumes {
-        let dir = volume.volume.dir.canonicalize();
-        let dir = dir.map_err(|error| no_directory(settings, volume, &error))?;
-        let inside = |dir: &PathBuf, other: &PathBuf| dir.starts_with(other) || other.starts_with(dir);
-        if let Some((at, _)) = dirs.iter().enumerate().find(|(_, other)| inside(&dir, other)) {
-            let other = settings.volumes.get(at).map_or("", |other| other.name.as_str());
-            let reason = format!("{} and the directory of volume {other:?} are one, or one lies in the other", dir.display());
-            let hint = "give each volume a directory of its own, none of them below another";
+/// Refuses directories that are in each other, also through bind mounts: one file would have two sets of rules. Refuses records in a
+/// directory: the keys of handles would be served. `current`: the exports before a reload, which keep their directories. Returns the
+/// directories.
+fn check_apart(settings: &Settings, current: Option<&Exports>) -> Result<Vec<Tree>, ConfigError> {
+    let mounts = Mounts::read().map_err(|source| ConfigError::Read { file: "/proc/self/mountinfo".into(), source })?;
+    let mut known: Vec<(&str, PathBuf, Tree)> = Vec::new();
+    for volume in settings.volumes.iter().filter(|volume| volume.inside_of.is_none()) {
+        let kept = current.and_then(|exports| exports.named(&volume.name)).map(|entry| &entry.export.volume);
+        let (dir, tree) = match kept {
+            Some(kept) => (kept.dir().to_path_buf(), kept.tree(&mounts)),
+            None => directory(&mounts, &volume.volume.dir).map_err(|error| no_directory(settings, volume, &error))?,
+        };
+        let nested = |other: &Path| dir.starts_with(other) || other.starts_with(&dir);
+        if let Some((other, at, _)) = known.iter().find(|(_, at, other)| nested(at) || other.overlaps(&tree)) {
+            let how = if nested(at) { "" } else { " (through a bind mount)" };
+            let reason =
+                format!("{} and the directory of volume {other:?} are the same{how}, or one is in the other", dir.display());
+            let hint = "give each volume a separate directory that is not inside another volume's";
             return Err(refused(settings, volume, reason).with_hint(Some(hint.to_owned())));
         }
         if std::path::absolute(&settings.state).is_ok_and(|state| state.starts_with(&dir)) {
@@ -326,7 +397,13 @@ fn check_apart(settings: &Settings) -> Result<(), ConfigError> {
             let hint = "name a directory elsewhere: state = in [filer]";
             return Err(refused(settings, volume, reason).with_hint(Some(hint.to_owned())));
         }
-        dirs.push(dir);
+        known.push((&volume.name, dir, tree));
     }
-    Ok(())
+    Ok(known.into_iter().map(|(.., tree)| tree).collect())
+}
+
+fn directory(mounts: &Mounts, dir: &Path) -> io::Result<(PathBuf, Tree)> {
+    let dir = dir.canonicalize()?;
+    let tree = mounts.tree(&dir)?;
+    Ok((dir, tree))
 }

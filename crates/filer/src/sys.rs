@@ -5,18 +5,36 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU64;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::time::Duration;
 
-use rustix::net::{self, SendFlags, Shutdown, sockopt};
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{self, AddressFamily, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{self, Resource, Rlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Sends what the socket takes without waiting; `WouldBlock` when it takes nothing.
+use crate::limits::DESCRIPTORS_SPARE;
+
+/// Sends what the socket takes without waiting. `WouldBlock` if it takes nothing.
 pub(crate) fn send_now(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(net::send(stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
 }
 
-/// Makes the kernel notice a peer that vanished without a word.
+/// Number of bytes on a TCP socket that the peer has acknowledged (`tcpi_bytes_acked`), also after the connection has ended. 0 if the
+/// kernel does not report it.
+pub(crate) fn bytes_acknowledged(stream: &TcpStream) -> u64 {
+    // SAFETY: a tcp_info is plain data, for which all zeros is a valid value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the descriptor is open, `info` has `size` bytes, and both live through the call.
+    let done =
+        unsafe { libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut size) };
+    if done == 0 { info.tcpi_bytes_acked } else { 0 }
+}
+
+/// Turns on TCP keepalive, which detects a peer that vanished.
 pub(crate) fn keep_alive(stream: &TcpStream, idle: Duration) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, idle)?;
@@ -35,7 +53,17 @@ pub(crate) fn set_backlog(listener: &TcpListener, backlog: i32) {
     let _ = net::listen(listener, backlog);
 }
 
-/// Ends every `accept` on a listener: they return an error.
+/// Binds a listening Unix socket that only the user of the process may use, from the moment its file exists: the kernel creates the
+/// file with the mode of the socket.
+pub(crate) fn listen_privately(path: &Path) -> io::Result<UnixListener> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    net::listen(&socket, 128)?;
+    Ok(UnixListener::from(socket))
+}
+
+/// Makes every `accept` on a listener return an error.
 pub(crate) fn stop_listening(listener: &TcpListener) {
     let _ = net::shutdown(listener, Shutdown::Both);
 }
@@ -54,7 +82,7 @@ pub(crate) fn thread_cpu_ns() -> u64 {
 /// Random bytes, fit for secrets.
 pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    volume::opening(|| File::open("/dev/urandom"))?.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -72,11 +100,18 @@ pub(crate) fn wake_on_time() {
 /// refusal leaves the limit as it was.
 pub fn raise_descriptor_limit(wanted: u64) {
     let Rlimit { current, maximum } = process::getrlimit(Resource::Nofile);
-    // None is no limit.
+    // `None` means unlimited.
     if current.is_some_and(|current| current < wanted) {
         let current = Some(maximum.map_or(wanted, |maximum| wanted.min(maximum)));
         let _ = process::setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }
+}
+
+/// Whether this descriptor is one of the last [`DESCRIPTORS_SPARE`] that the process may have. The kernel always assigns the lowest free
+/// number.
+pub(crate) fn is_nearly_last(descriptor: impl AsFd) -> bool {
+    let limit = process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    u64::from(descriptor.as_fd().as_raw_fd().unsigned_abs()) + DESCRIPTORS_SPARE >= limit
 }
 
 /// The effective user and group of the process.

@@ -50,6 +50,22 @@ impl Algorithm {
         }
     }
 
+    /// The algorithm with this name in `node.session.auth.chap_algs` of open-iscsi. Upper and lower case are the same.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|one| one.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Its name in `node.session.auth.chap_algs` of open-iscsi.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Md5 => "MD5",
+            Self::Sha1 => "SHA1",
+            Self::Sha256 => "SHA256",
+        }
+    }
+
     /// Its number.
     #[must_use]
     pub const fn number(self) -> u32 {

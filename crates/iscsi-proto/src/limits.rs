@@ -1,5 +1,7 @@
 //! Bounds on what a peer may make this crate do, each with its reason.
 
+use std::time::Duration;
+
 /// Largest data segment that a connection may be set up to receive, in bytes: a write of 1 MiB in one PDU, the most that Linux and
 /// libiscsi send. RFC 7143 13.12 allows 16 MiB.
 pub const DATA_SEGMENT_BYTES_MAX: usize = 1 << 20;
@@ -23,8 +25,8 @@ pub const VALUE_BYTES_MAX: usize = 2304;
 pub const NAME_BYTES_MAX: usize = 223;
 /// Login PDUs of one connection before it is closed: security with CHAP takes 4, operational 2, and keys may be cut at will.
 pub const LOGIN_PDUS_MAX: usize = 32;
-/// Longest answer to SendTargets, in bytes: 1000 targets with the longest names, and 16 addresses each of the usual ones.
-pub const TARGETS_TEXT_BYTES_MAX: usize = 256 * 1024;
+/// Longest answer to SendTargets, in bytes: 4096 targets with names of 128 bytes and four addresses each.
+pub const TARGETS_TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Longest CHAP name, in bytes.
 pub const CHAP_NAME_BYTES_MAX: usize = 255;
@@ -42,12 +44,18 @@ pub const COMMAND_WINDOW_MAX: usize = 256;
 pub const IMMEDIATE_TASKS_MAX: usize = 16;
 /// Data that one command may bring, in bytes. The logical unit announces less (SBC-3 6.6.4, maximum transfer length).
 pub const COMMAND_DATA_BYTES_MAX: usize = 8 << 20;
-/// Data that a connection has asked for by R2T and not handed on yet, in bytes; a command that needs more than what is left waits
-/// for its R2T.
+/// Bytes of data that a connection has requested by R2T and not passed on yet. A command that needs more than what is left waits for
+/// its R2T.
 pub const SOLICITED_BYTES_MAX: usize = 16 << 20;
+/// How long a command waits for its next data. Initiators give a command up after 30 s.
+pub const DATA_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long it waits while memory is short. No network needs so long between two PDUs of one command.
+pub const DATA_TIMEOUT_SHORT: Duration = Duration::from_secs(2);
+/// How long a command may wait in total, for each MiB of its data.
+pub const DATA_TIMEOUT_PER_MIB: Duration = Duration::from_secs(60);
 /// R2Ts of one command that may be unanswered, whatever was negotiated.
 pub const OUTSTANDING_R2T_MAX: usize = 16;
-/// Tags of aborted commands that are remembered so that their late data is passed over.
+/// Tags of aborted commands that are remembered, so that their late data is ignored.
 pub const ABORTED_TAGS_KEPT: usize = COMMAND_WINDOW_MAX;
 /// Bytes of a ping that are sent back (RFC 7143 11.18: up to the peer's data segment); no initiator sends more.
 pub const PING_BYTES_MAX: usize = 64 * 1024;
@@ -64,7 +72,7 @@ const _: () = assert!(LOGIN_SEGMENT_BYTES_MAX <= TEXT_BYTES_MAX && LOGIN_SEGMENT
 /// Most data of one medium access command, in bytes: the MAXIMUM TRANSFER LENGTH of the Block Limits VPD page. It bounds the
 /// buffers of a command; Linux asks for at most 1280 KiB unless told otherwise, ESXi and Windows for at most 4 MiB.
 pub const SCSI_TRANSFER_BYTES_MAX: u64 = 8 << 20;
-/// Largest parameter list of a command that is no medium access, in bytes: UNMAP's with its most descriptors is 4,104, and the
+/// Largest parameter list of a command that is not a medium access, in bytes: UNMAP's with its most descriptors is 4,104, and the
 /// mode pages and persistent reservations are smaller.
 pub const SCSI_PARAMETER_BYTES_MAX: usize = 8 << 10;
 /// Most blocks of one UNMAP, all its descriptors together (MAXIMUM UNMAP LBA COUNT): 512 MiB to 4 GiB. Making holes takes time by their
@@ -87,11 +95,12 @@ pub const SCSI_COPY_SEGMENTS_MAX: usize = 16;
 pub const SCSI_COPY_SEGMENT_BYTES_MAX: u64 = 16 << 20;
 /// Most copy results kept for RECEIVE COPY RESULTS.
 pub const SCSI_COPY_LISTS_MAX: usize = 64;
-/// Most registrations of persistent reservations of one unit. Each host has one a path; 64 hosts with 4 paths.
+/// Most registrations of persistent reservations of one unit: 64 hosts with 4 paths each.
 pub const SCSI_REGISTRATIONS_MAX: usize = 256;
-/// Most I_T nexuses a unit keeps unit attentions for; the one that was used longest ago is forgotten.
-pub const SCSI_NEXUSES_MAX: usize = 1024;
-/// Most unit attentions that wait for one nexus. There are not more kinds, and one kind waits once.
+/// Most I_T nexuses for which a unit keeps unit attentions. Beyond it the unit forgets the nexus that was used longest ago. A target has
+/// fewer sessions, so no nexus of an open session is forgotten.
+pub const SCSI_NEXUSES_MAX: usize = 16_384;
+/// Most unit attentions that wait for one nexus. There are not more kinds, and each kind waits once.
 pub const SCSI_ATTENTIONS_MAX: usize = 16;
 /// Longest iSCSI name, in bytes (RFC 7143 4.2.7.1).
 pub const SCSI_NAME_BYTES_MAX: usize = 223;

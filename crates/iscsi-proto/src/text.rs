@@ -7,7 +7,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TextError {
     /// A pair without `=`, or with nothing before it.
-    #[error("text item {0} is no pair of key and value")]
+    #[error("text item {0} is not key=value")]
     NoPair(usize),
     /// A key that is too long or has other bytes than RFC 7143 6.1 allows.
     #[error("text item {0} has a malformed key")]
@@ -32,25 +32,28 @@ pub struct Pair<'a> {
     pub value: &'a str,
 }
 
-/// Takes text apart. Padding and empty items are passed over.
+/// Parses the text of a negotiation. Padding and empty items are ignored.
 ///
 /// # Errors
-/// [`TextError`] when something in it is no pair.
+/// [`TextError`] if an item is not a pair, or if there are more than [`KEYS_MAX`] pairs.
 pub fn parse(text: &[u8]) -> Result<Vec<Pair<'_>>, TextError> {
-    let mut pairs = Vec::new();
-    for (number, item) in text.split(|byte| *byte == 0).filter(|item| !item.is_empty()).enumerate() {
-        if number == KEYS_MAX {
-            return Err(TextError::TooMany);
-        }
-        let at = item.iter().position(|byte| *byte == b'=').filter(|at| *at > 0).ok_or(TextError::NoPair(number))?;
-        let (key, value) = (item.get(..at).unwrap_or_default(), item.get(at + 1..).unwrap_or_default());
-        let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b".-+@_".contains(byte);
-        let key = Some(key).filter(|key| key.len() <= KEY_BYTES_MAX && key.iter().all(allowed));
-        let key = key.and_then(|key| str::from_utf8(key).ok()).ok_or(TextError::Key(number))?;
-        let value = Some(value).filter(|value| value.len() <= VALUE_BYTES_MAX).and_then(|value| str::from_utf8(value).ok());
-        pairs.push(Pair { key, value: value.ok_or_else(|| TextError::Value { key: key.into() })? });
-    }
-    Ok(pairs)
+    let pairs = pairs(text).take(KEYS_MAX + 1).collect::<Result<Vec<_>, _>>()?;
+    if pairs.len() > KEYS_MAX { Err(TextError::TooMany) } else { Ok(pairs) }
+}
+
+/// The pairs of a text, without a limit of their number: a list of targets has at least two for each target.
+pub fn pairs(text: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, TextError>> {
+    text.split(|byte| *byte == 0).filter(|item| !item.is_empty()).enumerate().map(|(number, item)| pair(number, item))
+}
+
+fn pair(number: usize, item: &[u8]) -> Result<Pair<'_>, TextError> {
+    let at = item.iter().position(|byte| *byte == b'=').filter(|at| *at > 0).ok_or(TextError::NoPair(number))?;
+    let (key, value) = (item.get(..at).unwrap_or_default(), item.get(at + 1..).unwrap_or_default());
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b".-+@_".contains(byte);
+    let key = Some(key).filter(|key| key.len() <= KEY_BYTES_MAX && key.iter().all(allowed));
+    let key = key.and_then(|key| str::from_utf8(key).ok()).ok_or(TextError::Key(number))?;
+    let value = Some(value).filter(|value| value.len() <= VALUE_BYTES_MAX).and_then(|value| str::from_utf8(value).ok());
+    Ok(Pair { key, value: value.ok_or_else(|| TextError::Value { key: key.into() })? })
 }
 
 /// Appends a pair.

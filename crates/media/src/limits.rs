@@ -8,7 +8,7 @@ pub const FILES_MAX: usize = 1024;
 /// Longest text of a medium, in bytes: all keys twice over.
 pub const SPEC_BYTES_MAX: usize = 1024;
 /// Furthest a queue may reach into the future, in nanoseconds (60 s): whatever a state holds, by a spoilt file or a
-/// clock that began anew, no operation waits for longer because of it.
+/// clock that began again, no operation waits for longer because of it.
 pub const BACKLOG_NS_MAX: u64 = 60_000_000_000;
 /// Longest time a key may name, in milliseconds.
 pub const TIME_MS_MAX: f64 = 10_000.0;

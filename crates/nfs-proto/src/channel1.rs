@@ -1,20 +1,21 @@
-//! CHANNEL version 1, a program of our own: connections tell whose they are, and end each other for good.
+//! CHANNEL version 2, a private program of Millrace: a connection declares its channel, and a client fences its earlier connections.
 //!
-//! NFS version 3 has no sessions. A WRITE that a server has received on a connection that died may be carried out after the
-//! one its client sent instead, and after others to the same place. So a client gives each of its channels a number that
-//! outlives the TCP connection: ATTACH, the first call on a connection, says which channel it carries, and for which time.
-//! When it is answered, no call of an earlier connection of that channel is running or will be carried out. FENCE says the
-//! same of all channels of a process that died.
+//! NFS version 3 has no sessions. A server may execute a WRITE from a broken connection after the resend of that WRITE, and after later
+//! writes to the same place. So a client gives each channel a number that outlives its TCP connections. ATTACH, the first call on a
+//! connection, names the channel and the number of the connection within it. When the server answers ATTACH, no call of an earlier
+//! connection of that channel is running or will be executed. FENCE does the same for all channels of a process that died. Both apply
+//! only to processes of the caller's own mount: those whose ATTACH named the same export and the same secret. Version 1 had neither.
 //!
-//! The number is one that RFC 5531 13.3.2 leaves to whoever runs the servers. A server that does not know it answers
-//! PROG_UNAVAIL, and its client goes on without.
+//! The program number is in the range that RFC 5531 13.3.2 leaves to the operator of the servers. A server that does not know the program
+//! answers PROG_UNAVAIL, and the client works without it.
 
+use crate::nfs3::FileHandle;
 use crate::xdr::{xdr_enum, xdr_struct};
 
 /// Program number, from the range that is defined locally (RFC 5531 13.3.2); it reads " MLR".
 pub const PROGRAM: u32 = 0x204d_4c52;
 /// Version of the program.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 xdr_enum! {
     /// The procedures.
@@ -40,6 +41,10 @@ xdr_struct! {
         channel: u64,
         /// Which connection of that channel this is, from 1 on.
         generation: u32,
+        /// The secret of the mount, which its processes share. 0: the process has no mount in common with others, and can fence no other.
+        secret: u64,
+        /// A handle of the export.
+        root: FileHandle,
     }
 }
 
@@ -64,8 +69,10 @@ xdr_enum! {
         Fenced = 2,
         /// Calls of the earlier connections still run: ask again.
         Busy = 3,
-        /// The server can remember no more fences; nothing was fenced.
+        /// The server has no room for another fence. No process was fenced.
         Full = 4,
+        /// Nothing was done: the caller may not use the export, or the process does not belong to the caller's mount.
+        Denied = 5,
     }
 }
 
@@ -86,17 +93,24 @@ mod tests {
 
     #[test]
     fn arguments_and_results_survive_a_round_trip() {
-        let attach = AttachArgs { instance: 1 << 40, process: u64::MAX, channel: 3, generation: 7 };
+        let attach = AttachArgs {
+            instance: 1 << 40,
+            process: u64::MAX,
+            channel: 3,
+            generation: 7,
+            secret: 9,
+            root: FileHandle::new(&[5; 8]).unwrap(),
+        };
         let mut bytes = Vec::new();
         encode_to(&attach, &mut bytes);
-        assert_eq!((bytes.len(), decode_all::<AttachArgs>(&bytes)), (28, Ok(attach)));
+        assert_eq!((bytes.len(), decode_all::<AttachArgs>(&bytes)), (48, Ok(attach)));
         for &status in ChannelStatus::ALL {
             let result = ChannelResult { status, instance: 9 };
             bytes.clear();
             encode_to(&result, &mut bytes);
             assert_eq!(decode_all::<ChannelResult>(&bytes), Ok(result));
         }
-        assert!(decode_all::<ChannelResult>(&[0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0]).is_err());
+        assert!(decode_all::<ChannelResult>(&[0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0]).is_err());
     }
 
     #[test]

@@ -18,7 +18,7 @@ xdr_enum! {
     Procedure {
         /// Do nothing.
         Null = 0,
-        /// Whether a lock could be had.
+        /// Whether a lock was granted.
         Test = 1,
         /// Lock.
         Lock = 2,

@@ -28,7 +28,7 @@ pub enum RecordError {
 /// What a buffer holds at its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Framed {
-    /// Not a whole record yet: at least so many bytes in all are needed before it is worth looking again.
+    /// Not a whole record yet: at least that many bytes in all are needed before it is worth looking again.
     Incomplete {
         /// Bytes the buffer must hold, counted from its start.
         bytes_needed: usize,

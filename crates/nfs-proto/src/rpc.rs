@@ -172,7 +172,7 @@ xdr_enum! {
         Ok = 0,
         /// Bad credential.
         BadCred = 1,
-        /// The session has to begin anew.
+        /// The session has to begin again.
         RejectedCred = 2,
         /// Bad verifier.
         BadVerf = 3,

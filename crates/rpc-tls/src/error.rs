@@ -41,7 +41,7 @@ pub enum SetupError {
         /// File of the key.
         key: String,
     },
-    /// A private key that is no secret.
+    /// A private key that is not a secret.
     #[error("the private key {path} is open to every user of this host (mode {mode:04o})")]
     Exposed {
         /// The file.
@@ -56,7 +56,7 @@ pub enum SetupError {
         name: String,
     },
     /// Our own choice of versions and ciphers is impossible.
-    #[error("TLS 1.3 cannot be had: {reason}")]
+    #[error("TLS 1.3 is unavailable: {reason}")]
     Unsupported {
         /// Why.
         reason: String,
@@ -80,7 +80,7 @@ impl SetupError {
             }
             Self::NotAPair { .. } => "compare openssl x509 -pubkey -noout -in CERT with openssl pkey -pubout -in KEY",
             Self::Exposed { .. } => "remove the access of others with chmod o-rwx; its group may read it",
-            Self::Name { .. } => "write the host as it stands in the server's certificate",
+            Self::Name { .. } => "write the host as the server's certificate names it",
             Self::Unsupported { .. } => return None,
         })
     }
@@ -107,13 +107,13 @@ pub enum TlsFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordFault {
     /// Not a record of TLS 1.3 with data: plain text, most likely.
-    #[error("bytes that are no TLS record (first byte {0:#04x})")]
+    #[error("not a TLS record (first byte {0:#04x})")]
     NotTls(u8),
     /// A record over the limit.
     #[error("TLS record of {0} bytes")]
     TooLong(usize),
     /// Changed on the way, or sealed with another key.
-    #[error("TLS record that was changed on the way")]
+    #[error("TLS record that fails its integrity check")]
     Forged,
     /// A record that has no type, or one that has no place behind a handshake.
     #[error("TLS record of unexpected content")]
@@ -121,7 +121,7 @@ pub enum RecordFault {
     /// The peer ends the connection, and says why (RFC 8446 6).
     #[error("the peer ended TLS: {}", alert_text(*.0))]
     Alert(u8),
-    /// The next key cannot be had.
+    /// The next key is unavailable.
     #[error("no further TLS key")]
     NoKey,
 }
@@ -144,7 +144,7 @@ impl TlsFault {
                     certificate("the peer's certificate is not valid yet: check the clocks of both hosts")
                 }
                 Bad::NotValidForName | Bad::NotValidForNameContext { .. } => {
-                    certificate("use a host name or address that stands in the server's certificate (subjectAltName)")
+                    certificate("use a host name or address that the server's certificate names (subjectAltName)")
                 }
                 _ => None,
             },
@@ -159,7 +159,7 @@ impl TlsFault {
 fn alert_hint(alert: u8) -> Option<String> {
     Some(match alert {
         42..=46 | 48 | 51 => "the peer does not trust our certificate: is it signed by one it trusts, and still valid?".into(),
-        116 => "the peer requires a certificate of ours: use xprtsec=mtls with cert and key".into(),
+        116 => "the peer requires a client certificate: use xprtsec=mtls with cert and key".into(),
         40 | 70 | 71 => "the peer has no TLS 1.3, or no cipher in common".into(),
         120 => "the peer does not offer RPC (ALPN sunrpc) under TLS on this port".into(),
         _ => return None,

@@ -156,7 +156,7 @@ fn encode<D>(mut data: EncodeTlsData<'_, D>, outgoing: &mut Vec<u8>) -> Result<(
         Err(EncodeError::InsufficientSize(needed)) => {
             outgoing.resize(start + needed.required_size, 0);
             let room = outgoing.get_mut(start..).unwrap_or_default();
-            data.encode(room).map_err(|_| TlsFault::Unexpected("a message of ours that does not fit"))?
+            data.encode(room).map_err(|_| TlsFault::Unexpected("a message that does not fit the buffer"))?
         }
         Err(EncodeError::AlreadyEncoded) => 0,
     };

@@ -65,7 +65,7 @@ impl Sealer {
     /// Seals as much of `parts`, put end to end, as `out` has room for. Allocates only when the key is changed.
     ///
     /// # Errors
-    /// [`RecordFault::NoKey`] when no further key can be had: nothing more can be sent.
+    /// [`RecordFault::NoKey`] when no further key is available: nothing more can be sent.
     ///
     /// # Panics
     /// When `out` is shorter than [`SEAL_BYTES_MIN`]: our own bug.

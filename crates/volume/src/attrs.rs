@@ -1,7 +1,7 @@
 //! Attributes: reading them, setting them durably; free space of the store.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use rustix::fs::StatVfsMountFlags;
 
@@ -14,6 +14,7 @@ use crate::quiesce::Change;
 use crate::sys::{self, RawStat, RawTime};
 use crate::types::{Attr, FsStat, Kind, SetAttr, SetTime, Time};
 use crate::volume::{Volume, VolumeInner};
+use crate::wcc::Wcc;
 
 impl Volume {
     /// Attributes as they are now: one statx on the cached descriptor.
@@ -23,8 +24,12 @@ impl Volume {
         self.0.attr_of(node, &descriptor)
     }
 
-    /// The same without the times, which come out as zero: reading those makes the next stable write cost more on some hosts.
+    /// The attributes with zeros instead of the times, because on some hosts reading the times makes the next stable write slower. The times
+    /// are read if the object's ACL is in use, which is cached by the ctime.
     pub fn attr_untimed(&self, node: &Node) -> Result<Attr, Error> {
+        if node.0.acl.is_asked_for() {
+            return self.attr(node);
+        }
         let _read = self.0.begin_read();
         let descriptor = self.0.descriptor(node)?;
         self.0.attr_from(node, &sys::stat_untimed(&*descriptor)?)
@@ -48,7 +53,7 @@ impl Volume {
     /// **Durability**: durable when it returns. **Errors**: [`Error::NotSync`] when the guard does not
     /// match; on other errors a part may have been set.
     pub fn set_attr(&self, node: &Node, set: &SetAttr, guard_ctime: Option<Time>) -> Result<Attr, Error> {
-        self.set_attr_if(node, guard_ctime, &|_| Ok(*set))
+        self.set_attr_if(node, guard_ctime, &|_| Ok(*set)).map(|wcc| wcc.after)
     }
 
     /// The same, with what is to be set decided by the attributes the object has at that moment: no other change of attributes
@@ -60,7 +65,7 @@ impl Volume {
         node: &Node,
         guard_ctime: Option<Time>,
         decide: &dyn Fn(&Attr) -> Result<SetAttr, Error>,
-    ) -> Result<Attr, Error> {
+    ) -> Result<Wcc, Error> {
         self.0.may_change(&[node])?;
         let mut change = self.0.begin_change();
         self.0.set_attr(&mut change, node, guard_ctime, &|now| {
@@ -90,10 +95,12 @@ impl Volume {
         }
         node.0.mark_change();
         // A change of the owner to nobody new: the host clears the bits of the mode there is, none that was looked at before.
+        let other = volume.other_change(node);
         let cleared = sys::chown(&*descriptor, None, None);
+        drop(other);
         node.0.mark_change();
         cleared?;
-        volume.flush(node, true, &mut change.loss)
+        volume.flush(node, true, &mut change)
     }
 
     /// Free space and limits of the store.
@@ -123,16 +130,19 @@ impl VolumeInner {
         node: &Node,
         guard_ctime: Option<Time>,
         decide: &dyn Fn(&Attr) -> Result<SetAttr, Error>,
-    ) -> Result<Attr, Error> {
+    ) -> Result<Wcc, Error> {
         let descriptor = self.descriptor(node)?;
         let _attrs = locked(&node.0.attr_lock);
-        let now = self.attr_of(node, &descriptor)?;
+        let names_too = self.options.exclusive && node.kind() == Kind::Directory;
+        let names = names_too.then(|| node.0.names.write().unwrap_or_else(PoisonError::into_inner));
+        let around = self.around(node, &descriptor);
+        let now = around.as_ref().map_or_else(|| self.attr_of(node, &descriptor), |around| Ok(around.before))?;
         let set = &decide(&now)?;
         if guard_ctime.is_some_and(|guard| guard != now.ctime) {
             return Err(Error::NotSync);
         }
         if set.is_empty() {
-            return Ok(now);
+            return Ok(Wcc { before: None, after: now });
         }
         check_size(node.kind(), set)?;
         let sizing = match set.size {
@@ -144,15 +154,17 @@ impl VolumeInner {
         }
         node.0.mark_change();
         // Cutting a page in two makes it dirty.
-        let _in_flight = if set.size.is_some() { self.begin_buffered(node) } else { None };
+        let _in_flight = set.size.is_some().then(|| self.begin_buffered(node));
         let descriptor = if set.size.is_some() { self.writable(node, descriptor)? } else { descriptor };
         let result = apply(&*descriptor, node.kind(), descriptor.access, set);
+        let wcc = if result.is_ok() { self.end_around(around, &descriptor) } else { None };
         node.0.mark_change();
-        drop(sizing);
+        drop((sizing, names));
         // What was set before a failure must not be less durable than what the client can see.
-        self.flush(node, true, &mut change.loss)?;
+        self.flush(node, true, change)?;
         result?;
-        self.attr_of(node, &descriptor)
+        let after = || self.attr_of(node, &descriptor).map(|after| Wcc { before: None, after });
+        wcc.map_or_else(after, Ok)
     }
 
     /// Attributes by an open descriptor. An object without a name left is gone.
@@ -188,7 +200,7 @@ impl VolumeInner {
         })
     }
 
-    /// A descriptor of the file that can be written to; opened anew when the cached one can't.
+    /// A descriptor of the file that can be written to; opened again when the cached one can't.
     pub(crate) fn writable(&self, node: &Node, descriptor: Arc<Descriptor>) -> Result<Arc<Descriptor>, Error> {
         if descriptor.access == Access::ReadWrite {
             return Ok(descriptor);

@@ -25,7 +25,7 @@ pub enum Durable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
     /// Only a regular file can be a block device.
-    #[error("open file {fileid} as a block device: it is no regular file")]
+    #[error("open file {fileid} as a block device: it is not a regular file")]
     NotAFile {
         /// Its inode number.
         fileid: u64,
@@ -42,7 +42,7 @@ pub enum BlockError {
         /// What was given.
         block_bytes: u32,
     },
-    /// An offset or a length that is no whole number of blocks.
+    /// An offset or a length that is not a whole number of blocks.
     #[error("access {bytes} bytes at {offset}: not whole blocks of {block_bytes} bytes")]
     Unaligned {
         /// First byte.
@@ -52,8 +52,8 @@ pub enum BlockError {
         /// The device's block size.
         block_bytes: u32,
     },
-    /// A device size that is no whole number of blocks.
-    #[error("have a block device of {size} bytes: not whole blocks of {block_bytes} bytes")]
+    /// A device size that is not a whole number of blocks.
+    #[error("make a block device of {size} bytes: not whole blocks of {block_bytes} bytes")]
     UnalignedSize {
         /// The size.
         size: u64,
@@ -85,8 +85,8 @@ pub enum BlockError {
 /// A write that returned is seen by every read that begins later, of the device or the file. Writes that overlap in time and
 /// place leave either's bytes in each block; a target that promises more (COMPARE AND WRITE, WRITE ATOMIC) has to order them.
 ///
-/// **Errors** of flushes are those of files: a failed one moves the [loss epoch](Self::loss_epoch) and poisons the
-/// volume; from then on reads go on, and all that promises durability fails with [`Error::Poisoned`].
+/// **Errors** of flushes are those of files: a failed flush increments the [loss epoch](Self::loss_epoch) and, unless the store was only
+/// full, poisons the volume. Then reads continue, and each operation that promises durability fails with [`Error::Poisoned`].
 #[derive(Debug)]
 pub struct BlockDevice {
     open: Open,
@@ -163,11 +163,12 @@ impl BlockDevice {
         &self.open.node
     }
 
-    /// The [loss epoch](Volume::loss_epoch) of the volume. SCSI has no write verifier: when this has moved, writes that were
-    /// not flushed may be gone, and the initiator can only be told by ending its session or by a unit attention.
+    /// The [loss epoch](Volume::loss_epoch) of the last loss that may concern this device. SCSI has no write verifier. If this epoch has
+    /// changed, writes that were not flushed may be lost, and a unit attention or the end of the session must report that to an initiator.
+    /// While the volume is open, losses of other files do not change it. After the next open they do, because only one epoch is on disk.
     #[must_use]
     pub fn loss_epoch(&self) -> u64 {
-        self.open.volume.loss_epoch()
+        self.open.volume.0.loss_epoch.of_every_file().max(self.open.node.0.lost())
     }
 
     /// An access as an operation of a modelled [medium](medium::Medium), for the server that delays the reply by it: a write
@@ -272,10 +273,14 @@ impl BlockDevice {
     ///
     /// **Durability**, **errors**: as [`Self::write`].
     pub fn write_zeroes(&self, offset: u64, bytes: u64, durable: Durable) -> Result<(), BlockError> {
+        let epoch = self.open.volume.loss_epoch();
         self.zero(offset, bytes, ZeroRange::Allocated)?;
         match durable {
             Durable::OnFlush => Ok(()),
-            Durable::OnReturn => self.flush(),
+            Durable::OnReturn => {
+                self.flush()?;
+                Ok(self.open.volume.0.check_kept(&self.open.node, epoch)?)
+            }
         }
     }
 
@@ -292,9 +297,9 @@ impl BlockDevice {
         Ok(self.open.volume.0.zero(&self.open.node, offset, bytes, how)?)
     }
 
-    /// Makes all that was written durable (SBC-3 SYNCHRONIZE CACHE, of the whole device).
+    /// Makes all earlier writes durable (SBC-3 SYNCHRONIZE CACHE of the whole device).
     ///
-    /// **Errors**: a failed flush is reported, moves the loss epoch and poisons the volume.
+    /// **Errors**: as [`Volume::commit`].
     pub fn flush(&self) -> Result<(), BlockError> {
         Ok(self.open.volume.commit(&self.open.node)?)
     }

@@ -7,17 +7,19 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
+use crate::acl::Subject;
 use crate::attrs::{apply, check_size};
 use crate::creator::{Creator, Judge};
 use crate::descriptor::{Access, Descriptor};
 use crate::error::Error;
 use crate::lock::locked;
-use crate::loss::LossGuard;
 use crate::make::{NewOwner, check_new_name};
 use crate::node::Node;
+use crate::quiesce::Change;
 use crate::sys;
 use crate::types::{Attr, CreateHow, Kind, SetAttr, SetTime, Time};
 use crate::volume::{Volume, VolumeInner};
+use crate::wcc::Wcc;
 
 /// Mode of a file made without one.
 const FILE_MODE: u32 = 0o644;
@@ -53,14 +55,14 @@ impl Volume {
             match volume.child(dir, &descriptor, name) {
                 Ok((node, attr)) => {
                     let found = (node, attr);
-                    return volume.take_existing(dir, found, &how, creator.may_take, &mut change.loss);
+                    return volume.take_existing(dir, found, &how, creator.may_take, &mut change);
                 }
                 Err(Error::NoEntry) => {}
                 Err(Error::CrossDevice) => return Err(Error::Exists),
                 Err(error) => return Err(error),
             }
             creator.may_add?;
-            match volume.create_new(dir, &descriptor, name, &set, &creator, &mut change.loss) {
+            match volume.create_new(dir, &descriptor, name, &set, &creator, &mut change) {
                 Err(Error::Exists) => {}
                 other => return other,
             }
@@ -78,7 +80,7 @@ impl VolumeInner {
         (node, attr): (Node, Attr),
         how: &CreateHow,
         may_take: &Judge<'_>,
-        loss: &mut Option<LossGuard<'_>>,
+        change: &mut Change<'_>,
     ) -> Result<(Node, Attr), Error> {
         if node.kind() != Kind::File {
             return Err(Error::Exists);
@@ -95,10 +97,10 @@ impl VolumeInner {
         }
         // The one who made it may not have flushed it yet; this answer promises it too.
         if node.0.is_dirty() && matches!(how, CreateHow::Exclusive(_)) {
-            self.flush(&node, true, loss)?;
+            self.flush(&node, true, change)?;
         }
         if dir.0.is_dirty() {
-            self.flush(dir, true, loss)?;
+            self.flush(dir, true, change)?;
         }
         let CreateHow::Unchecked(SetAttr { size: Some(size), .. }) = how else {
             return Ok((node, attr));
@@ -106,19 +108,20 @@ impl VolumeInner {
         self.check_writable_as_file(&node)?;
         let descriptor = self.descriptor(&node)?;
         let attrs = locked(&node.0.attr_lock);
-        may_take(&self.attr_of(&node, &descriptor)?)?;
+        may_take(&Subject::of(self, &node, self.attr_of(&node, &descriptor)?))?;
         let sizing = self.resize(&node, &descriptor, *size)?;
-        if let Some(loss) = loss {
+        if let Some(loss) = &mut change.loss {
             loss.before_attr(&node.0.identity, &*descriptor, Some(*size))?;
         }
         let descriptor = self.writable(&node, descriptor)?;
+        let other = self.other_change(&node);
         let in_flight = self.begin_buffered(&node);
         node.0.mark_change();
         let cut = sys::truncate(&*descriptor, *size);
         node.0.mark_change();
-        drop(sizing);
+        drop((sizing, other));
         cut?;
-        self.flush(&node, true, loss)?;
+        self.flush(&node, true, change)?;
         let attr = self.attr_of(&node, &descriptor)?;
         drop((attrs, in_flight));
         Ok((node, attr))
@@ -131,7 +134,7 @@ impl VolumeInner {
         name: &[u8],
         set: &SetAttr,
         creator: &Creator<'_>,
-        loss: &mut Option<LossGuard<'_>>,
+        change: &mut Change<'_>,
     ) -> Result<(Node, Attr), Error> {
         let reserved = self.reserve(set.size)?;
         let owner = self.new_owner(at, set, creator.owner)?;
@@ -139,19 +142,25 @@ impl VolumeInner {
             // Without a group to set there is no privilege: the host decides.
             let set = owner.gid.map_or(*set, |gid| creator.settable(*set, gid));
             let set = SetAttr { uid: owner.uid, gid: owner.gid, ..set };
-            apply(fd, Kind::File, Access::ReadWrite, &set)?;
+            // The mode is set after size and owner, because these clear set-id bits of the mode. Only the times are set later.
+            apply(fd, Kind::File, Access::ReadWrite, &SetAttr { mode: None, ..set })?;
+            let wanted = set.mode.unwrap_or(FILE_MODE);
+            if let Some(mode) = self.mode_to_set(at, sys::stat(fd)?.mode, wanted)? {
+                sys::set_mode(fd, mode)?;
+            }
             self.check_times_held(fd, &set)
         };
         dir.0.mark_change();
-        let fd = match self.unnamed_file(at)? {
+        // The host applies a default ACL to this mode, and only at the creation.
+        let mode = set.mode.unwrap_or(FILE_MODE) & 0o777;
+        let (dir_wcc, fd) = match self.unnamed_file(at, mode)? {
             Some(fd) => {
                 prepared(&fd)?;
-                let _added = dir.0.names.read();
-                sys::link_descriptor(&fd, at, name)?;
-                fd
+                (self.add_name(dir, at, || sys::link_descriptor(&fd, at, name))?, fd)
             }
-            None => self.create_named(dir, at, name, &owner, prepared)?,
+            None => self.create_named(dir, at, (name, mode), &owner, prepared)?,
         };
+        creator.report(dir_wcc);
         reserved.keep();
         let stat = sys::stat(&fd)?;
         let node = self.node_of(&fd, &stat, Some((dir, name)))?;
@@ -160,22 +169,22 @@ impl VolumeInner {
         node.0.mark_change();
         dir.0.mark_change();
         self.keep_new(&node, fd, Access::ReadWrite)?;
-        if let Some(loss) = loss {
+        if let Some(loss) = &mut change.loss {
             loss.name_added(&dir.0.identity, at, name)?;
         }
         // The file first: a name that survives must not lead to an object that did not (btrfs drops
         // such names when it replays its log).
-        self.flush(&node, true, loss)?;
-        self.flush(dir, true, loss)?;
+        self.flush(&node, true, change)?;
+        self.flush(dir, true, change)?;
         Ok((node, self.to_attr(&stat)?))
     }
 
-    /// A file without a name yet; `None` where the host has none.
-    fn unnamed_file(&self, at: &Descriptor) -> Result<Option<OwnedFd>, Error> {
+    /// A file without a name yet. `None` if the host does not support unnamed files.
+    fn unnamed_file(&self, at: &Descriptor, mode: u32) -> Result<Option<OwnedFd>, Error> {
         if !self.unnamed_files.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        match sys::open_at(at, b".", libc::O_TMPFILE | libc::O_RDWR | libc::O_NOATIME, 0o600) {
+        match sys::open_at(at, b".", libc::O_TMPFILE | libc::O_RDWR | libc::O_NOATIME, mode) {
             Ok(fd) => Ok(Some(fd)),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {
                 self.unnamed_files.store(false, Ordering::Relaxed);
@@ -190,18 +199,19 @@ impl VolumeInner {
         &self,
         dir: &Node,
         at: &Descriptor,
-        name: &[u8],
+        (name, mode): (&[u8], u32),
         owner: &NewOwner,
         prepare: impl Fn(&OwnedFd) -> Result<(), Error>,
-    ) -> Result<OwnedFd, Error> {
+    ) -> Result<(Option<Wcc>, OwnedFd), Error> {
         let _alone = dir.0.names.write();
+        let around = self.around(dir, at);
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOATIME;
-        let fd = owner.make(|| sys::open_at(at, name, flags, 0o600))?;
+        let fd = owner.make(|| sys::open_at(at, name, flags, mode))?;
         if let Err(error) = prepare(&fd) {
             self.unmake(dir, at, name, &fd)?;
             return Err(error);
         }
-        Ok(fd)
+        Ok((self.end_around(around, at), fd))
     }
 
     /// A host that rounds times can't keep an exclusive create's verifier: say so, don't lose bits.

@@ -1,10 +1,14 @@
 //! For whom something is made, and what that caller may do with what is found.
 
-use crate::error::Error;
-use crate::types::{Attr, Owner, SetAttr};
+use std::cell::Cell;
 
-/// Judges an object by its attributes, at a moment when what it allows can be done at once.
-pub type Judge<'j> = dyn Fn(&Attr) -> Result<(), Error> + 'j;
+use crate::acl::Subject;
+use crate::error::Error;
+use crate::types::{Owner, SetAttr};
+use crate::wcc::Wcc;
+
+/// Checks access to an object, at a moment at which no other caller can change the object before the operation.
+pub type Judge<'j> = dyn Fn(&Subject<'_>) -> Result<(), Error> + 'j;
 
 /// For whom something is made.
 #[derive(Clone, Copy)]
@@ -17,17 +21,25 @@ pub struct Creator<'c> {
     pub may_add: Result<(), Error>,
     /// Whether an existing file may be taken as if it had just been made.
     pub may_take: &'c Judge<'c>,
+    /// On an exclusive volume, receives the attributes of the directory around the change.
+    pub dir_wcc: Option<&'c Cell<Option<Wcc>>>,
 }
 
 impl From<Owner> for Creator<'_> {
     /// One that may do everything.
     fn from(owner: Owner) -> Self {
-        Self { owner, in_group: &|_| true, may_add: Ok(()), may_take: &|_| Ok(()) }
+        Self { owner, in_group: &|_| true, may_add: Ok(()), may_take: &|_| Ok(()), dir_wcc: None }
     }
 }
 
 impl Creator<'_> {
-    /// What is set on a new object of this group that is no directory: as the host does for a user without privilege
+    pub(crate) fn report(&self, dir_wcc: Option<Wcc>) {
+        if let Some(place) = self.dir_wcc {
+            place.set(dir_wcc);
+        }
+    }
+
+    /// What is set on a new object of this group that is not a directory: as the host does for a user without privilege
     /// (inode_init_owner), a program gets the set-group-id bit for a group of the caller only. In a set-group-id directory the
     /// group is the directory's.
     pub(crate) fn settable(&self, set: SetAttr, gid: u32) -> SetAttr {

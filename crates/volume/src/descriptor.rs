@@ -1,9 +1,10 @@
 //! Open descriptors of one object.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::descriptor_cache::{Counted, DescriptorCache};
 use crate::sys;
 
 /// What a descriptor was opened for.
@@ -16,30 +17,29 @@ pub(crate) enum Access {
 }
 
 /// An open descriptor, counted while it lives.
-#[derive(Debug)]
 pub(crate) struct Descriptor {
     pub(crate) fd: OwnedFd,
     pub(crate) access: Access,
     /// The same file with O_DIRECT.
     direct: DirectDescriptor,
-    open: Arc<AtomicUsize>,
+    counted: Counted,
 }
 
 impl Descriptor {
-    pub(crate) fn new(fd: OwnedFd, access: Access, open: &Arc<AtomicUsize>) -> Self {
-        open.fetch_add(1, Ordering::Relaxed);
-        Self { fd, access, direct: DirectDescriptor::default(), open: open.clone() }
+    pub(crate) fn new(fd: OwnedFd, access: Access, cache: &Arc<DescriptorCache>) -> Self {
+        Self { fd, access, direct: DirectDescriptor::default(), counted: Counted::new(cache) }
     }
 
-    /// The file with O_DIRECT, opened at the first use; `None` where the host has no direct transfers for it.
+    /// The file with O_DIRECT, opened at the first use. `None` if the host does not support direct I/O for it.
     pub(crate) fn direct(&self) -> Option<&OwnedFd> {
         if self.access != Access::ReadWrite || self.direct.refused.load(Ordering::Relaxed) {
             return None;
         }
-        self.direct.opened.get_or_init(|| sys::reopen_direct(self).ok()).as_ref()
+        let open = || sys::reopen_direct(self).ok().map(|fd| (fd, self.counted.another()));
+        self.direct.opened.get_or_init(open).as_ref().map(|(fd, _)| fd)
     }
 
-    /// The host refused a direct transfer that should have fitted: no further one is tried.
+    /// Notes that the host refused a correctly aligned direct transfer. No further one is tried.
     pub(crate) fn refuse_direct(&self) {
         self.direct.refused.store(true, Ordering::Relaxed);
     }
@@ -51,16 +51,10 @@ impl AsFd for Descriptor {
     }
 }
 
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// A file's second descriptor.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct DirectDescriptor {
-    /// `None` inside: the host has no direct transfers for the file.
-    opened: OnceLock<Option<OwnedFd>>,
+    /// `None` inside: the host does not support direct I/O for the file.
+    opened: OnceLock<Option<(OwnedFd, Counted)>>,
     refused: AtomicBool,
 }

@@ -1,53 +1,94 @@
-//! The bounded cache of open descriptors: one per node at most, oldest unused closed first.
+//! The open descriptors of a volume: one per node at most. The one that was unused for longest is closed first.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 
-use crate::limits::{DESCRIPTORS_MAX, DESCRIPTORS_MIN, DESCRIPTORS_RESERVED};
+use crate::descriptor_budget::{DescriptorBudget, Room};
+use crate::limits::DESCRIPTORS_MIN;
 use crate::lock::locked;
 use crate::node::NodeInner;
-use crate::sys;
 
 /// Which nodes have a descriptor, in the order of the eviction clock.
 pub(crate) struct DescriptorCache {
-    pub(crate) open: Arc<AtomicUsize>,
-    count_max: usize,
+    budget: Arc<DescriptorBudget>,
+    open: AtomicUsize,
     clock: Mutex<VecDeque<Weak<NodeInner>>>,
+    /// The length of `clock` at which nodes without a descriptor are removed from it: twice its length after the last removal. So each open
+    /// pays for two checks.
+    sweep_at: AtomicUsize,
+}
+
+/// One open descriptor. It counts for its volume and for the process while this exists.
+pub(crate) struct Counted(Arc<DescriptorCache>);
+
+impl Counted {
+    pub(crate) fn new(cache: &Arc<DescriptorCache>) -> Self {
+        cache.open.fetch_add(1, Ordering::Relaxed);
+        cache.budget.opened();
+        Self(Arc::clone(cache))
+    }
+
+    /// Counts another descriptor of the same file.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(&self.0)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.budget.closed();
+    }
 }
 
 impl DescriptorCache {
-    /// Sized by RLIMIT_NOFILE: half of what is left after the reserve.
-    pub(crate) fn new() -> Self {
-        let spare = sys::descriptor_limit().saturating_sub(DESCRIPTORS_RESERVED) / 2;
-        let count_max = usize::try_from(spare).unwrap_or(DESCRIPTORS_MAX).clamp(DESCRIPTORS_MIN, DESCRIPTORS_MAX);
-        Self { open: Arc::default(), count_max, clock: Mutex::default() }
+    pub(crate) fn new(budget: &Arc<DescriptorBudget>) -> Arc<Self> {
+        let (open, clock) = Default::default();
+        let sweep_at = AtomicUsize::new(2 * DESCRIPTORS_MIN);
+        let cache = Arc::new(Self { budget: Arc::clone(budget), open, clock, sweep_at });
+        budget.add(&cache);
+        cache
+    }
+
+    /// Number of open descriptors.
+    pub(crate) fn open_count(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
     }
 
     /// Notes that the node got a descriptor.
     pub(crate) fn opened(&self, node: &Arc<NodeInner>) {
-        locked(&self.clock).push_back(Arc::downgrade(node));
-    }
-
-    /// Closes unused descriptors until one more fits. `None`: it does. `Some`: all are waiting
-    /// for a flush; this one is to be flushed and the call made again.
-    pub(crate) fn evict_for_one(&self) -> Option<Arc<NodeInner>> {
-        if self.open.load(Ordering::Relaxed) < self.count_max {
-            return None;
-        }
-        self.evict(1)
-    }
-
-    /// The same after the host refused one more descriptor: gives several back, whatever the bound is.
-    pub(crate) fn evict_several(&self) -> Option<Arc<NodeInner>> {
-        self.evict(16)
-    }
-
-    fn evict(&self, count: usize) -> Option<Arc<NodeInner>> {
         let mut clock = locked(&self.clock);
-        let mut dirty = None;
+        if clock.len() > self.sweep_at.load(Ordering::Relaxed) {
+            // These files were removed since. The weak reference keeps the memory of the node, and the table may still have the node.
+            clock
+                .retain(|node| node.upgrade().is_some_and(|node| node.descriptor.try_lock().map_or(true, |slot| slot.is_some())));
+            self.sweep_at.store(2 * clock.len().max(DESCRIPTORS_MIN), Ordering::Relaxed);
+        }
+        clock.push_back(Arc::downgrade(node));
+    }
+
+    /// Closes unused descriptors so that another one fits. `Some` if all descriptors of this volume need a flush. The caller then flushes
+    /// the returned node and calls this again.
+    pub(crate) fn make_room(&self) -> Option<Arc<NodeInner>> {
+        let closed = match self.budget.room(self.open_count()) {
+            Room::Free => return None,
+            Room::OwnShareUsed => self.evict_clean(1),
+            Room::Full => self.budget.evict_clean(),
+        };
+        if closed > 0 { None } else { self.oldest_dirty() }
+    }
+
+    /// As [`Self::make_room`], after the host refused a descriptor although the budget had room.
+    pub(crate) fn make_room_now(&self) -> Option<Arc<NodeInner>> {
+        if self.budget.evict_clean() > 0 { None } else { self.oldest_dirty() }
+    }
+
+    /// Closes up to `count` descriptors that are unused and need no flush. Returns how many it closed.
+    pub(crate) fn evict_clean(&self, count: usize) -> usize {
+        let mut clock = locked(&self.clock);
         let mut closed = 0;
-        // Twice round: the first pass clears the marks of use.
+        // Two passes: the first one clears the marks of use.
         for _ in 0..2 * clock.len() {
             let Some(weak) = clock.pop_front() else { break };
             let Some(node) = weak.upgrade() else { continue };
@@ -55,30 +96,38 @@ impl DescriptorCache {
                 clock.push_back(weak);
                 continue;
             }
-            let mut slot = locked(&node.descriptor);
-            if slot.is_none() {
-                continue;
+            // If another caller holds the lock, it uses the descriptor.
+            let slot = match node.descriptor.try_lock() {
+                Ok(slot) => Some(slot),
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            };
+            match slot {
+                Some(slot) if slot.is_none() => continue,
+                Some(mut slot) if !node.is_dirty() => *slot = None,
+                _ => {
+                    clock.push_back(weak);
+                    continue;
+                }
             }
-            if node.is_dirty() {
-                drop(slot);
-                clock.push_back(weak);
-                dirty = Some(node);
-                continue;
-            }
-            *slot = None;
             closed += 1;
             if closed == count {
-                return None;
+                break;
             }
         }
-        if closed > 0 { None } else { dirty }
+        closed
+    }
+
+    /// Of the nodes whose descriptors need a flush, the one that was opened first.
+    fn oldest_dirty(&self) -> Option<Arc<NodeInner>> {
+        let clock = locked(&self.clock);
+        clock.iter().filter_map(Weak::upgrade).find(|node| node.is_dirty() && !node.is_device())
     }
 }
 
-#[cfg(test)]
-impl DescriptorCache {
-    pub(crate) fn with_bound(count_max: usize) -> Self {
-        Self { open: Arc::default(), count_max, clock: Mutex::default() }
+impl Drop for DescriptorCache {
+    fn drop(&mut self) {
+        self.budget.removed();
     }
 }
 
@@ -86,35 +135,76 @@ impl DescriptorCache {
 mod tests {
     use super::*;
     use crate::descriptor::{Access, Descriptor};
-    use crate::limits::KERNEL_HANDLE_BYTES_MAX;
-    use crate::sys::KernelHandle;
+    use crate::limits::{EVICTED_TOGETHER, KERNEL_HANDLE_BYTES_MAX};
+    use crate::sys::{self, KernelHandle};
     use crate::types::Kind;
 
-    fn opened(cache: &DescriptorCache, number: u8) -> Arc<NodeInner> {
+    fn opened(cache: &Arc<DescriptorCache>, number: u8) -> Arc<NodeInner> {
         let identity = KernelHandle { kind: 1, len: 1, bytes: [number; KERNEL_HANDLE_BYTES_MAX] };
         let node = Arc::new(NodeInner::new(identity, Kind::File, u64::from(number), 0));
         let fd = sys::open_path("/dev/null".as_ref(), libc::O_RDWR, 0).unwrap();
-        *locked(&node.descriptor) = Some(Arc::new(Descriptor::new(fd, Access::ReadWrite, &cache.open)));
+        *locked(&node.descriptor) = Some(Arc::new(Descriptor::new(fd, Access::ReadWrite, cache)));
         cache.opened(&node);
         node
     }
 
+    fn is_open(node: &Arc<NodeInner>) -> bool {
+        locked(&node.descriptor).is_some()
+    }
+
     #[test]
     fn unused_descriptors_are_closed_first_and_dirty_ones_never() {
-        let cache = DescriptorCache::with_bound(3);
+        let cache = DescriptorCache::new(&DescriptorBudget::with_bound(3));
         let nodes: Vec<_> = (0..3).map(|number| opened(&cache, number)).collect();
         nodes[0].mark_change();
         nodes[1].used.store(false, Ordering::Relaxed);
-        assert!(cache.evict_for_one().is_none());
-        let open: Vec<_> = nodes.iter().map(|node| locked(&node.descriptor).is_some()).collect();
-        assert_eq!(open, [true, false, true], "the dirty and the used one stay");
-        assert_eq!(cache.open.load(Ordering::Relaxed), 2);
+        assert_eq!(cache.evict_clean(1), 1);
+        assert_eq!(nodes.iter().map(is_open).collect::<Vec<_>>(), [true, false, true], "the dirty and the used one stay");
+        assert_eq!(cache.open_count(), 2);
         nodes[2].mark_change();
         let late = opened(&cache, 3);
         late.mark_change();
-        let dirty = cache.evict_for_one().expect("one that has to be flushed first");
+        let dirty = cache.make_room().expect("a node that must be flushed first");
         dirty.mark_flushed(dirty.change_mark(), true);
-        assert!(cache.evict_for_one().is_none());
-        assert_eq!(cache.open.load(Ordering::Relaxed), 2, "flushed, then closed");
+        assert!(cache.make_room().is_none());
+        assert_eq!(cache.open_count(), 2, "flushed, then closed");
+    }
+
+    #[test]
+    fn all_volumes_share_one_budget_and_the_one_with_the_most_descriptors_closes_some() {
+        let budget = DescriptorBudget::with_bound(64);
+        let (large, small) = (DescriptorCache::new(&budget), DescriptorCache::new(&budget));
+        let small_nodes: Vec<_> = (0..8).map(|number| opened(&small, number)).collect();
+        let large_nodes: Vec<_> = (0..56).map(|number| opened(&large, number)).collect();
+        assert_eq!(budget.open_count(), 64);
+        assert!(small.make_room().is_none());
+        assert_eq!((large.open_count(), small.open_count()), (56 - EVICTED_TOGETHER, 8));
+        assert!(small_nodes.iter().all(is_open), "the small volume loses nothing");
+        drop((small, small_nodes, large_nodes));
+        assert_eq!(budget.open_count(), 0);
+    }
+
+    #[test]
+    fn a_volume_that_has_its_share_leaves_the_last_quarter_to_others_also_when_it_must_flush() {
+        let budget = DescriptorBudget::with_bound(64);
+        let (large, other) = (DescriptorCache::new(&budget), DescriptorCache::new(&budget));
+        let nodes: Vec<_> = (0..48).map(|number| opened(&large, number)).collect();
+        nodes.iter().for_each(|node| node.mark_change());
+        assert!(large.make_room().is_some(), "it flushes one of its own");
+        assert!(other.make_room().is_none());
+        nodes[0].mark_flushed(nodes[0].change_mark(), true);
+        assert!(large.make_room().is_none());
+        assert!(!is_open(&nodes[0]));
+    }
+
+    #[test]
+    fn nodes_of_removed_files_do_not_accumulate_in_the_clock() {
+        let cache = DescriptorCache::new(&DescriptorBudget::with_bound(1000));
+        let nodes: Vec<_> = (0..20 * DESCRIPTORS_MIN).map(|number| opened(&cache, number as u8)).collect();
+        // The node table still has the first half of them.
+        nodes.iter().for_each(|node| *locked(&node.descriptor) = None);
+        let kept = nodes.into_iter().take(10 * DESCRIPTORS_MIN).collect::<Vec<_>>();
+        (0..20 * DESCRIPTORS_MIN).for_each(|number| drop(opened(&cache, number as u8)));
+        assert!(locked(&cache.clock).len() <= 2 * DESCRIPTORS_MIN + 1, "{}", kept.len());
     }
 }

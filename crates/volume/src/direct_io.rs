@@ -12,11 +12,29 @@ use crate::node::Node;
 use crate::options::CacheMode;
 use crate::sys;
 use crate::volume::VolumeInner;
+use crate::write_turns::{Turn, WriteTurns};
+
+/// A change of a file through the page cache, until this is dropped.
+pub(crate) struct Buffered<'n> {
+    _in_flight: Option<InFlightGuard<'n>>,
+    _turn: Turn<'n>,
+}
 
 impl VolumeInner {
-    /// Taken around each change that makes pages of the file dirty, where there are direct writes to keep it apart from.
-    pub(crate) fn begin_buffered<'n>(&self, node: &'n Node) -> Option<InFlightGuard<'n>> {
-        self.options.cache.writes_direct().then(|| node.0.in_flight.buffered())
+    /// Held during each change that makes pages of the file dirty. The change waits for its turn, and for direct writes if there are any.
+    pub(crate) fn begin_buffered<'n>(&self, node: &'n Node) -> Buffered<'n> {
+        self.begin_turn(node, &node.0.cached_turns)
+    }
+
+    /// As [`Self::begin_buffered`], for a write that is durable when it ends.
+    pub(crate) fn begin_buffered_durable<'n>(&self, node: &'n Node) -> Buffered<'n> {
+        self.begin_turn(node, &node.0.durable_turns)
+    }
+
+    fn begin_turn<'n>(&self, node: &'n Node, turns: &'n WriteTurns) -> Buffered<'n> {
+        let turn = turns.begin();
+        let in_flight = self.options.cache.writes_direct().then(|| node.0.in_flight.buffered());
+        Buffered { _in_flight: in_flight, _turn: turn }
     }
 
     /// Writes past the page cache if that may be: the transfer is aligned, it lies inside the file and no hole is near, nothing

@@ -1,7 +1,7 @@
 //! One server for a directory tree: the served directory is locked exclusively, those it lies in are locked shared (flock(2), on the
 //! directories themselves: no file is made). So a second server of it, of a directory below it or of one above it is refused, whoever
 //! runs it. Volumes of one process share their locks: it is the process that serves, and a configuration that is read again may name a
-//! directory anew while its former volume still ends.
+//! directory again while its former volume still ends.
 
 use std::collections::HashMap;
 use std::io;

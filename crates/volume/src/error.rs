@@ -70,7 +70,7 @@ pub enum Error {
     /// The host file system cannot do it.
     #[error("not supported by the host file system")]
     NotSupported,
-    /// A flush failed earlier: nothing durable is promised any more until the volume is opened anew.
+    /// A flush failed earlier: nothing durable is promised any more until the volume is opened again.
     #[error("volume is poisoned by a failed flush")]
     Poisoned,
     /// The object has the wrong type for the operation.
@@ -197,7 +197,7 @@ impl OpenError {
                 format!("make {} writable for this user, or name another: --state DIR, or state = in the configuration", path.display())
             }
             Self::Served { .. } | Self::ServedBelow { .. } | Self::ServedAbove { .. } => {
-                "one filer serves a directory tree: stop the other one, or let clients mount a subdirectory of its export (who it is: lslocks)"
+                "one filer serves a directory tree: stop the other one, or let clients mount a subdirectory of its export (lslocks shows its process)"
                     .to_owned()
             }
             Self::InUse { .. } => "stop that filer first, or serve another directory with another state directory".to_owned(),

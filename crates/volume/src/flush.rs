@@ -8,14 +8,16 @@ use crate::error::Error;
 use crate::loss::LossGuard;
 use crate::node::Node;
 use crate::options::Durability;
+use crate::quiesce::Change;
 use crate::sys;
 use crate::types::Kind;
 use crate::volume::{Volume, VolumeInner};
 
 impl Volume {
-    /// Makes all that was written to the file durable: data and size; of a directory, its entries.
+    /// Makes all earlier changes of the file's data and size durable; of a directory, those of its entries.
     ///
-    /// **Errors**: a failed flush is reported, moves the loss epoch and poisons the volume.
+    /// **Errors**: a failed flush is returned and increments the loss epoch. After [`Error::NoSpace`] and [`Error::Quota`] the volume remains
+    /// in service. Any other failure poisons it.
     pub fn commit(&self, node: &Node) -> Result<(), Error> {
         self.0.alive()?;
         let whole = match node.kind() {
@@ -67,15 +69,17 @@ impl VolumeInner {
             let mark = node.0.change_mark();
             Counted::add(&self.counted.flushes);
             let flushed = self.flush_fault(Some(node.0.fileid)).and_then(|()| match (descriptor.access, whole) {
-                // An O_PATH descriptor can't be flushed by itself.
-                (Access::Path, _) => sys::sync_file_system(&self.root_fd),
+                // fsync does not work on an O_PATH descriptor.
+                (Access::Path, _) => self.metadata_log.commit(&self.root_fd),
                 (_, true) => sys::fsync(&*descriptor),
                 (_, false) => sys::fdatasync(&*descriptor),
             });
             if let Err(error) = &flushed {
-                self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO));
+                // syncfs does not report which file's data it could not write.
+                let concerned = (descriptor.access != Access::Path).then_some(node);
+                self.flush_failed(concerned, error.raw_os_error().unwrap_or(libc::EIO));
             }
-            // The kernel reports a writeback error once: this flush may have ended well because the one before it did not.
+            // The kernel reports a writeback error only once, so this flush may have succeeded because the one before it failed.
             let flushed = flushed.and_then(|()| self.alive().map_err(|_| io::Error::from_raw_os_error(libc::EIO)));
             if flushed.is_ok() {
                 node.0.mark_flushed(mark, whole);
@@ -88,12 +92,25 @@ impl VolumeInner {
         result.map(|()| made).map_err(Error::from_errno)
     }
 
-    /// Makes the object's changes durable; `whole`: attributes (of a directory: entries) too.
-    pub(crate) fn flush(&self, node: &Node, whole: bool, loss: &mut Option<LossGuard<'_>>) -> Result<(), Error> {
-        if loss.as_ref().is_some_and(|loss| loss.answers_early()) {
+    /// Makes the object's changes durable. `whole`: attributes (of a directory: entries) too.
+    ///
+    /// **Errors**: also that of another caller's flush that failed since the change began.
+    pub(crate) fn flush(&self, node: &Node, whole: bool, change: &mut Change<'_>) -> Result<(), Error> {
+        if change.loss.as_ref().is_some_and(|loss| loss.answers_early()) {
             return Ok(());
         }
-        self.flush_now(node, whole, loss).map(drop)
+        self.flush_now(node, whole, &mut change.loss)?;
+        self.check_kept(node, change.epoch)
+    }
+
+    /// Fails if data or names of the object may have been lost since the loss epoch `epoch`. The host reports a failed writeback only to one
+    /// caller. The flush of another caller then succeeds although data was lost.
+    pub(crate) fn check_kept(&self, node: &Node, epoch: u64) -> Result<(), Error> {
+        if node.0.lost() <= epoch {
+            return Ok(());
+        }
+        self.alive()?;
+        Err(Error::NoSpace)
     }
 
     /// The same, also when a test lets operations answer early; true if this caller made the flush.
@@ -115,9 +132,9 @@ impl VolumeInner {
         });
         Counted::add(&self.counted.flushes);
         let flushed = self.flush_fault(None).and_then(|()| sys::sync_file_system(&self.root_fd));
-        flushed.map_err(|error| self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        flushed.map_err(|error| self.flush_failed(None, error.raw_os_error().unwrap_or(libc::EIO)))?;
         for (node, mark) in marks {
-            // syncfs may not report a file's own write-back error; its own flush does, and is cheap now.
+            // syncfs may not report a write-back error of a file. The file's own flush does, and is cheap now.
             self.flush_node(&Node(node.clone()), true)?;
             node.mark_flushed(mark, true);
         }

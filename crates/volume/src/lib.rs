@@ -11,13 +11,16 @@
 //! into the served directory. Reasons: `docs/design/001-volume.md`.
 #![deny(unsafe_code)]
 
+mod acl;
 mod attrs;
 mod block_device;
 mod changes;
 mod counters;
 mod create;
 mod creator;
+mod crossed;
 mod descriptor;
+mod descriptor_budget;
 mod descriptor_cache;
 mod devices_directory;
 mod direct_io;
@@ -36,6 +39,10 @@ mod loss;
 mod loss_epoch;
 mod make;
 pub mod medium;
+mod metadata_log;
+mod mount_points;
+mod mounted;
+mod mounts;
 mod node;
 mod node_table;
 mod open;
@@ -48,6 +55,7 @@ mod record;
 mod remove;
 mod rename;
 mod resolve;
+mod size_limit;
 mod state;
 #[allow(unsafe_code, reason = "host calls on descriptors, kernel file handles, listings")]
 mod sys;
@@ -56,17 +64,24 @@ mod tree_copy;
 mod tree_search;
 mod types;
 mod volume;
+mod wcc;
 mod write;
+mod write_turns;
 mod zero_range;
 
+pub use acl::{Acl, Subject};
 pub use block_device::{BlockDevice, BlockError, Durable};
 pub use counters::Counters;
 pub use creator::{Creator, Judge};
+pub use crossed::{Crossing, Inside, file_systems_inside};
+pub use descriptor_budget::{close_spare_descriptors, opening};
 pub use error::{Error, OpenError};
 pub use handle::{Handle, handle_tag};
 pub use identity::Identity;
 pub use loss::LossConfig;
 pub use loss::cut_copy::CopyReport;
+pub use mount_points::MountPoint;
+pub use mounts::{Mounts, Tree};
 pub use node::Node;
 pub use options::{CacheMode, Durability, Options, ReadAhead, UnknownOption};
 pub use quiesce::{QuiesceError, Quiesced};
@@ -75,4 +90,5 @@ pub use record::{BootId, FIRST_LOSS_EPOCH, NotABootId};
 pub use tree_copy::CopyError;
 pub use types::{Attr, CreateHow, CutReport, DirEntry, FsStat, Kind, NodeKind, Owner, SetAttr, SetTime, Stability, Time};
 pub use volume::{Config, Volume, keeping_set_id};
+pub use wcc::Wcc;
 pub use write::{DeferredFlush, flush_deferred};

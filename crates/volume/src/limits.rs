@@ -14,17 +14,22 @@ pub(crate) const NODES_MAX: usize = 65_536;
 pub(crate) const NODE_SHARDS: usize = 64;
 const _: () = assert!(NODES_MAX.is_multiple_of(NODE_SHARDS));
 
-/// Descriptors left to sockets, logs and listings when the cache sizes itself.
+/// Descriptors left to sockets, logs and listings when the volumes' budget is computed.
 pub(crate) const DESCRIPTORS_RESERVED: u64 = 512;
-/// Fewest cached descriptors, however small RLIMIT_NOFILE is.
+/// Smallest budget of cached descriptors of all volumes, however small RLIMIT_NOFILE is.
 pub(crate) const DESCRIPTORS_MIN: usize = 32;
-/// Most cached descriptors: more buys nothing, and close at exit takes time.
-pub(crate) const DESCRIPTORS_MAX: usize = 32_768;
+/// Largest budget of cached descriptors of all volumes. More would save nothing, and closing them at exit takes time.
+pub(crate) const DESCRIPTORS_MAX: usize = 65_536;
+/// Descriptors that are closed together when the budget is used up, so that the search for the volume with the most costs each open little.
+pub(crate) const EVICTED_TOGETHER: usize = 16;
 
 /// Longest name of one directory entry, bytes (Linux NAME_MAX).
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// Longest symbolic link, bytes (Linux PATH_MAX).
 pub(crate) const LINK_BYTES_MAX: usize = 4096;
+/// Writes of one file through the page cache that the host gets at the same time. The host executes one at a time; durable ones share its
+/// flushes. 32 of them were as fast as 1,000 (11,000 per second on ext4), and no write waited for longer than 15 ms.
+pub(crate) const WRITERS_AT_ONCE_MAX: usize = 32;
 /// Bytes fetched from the kernel per listing step.
 pub(crate) const LISTING_BYTES: usize = 32 * 1024;
 /// Deepest directory a climb or a walk follows: beyond PATH_MAX / 2 no host tool could reach it.
@@ -84,3 +89,6 @@ const _: () = assert!(ZERO_BYTES_MAX < LOSS_BYTES_MAX as u64);
 pub(crate) const ZERO_BUFFER_BYTES: usize = 256 << 10;
 /// How long the open of a block device waits for file operations in flight to end.
 pub(crate) const DEVICE_OPEN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Most file systems inside one directory that are listed: as many as a filer can serve.
+pub(crate) const INSIDE_MAX: usize = 4096;

@@ -17,7 +17,8 @@ use crate::volume::{Volume, VolumeInner};
 impl Volume {
     /// Finds a name. "." is the directory, ".." its parent, of the root the root itself.
     ///
-    /// **Errors**: [`Error::CrossDevice`] for a mount point: it is listed but not entered.
+    /// **Errors**: [`Error::CrossDevice`] for a mount point: it is listed but not entered. See [`Volume::crossing`] and
+    /// [`Volume::set_mount_points`].
     pub fn lookup(&self, dir: &Node, name: &[u8]) -> Result<(Node, Attr), Error> {
         let _read = self.0.begin_read();
         let descriptor = self.0.directory(dir)?;
@@ -26,7 +27,8 @@ impl Volume {
             b".." => self.0.parent(dir, &descriptor),
             _ => {
                 self.0.check_name(dir, name)?;
-                self.0.child(dir, &descriptor, name)
+                let found = self.0.child(dir, &descriptor, name)?;
+                if self.was_covered(dir, name) { Err(Error::CrossDevice) } else { Ok(found) }
             }
         }
     }
@@ -134,9 +136,7 @@ impl VolumeInner {
 
     /// The node of an open object of this volume, and where it was found.
     pub(crate) fn node_of(&self, fd: &OwnedFd, stat: &RawStat, found: Option<(&Node, &[u8])>) -> Result<Node, Error> {
-        // Another mount, or a nested btrfs subvolume, whose inode numbers would meet ours. (An overlay shows
-        // the devices of its layers; it has no kernel handles.)
-        if stat.mount != self.root_stat.mount || (stat.dev != self.root_stat.dev && self.identify != Identify::Birth) {
+        if self.is_of_another(stat) {
             return Err(Error::CrossDevice);
         }
         let identity = self.identify.of(fd, stat)?;
@@ -155,6 +155,12 @@ impl VolumeInner {
             self.found_at(&node, dir, name);
         }
         Ok(node)
+    }
+
+    /// Whether an object is in another mount or in a nested btrfs subvolume: two objects could have one inode number. (An overlay shows the
+    /// devices of its layers; it has no kernel handles.)
+    pub(crate) fn is_of_another(&self, stat: &RawStat) -> bool {
+        stat.mount != self.root_stat.mount || (stat.dev != self.root_stat.dev && self.identify != Identify::Birth)
     }
 
     /// Notes where an object is, for hosts that open by name.
@@ -186,7 +192,7 @@ impl VolumeInner {
     }
 
     /// Climbs from an open directory; it must meet the root.
-    fn below_root(&self, fd: &OwnedFd) -> Result<(), Error> {
+    pub(crate) fn below_root(&self, fd: &OwnedFd) -> Result<(), Error> {
         let root = self.root_stat;
         let mut stat = sys::stat(fd)?;
         let mut at: Option<OwnedFd> = None;
@@ -220,7 +226,7 @@ impl VolumeInner {
 
     /// Keeps the descriptor a new object was made with.
     pub(crate) fn keep_new(&self, node: &Node, fd: OwnedFd, access: Access) -> Result<(), Error> {
-        if self.descriptors.evict_for_one().is_none() {
+        if self.descriptors.make_room().is_none() {
             self.keep(node, fd, access);
         }
         Ok(())

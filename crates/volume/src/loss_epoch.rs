@@ -6,27 +6,31 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::Error;
 use crate::lock::locked;
-use crate::record::{BootId, Record};
+use crate::record::{Host, Record};
 use crate::state::Store;
 
 /// The epoch, the verifier that follows from it, and whether a failed flush has moved it.
 pub(crate) struct LossEpoch {
     store: Mutex<(Store, Record)>,
     epoch: AtomicU64,
+    /// The epoch of the last loss that may concern every file. It begins with the epoch at the start, because a process does not know which
+    /// files earlier processes lost.
+    whole: AtomicU64,
     verifier: AtomicU64,
     poisoned: AtomicBool,
 }
 
 impl LossEpoch {
-    /// The epoch on record, for a process that begins to serve under this boot. **Durability**: that a former process stopped
-    /// cleanly is on record no more: from now on something may be written.
-    pub(crate) fn start(store: Store, record: Record, boot: Option<BootId>) -> io::Result<Self> {
-        let now = record.clone().served_under(boot);
+    /// Takes the recorded epoch, for a process that begins to serve on this host. **Durability**: the record no longer says that an earlier
+    /// process stopped cleanly, because this one may write from now on.
+    pub(crate) fn start(store: Store, record: Record, host: Host) -> io::Result<Self> {
+        let now = record.clone().served_under(host);
         if now != record {
             store.write(&now)?;
         }
         Ok(Self {
             epoch: AtomicU64::new(now.loss_epoch),
+            whole: AtomicU64::new(now.loss_epoch),
             verifier: AtomicU64::new(u64::from_le_bytes(now.verifier())),
             poisoned: AtomicBool::new(false),
             store: Mutex::new((store, now)),
@@ -48,6 +52,11 @@ impl LossEpoch {
         self.epoch.load(Ordering::SeqCst)
     }
 
+    /// The epoch of the last loss that may concern every file.
+    pub(crate) fn of_every_file(&self) -> u64 {
+        self.whole.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn verifier(&self) -> [u8; 8] {
         self.verifier.load(Ordering::SeqCst).to_le_bytes()
     }
@@ -66,22 +75,28 @@ impl LossEpoch {
         Ok(())
     }
 
-    /// Moves the epoch, and poisons the volume.
-    pub(crate) fn poison(&self) {
+    /// Increments the epoch and poisons the volume. `whole`: the loss may concern every file. Returns the new epoch.
+    pub(crate) fn poison(&self, whole: bool) -> u64 {
         let mut store = locked(&self.store);
         self.poisoned.store(true, Ordering::SeqCst);
-        // When even the record can't be written, the verifier has moved in memory and all promises fail.
-        let _ = self.record_loss(&mut store);
+        // Even if the record cannot be written, the verifier has changed in memory, and all promises of durability fail.
+        let _ = self.record_loss(&mut store, whole);
+        self.number()
     }
 
-    /// Moves the epoch and with it the verifier. **Durability**: on disk when it returns `Ok`; in
-    /// memory it has moved in any case.
-    pub(crate) fn advance(&self) -> io::Result<()> {
-        self.record_loss(&mut locked(&self.store))
+    /// Increments the epoch, which changes the verifier. `whole`: the loss may concern every file. Returns the new epoch, and whether it is
+    /// on disk. In memory it has changed in any case.
+    pub(crate) fn advance(&self, whole: bool) -> (u64, io::Result<()>) {
+        let mut store = locked(&self.store);
+        let recorded = self.record_loss(&mut store, whole);
+        (self.number(), recorded)
     }
 
-    fn record_loss(&self, (store, record): &mut (Store, Record)) -> io::Result<()> {
+    fn record_loss(&self, (store, record): &mut (Store, Record), whole: bool) -> io::Result<()> {
         record.loss_epoch += 1;
+        if whole {
+            self.whole.store(record.loss_epoch, Ordering::SeqCst);
+        }
         self.epoch.store(record.loss_epoch, Ordering::SeqCst);
         self.verifier.store(u64::from_le_bytes(record.verifier()), Ordering::SeqCst);
         store.write_loss(record)

@@ -114,11 +114,15 @@ impl Volume {
         dir.0.mark_change();
         let (fd, stat, access) = {
             let _alone = dir.0.names.write();
+            let around = volume.around(dir, &descriptor);
             // Bits beyond the permissions come when it is known what the object is.
             owner.make(|| make(&descriptor, set.mode.unwrap_or(0) & 0o777))?;
             let (fd, access) = volume.open_made(&descriptor, name, kind)?;
             let stat = owner.recognise(&fd, kind, volume.uid)?;
-            let rest = owner.rest(kind, &stat, &creator.settable(set, owner.gid.unwrap_or(stat.gid)));
+            let mut rest = owner.rest(kind, &stat, &creator.settable(set, owner.gid.unwrap_or(stat.gid)));
+            if let Some(wanted) = rest.mode {
+                rest.mode = volume.mode_to_set(&descriptor, stat.mode, wanted)?.or(rest.gid.map(|_| stat.mode & 0o7777));
+            }
             if access == Access::Read && !rest.is_empty() && !volume.is_empty_directory(&fd)? {
                 return Err(Error::NoEntry);
             }
@@ -128,6 +132,7 @@ impl Volume {
                 return Err(error);
             }
             let stat = if rest.is_empty() { stat } else { sys::stat(&fd)? };
+            creator.report(volume.end_around(around, &descriptor));
             (fd, stat, access)
         };
         let node = volume.node_of(&fd, &stat, Some((dir, name)))?;
@@ -137,8 +142,8 @@ impl Volume {
         if let Some(loss) = &mut change.loss {
             loss.name_added(&dir.0.identity, &*descriptor, name)?;
         }
-        volume.flush(&node, true, &mut change.loss)?;
-        volume.flush(dir, true, &mut change.loss)?;
+        volume.flush(&node, true, &mut change)?;
+        volume.flush(dir, true, &mut change)?;
         Ok((node, volume.to_attr(&stat)?))
     }
 }

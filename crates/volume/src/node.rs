@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
+use crate::acl::KeptAcl;
 use crate::descriptor::Descriptor;
 use crate::group_commit::GroupCommit;
 use crate::handle::Handle;
@@ -13,6 +14,8 @@ use crate::quota::charged::Charged;
 use crate::sys::KernelHandle;
 use crate::times::TimesWanted;
 use crate::types::Kind;
+use crate::wcc::WccState;
+use crate::write_turns::WriteTurns;
 
 /// An object of a volume. Cheap to clone. Keeps no descriptor open by itself.
 #[derive(Clone)]
@@ -60,16 +63,23 @@ pub(crate) struct NodeInner {
     pub(crate) handle: OnceLock<Handle>,
     pub(crate) descriptor: Mutex<Option<Arc<Descriptor>>>,
     pub(crate) place: Mutex<Option<Place>>,
-    /// Held over an attribute change and the check of its guard.
+    /// Held over an attribute change and the check of its guard. Taken before `names`.
     pub(crate) attr_lock: Mutex<()>,
     /// Of a directory: held alone while something in it is made that is not whole yet, and while what a name leads to is judged
-    /// and then taken away; shared by whoever looks a name up or adds one in a single step. Never while flushing.
+    /// and then taken away; shared by callers that look a name up or add one in a single step. On an exclusive volume held alone over each
+    /// change of its names and attributes. Never while flushing.
     pub(crate) names: RwLock<()>,
     pub(crate) group_commit: GroupCommit,
     /// Direct and buffered writes in flight, where there are direct ones.
     pub(crate) in_flight: InFlight,
+    /// Turns of writes into the page cache, and separately of durable ones, which wait for the disk.
+    pub(crate) cached_turns: WriteTurns,
+    pub(crate) durable_turns: WriteTurns,
     /// Whether answers to stable writes tell the times.
     pub(crate) times: TimesWanted,
+    pub(crate) acl: KeptAcl,
+    /// Made at the first use, on exclusive volumes only.
+    wcc: OnceLock<Box<WccState>>,
     /// The size that the quota has the file charged for.
     pub(crate) charged: Charged,
     /// Open as a block device: file operations do not change its content, and its descriptor stays.
@@ -86,8 +96,9 @@ pub(crate) struct NodeInner {
     cached: AtomicU64,
     /// Bytes of it, since the last flush, for whose flush no caller waits; about, for several threads read and set it.
     unstable_bytes: AtomicU64,
-    /// A flush has ended well since this node was made: before, a former process may have left
-    /// unflushed data.
+    /// The volume's loss epoch when this object last lost data that waited for a flush. 0 if this process knows of no such loss.
+    lost: AtomicU64,
+    /// A flush has succeeded since this node was made. Before that, an earlier process may have left unflushed data.
     flush_seen: AtomicBool,
 }
 
@@ -105,7 +116,11 @@ impl NodeInner {
             attr_lock: Mutex::new(()),
             group_commit: GroupCommit::default(),
             in_flight: InFlight::default(),
+            cached_turns: WriteTurns::default(),
+            durable_turns: WriteTurns::default(),
             times: TimesWanted::default(),
+            acl: KeptAcl::default(),
+            wcc: OnceLock::new(),
             charged: Charged::default(),
             is_device: AtomicBool::new(false),
             used: AtomicBool::new(true),
@@ -114,8 +129,13 @@ impl NodeInner {
             flushed: AtomicU64::new(0),
             cached: AtomicU64::new(0),
             unstable_bytes: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
             flush_seen: AtomicBool::new(false),
         }
+    }
+
+    pub(crate) fn wcc_state(&self) -> &WccState {
+        self.wcc.get_or_init(Box::default)
     }
 
     /// To be called before and after each change that is not durable by itself.
@@ -146,6 +166,16 @@ impl NodeInner {
         self.flushed.fetch_max(mark, Ordering::SeqCst);
         self.unstable_bytes.store(0, Ordering::Relaxed);
         self.flush_seen.store(true, Ordering::SeqCst);
+    }
+
+    /// Notes that data or names of this object that waited for a flush may be lost, with this loss epoch.
+    pub(crate) fn mark_lost(&self, epoch: u64) {
+        self.lost.fetch_max(epoch, Ordering::SeqCst);
+    }
+
+    /// The loss epoch of the last [`Self::mark_lost`]. 0 without one.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::SeqCst)
     }
 
     /// Changes of this process wait for a flush: the descriptor must stay, it would report the error.

@@ -23,10 +23,10 @@ impl VolumeInner {
             inner.used.store(true, Ordering::Relaxed);
             return Ok(descriptor.clone());
         }
-        self.evict_for_one(DescriptorCache::evict_for_one)?;
+        self.make_room(DescriptorCache::make_room)?;
         let (fd, access) = match self.open_node(node) {
             Err(Error::Io(libc::EMFILE | libc::ENFILE)) => {
-                self.evict_for_one(DescriptorCache::evict_several)?;
+                self.make_room(DescriptorCache::make_room_now)?;
                 self.open_node(node)?
             }
             other => other?,
@@ -34,15 +34,13 @@ impl VolumeInner {
         Ok(self.keep(node, fd, access))
     }
 
-    pub(crate) fn evict_for_one(&self, evict: impl Fn(&DescriptorCache) -> Option<Arc<NodeInner>>) -> Result<(), Error> {
-        match evict(&self.descriptors) {
-            None => Ok(()),
-            Some(dirty) => {
-                self.flush_node(&Node(dirty), false)?;
-                evict(&self.descriptors);
-                Ok(())
-            }
+    /// Makes room for another descriptor. If all descriptors of this volume need a flush, flushes one node first.
+    pub(crate) fn make_room(&self, make: impl Fn(&DescriptorCache) -> Option<Arc<NodeInner>>) -> Result<(), Error> {
+        if let Some(dirty) = make(&self.descriptors) {
+            self.flush_node(&Node(dirty), false)?;
+            make(&self.descriptors);
         }
+        Ok(())
     }
 
     /// Gives the node a descriptor, unless another caller was faster.
@@ -54,10 +52,10 @@ impl VolumeInner {
             return descriptor.clone();
         }
         if self.options.read_ahead == ReadAhead::Minimal && inner.kind == Kind::File {
-            // Advice: a store that takes none reads as it likes, and the data are the same.
+            // Only advice: the data is the same if the store ignores it.
             let _ = sys::read_nothing_ahead(&fd);
         }
-        let descriptor = Arc::new(Descriptor::new(fd, access, &self.descriptors.open));
+        let descriptor = Arc::new(Descriptor::new(fd, access, &self.descriptors));
         *slot = Some(descriptor.clone());
         drop(slot);
         self.descriptors.opened(inner);

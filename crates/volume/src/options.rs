@@ -50,13 +50,15 @@ pub struct Options {
     pub cache: CacheMode,
     /// What is read beside the bytes of a read.
     pub read_ahead: ReadAhead,
+    /// No other program on the host changes the directory. Changes of names and attributes then also report the attributes from before.
+    pub exclusive: bool,
     /// The boot of the host to act under, a test switch: a reboot without one. `None` in service: that of the kernel.
     pub boot_id: Option<BootId>,
 }
 
 /// Not a word that names a [`Durability`], a [`CacheMode`] or a [`ReadAhead`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is none of: {known}")]
+#[error("{given:?} is not one of: {known}")]
 pub struct UnknownOption {
     /// What was given.
     pub given: String,

@@ -113,6 +113,8 @@ impl Drop for VolumeInner {
 
 /// A change of the volume in flight: a quiesce waits for it. With the loss layer it is the only operation.
 pub(crate) struct Change<'v> {
+    /// The loss epoch when the change began: see [`VolumeInner::check_kept`].
+    pub(crate) epoch: u64,
     pub(crate) loss: Option<LossGuard<'v>>,
     _counted: InFlightChange<'v>,
 }
@@ -122,7 +124,7 @@ impl VolumeInner {
     pub(crate) fn begin_change(&self) -> Change<'_> {
         // In this order: a power cut stops the changes before it takes the loss layer.
         let counted = self.changes.begin();
-        Change { loss: self.lock_loss(), _counted: counted }
+        Change { epoch: self.loss_epoch.number(), loss: self.lock_loss(), _counted: counted }
     }
 
     /// Taken by operations that flush; `None` without the loss layer.

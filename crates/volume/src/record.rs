@@ -1,4 +1,4 @@
-//! The volume's record as text: id, MAC key, loss epoch, and under which boot of the host it was served.
+//! The volume's record as text: id, MAC key, loss epoch, and the boot of the host under which the volume was last served.
 //!
 //! Layout: `docs/format-volume-state.md`.
 
@@ -19,24 +19,40 @@ pub(crate) struct Record {
     pub(crate) id: [u8; 16],
     /// Random, made once; key of handles and verifier.
     pub(crate) key: [u8; 16],
-    /// Times unstable data may have been lost under this volume id.
+    /// How often unstable data may have been lost under this volume id.
     pub(crate) loss_epoch: u64,
-    /// Who served the volume last; `None` in a record of a version that did not say.
+    /// The last process that served the volume. `None` in the record of a version that did not note it.
     pub(crate) last: Option<LastService>,
 }
 
 /// The last process that served the volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LastService {
-    /// The boot that its write verifier is derived from: its own, or an earlier one when nothing was lost in between.
+    /// The boot that the write verifier is derived from: its own, or an earlier one if no data was lost in between.
     pub(crate) verifier_boot: Option<BootId>,
-    /// The boot of the host it ran under.
-    pub(crate) boot: Option<BootId>,
-    /// It flushed everything, and wrote nothing more.
+    /// The host that it ran on.
+    pub(crate) host: Host,
+    /// Whether it flushed everything and wrote nothing afterwards.
     pub(crate) clean_stop: bool,
 }
 
-/// A boot of the host: no page cache survives from one to the next.
+/// What a page cache depends on: the boot of the host and the mounted file system.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Host {
+    /// The boot.
+    pub(crate) boot: Option<BootId>,
+    /// The mounted file system that the volume is on. `None` if it is unknown, and in the record of a version that did not note it.
+    pub(crate) mounted: Option<String>,
+}
+
+impl Host {
+    /// Whether the page cache of `last` still exists. If `last` does not name the mounted file system, it is assumed to be the same.
+    fn still_is(&self, last: &Self) -> bool {
+        self.boot.is_some() && self.boot == last.boot && (last.mounted.is_none() || self.mounted == last.mounted)
+    }
+}
+
+/// A boot of the host. No page cache survives the end of a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BootId([u8; 16]);
 
@@ -46,12 +62,12 @@ pub struct BootId([u8; 16]);
 pub struct NotABootId(String);
 
 impl BootId {
-    /// That of the running kernel; `None` when /proc does not say.
+    /// The boot of the running kernel. `None` if /proc does not report it.
     pub(crate) fn of_kernel() -> Option<Self> {
         fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim_end().parse().ok()
     }
 
-    /// As the verifier has it: the bytes of the kernel's file.
+    /// The bytes for the verifier's hash: those of the kernel's file.
     fn hashed(self) -> String {
         format!("{self}\n")
     }
@@ -92,34 +108,38 @@ impl Record {
         Path::new("/dev/shm").join(format!("millrace-loss-{}", hex(&self.id)))
     }
 
-    /// The record while a process serves the volume under this boot. The verifier stands when nothing can have been lost: the
-    /// page cache is still the same, or everything was flushed before it went.
-    pub(crate) fn served_under(mut self, boot: Option<BootId>) -> Self {
-        let verifier_boot = match self.last {
-            Some(last) if last.clean_stop || (boot.is_some() && last.boot == boot) => last.verifier_boot,
-            // Versions that did not say derived it from the boot they ran under.
-            None if boot.is_some() => boot,
-            // The epoch alone would not do: a loss may have moved it in the memory that is gone.
+    /// The record while a process serves the volume on this host. The verifier stays the same if no data can have been lost: the page cache
+    /// is still the same, or everything was flushed before it ended.
+    pub(crate) fn served_under(mut self, host: Host) -> Self {
+        let verifier_boot = match &self.last {
+            Some(last) if last.clean_stop || host.still_is(&last.host) => last.verifier_boot,
+            // Versions that did not note the boot derived the verifier from the boot that they ran under.
+            None if host.boot.is_some() => host.boot,
+            // A new epoch alone is not enough: a loss may have incremented it in memory that is lost now.
             _ => {
                 self.loss_epoch += 1;
-                boot
+                host.boot
             }
         };
-        self.last = Some(LastService { verifier_boot, boot, clean_stop: false });
+        self.last = Some(LastService { verifier_boot, host, clean_stop: false });
         self
     }
 
     /// The record after a clean stop.
     pub(crate) fn stopped_cleanly(&self) -> Self {
-        Self { last: self.last.map(|last| LastService { clean_stop: true, ..last }), ..self.clone() }
+        let last = self.last.clone().map(|last| LastService { clean_stop: true, ..last });
+        Self { last, ..self.clone() }
     }
 
     pub(crate) fn to_text(&self) -> String {
         let mut body = format!("{TITLE}\nid {}\nkey {}\nloss-epoch {}\n", hex(&self.id), hex(&self.key), self.loss_epoch);
-        if let Some(last) = self.last {
+        if let Some(last) = &self.last {
             let boot = |boot: Option<BootId>| boot.map_or_else(|| UNKNOWN.to_owned(), |boot| boot.to_string());
             let stop = if last.clean_stop { CLEAN } else { UNKNOWN };
-            body += &format!("verifier-boot {}\nboot {}\nstop {stop}\n", boot(last.verifier_boot), boot(last.boot));
+            body += &format!("verifier-boot {}\nboot {}\nstop {stop}\n", boot(last.verifier_boot), boot(last.host.boot));
+            if let Some(mounted) = &last.host.mounted {
+                body += &format!("mounted {mounted}\n");
+            }
         }
         let sum = keyed_hash(&self.key, &[body.as_bytes()]);
         format!("{body}sum {sum:016x}\n")
@@ -137,8 +157,9 @@ impl Record {
         let key = field("key ").and_then(unhex).ok_or("key is not 32 hexadecimal digits")?;
         let loss_epoch = field("loss-epoch ").and_then(|n| n.parse().ok()).ok_or("loss epoch is not a number")?;
         let last = field("verifier-boot ").map(|verifier_boot| {
-            let (boot, stop) = (field("boot "), field("stop "));
-            Some(LastService { verifier_boot: boot_of(verifier_boot)?, boot: boot_of(boot?)?, clean_stop: stop? == CLEAN })
+            let (boot, stop, mounted) = (field("boot "), field("stop "), field("mounted "));
+            let host = Host { boot: boot_of(boot?)?, mounted: mounted.map(str::to_owned) };
+            Some(LastService { verifier_boot: boot_of(verifier_boot)?, host, clean_stop: stop? == CLEAN })
         });
         if u64::from_str_radix(sum.trim_end(), 16) != Ok(keyed_hash(&key, &[body.as_bytes()])) {
             return Err("checksum does not match".to_owned());
@@ -147,13 +168,13 @@ impl Record {
         Ok(Self { id, key, loss_epoch, last })
     }
 
-    /// The write verifier: moves with the volume, the boot it is derived from and the loss epoch, with nothing else.
+    /// The write verifier. It depends only on the volume, the boot that it is derived from, and the loss epoch.
     pub(crate) fn verifier(&self) -> [u8; 8] {
-        let boot = self.last.and_then(|last| last.verifier_boot).map_or_else(String::new, BootId::hashed);
+        let boot = self.last.as_ref().and_then(|last| last.verifier_boot).map_or_else(String::new, BootId::hashed);
         self.hash(boot.as_bytes(), self.loss_epoch).to_le_bytes()
     }
 
-    /// The file system's number: moves with the volume, with nothing else.
+    /// The file system's id. It depends only on the volume.
     pub(crate) fn fsid(&self) -> u64 {
         self.hash(b"fsid", 0)
     }
@@ -174,7 +195,7 @@ fn not_version_1(title: &str) -> String {
 const CLEAN: &str = "clean";
 const UNKNOWN: &str = "unknown";
 
-/// A boot as the record has it; `None` is no boot id at all.
+/// Parses a boot of the record. `None` if the text is not a boot id.
 fn boot_of(text: &str) -> Option<Option<BootId>> {
     if text == UNKNOWN { Some(None) } else { text.parse().ok().map(Some) }
 }
@@ -201,9 +222,15 @@ mod tests {
     const FIRST: &str = "11111111-2222-3333-4444-555555555555";
     const SECOND: &str = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee";
 
-    fn boot(text: &str) -> Option<BootId> {
-        Some(text.parse().unwrap())
+    fn boot(text: &str) -> Host {
+        Host { boot: Some(text.parse().unwrap()), mounted: None }
     }
+
+    fn mounted(boot_id: &str, mounted: &str) -> Host {
+        Host { mounted: Some(mounted.to_owned()), ..boot(boot_id) }
+    }
+
+    const UNKNOWN_HOST: Host = Host { boot: None, mounted: None };
 
     fn record() -> Record {
         Record { id: [1; 16], key: [2; 16], loss_epoch: 9, last: None }.served_under(boot(FIRST))
@@ -212,8 +239,9 @@ mod tests {
     #[test]
     fn record_round_trips() {
         assert_eq!(FIRST.parse::<BootId>().unwrap().to_string(), FIRST);
-        let unknown = Record { last: None, ..record() }.served_under(None);
-        for record in [record(), record().stopped_cleanly(), unknown, Record { last: None, ..record() }] {
+        let unknown = Record { last: None, ..record() }.served_under(UNKNOWN_HOST);
+        let mounted = record().served_under(mounted(FIRST, "ext4:1"));
+        for record in [record(), record().stopped_cleanly(), unknown, mounted, Record { last: None, ..record() }] {
             assert_eq!(Record::parse(&record.to_text()), Ok(record));
         }
     }
@@ -241,19 +269,30 @@ mod tests {
         let before = record().verifier();
         assert_eq!(record().served_under(boot(FIRST)).verifier(), before);
         assert_ne!(record().served_under(boot(SECOND)).verifier(), before);
-        assert_ne!(record().served_under(None).verifier(), before);
-        let unknown = record().served_under(None);
-        assert_ne!(unknown.clone().served_under(None).verifier(), unknown.verifier());
+        assert_ne!(record().served_under(UNKNOWN_HOST).verifier(), before);
+        let unknown = record().served_under(UNKNOWN_HOST);
+        assert_ne!(unknown.clone().served_under(UNKNOWN_HOST).verifier(), unknown.verifier());
         assert_ne!(Record { loss_epoch: 10, ..record() }.verifier(), before);
     }
 
     #[test]
-    fn the_verifier_stands_over_a_reboot_behind_a_clean_stop_and_for_no_further_one() {
+    fn the_verifier_moves_when_the_file_system_is_mounted_again_unless_everything_was_flushed() {
+        let first = record().served_under(mounted(FIRST, "ext4:1"));
+        let before = first.verifier();
+        assert_eq!(before, record().verifier(), "an earlier version did not note the mounted file system");
+        assert_eq!(first.clone().served_under(mounted(FIRST, "ext4:1")).verifier(), before);
+        assert_ne!(first.clone().served_under(mounted(FIRST, "ext4:2")).verifier(), before);
+        assert_ne!(first.clone().served_under(boot(FIRST)).verifier(), before, "the mounted file system is unknown now");
+        assert_eq!(first.stopped_cleanly().served_under(mounted(FIRST, "ext4:2")).verifier(), before);
+    }
+
+    #[test]
+    fn the_verifier_stays_the_same_over_one_reboot_after_a_clean_stop() {
         let before = record().verifier();
         let again = record().stopped_cleanly().served_under(boot(SECOND));
         assert_eq!(again.verifier(), before);
         assert_eq!(again.clone().served_under(boot(SECOND)).verifier(), before, "killed under the second boot");
         assert_ne!(again.served_under(boot(FIRST)).verifier(), before, "killed, and another boot");
-        assert_eq!(record().stopped_cleanly().served_under(None).verifier(), before, "everything was flushed");
+        assert_eq!(record().stopped_cleanly().served_under(UNKNOWN_HOST).verifier(), before, "everything was flushed");
     }
 }

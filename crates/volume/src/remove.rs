@@ -1,8 +1,9 @@
 //! Removing names: remove, rmdir.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
+use crate::acl::Subject;
 use crate::creator::Judge;
 use crate::descriptor::Descriptor;
 use crate::error::Error;
@@ -10,22 +11,25 @@ use crate::lock::locked;
 use crate::node::Node;
 use crate::sys::{self, KernelHandle, RawStat};
 use crate::volume::{Volume, VolumeInner};
+use crate::wcc::Wcc;
 
 impl Volume {
-    /// Removes a name that is no directory. **Durability**: durable when it returns.
+    /// Removes a name that is not a directory. **Durability**: durable when it returns.
     pub fn remove(&self, dir: &Node, name: &[u8]) -> Result<(), Error> {
-        self.remove_if(dir, name, false, &|_| Ok(()))
+        self.remove_if(dir, name, false, &|_| Ok(())).map(drop)
     }
 
     /// Removes an empty directory. **Durability**: durable when it returns.
     pub fn rmdir(&self, dir: &Node, name: &[u8]) -> Result<(), Error> {
-        self.remove_if(dir, name, true, &|_| Ok(()))
+        self.remove_if(dir, name, true, &|_| Ok(())).map(drop)
     }
 
     /// Removes a name, of an empty directory or of anything else, if the object it leads to at that moment may lose it.
     ///
+    /// On an exclusive volume it returns the attributes of `dir` around the change.
+    ///
     /// **Durability**: durable when it returns. **Errors**: that of `may_lose`; then nothing is removed.
-    pub fn remove_if(&self, dir: &Node, name: &[u8], directory: bool, may_lose: &Judge<'_>) -> Result<(), Error> {
+    pub fn remove_if(&self, dir: &Node, name: &[u8], directory: bool, may_lose: &Judge<'_>) -> Result<Option<Wcc>, Error> {
         self.remove_unless_device(dir, name, directory, may_lose, true)
     }
 
@@ -33,7 +37,7 @@ impl Volume {
     ///
     /// **Durability**: durable when it returns.
     pub fn remove_device(&self, dir: &Node, name: &[u8]) -> Result<(), Error> {
-        self.remove_unless_device(dir, name, false, &|_| Ok(()), false)
+        self.remove_unless_device(dir, name, false, &|_| Ok(()), false).map(drop)
     }
 
     fn remove_unless_device(
@@ -43,26 +47,27 @@ impl Volume {
         directory: bool,
         may_lose: &Judge<'_>,
         spares_devices: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Wcc>, Error> {
         let volume = &*self.0;
         volume.may_change(&[dir])?;
         let mut change = volume.begin_change();
         let descriptor = volume.directory(dir)?;
         check_old_name(volume, dir, name)?;
-        let (removed, victim, released) = {
+        let (removed, victim, released, wcc) = {
             let _alone = dir.0.names.write();
-            let (victim, stat) = match volume.found_at_name(&descriptor, name) {
-                Ok((victim, stat)) => (victim, Some(stat)),
+            // If the object cannot be opened, it does not exist, or the removal itself returns the error.
+            let (victim, other) = match volume.found_at_name(&descriptor, name) {
+                Ok((victim, fd, stat)) => {
+                    may_lose(&Subject::opened(volume, &fd, volume.to_attr(&stat)?))?;
+                    (victim, volume.change_of_victim(&fd, &stat))
+                }
                 Err(_) => (None, None),
             };
-            // What can't be looked at has no name to lose, or the host says why.
-            if let Some(stat) = stat {
-                may_lose(&volume.to_attr(&stat)?)?;
-            }
             if spares_devices {
                 volume.check_not_device(victim)?;
             }
             let released = volume.name_to_release(dir, name);
+            let around = volume.around(dir, &descriptor);
             dir.0.mark_change();
             let removed = match (&mut change.loss, victim) {
                 (Some(loss), Some(victim)) => {
@@ -73,29 +78,31 @@ impl Volume {
                 }
                 _ => sys::unlink_at(&*descriptor, name, directory),
             };
-            (removed, victim, released)
+            drop(other);
+            let wcc = if removed.is_ok() { volume.end_around(around, &descriptor) } else { None };
+            (removed, victim, released, wcc)
         };
         dir.0.mark_change();
         if let Err(error) = removed {
-            // "No such name" is an answer about the disk too: another caller's removal may still be in memory.
+            // The answer "no such name" must be durable too: another caller's removal may not be flushed yet.
             if dir.0.is_dirty() {
-                volume.flush(dir, true, &mut change.loss)?;
+                volume.flush(dir, true, &mut change)?;
             }
             return Err(error.into());
         }
         volume.release(released);
-        let flushed = volume.flush(dir, true, &mut change.loss);
+        let flushed = volume.flush(dir, true, &mut change);
         volume.name_gone(victim);
-        flushed
+        flushed.map(|()| wcc)
     }
 }
 
 impl VolumeInner {
-    /// Identity and attributes of what a name leads to. The directory's names are held by the caller.
-    pub(crate) fn found_at_name(&self, at: &Descriptor, name: &[u8]) -> io::Result<(Option<KernelHandle>, RawStat)> {
+    /// Identity and attributes of the object that a name leads to. The caller holds the lock of the directory's names.
+    pub(crate) fn found_at_name(&self, at: &Descriptor, name: &[u8]) -> io::Result<(Option<KernelHandle>, OwnedFd, RawStat)> {
         let fd = sys::open_at(at, name, libc::O_PATH, 0)?;
         let stat = sys::stat(&fd)?;
-        Ok((self.identify.of(&fd, &stat).ok(), stat))
+        Ok((self.identify.of(&fd, &stat).ok(), fd, stat))
     }
 
     /// Refuses to take a name from a file on which a block device is open.

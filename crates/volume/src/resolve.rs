@@ -57,7 +57,7 @@ impl VolumeInner {
             return self.find_by_walk(named);
         }
         let fresh = Node(Arc::new(NodeInner::new(identity, kind, fileid, parent_hint)));
-        self.evict_for_one(DescriptorCache::evict_for_one)?;
+        self.make_room(DescriptorCache::make_room)?;
         let (fd, access) = self.open_node(&fresh)?;
         let node = self.nodes.intern(fresh.0);
         self.keep(&node, fd, access);

@@ -7,13 +7,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::descriptor_budget::opening;
 use crate::error::OpenError;
 use crate::record::Record;
 use crate::sys;
 
 const FILE: &str = "volume-state";
-const FILE_NEW: &str = "volume-state.new";
 const LOCK: &str = "lock";
+/// The identity of the served directory.
+const DIRECTORY: &str = "directory";
 
 /// Directories that were made for a state directory, the outermost first.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +105,8 @@ impl Store {
         let shm_note = record.shm_note();
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let left = options.open(&shm_note).and_then(|mut file| file.write_all(record.loss_epoch.to_string().as_bytes()));
+        let left =
+            opening(|| options.open(&shm_note)).and_then(|mut file| file.write_all(record.loss_epoch.to_string().as_bytes()));
         match (self.write(record), left) {
             (Ok(()), _) => {
                 // What stays is older than the record then, and removed by the next start.
@@ -115,20 +118,54 @@ impl Store {
         }
     }
 
+    /// The record for the served directory with this identity. If the state was used for another directory, a new record replaces the old one:
+    /// the host opens a handle wherever its object is on the file system, so handles of the other directory must not be valid here. Returns
+    /// whether the record was replaced.
+    pub(crate) fn of_directory(&self, record: Record, directory: &str) -> io::Result<(Record, bool)> {
+        let path = self.dir.join(DIRECTORY);
+        let known = match fs::read_to_string(&path) {
+            Ok(known) => Some(known),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if known.as_deref() == Some(directory) {
+            return Ok((record, false));
+        }
+        let is_another = known.is_some();
+        let record = if is_another { Record::random()? } else { record };
+        // The record is written first. After a crash in between, the next start makes another new one.
+        if is_another {
+            self.write(&record)?;
+        }
+        self.replace(DIRECTORY, directory)?;
+        Ok((record, is_another))
+    }
+
     /// Replaces the record. **Durability**: on disk when it returns.
     pub(crate) fn write(&self, record: &Record) -> io::Result<()> {
-        let new = self.dir.join(FILE_NEW);
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(record.to_text().as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, self.dir.join(FILE))?;
-        self.dir_file.sync_all()
+        self.replace(FILE, &record.to_text())
     }
+
+    fn replace(&self, name: &str, text: &str) -> io::Result<()> {
+        replace(&self.dir_file, &self.dir, name, text.as_bytes())
+    }
+}
+
+/// Replaces a file of a state directory. **Durability**: on disk when it returns.
+pub(crate) fn replace(dir_file: &File, dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    let new = dir.join(format!("{name}.new"));
+    let mut file = opening(|| fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new))?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&new, dir.join(name))?;
+    dir_file.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FILE_NEW: &str = "volume-state.new";
 
     #[test]
     fn only_directories_that_were_made_are_removed() {
@@ -142,6 +179,22 @@ mod tests {
         fs::write(base.path().join("a/another"), "").unwrap();
         made.remove();
         assert!(!base.path().join("a/b").exists() && base.path().join("a/another").exists());
+    }
+
+    #[test]
+    fn a_record_belongs_to_one_directory() {
+        let base = tempfile::tempdir().unwrap();
+        let (store, record) = Store::open(base.path()).unwrap();
+        assert_eq!(
+            store.of_directory(record.clone(), "1:aa\n").unwrap(),
+            (record.clone(), false),
+            "a record without a directory is kept"
+        );
+        assert_eq!(store.of_directory(record.clone(), "1:aa\n").unwrap(), (record.clone(), false));
+        let (other, is_new) = store.of_directory(record.clone(), "1:bb\n").unwrap();
+        assert!(is_new && other.key != record.key && other.fsid() != record.fsid());
+        drop(store);
+        assert_eq!(Store::open(base.path()).unwrap().1, other);
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl TimesWanted {
             return false;
         }
         if self.included.fetch_add(1, Ordering::Relaxed) >= TIMES_INCLUDED_MAX {
-            // The clients that requested them may have gone: count anew.
+            // The clients that requested them may have gone: count again.
             self.included.store(0, Ordering::Relaxed);
             self.requests.store(0, Ordering::Relaxed);
         }

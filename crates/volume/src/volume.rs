@@ -3,10 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::changes::Changes;
 use crate::counters::{Counted, Counters};
+use crate::descriptor_budget::DescriptorBudget;
 use crate::descriptor_cache::DescriptorCache;
 use crate::directory_lock::DirectoryLock;
 use crate::error::{Error, OpenError};
@@ -15,11 +16,15 @@ use crate::handle::HandleKey;
 use crate::identity::{Identify, Identity};
 use crate::loss::{Loss, LossConfig, LossLock};
 use crate::loss_epoch::LossEpoch;
+use crate::metadata_log::MetadataLog;
+use crate::mount_points::MountPoints;
+use crate::mounted::mounted;
 use crate::node::{Node, NodeInner};
 use crate::node_table::NodeTable;
 use crate::options::{CacheMode, Durability, Options};
 use crate::quota::account::Quota;
-use crate::record::BootId;
+use crate::record::{BootId, Host};
+use crate::size_limit::SizeLimit;
 use crate::state::{NewDirectories, Store};
 use crate::sys;
 use crate::times;
@@ -59,21 +64,25 @@ pub(crate) struct VolumeInner {
     pub(crate) uid: u32,
     pub(crate) fsid: u64,
     pub(crate) handle_key: HandleKey,
+    is_of_new_directory: bool,
     pub(crate) loss_epoch: LossEpoch,
     /// [`Volume::close_when_unused`] was asked for.
     pub(crate) closes_when_unused: AtomicBool,
     /// What changes something and is in flight.
     pub(crate) changes: Changes,
     pub(crate) nodes: NodeTable,
-    pub(crate) descriptors: DescriptorCache,
+    pub(crate) descriptors: Arc<DescriptorCache>,
     pub(crate) tree_search: TreeSearch,
     pub(crate) options: Options,
     pub(crate) counted: Counted,
+    pub(crate) metadata_log: MetadataLog,
     /// Reading a file's times makes the host write the inode with its next stable write.
     pub(crate) multigrain_times: bool,
     /// Cleared when the host turns out to have no RWF_DONTCACHE.
     pub(crate) uncached_buffered: AtomicBool,
     pub(crate) quota: Quota,
+    /// Cleared when the host turns out to have no POSIX ACLs.
+    pub(crate) has_acls: AtomicBool,
     /// Cleared when the host turns out to have no unnamed files.
     pub(crate) unnamed_files: AtomicBool,
     /// Cleared when the host turns out to have no FALLOC_FL_PUNCH_HOLE.
@@ -82,8 +91,12 @@ pub(crate) struct VolumeInner {
     pub(crate) zero_range: AtomicBool,
     /// Cleared when the host turns out to have no reads that fail instead of waiting (RWF_NOWAIT).
     pub(crate) nowait_reads: AtomicBool,
+    pub(crate) mount_points: MountPoints,
+    pub(crate) size_limit: SizeLimit,
     pub(crate) loss: Option<LossLock>,
     pub(crate) faults: Faults,
+    /// For the log; see [`Volume::set_name`].
+    name: OnceLock<String>,
 }
 
 impl Volume {
@@ -126,14 +139,20 @@ impl Volume {
         let dir_failed = |source| OpenError::Directory { path: config.dir.clone(), source };
         let state_failed = |source| OpenError::State { path: config.state_dir.clone(), source };
         let (store, record) = Store::open(&config.state_dir)?;
-        let (handle_key, fsid) = (HandleKey::new(&record.key), record.fsid());
-        let loss_epoch =
-            LossEpoch::start(store, record, config.options.boot_id.or_else(BootId::of_kernel)).map_err(state_failed)?;
-        sys::sync_file_system(&root_fd).map_err(dir_failed)?;
         let stat = sys::stat(&root_fd).map_err(dir_failed)?;
         let root_identity = identify.of(&root_fd, &stat).map_err(dir_failed)?;
+        let (record, is_of_new_directory) = match identify {
+            // An overlay numbers its directories differently at each mount.
+            Identify::Birth => (record, false),
+            _ => store.of_directory(record, &root_identity.to_text()).map_err(state_failed)?,
+        };
+        let (handle_key, fsid) = (HandleKey::new(&record.key), record.fsid());
+        let host = Host { boot: config.options.boot_id.or_else(BootId::of_kernel), mounted: mounted(&stat) };
+        let loss_epoch = LossEpoch::start(store, record, host).map_err(state_failed)?;
+        flush_former(&root_fd, &dir, &loss_epoch).map_err(dir_failed)?;
         let root = Arc::new(NodeInner::new(root_identity, Kind::Directory, stat.ino, 0));
         let multigrain_times = times::multigrain_times(&root_fd);
+        let metadata_log = MetadataLog::of(&stat, sys::file_system_kind(&root_fd));
         let nodes = NodeTable::new();
         let root = nodes.intern(root);
         let loss = config.loss.map(|loss| Loss::start(loss, &root_fd).map(LossLock::new)).transpose().map_err(dir_failed)?;
@@ -150,24 +169,35 @@ impl Volume {
             uid: sys::effective_uid(),
             fsid,
             handle_key,
+            is_of_new_directory,
             loss_epoch,
             closes_when_unused: AtomicBool::new(false),
             changes: Changes::default(),
             nodes,
-            descriptors: DescriptorCache::new(),
+            descriptors: DescriptorCache::new(DescriptorBudget::of_process()),
             tree_search: TreeSearch::default(),
             options: config.options,
             counted: Counted::default(),
+            metadata_log,
             multigrain_times,
             uncached_buffered: AtomicBool::new(matches!(config.options.cache, CacheMode::Direct | CacheMode::DropBehind)),
             quota: Quota::default(),
+            has_acls: AtomicBool::new(true),
             unnamed_files: AtomicBool::new(true),
             punch_hole: AtomicBool::new(true),
             zero_range: AtomicBool::new(true),
             nowait_reads: AtomicBool::new(true),
+            mount_points: MountPoints::default(),
+            size_limit: SizeLimit::default(),
             loss,
             faults: Faults::default(),
+            name: OnceLock::new(),
         })))
+    }
+
+    /// Names the volume in the log. The first name stays.
+    pub fn set_name(&self, name: &str) {
+        let _ = self.0.name.set(name.to_owned());
     }
 
     /// Removes the state directory if opening made it: for a start that is refused after all. The volume is not to be used any more.
@@ -190,6 +220,11 @@ impl Volume {
         self.0.fsid
     }
 
+    /// Whether the state directory was used for another served directory before. Then no earlier handle is valid.
+    pub fn is_of_new_directory(&self) -> bool {
+        self.0.is_of_new_directory
+    }
+
     /// How files are distinguished and found again.
     pub fn identity(&self) -> Identity {
         self.0.identify.as_identity()
@@ -200,8 +235,8 @@ impl Volume {
         self.0.root.clone()
     }
 
-    /// The write verifier (RFC 1813 3.3.7): changes exactly when unstable data may have been lost. It stands when a process was
-    /// killed and the host runs on, and over a reboot behind [`Volume::close`].
+    /// The write verifier (RFC 1813 3.3.7). It changes exactly when unstable data may have been lost. It stays the same if the process is
+    /// killed while the host and the mount of the file system continue, and over a reboot after [`Volume::close`].
     ///
     /// A server reads it *before* an unstable write and *after* a commit: a loss in between then shows as
     /// two verifiers, and the client sends the data again.
@@ -209,12 +244,12 @@ impl Volume {
         self.0.loss_epoch.verifier()
     }
 
-    /// Times unstable data may have been lost in this volume's life.
+    /// How often unstable data of any file may have been lost since the volume exists.
     pub fn loss_epoch(&self) -> u64 {
         self.0.loss_epoch.number()
     }
 
-    /// Whether a flush failed: all that promises durability fails until the volume is opened anew.
+    /// Whether a flush failed: all that promises durability fails until the volume is opened again.
     pub fn is_poisoned(&self) -> bool {
         self.0.loss_epoch.is_poisoned()
     }
@@ -246,7 +281,7 @@ impl Volume {
 
     /// Nodes in memory (bounded) and open descriptors (bounded).
     pub fn in_memory(&self) -> (usize, usize) {
-        (self.0.nodes.len(), self.0.descriptors.open.load(Ordering::Relaxed))
+        (self.0.nodes.len(), self.0.descriptors.open_count())
     }
 }
 
@@ -256,18 +291,59 @@ impl VolumeInner {
         self.loss_epoch.check()
     }
 
-    /// A flush failed with `errno`: the kernel may have dropped the data and marked it clean. The epoch
-    /// moves, so that clients send again what they hold, and nothing durable is promised any more.
-    pub(crate) fn flush_failed(&self, errno: i32) -> Error {
-        self.loss_epoch.poison();
+    /// Handles a flush of this object, or of the whole file system, that failed with `errno`. The kernel may have dropped the data and marked
+    /// it clean. The loss epoch is incremented, so that clients resend their data. Unless the store was only full, the volume is poisoned.
+    pub(crate) fn flush_failed(&self, node: Option<&Node>, errno: i32) -> Error {
+        let reason = std::io::Error::from_raw_os_error(errno);
+        if matches!(errno, libc::ENOSPC | libc::EDQUOT) {
+            self.lost_data(node, &reason);
+        } else {
+            let epoch = self.loss_epoch.poison(node.is_none());
+            node.inspect(|node| node.0.mark_lost(epoch));
+            tracing::error!(
+                volume = self.name.get(), dir = %self.dir.display(), epoch, %reason,
+                "a flush failed: the volume refuses changes until the filer is restarted; check the disk first"
+            );
+        }
         Error::from_errno(errno)
+    }
+
+    /// Handles a possible loss of unstable data of this object, or of any object: increments the loss epoch. If the epoch cannot be recorded,
+    /// the volume is poisoned.
+    pub(crate) fn lost_data(&self, node: Option<&Node>, reason: &std::io::Error) {
+        let (epoch, recorded) = self.loss_epoch.advance(node.is_none());
+        node.inspect(|node| node.0.mark_lost(epoch));
+        let fileid = node.map(Node::fileid);
+        tracing::error!(
+            volume = self.name.get(), dir = %self.dir.display(), epoch, fileid, %reason,
+            "the host could not keep data that was not yet stable: the write verifier changes, and clients resend what they hold"
+        );
+        if let Err(error) = recorded {
+            self.flush_failed(
+                node,
+                error.raw_os_error().filter(|errno| *errno != libc::ENOSPC && *errno != libc::EDQUOT).unwrap_or(libc::EIO),
+            );
+        }
     }
 }
 
-/// Carries out changes of files, by this thread, that leave set-id bits as they are, as those of root do. Other writes and cuts
+/// Runs changes of files on this thread that leave set-id bits as they are, as changes by root do. Other writes and truncations
 /// clear them, as the host does for users without privilege.
 pub fn keeping_set_id<T>(work: impl FnOnce() -> T) -> T {
     sys::keeping_set_id(work)
+}
+
+/// Flushes what earlier processes left. If the host reports lost data, increments the loss epoch.
+fn flush_former(root: &OwnedFd, dir: &Path, loss_epoch: &LossEpoch) -> std::io::Result<()> {
+    let Err(reason) = sys::sync_file_system(root) else { return Ok(()) };
+    let (epoch, recorded) = loss_epoch.advance(true);
+    tracing::error!(
+        dir = %dir.display(), epoch, %reason,
+        "the host lost data of an earlier process: the write verifier changes, and clients resend what they hold"
+    );
+    recorded?;
+    // The host reports each failure only once, so this call can succeed.
+    sys::sync_file_system(root)
 }
 
 /// The state directory must not be readable by clients: refuse it inside the served one, before it is made.

@@ -28,7 +28,7 @@ impl VolumeInner {
 
     fn zero_piece(&self, node: &Node, offset: u64, bytes: usize, how: ZeroRange) -> Result<(), Error> {
         let mut change = self.begin_change();
-        let (descriptor, growth) = self.to_write(node, offset, bytes)?;
+        let (descriptor, growth, _other) = self.to_write(node, offset, bytes)?;
         if let Some(loss) = &mut change.loss {
             loss.before_write(&node.0.identity, &*descriptor, offset, bytes)?;
         }

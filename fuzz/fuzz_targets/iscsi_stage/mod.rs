@@ -76,6 +76,7 @@ pub fn client(choice: u8, discovery: bool, chap: bool) -> initiator::Settings {
         offer: offer(choice),
         credential: chap.then(AnyHost::credential),
         target_credential: chap.then(AnyHost::own),
+        algorithms: iscsi_proto::chap::Algorithm::ALL.to_vec(),
         challenge: Challenge { identifier: 2, bytes: [4; 32] },
     }
 }

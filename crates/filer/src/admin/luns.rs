@@ -10,7 +10,6 @@ use results::luns::{LunSession, LunStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::config::is_initiator;
 use crate::iscsi::{Iscsi, Target, command_name};
 use crate::luns::{ANY, CountedRow, Lun, LunError, LunOptions, NewLun};
 use crate::server::Server;
@@ -159,9 +158,8 @@ fn checked(iscsi: &Iscsi, names: &[String]) -> Result<Vec<String>, LunError> {
     let groups = || settings.groups.iter().map(|group| group.name.clone()).collect::<Vec<_>>();
     let check = |name: &String| {
         let is_known = name == ANY || groups().contains(name);
-        let initiator = Name::new(name).ok().filter(|name| is_initiator(name.as_str()));
-        let refused = || LunError::Initiator { name: name.clone(), groups: groups() };
-        if is_known { Ok(name.clone()) } else { initiator.map(|name| name.as_str().to_owned()).ok_or_else(refused) }
+        let refused = |reason| LunError::Initiator { name: name.clone(), reason, groups: groups() };
+        if is_known { Ok(name.clone()) } else { Name::of_user(name).map(|name| name.as_str().to_owned()).map_err(refused) }
     };
     names.iter().map(check).collect()
 }

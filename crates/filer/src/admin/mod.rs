@@ -5,7 +5,6 @@ mod luns;
 mod volumes;
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use volume::Error;
 
 use crate::limits::{ADMIN_CLIENTS_MAX, ADMIN_LINE_BYTES_MAX, STACK_BYTES};
 use crate::server::Server;
+use crate::sys;
 
 /// The bound socket; its file is removed when this is dropped.
 #[derive(Debug)]
@@ -29,18 +29,16 @@ impl AdminSocket {
     /// Binds the socket, which only the user of the process may use. One that a killed filer left is replaced.
     ///
     /// # Errors
-    /// `AddrInUse` when a filer answers there, or something that is no socket stands there; else the system's.
+    /// `AddrInUse` if a filer answers at the path, or if the path is not a socket. Else the system's.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        let listener = match UnixListener::bind(path) {
+        let listener = match sys::listen_privately(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse && is_left_over(path)? => {
                 std::fs::remove_file(path)?;
-                UnixListener::bind(path)
+                sys::listen_privately(path)
             }
             other => other,
         }?;
-        let socket = Self { listener, path: path.to_path_buf() };
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        Ok(socket)
+        Ok(Self { listener, path: path.to_path_buf() })
     }
 
     /// Serves requests in threads of its own until the process ends.
@@ -221,5 +219,36 @@ fn medium_stats(medium: &volume::medium::Medium, (replies_held, waiting_cpu_ns):
         nvram_full: counted.nvram_full,
         replies_held,
         waiting_cpu_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn no_other_user_can_open_the_admin_socket_at_any_moment() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, over) = (folder.path().join("admin.sock"), AtomicBool::new(false));
+        let modes = std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                let mut modes = std::collections::BTreeSet::new();
+                while !over.load(Ordering::Relaxed) {
+                    modes.extend(std::fs::symlink_metadata(&path).map(|found| found.permissions().mode() & 0o777));
+                }
+                modes
+            });
+            for _ in 0..500 {
+                drop(AdminSocket::bind(&path).unwrap());
+            }
+            let _last = AdminSocket::bind(&path).unwrap();
+            assert!(AdminSocket::bind(&path).is_err_and(|error| error.kind() == ErrorKind::AddrInUse), "another filer answers");
+            over.store(true, Ordering::Relaxed);
+            watch.join().unwrap()
+        });
+        assert!(modes.iter().all(|mode| *mode == 0o600), "{modes:?}");
     }
 }

@@ -96,6 +96,7 @@ fn status(entry: &Entry) -> VolumeStatus {
         durability: options.durability.as_str().to_owned(),
         cache: options.cache.as_str().to_owned(),
         read_ahead: options.read_ahead.as_str().to_owned(),
+        exclusive: options.exclusive,
         medium: export.medium().map(|medium| medium.profile().to_string()),
         loss_layer: volume.can_lose(),
         verifier: format!("{:016x}", u64::from_be_bytes(volume.verifier())),

@@ -28,7 +28,7 @@ fn network(written: &str, address: &str, prefix: &str) -> Result<Network, String
     if prefix > bits {
         return Err(format!("{written:?} is not a network: an address has {bits} bits"));
     }
-    Network::new(address, prefix).ok_or_else(|| format!("{written:?} is not a network: bits behind the first {prefix} are set"))
+    Network::new(address, prefix).ok_or_else(|| format!("{written:?} is not a network: bits after the first {prefix} are set"))
 }
 
 fn host(written: &str, resolve: Resolve<'_>) -> Result<Vec<Network>, String> {

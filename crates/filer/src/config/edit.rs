@@ -10,7 +10,7 @@ pub type Keys = BTreeMap<String, Option<String>>;
 /// Keys whose value is no text. Which keys there are and what they may be, the reader of the file knows.
 const LISTS: [&str; 2] = ["clients", "faults"];
 const NUMBERS: [&str; 3] = ["anonymous_uid", "anonymous_gid", "loss_seed"];
-const SWITCHES: [&str; 2] = ["privileged_ports", "loss_layer"];
+const SWITCHES: [&str; 4] = ["privileged_ports", "loss_layer", "exclusive", "crossmnt"];
 
 /// Why a file cannot be changed like that.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -16,6 +16,14 @@ pub enum ConfigError {
         /// The host's reason.
         source: io::Error,
     },
+    /// The file has CHAP secrets, and every user of the host may read or write it.
+    #[error("use the CHAP secrets in {file}: its mode is {mode:04o}, and every user of this host may {}", access(*.mode))]
+    Exposed {
+        /// The file.
+        file: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
     /// Something in it is wrong.
     #[error("read the configuration {file}, line {line}: {reason}")]
     Line {
@@ -53,6 +61,15 @@ pub enum ConfigError {
     Exports(#[from] ExportsError),
 }
 
+/// What a mode allows others to do with the secrets in a file.
+const fn access(mode: u32) -> &'static str {
+    match mode & 0o006 {
+        0o004 => "read them",
+        0o002 => "replace them",
+        _ => "read and replace them",
+    }
+}
+
 impl ConfigError {
     /// The same with what the user can do about it, if it is about a volume.
     pub(crate) fn with_hint(mut self, text: Option<String>) -> Self {
@@ -67,6 +84,9 @@ impl ConfigError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Read { .. } => Some("name the file with --config FILE; docs/filer.md describes it".to_owned()),
+            Self::Exposed { file, .. } => {
+                Some(format!("remove the access of others with chmod o-rwx {}; its group may read it", file.display()))
+            }
             Self::Line { .. } => Some(
                 "docs/filer.md has each key with its values; a list is written [\"…\"], a volume begins with [[volume]]"
                     .to_owned(),

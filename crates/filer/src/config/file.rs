@@ -1,11 +1,11 @@
 //! The tables and keys of the file, as they are written.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::addresses::AddressText;
 use crate::nfs::policy::{Squash, TlsRule};
 
 /// The whole file.
@@ -22,22 +22,23 @@ pub(super) struct File {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FilerTable {
-    pub(super) listen: Option<Vec<SocketAddr>>,
-    pub(super) portmap: Option<Vec<SocketAddr>>,
+    pub(super) listen: Option<Vec<Spanned<AddressText>>>,
+    pub(super) portmap: Option<Vec<Spanned<AddressText>>>,
     pub(super) state: Option<Spanned<PathBuf>>,
     pub(super) admin: Option<Spanned<PathBuf>>,
     pub(super) tls_cert: Option<Spanned<PathBuf>>,
     pub(super) tls_key: Option<Spanned<PathBuf>>,
     pub(super) tls_client_ca: Option<Spanned<PathBuf>>,
-    pub(super) metrics: Option<SocketAddr>,
+    pub(super) metrics: Option<Spanned<AddressText>>,
 }
 
 /// `[iscsi]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IscsiTable {
-    pub(super) listen: Option<Spanned<Vec<SocketAddr>>>,
+    pub(super) listen: Option<Spanned<Vec<Spanned<AddressText>>>>,
     pub(super) iqn: Option<Spanned<String>>,
+    pub(super) clients: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     pub(super) portal: Vec<Spanned<PortalTable>>,
     #[serde(default)]
@@ -51,7 +52,7 @@ pub(super) struct IscsiTable {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PortalTable {
-    pub(super) address: SocketAddr,
+    pub(super) address: Spanned<AddressText>,
     pub(super) tag: u16,
 }
 
@@ -103,6 +104,10 @@ pub(super) struct VolumeTable {
     pub(super) durability: Option<Spanned<String>>,
     pub(super) cache: Option<Spanned<String>>,
     pub(super) read_ahead: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) exclusive: bool,
+    #[serde(default)]
+    pub(super) crossmnt: bool,
     #[serde(default)]
     pub(super) faults: Vec<Spanned<String>>,
     #[serde(default)]

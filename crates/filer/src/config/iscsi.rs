@@ -1,15 +1,15 @@
 //! The section `[iscsi]`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use iscsi_proto::chap::Credential;
-use iscsi_proto::login::Name;
+use iscsi_proto::login::{Name, NameError};
 use toml::Spanned;
 
 use super::Reader;
 use super::error::ConfigError;
-use super::file::{GroupTable, IscsiTable, OwnTable, UserTable};
+use super::file::{GroupTable, IscsiTable, OwnTable, PortalTable, UserTable};
 use crate::iscsi::{Group, Portal, Settings, User};
 use crate::limits::{ISCSI_NAMES_MAX, ISCSI_PORTALS_MAX, VOLUME_NAME_BYTES_MAX};
 
@@ -23,10 +23,11 @@ pub(super) fn read(reader: &Reader<'_>, table: IscsiTable) -> Result<Settings, C
     if table.user.len().max(table.group.len()) > ISCSI_NAMES_MAX {
         return Err(reader.wrong(0, format!("[iscsi] has {ISCSI_NAMES_MAX} users and groups at most")));
     }
-    let users: Vec<User> = table.user.iter().map(|table| user(reader, table)).collect::<Result<_, _>>()?;
+    let users = users(reader, &table.user)?;
     let own = table.own.as_ref().map(|table| own(reader, table, &users)).transpose()?;
     let groups = groups(reader, &table.group)?;
-    Ok(Settings { portals, base_name, users, own, groups })
+    let clients = table.clients.as_ref().map(|clients| reader.clients(clients)).transpose()?;
+    Ok(Settings { portals, base_name, users, own, groups, clients })
 }
 
 fn portals(reader: &Reader<'_>, table: &IscsiTable) -> Result<Vec<Portal>, ConfigError> {
@@ -35,9 +36,12 @@ fn portals(reader: &Reader<'_>, table: &IscsiTable) -> Result<Vec<Portal>, Confi
             let reason = "write listen = [...] for a portal group each, or [[iscsi.portal]] tables with tags, not both";
             return Err(reader.wrong(listen.span().start, reason.into()));
         }
-        (Some(listen), None) => Portal::each(listen.get_ref()),
+        (Some(listen), None) => Portal::each(&reader.addresses("listen", listen.get_ref())?),
         (None, _) => {
-            table.portal.iter().map(|portal| Portal { address: portal.get_ref().address, tag: portal.get_ref().tag }).collect()
+            let portal = |PortalTable { address, tag }: &PortalTable| {
+                reader.address("address", address).map(|address| Portal { address, tag: *tag })
+            };
+            table.portal.iter().map(|table| portal(table.get_ref())).collect::<Result<_, _>>()?
         }
     };
     let at = table.listen.as_ref().map(Spanned::span).or_else(|| table.portal.first().map(Spanned::span));
@@ -63,21 +67,28 @@ fn base_name(reader: &Reader<'_>, iqn: &Spanned<String>) -> Result<String, Confi
     if text.len() > BASE_BYTES_MAX {
         return Err(reader.wrong(at, reason(&format!("longer than {BASE_BYTES_MAX} bytes"))));
     }
-    // RFC 7143 4.2.7.4.
-    let date = text.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')).map(|(date, _)| date.as_bytes());
-    let is_date = |date: &[u8]| {
-        matches!(date, [year @ .., b'-', m1, m2]
-        if year.len() == 4 && year.iter().chain([m1, m2]).all(u8::is_ascii_digit))
-    };
-    if !date.is_some_and(is_date) || text.ends_with(':') {
+    let name = Name::of_user(text).map_err(|error| match error {
+        NameError::Form => reader.wrong(at, reason("not the start of an iSCSI name")),
+        other => reader.wrong(at, reason(&other.to_string())),
+    })?;
+    if !name.as_str().starts_with("iqn.") || text.ends_with(':') {
         return Err(reader.wrong(at, reason("not the start of an iSCSI name")));
     }
-    Name::new(text).map(|name| name.as_str().to_owned()).map_err(|error| reader.wrong(at, reason(&error.to_string())))
+    Ok(name.as_str().to_owned())
 }
 
-fn user(reader: &Reader<'_>, table: &UserTable) -> Result<User, ConfigError> {
-    let credential = credential(reader, &table.name, &table.secret)?;
-    Ok(User { credential, initiators: names(reader, &table.initiators)? })
+/// The users. With two of one name, either secret would be accepted.
+fn users(reader: &Reader<'_>, tables: &[UserTable]) -> Result<Vec<User>, ConfigError> {
+    let mut lines: HashMap<&str, usize> = HashMap::new();
+    let user = |table| {
+        let UserTable { name, secret, initiators }: &UserTable = table;
+        let at = name.span().start;
+        if let Some(line) = lines.insert(name.get_ref(), reader.line(at)) {
+            return Err(reader.wrong(at, format!("user {:?} is already defined on line {line}", name.get_ref())));
+        }
+        Ok(User { credential: credential(reader, name, secret)?, initiators: names(reader, initiators)? })
+    };
+    tables.iter().map(user).collect()
 }
 
 fn own(reader: &Reader<'_>, table: &OwnTable, users: &[User]) -> Result<Credential, ConfigError> {
@@ -99,9 +110,10 @@ fn groups(reader: &Reader<'_>, tables: &[GroupTable]) -> Result<Vec<Group>, Conf
     for GroupTable { name, initiators } in tables {
         let (text, at) = (name.get_ref(), name.span().start);
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if text.is_empty() || text.len() > VOLUME_NAME_BYTES_MAX || !text.bytes().all(plain) || is_initiator(text) {
-            let reason =
-                format!("{text:?} is no name of a group: use letters, digits, . _ and -, and not the form of an iSCSI name");
+        if text.is_empty() || text.len() > VOLUME_NAME_BYTES_MAX || !text.bytes().all(plain) || has_form(text) {
+            let reason = format!(
+                "group name {text:?} is not valid: use letters, digits, . _ and -, and not the form of an iSCSI name (iqn., eui., naa.)"
+            );
             return Err(reader.wrong(at, reason));
         }
         if groups.iter().any(|group| group.name == *text) {
@@ -114,14 +126,13 @@ fn groups(reader: &Reader<'_>, tables: &[GroupTable]) -> Result<Vec<Group>, Conf
 
 fn names(reader: &Reader<'_>, written: &[Spanned<String>]) -> Result<Vec<Name>, ConfigError> {
     let name = |written: &Spanned<String>| {
-        let name = Name::new(written.get_ref()).ok().filter(|name| is_initiator(name.as_str()));
-        let reason = || format!("{:?} is no name of an initiator: they begin with iqn., eui. or naa.", written.get_ref());
-        name.ok_or_else(|| reader.wrong(written.span().start, reason()))
+        let reason = |error| format!("initiator name {:?} is not valid: {error}", written.get_ref());
+        Name::of_user(written.get_ref()).map_err(|error| reader.wrong(written.span().start, reason(error)))
     };
     written.iter().map(name).collect()
 }
 
-/// Whether a name has the form of an iSCSI name (RFC 7143 4.2.7.3).
-pub(crate) fn is_initiator(name: &str) -> bool {
-    ["iqn.", "eui.", "naa."].iter().any(|form| name.starts_with(form))
+/// Whether a name has the form of an iSCSI name. A group cannot have such a name.
+fn has_form(name: &str) -> bool {
+    Name::new(name).is_ok_and(|name| name.has_form())
 }

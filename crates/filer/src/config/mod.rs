@@ -1,5 +1,6 @@
 //! `filer.toml`: what a filer serves and to whom, read and checked whole before any of it takes effect.
 
+mod addresses;
 mod clients;
 pub mod edit;
 mod error;
@@ -7,7 +8,10 @@ mod file;
 mod iscsi;
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -15,12 +19,11 @@ use volume::LossConfig;
 use volume::faults::FaultSpec;
 
 pub use error::ConfigError;
-pub(crate) use iscsi::is_initiator;
 
 use crate::limits::{EXPORTS_MAX, VOLUME_NAME_BYTES_MAX};
-use crate::nfs::policy::{Policy, Rights, Rule, TlsRule};
+use crate::nfs::policy::{Client, Policy, Rights, Rule, TlsRule};
 use crate::tls::TlsFiles;
-use file::{File, FilerTable, RightsKeys, VolumeTable};
+use file::{FilerTable, RightsKeys, VolumeTable};
 
 /// Port of NFS.
 const NFS_PORT: u16 = 2049;
@@ -67,6 +70,10 @@ pub struct VolumeSettings {
     pub faults: Vec<FaultSpec>,
     /// Line of the file that it begins on.
     pub line: usize,
+    /// Whether file systems that are mounted inside are served too.
+    pub crossmnt: bool,
+    /// The outer volume, if this is a file system inside it. `None` if the configuration file names this volume.
+    pub inside_of: Option<String>,
 }
 
 /// Finds the addresses of a host name.
@@ -84,19 +91,23 @@ impl Settings {
     /// Reads and checks a file; `state` is where the records go if it does not say.
     ///
     /// # Errors
-    /// What is wrong, with the line.
+    /// The first fault of the file, with its line. [`ConfigError::Exposed`] if all users of the host may read its secrets.
     pub fn read(file: &Path, state: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(file).map_err(|source| ConfigError::Read { file: file.to_path_buf(), source })?;
-        Self::parse(&text, file, state, &resolve)
+        let (text, mode) = read_with_mode(file).map_err(|source| ConfigError::Read { file: file.to_path_buf(), source })?;
+        let settings = Self::parse(&text, file, state, &resolve)?;
+        if mode & OTHERS != 0 && settings.iscsi.has_secrets() {
+            return Err(ConfigError::Exposed { file: file.to_path_buf(), mode: mode & 0o7777 });
+        }
+        Ok(settings)
     }
 
-    /// The same from its text.
+    /// Parses the text of the file.
     ///
     /// # Errors
     /// As [`Settings::read`].
     pub fn parse(text: &str, file: &Path, state: &Path, resolve: Resolve<'_>) -> Result<Self, ConfigError> {
         let mut reader = Reader { text, file, resolve, tls: None };
-        let parsed: File = toml::from_str(text).map_err(|error| {
+        let parsed: file::File = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             reader.wrong(at, in_words(error.message()))
         })?;
@@ -116,12 +127,15 @@ impl Settings {
         let volumes: Vec<_> = parsed.volume.iter().map(|table| reader.volume(table, &state)).collect::<Result<_, _>>()?;
         reader.no_twins(&parsed.volume, &volumes)?;
         let iscsi = parsed.iscsi.map_or_else(|| Ok(crate::iscsi::Settings::default()), |table| iscsi::read(&reader, table))?;
+        let addresses = |key: &str, written: &Option<Vec<_>>| written.as_ref().map(|all| reader.addresses(key, all)).transpose();
+        let (listen, portmap) = (addresses("listen", &filer.listen)?, addresses("portmap", &filer.portmap)?);
+        let metrics = filer.metrics.as_ref().map(|address| reader.address("metrics", address)).transpose()?;
         let default_listen = || vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), NFS_PORT)];
         Ok(Self {
             file: file.to_path_buf(),
-            listen: filer.listen.unwrap_or_else(default_listen),
-            portmap: filer.portmap.unwrap_or_default(),
-            metrics: filer.metrics,
+            listen: listen.unwrap_or_else(default_listen),
+            portmap: portmap.unwrap_or_default(),
+            metrics,
             admin: admin.unwrap_or_else(|| state.join("admin.sock")),
             state,
             tls: reader.tls,
@@ -131,7 +145,18 @@ impl Settings {
     }
 }
 
-/// What turns tables into settings.
+/// The read and write bits of users who neither own the file nor are in its group.
+const OTHERS: u32 = 0o006;
+
+/// Reads a file. Returns its text and its mode.
+fn read_with_mode(file: &Path) -> std::io::Result<(String, u32)> {
+    let mut opened = File::open(file)?;
+    let (mode, mut text) = (opened.metadata()?.mode(), String::new());
+    opened.read_to_string(&mut text)?;
+    Ok((text, mode))
+}
+
+/// Converts the tables of the file to settings.
 struct Reader<'r> {
     text: &'r str,
     file: &'r Path,
@@ -217,6 +242,7 @@ impl Reader<'_> {
                 durability: self.word("durability", table.durability.as_ref())?,
                 cache: self.word("cache", table.cache.as_ref())?,
                 read_ahead: self.word("read_ahead", table.read_ahead.as_ref())?,
+                exclusive: table.exclusive,
                 boot_id: None,
             },
         };
@@ -224,14 +250,23 @@ impl Reader<'_> {
             let reason = format!("volume {name:?}: durability = \"battery\" loses nothing that loss_layer could take back");
             return Err(self.wrong(spanned.span().start, reason));
         }
+        if table.crossmnt && table.loss_layer {
+            let reason = format!("volume {name:?}: loss_layer works on one file system: remove crossmnt or loss_layer");
+            return Err(self.wrong(spanned.span().start, reason));
+        }
         let quota = table.quota.as_ref().map(|quota| self.quota(quota)).transpose()?;
         let medium = table.medium.as_ref().map(|medium| self.medium(medium)).transpose()?;
         let faults = table.faults.iter().map(|fault| self.fault(fault)).collect::<Result<_, _>>()?;
         let line = self.line(spanned.span().start);
-        Ok(VolumeSettings { name, path, policy: Policy { rules }, quota, volume, medium, faults, line })
+        let (policy, crossmnt) = (Policy { rules }, table.crossmnt);
+        Ok(VolumeSettings { name, path, policy, quota, volume, medium, faults, line, crossmnt, inside_of: None })
     }
 
     fn rule(&self, clients: &Spanned<Vec<Spanned<String>>>, rights: Rights) -> Result<Rule, ConfigError> {
+        Ok(Rule { clients: self.clients(clients)?, rights })
+    }
+
+    fn clients(&self, clients: &Spanned<Vec<Spanned<String>>>) -> Result<Vec<Client>, ConfigError> {
         if clients.get_ref().is_empty() {
             let reason = "clients is empty: write [\"10.0.0.0/8\", \"host.example\"], or [\"*\"] for everybody";
             return Err(self.wrong(clients.span().start, reason.into()));
@@ -239,7 +274,7 @@ impl Reader<'_> {
         let client = |written: &Spanned<String>| {
             clients::client(written.get_ref(), self.resolve).map_err(|reason| self.wrong(written.span().start, reason))
         };
-        Ok(Rule { clients: clients.get_ref().iter().map(client).collect::<Result<_, _>>()?, rights })
+        clients.get_ref().iter().map(client).collect()
     }
 
     /// The rights that these keys make of others.
@@ -272,7 +307,14 @@ impl Reader<'_> {
     fn quota(&self, written: &Spanned<String>) -> Result<u64, ConfigError> {
         let size = written.get_ref();
         let reason = || format!("quota {size:?} is not a size: write one as 500GiB or 2TiB");
-        results::sizes::parse_bytes(size).ok_or_else(|| self.wrong(written.span().start, reason()))
+        match results::sizes::parse_bytes(size) {
+            Some(0) => {
+                let reason = format!("quota {size:?} refuses every write: write a larger one, or remove the key");
+                Err(self.wrong(written.span().start, reason))
+            }
+            Some(bytes) => Ok(bytes),
+            None => Err(self.wrong(written.span().start, reason())),
+        }
     }
 
     fn medium(&self, written: &Spanned<String>) -> Result<String, ConfigError> {

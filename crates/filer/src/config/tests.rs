@@ -3,7 +3,7 @@ use crate::listener::ListenerRole;
 use crate::nfs::policy::{Network, Peer, Refusal, Security, Squash};
 use std::io::ErrorKind;
 use std::net::Ipv6Addr;
-use volume::{CacheMode, Options};
+use volume::{CacheMode, Options, ReadAhead};
 
 fn names(name: &str) -> std::io::Result<Vec<IpAddr>> {
     match name {
@@ -47,52 +47,52 @@ fn the_least_file_says_a_name_a_directory_and_who_may_use_it() {
     assert_eq!(volume.policy, Policy::open(Rights::default()));
 }
 
+const ALL_KEYS: &str = r#"
+[filer]
+listen = ["10.1.0.5:2049", "[fd00::5]:2049"]
+portmap = ["10.1.0.5:111"]
+state = "/srv/state"
+admin = "/run/filer.sock"
+tls_cert = "/etc/filer.pem"
+tls_key = "/etc/filer.key"
+tls_client_ca = "/etc/ca.pem"
+metrics = "[::1]:9100"
+[[volume]]
+name = "data"
+path = "/db/data"
+dir = "/srv/data"
+state = "/srv/elsewhere"
+clients = ["10.1.0.0/16", "db.example"]
+access = "rw"
+squash = "all"
+anonymous_uid = 70
+anonymous_gid = 71
+privileged_ports = true
+quota = "500GiB"
+tls = "mutual"
+medium = "nvme"
+durability = "sync"
+cache = "dropbehind"
+read_ahead = "minimal"
+exclusive = true
+faults = ["slow-flush,delay_ms=5,rate=0.1", "drop-reply,on=READ"]
+loss_layer = true
+loss_seed = 7
+[[volume.rule]]
+clients = ["10.1.9.0/24"]
+access = "ro"
+squash = "none"
+privileged_ports = false
+tls = "off"
+[[volume]]
+name = "other"
+dir = "/srv/other"
+clients = ["::1"]
+"#;
+
 #[test]
 fn every_key_is_taken() {
-    let settings = parse(
-        r#"
-        [filer]
-        listen = ["10.1.0.5:2049", "[fd00::5]:2049"]
-        portmap = ["10.1.0.5:111"]
-        state = "/srv/state"
-        admin = "/run/filer.sock"
-        tls_cert = "/etc/filer.pem"
-        tls_key = "/etc/filer.key"
-        tls_client_ca = "/etc/ca.pem"
-        metrics = "[::1]:9100"
-        [[volume]]
-        name = "data"
-        path = "/db/data"
-        dir = "/srv/data"
-        state = "/srv/elsewhere"
-        clients = ["10.1.0.0/16", "db.example"]
-        access = "rw"
-        squash = "all"
-        anonymous_uid = 70
-        anonymous_gid = 71
-        privileged_ports = true
-        quota = "500GiB"
-        tls = "mutual"
-        medium = "nvme"
-        durability = "sync"
-        cache = "dropbehind"
-        read_ahead = "minimal"
-        faults = ["slow-flush,delay_ms=5,rate=0.1", "drop-reply,on=READ"]
-        loss_layer = true
-        loss_seed = 7
-        [[volume.rule]]
-        clients = ["10.1.9.0/24"]
-        access = "ro"
-        squash = "none"
-        privileged_ports = false
-        tls = "off"
-        [[volume]]
-        name = "other"
-        dir = "/srv/other"
-        clients = ["::1"]
-        "#,
-    )
-    .unwrap();
+    let settings = parse(ALL_KEYS).unwrap();
     assert_eq!(settings.metrics, Some(SocketAddr::from((Ipv6Addr::LOCALHOST, 9100))));
     assert!(settings.listen.len() == 2 && settings.listen[1].is_ipv6() && settings.portmap[0].port() == 111);
     let volume = &settings.volumes[0];
@@ -100,7 +100,7 @@ fn every_key_is_taken() {
     let faults: Vec<String> = volume.faults.iter().map(ToString::to_string).collect();
     assert_eq!(faults, ["slow-flush,rate=0.1,delay_ms=5", "drop-reply,on=READ"]);
     assert_eq!((volume.volume.state_dir.as_path(), volume.path.as_str()), (Path::new("/srv/elsewhere"), "/db/data"));
-    let chosen = Options { cache: CacheMode::DropBehind, read_ahead: volume::ReadAhead::Minimal, ..Options::default() };
+    let chosen = Options { cache: CacheMode::DropBehind, read_ahead: ReadAhead::Minimal, exclusive: true, ..Options::default() };
     assert_eq!([volume.volume.options, settings.volumes[1].volume.options], [chosen, Options::default()]);
     assert_eq!((volume.quota, settings.volumes[1].quota), (Some(500 << 30), None));
     let all = Rights {
@@ -143,9 +143,13 @@ fn an_unknown_key_is_an_error_that_names_its_line_and_the_keys_there_are() {
 fn what_cannot_be_is_refused_with_its_line() {
     let with = |key: &str| format!("{LEAST}{key}\n");
     let clients = |clients: &str| LEAST.replace("[\"*\"]", clients);
+    let iscsi = |tables: &str| format!("{tables}{LEAST}");
     for (text, line, said) in [
         (String::new(), 1, "no [[volume]]"),
-        ("[filer]\nlisten = [\"2049\"]\n".into(), 2, "socket address"),
+        (format!("[filer]\nlisten = [\"127.0.0.1\"]\n{LEAST}"), 2, "listen \"127.0.0.1\": give ADDR:PORT or a port"),
+        (format!("[filer]\nmetrics = true\n{LEAST}"), 2, "expected ADDR:PORT or a port"),
+        (format!("[filer]\nmetrics = 70000\n{LEAST}"), 2, "metrics \"70000\": give ADDR:PORT or a port"),
+        (with("quota = \"0\""), 5, "quota \"0\" refuses every write"),
         (with("access = \"w\""), 5, "`ro` or `rw`"),
         (with("squash = \"some\""), 5, "`root`"),
         (with("tls = \"on\""), 5, "`off`"),
@@ -172,16 +176,32 @@ fn what_cannot_be_is_refused_with_its_line() {
         (LEAST.replace("clients = [\"*\"]\n", ""), 1, "missing field `clients`"),
         (clients("[]"), 4, "clients is empty"),
         (clients("[\"*\",\n\"10.1.0.0/33\"]"), 5, "32 bits"),
-        (clients("[\"10.1.0.1/16\"]"), 4, "behind the first 16"),
+        (clients("[\"10.1.0.1/16\"]"), 4, "after the first 16"),
         (clients("[\"10.1.0/16\"]"), 4, "not a network"),
         (clients("[\"10.0.0.*\"]"), 4, "not a client"),
         (clients("[\"gone.example\"]"), 4, "failed to look up"),
+        (
+            iscsi(
+                "[[iscsi.user]]\nname = \"a\"\nsecret = \"the old secret\"\n[[iscsi.user]]\nname = \"a\"\nsecret = \"a new secret\"\n",
+            ),
+            5,
+            "user \"a\" is already defined on line 2",
+        ),
+        (iscsi("[[iscsi.group]]\nname = \"a\"\ninitiators = [\"iqn.bad\"]\n"), 3, "iqn.YEAR-MONTH.DOMAIN"),
+        (iscsi("[[iscsi.group]]\nname = \"a\"\ninitiators = [\"iqn.2026-11.org.example:a b\"]\n"), 3, "contains a blank"),
         (format!("{LEAST}{LEAST}"), 5, "is already defined on line 1"),
         (format!("{LEAST}{}", LEAST.replace("\"data\"", "\"x\"\npath = \"/data/\"")), 5, "is already used by volume \"data\""),
     ] {
         let (at, reason) = wrong(&text);
         assert!(at == line && reason.contains(said), "line {at}: {reason}\nof\n{text}");
     }
+}
+
+#[test]
+fn a_port_alone_is_one_of_the_loopback_address_as_on_the_command_line() {
+    let settings = parse(&format!("[filer]\nlisten = [\"2050\", 2051]\nmetrics = 9100\n{LEAST}")).unwrap();
+    let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    assert_eq!((settings.listen, settings.metrics), (vec![loopback(2050), loopback(2051)], Some(loopback(9100))));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Accepting: a thread for each address that is listened on, and one for each connection.
+//! Accepts connections: one thread for each listening address.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -6,90 +6,129 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::admission::Newcomer;
+use super::Totals;
+use super::admission::{Newcomer, Pool};
 use super::connection::Connection;
 use super::ended::Ended;
+use super::parking::{Parked, Parking, Resume};
+use super::refusals::{Refusal, Refusals};
 use super::table::ConnectionTable;
 use crate::limits::{BACKLOG, STACK_BYTES};
 use crate::sys;
 
-/// Whether an address is one that is served.
-pub(crate) type Knows = Box<dyn Fn(IpAddr) -> bool + Send + Sync>;
+/// How a client is treated when it connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// An export rule or `clients` of `[iscsi]` names it.
+    Known,
+    /// It may connect. All strangers together get only a few places.
+    Stranger,
+    /// It may not connect.
+    Refused,
+}
 
-/// Serves a connection until it ends.
-pub(crate) type Serve = Box<dyn Fn(&Arc<Connection>) -> Ended + Send + Sync>;
+/// Decides how a client of a protocol is treated.
+pub(crate) type Judge = Box<dyn Fn(Pool, IpAddr) -> Standing + Send + Sync>;
 
-/// An address that is listened on, and what is done with its connections.
+/// Prepares a new connection. Returns the closure that serves it once it becomes readable.
+pub(crate) type Serve = Box<dyn Fn(&Arc<Connection>) -> Resume + Send + Sync>;
+
+/// A listening address, and how its connections are served.
 pub(crate) struct Served {
     pub(crate) socket: TcpListener,
+    pub(crate) pool: Pool,
     pub(crate) serve: Serve,
 }
 
-/// All that is listened on.
+/// All listening addresses.
 pub(crate) struct Acceptor {
-    listeners: Vec<Arc<Served>>,
-    knows: Knows,
-    pub(crate) table: ConnectionTable,
+    listeners: Vec<Served>,
+    judge: Judge,
+    pub(crate) table: Arc<ConnectionTable>,
+    totals: Arc<Totals>,
+    refusals: Refusals,
     stopping: AtomicBool,
 }
 
-/// How long accepting pauses when the process has no descriptor or thread left.
+/// Pause before the next accept when the process has no free descriptor.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 impl Acceptor {
-    /// `knows` says whether a client may use anything here at all.
-    pub(crate) fn new(listeners: Vec<Served>, knows: Knows) -> Arc<Self> {
-        let listeners = listeners.into_iter().map(Arc::new).collect();
-        Arc::new(Self { listeners, knows, table: ConnectionTable::default(), stopping: AtomicBool::new(false) })
+    /// `judge` decides how a client is treated.
+    pub(crate) fn new(listeners: Vec<Served>, totals: Arc<Totals>, judge: Judge) -> Arc<Self> {
+        let (table, refusals, stopping) = Default::default();
+        Arc::new(Self { listeners, judge, table, totals, refusals, stopping })
     }
 
     /// Accepts and serves until [`Self::stop`].
-    pub(crate) fn run(self: &Arc<Self>) {
+    ///
+    /// # Errors
+    /// The host refuses an epoll instance or a thread. No connection was served.
+    pub(crate) fn run(self: &Arc<Self>) -> io::Result<()> {
+        let table = Arc::clone(&self.table);
+        let parking = Parking::new(Arc::clone(&self.totals.crowd), move |id, connection, ended| {
+            table.remove(id);
+            log_end(connection.peer, ended);
+        })?;
+        parking.watch()?;
         std::thread::scope(|scope| {
             for listener in &self.listeners {
                 let thread = std::thread::Builder::new().name("accept".into()).stack_size(STACK_BYTES);
-                if let Err(error) = thread.spawn_scoped(scope, || self.accept(listener)) {
-                    tracing::error!(%error, "failed to start a thread: an address is not served");
+                if let Err(error) = thread.spawn_scoped(scope, || self.accept(listener, &parking)) {
+                    tracing::error!(%error, "failed to start a thread: a listening address is not served");
                 }
             }
         });
+        Ok(())
     }
 
-    /// Asks again who is known, after rules changed.
-    pub(crate) fn judge_anew(&self) {
-        self.table.judge_anew(&self.knows);
+    /// Decides again which NFS clients are known, after the rules changed.
+    pub(crate) fn update_known(&self) {
+        self.table.update_known(&|client| (self.judge)(Pool::Nfs, client) == Standing::Known);
     }
 
-    /// Accepts nobody more: [`Self::run`] returns.
+    /// Stops accepting. [`Self::run`] then returns.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.listeners.iter().for_each(|listener| sys::stop_listening(&listener.socket));
     }
 
-    fn accept(self: &Arc<Self>, listener: &Arc<Served>) {
+    fn accept(&self, listener: &Served, parking: &Arc<Parking>) {
         sys::set_backlog(&listener.socket, BACKLOG);
         while !self.stopping.load(Ordering::SeqCst) {
-            match listener.socket.accept() {
-                Ok((stream, peer)) => self.admit(stream, peer, listener),
+            match volume::opening(|| listener.socket.accept()) {
+                Ok((stream, peer)) => match self.admit(&stream, peer, listener.pool) {
+                    Ok(known) => self.begin(stream, peer, known, listener, parking),
+                    Err(refusal) => self.log(refusal, peer, listener.pool),
+                },
                 Err(_) if self.stopping.load(Ordering::SeqCst) => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    tracing::warn!(%error, "failed to accept a connection");
-                    // Short of descriptors: one that nobody uses may be given up for it.
-                    if !self.table.spare_one() {
-                        std::thread::sleep(EXHAUSTED_PAUSE);
+                    if let Some(count) = self.refusals.count(Refusal::NoDescriptor) {
+                        tracing::warn!(%error, count, "failed to accept a connection");
                     }
+                    // No descriptor is free. An idle connection is closed so that the next accept succeeds.
+                    self.table.spare_one();
+                    std::thread::sleep(EXHAUSTED_PAUSE);
                 }
             }
         }
     }
 
-    fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, listener: &Arc<Served>) {
-        let newcomer = Newcomer { client: peer.ip().to_canonical(), known: (self.knows)(peer.ip().to_canonical()) };
-        if let Err(full) = self.table.admit(newcomer) {
-            tracing::warn!(%peer, limit = full.limit(), "connection refused: too many {full}");
-            return;
-        }
+    /// Finds or makes a place for a new connection. Returns whether its client is known.
+    fn admit(&self, stream: &TcpStream, peer: SocketAddr, pool: Pool) -> Result<bool, Refusal> {
+        let client = peer.ip().to_canonical();
+        let known = match (self.judge)(pool, client) {
+            Standing::Refused => return Err(Refusal::NotNamed),
+            standing => standing == Standing::Known,
+        };
+        self.table.admit(&Newcomer { client, pool, known }).map_err(Refusal::Full)?;
+        // Calls need descriptors too, for the files that they open.
+        let is_spare = !sys::is_nearly_last(stream) || volume::close_spare_descriptors() || self.table.spare_one();
+        if is_spare { Ok(known) } else { Err(Refusal::NoDescriptor) }
+    }
+
+    fn begin(&self, stream: TcpStream, peer: SocketAddr, known: bool, listener: &Served, parking: &Arc<Parking>) {
         let connection = match Connection::new(stream, peer) {
             Ok(connection) => Arc::new(connection),
             Err(error) => {
@@ -97,17 +136,24 @@ impl Acceptor {
                 return;
             }
         };
-        let Some(id) = self.table.add(&connection, newcomer.known) else { return };
-        let (acceptor, listener) = (Arc::clone(self), Arc::clone(listener));
-        let serve = move || {
-            let ended = (listener.serve)(&connection);
-            drop(connection);
-            acceptor.table.remove(id);
-            log_end(peer, &ended);
-        };
-        if let Err(error) = std::thread::Builder::new().name("connection".into()).stack_size(STACK_BYTES).spawn(serve) {
-            tracing::warn!(%peer, %error, "connection refused: no thread");
-            self.table.remove(id);
+        connection.set_known(known);
+        let Some(id) = self.table.add(&connection, listener.pool) else { return };
+        let resume = (listener.serve)(&connection);
+        parking.park(Parked { id, connection, resume });
+    }
+
+    fn log(&self, refusal: Refusal, peer: SocketAddr, pool: Pool) {
+        let Some(count) = self.refusals.count(refusal) else { return };
+        match refusal {
+            Refusal::Full(full) => {
+                tracing::warn!(%peer, limit = full.limit(pool), count, "connection refused: too many {full}")
+            }
+            Refusal::NotNamed => {
+                tracing::warn!(%peer, count, "connection refused: clients of [iscsi] does not name the initiator")
+            }
+            Refusal::NoDescriptor => {
+                tracing::warn!(%peer, count, "connection refused: the process has too few descriptors left (LimitNOFILE=)")
+            }
         }
     }
 }

@@ -1,56 +1,117 @@
-//! Who is let in, and who has to leave for it.
+//! Which new connections are admitted, and which open connection is closed to make room.
 //!
-//! A connection costs its peer nothing, so places must not go to whoever came first. Clients that no rule names (strangers) share
-//! a few places and leave for any other; one address cannot have all; and when all places are taken, those leave first that never
-//! brought a request, the oldest of them; then, of the client with the most connections, the one that was idle for longest.
+//! A connection costs its peer nothing, so the first client must not get all places. Each protocol has a pool of places. One address
+//! cannot take a whole pool, and strangers share a few places of it. A stranger is an NFS client that no export rule names, or an
+//! initiator that has not logged in. When the places are taken, the filer closes a connection that never sent a request: the oldest one
+//! of the client that has the most such connections. If there is no such connection, it closes the longest idle connection of the
+//! client that has the most connections.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::limits::{CONNECTIONS_MAX, IDLE_SPARED_S, OTHERS_RESERVED, STRANGERS_MAX};
+use crate::limits::{CONNECTIONS_MAX, IDLE_SPARED_S, ISCSI_HALF_OPEN_MAX, ISCSI_SESSIONS_MAX, OTHERS_RESERVED, STRANGERS_MAX};
 
-/// Most connections of one address.
-const OF_ONE_CLIENT_MAX: usize = CONNECTIONS_MAX - OTHERS_RESERVED;
+/// The places of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pool {
+    /// NFS, MOUNT and portmap.
+    Nfs,
+    /// iSCSI.
+    Iscsi,
+}
 
-/// Somebody who wants a connection.
+impl Pool {
+    const fn all_max(self) -> usize {
+        match self {
+            Self::Nfs => CONNECTIONS_MAX,
+            Self::Iscsi => ISCSI_SESSIONS_MAX,
+        }
+    }
+
+    /// Most connections of one address.
+    const fn of_client_max(self) -> usize {
+        self.all_max() - OTHERS_RESERVED
+    }
+
+    const fn strangers_max(self) -> usize {
+        match self {
+            Self::Nfs => STRANGERS_MAX,
+            Self::Iscsi => ISCSI_HALF_OPEN_MAX,
+        }
+    }
+
+    /// Most connections of one address while it is a stranger. An NFS stranger gets only refusals. An iSCSI stranger is about to log in.
+    const fn strangers_of_client_max(self) -> usize {
+        match self {
+            Self::Nfs => STRANGERS_MAX,
+            Self::Iscsi => ISCSI_HALF_OPEN_MAX / 2,
+        }
+    }
+}
+
+/// A new connection that asks for a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newcomer {
     pub(crate) client: IpAddr,
-    /// A rule names it.
+    pub(crate) pool: Pool,
+    /// Its client is not a stranger.
     pub(crate) known: bool,
 }
 
-/// What is looked at of a connection.
+/// An open connection that may be closed to make room.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) id: u64,
     pub(super) client: IpAddr,
     pub(super) known: bool,
-    /// Second of the last request; 0 when there was none.
+    /// Second of the last request. 0 if it never sent one.
     pub(super) active_s: u32,
-    /// Requests of it are with workers.
+    /// Workers have requests of it.
     pub(super) busy: bool,
 }
 
-/// Which places are all taken.
+/// Counts of a pool's connections that decide about a new one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) all: usize,
+    pub(super) of_client: usize,
+    pub(super) strangers: usize,
+    pub(super) strangers_of_client: usize,
+}
+
+impl Counts {
+    /// Counts a connection: whether it has the address of the new one, and whether its client is known.
+    pub(super) fn add(&mut self, is_own: bool, is_known: bool) {
+        let (own, stranger) = (usize::from(is_own), usize::from(!is_known));
+        self.all += 1;
+        self.of_client += own;
+        self.strangers += stranger;
+        self.strangers_of_client += own * stranger;
+    }
+}
+
+/// Which limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// All.
+    /// That of all connections of the pool.
     Connections,
-    /// Those of clients that no rule names.
+    /// That of all strangers.
     Strangers,
-    /// Those of this client.
+    /// That of this client.
     OfClient,
+    /// That of this client while it is a stranger.
+    StrangersOfClient,
 }
 
 impl Full {
-    /// Their number.
-    pub(crate) const fn limit(self) -> usize {
+    /// The limit's value.
+    pub(crate) const fn limit(self, pool: Pool) -> usize {
         match self {
-            Self::Connections => CONNECTIONS_MAX,
-            Self::Strangers => STRANGERS_MAX,
-            Self::OfClient => OF_ONE_CLIENT_MAX,
+            Self::Connections => pool.all_max(),
+            Self::Strangers => pool.strangers_max(),
+            Self::OfClient => pool.of_client_max(),
+            Self::StrangersOfClient => pool.strangers_of_client_max(),
         }
     }
 }
@@ -59,37 +120,45 @@ impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connections => "connections",
-            Self::Strangers => "connections of clients that no rule names",
+            Self::Strangers => "connections of clients that no rule names or that have not logged in",
             Self::OfClient => "connections of this client",
+            Self::StrangersOfClient => "connections of this client that have not logged in",
         })
     }
 }
 
-/// Whether nobody's place has to be looked at: there are fewer connections than any limit.
+/// Whether the pool has fewer connections than any limit. Then they need not be counted.
 pub(super) const fn is_open(connections: usize, newcomer: &Newcomer) -> bool {
-    connections < if newcomer.known { OF_ONE_CLIENT_MAX } else { STRANGERS_MAX }
+    let pool = newcomer.pool;
+    connections < if newcomer.known { pool.of_client_max() } else { pool.strangers_of_client_max() }
 }
 
-/// Which places are all taken for this one, if any.
-pub(super) fn full_for(newcomer: &Newcomer, all: &[Candidate]) -> Option<Full> {
-    let strangers = all.iter().filter(|candidate| !candidate.known).count();
-    let of_client = all.iter().filter(|candidate| candidate.client == newcomer.client).count();
-    match () {
-        () if !newcomer.known && strangers >= STRANGERS_MAX => Some(Full::Strangers),
-        () if of_client >= OF_ONE_CLIENT_MAX => Some(Full::OfClient),
-        () if all.len() >= CONNECTIONS_MAX => Some(Full::Connections),
-        () => None,
+/// The limit that keeps this connection out, if any.
+pub(super) const fn full_for(newcomer: &Newcomer, counts: &Counts) -> Option<Full> {
+    let pool = newcomer.pool;
+    if !newcomer.known && counts.strangers_of_client >= pool.strangers_of_client_max() {
+        Some(if counts.strangers >= pool.strangers_max() { Full::Strangers } else { Full::StrangersOfClient })
+    } else if !newcomer.known && counts.strangers >= pool.strangers_max() {
+        Some(Full::Strangers)
+    } else if counts.of_client >= pool.of_client_max() {
+        Some(Full::OfClient)
+    } else if counts.all >= pool.all_max() {
+        Some(Full::Connections)
+    } else {
+        None
     }
 }
 
-/// The connection that leaves for this one; none when all that could have a right to stay.
+/// The connection of the same pool that is closed for this one. `None` if no open connection may be closed.
 pub(super) fn leaves_for(newcomer: &Newcomer, full: Full, all: &[Candidate], now_s: u32) -> Option<u64> {
     let only = |keep: &dyn Fn(&Candidate) -> bool| all.iter().copied().filter(keep).collect::<Vec<_>>();
+    let is_own = |candidate: &Candidate| candidate.client == newcomer.client;
     let strangers = only(&|candidate| !candidate.known);
     match full {
-        Full::OfClient => choose(&only(&|candidate| candidate.client == newcomer.client), now_s),
+        Full::OfClient => choose(&only(&is_own), now_s),
+        Full::StrangersOfClient => choose(&only(&|candidate| is_own(candidate) && !candidate.known), now_s),
         Full::Connections if newcomer.known => {
-            // A stranger has no right to stay, whatever it does.
+            // A stranger makes room for a known client even while it is active.
             let stranger = strangers.iter().min_by_key(|candidate| (candidate.active_s, candidate.id));
             stranger.map(|candidate| candidate.id).or_else(|| choose(all, now_s))
         }
@@ -97,21 +166,24 @@ pub(super) fn leaves_for(newcomer: &Newcomer, full: Full, all: &[Candidate], now
     }
 }
 
-/// The connection that can be spared soonest; none when all are in use.
+/// The connection that is closed first. `None` if all are in use.
 pub(super) fn choose(candidates: &[Candidate], now_s: u32) -> Option<u64> {
-    let never_called = candidates.iter().filter(|candidate| candidate.active_s == 0).min_by_key(|candidate| candidate.id);
-    if let Some(candidate) = never_called {
-        return Some(candidate.id);
+    let never_called: Vec<Candidate> = candidates.iter().copied().filter(|candidate| candidate.active_s == 0).collect();
+    if let Some(oldest) = of_client_with_most(&never_called).min_by_key(|candidate| candidate.id) {
+        return Some(oldest.id);
     }
-    let mut counts: HashMap<IpAddr, u32> = HashMap::new();
-    candidates.iter().for_each(|candidate| *counts.entry(candidate.client).or_default() += 1);
-    let most = *counts.values().max()?;
-    candidates
-        .iter()
-        .filter(|candidate| counts.get(&candidate.client) == Some(&most) && !candidate.busy)
-        .filter(|candidate| now_s.saturating_sub(candidate.active_s) >= IDLE_SPARED_S)
+    of_client_with_most(candidates)
+        .filter(|candidate| !candidate.busy && now_s.saturating_sub(candidate.active_s) >= IDLE_SPARED_S)
         .min_by_key(|candidate| (candidate.active_s, candidate.id))
         .map(|candidate| candidate.id)
+}
+
+/// The candidates of the client that has the most of them. If several clients have equally many, those of all of these.
+fn of_client_with_most(candidates: &[Candidate]) -> impl Iterator<Item = &Candidate> {
+    let mut counts: HashMap<IpAddr, u32> = HashMap::new();
+    candidates.iter().for_each(|candidate| *counts.entry(candidate.client).or_default() += 1);
+    let most = counts.values().max().copied();
+    candidates.iter().filter(move |candidate| counts.get(&candidate.client).copied() == most)
 }
 
 #[cfg(test)]
@@ -126,9 +198,21 @@ mod tests {
         IpAddr::from([10, 0, 0, client])
     }
 
-    /// So many connections of a client, all of which called this second.
+    fn newcomer(client: u8, known: bool) -> Newcomer {
+        Newcomer { client: address(client), pool: Pool::Nfs, known }
+    }
+
+    fn full_for(newcomer: &Newcomer, all: &[Candidate]) -> Option<Full> {
+        let mut counts = Counts::default();
+        for candidate in all {
+            counts.add(candidate.client == newcomer.client, candidate.known);
+        }
+        super::full_for(newcomer, &counts)
+    }
+
+    /// `count` connections of a client, all of which sent a request in this second.
     fn active(count: usize, client: u8, known: bool) -> Vec<Candidate> {
-        (0..count as u64).map(|id| Candidate { known, ..candidate(u64::from(client) * 10_000 + id, client, 1000) }).collect()
+        (0..count as u64).map(|id| Candidate { known, ..candidate(u64::from(client) * 100_000 + id, client, 1000) }).collect()
     }
 
     #[test]
@@ -156,26 +240,49 @@ mod tests {
     #[test]
     fn clients_that_no_rule_names_have_a_few_places_and_leave_for_others_though_they_call_all_the_time() {
         let strangers = active(STRANGERS_MAX, 1, false);
-        let stranger = Newcomer { client: address(2), known: false };
+        let stranger = newcomer(2, false);
         assert_eq!(full_for(&stranger, &strangers), Some(Full::Strangers));
         assert_eq!(leaves_for(&stranger, Full::Strangers, &strangers, 1000), None, "all of them just called");
         assert_eq!(full_for(&stranger, strangers.get(1..).unwrap()), None);
         let all = [strangers, active(CONNECTIONS_MAX - STRANGERS_MAX, 3, true)].concat();
-        let known = Newcomer { client: address(4), known: true };
+        let known = newcomer(4, true);
         assert_eq!(full_for(&known, &all), Some(Full::Connections));
-        assert_eq!(leaves_for(&known, Full::Connections, &all, 1000), Some(10_000));
+        assert_eq!(leaves_for(&known, Full::Connections, &all, 1000), Some(100_000));
         let mut all = active(CONNECTIONS_MAX - OTHERS_RESERVED, 3, true);
         all.extend(active(OTHERS_RESERVED, 5, true).into_iter().map(|candidate| Candidate { active_s: 0, ..candidate }));
-        assert_eq!(leaves_for(&stranger, Full::Connections, &all, 5000), None, "nobody that a rule names leaves for a stranger");
+        assert_eq!(
+            leaves_for(&stranger, Full::Connections, &all, 5000),
+            None,
+            "no client that a rule names leaves for a stranger"
+        );
     }
 
     #[test]
     fn one_address_cannot_have_all_places() {
-        let all = active(OF_ONE_CLIENT_MAX, 1, true);
-        let (same, other) = (Newcomer { client: address(1), known: true }, Newcomer { client: address(2), known: true });
+        let all = active(Pool::Nfs.of_client_max(), 1, true);
+        let (same, other) = (newcomer(1, true), newcomer(2, true));
         assert_eq!(full_for(&same, &all), Some(Full::OfClient));
         assert_eq!(leaves_for(&same, Full::OfClient, &all, 1000), None);
-        assert_eq!(leaves_for(&same, Full::OfClient, &all, 1000 + IDLE_SPARED_S), Some(10_000), "its own, once one is idle");
+        assert_eq!(leaves_for(&same, Full::OfClient, &all, 1000 + IDLE_SPARED_S), Some(100_000), "its own, once one is idle");
+        assert_eq!(full_for(&other, &all), None);
+    }
+
+    #[test]
+    fn an_initiator_that_logs_in_does_not_leave_for_many_half_open_connections_of_another_address() {
+        let half_open = |id, client| Candidate { known: false, ..candidate(id, client, 0) };
+        let mut all = vec![half_open(0, 2)]; // the oldest of all
+        all.extend((1..64).map(|id| half_open(id, 1)));
+        let attacker = Newcomer { pool: Pool::Iscsi, ..newcomer(1, false) };
+        for id in 64..1000 {
+            let full = full_for(&attacker, &all);
+            if let Some(leaves) = full.and_then(|full| leaves_for(&attacker, full, &all, 1000)) {
+                all.retain(|candidate| candidate.id != leaves);
+            }
+            all.push(half_open(id, 1));
+        }
+        assert!(all.len() <= 65);
+        assert_eq!(all.first().map(|candidate| candidate.id), Some(0), "it stays");
+        let other = Newcomer { pool: Pool::Iscsi, ..newcomer(3, false) };
         assert_eq!(full_for(&other, &all), None);
     }
 }

@@ -1,5 +1,7 @@
-//! What one connection keeps in memory between turns, and when it gives it back.
+//! The memory that one connection keeps between turns, and when it frees it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Totals;
@@ -7,54 +9,62 @@ use super::ended::Ended;
 use super::receive_buffer::ReceiveBuffer;
 use super::replies::Replies;
 use super::transport::Receiver;
-use crate::limits::{BUFFER_BYTES_KEPT, BUFFER_WAIT, SMALL_TURNS};
+use crate::limits::{BUFFER_BYTES_KEPT, BUFFER_BYTES_PER_CLIENT_MAX, BUFFER_WAIT, RECEIVE_BYTES_START, SMALL_TURNS};
 
-/// The buffers of a connection, counted into those of all.
+/// The buffers of a connection. Their sizes are part of the sum over all connections.
 pub(super) struct Buffers<'a> {
     totals: &'a Totals,
     pub(super) received: ReceiveBuffer,
     pub(super) receiver: Receiver,
     pub(super) replies: Replies,
-    counted: usize, // bytes of ours in `Totals::buffer_bytes`
+    counted: usize,          // this connection's part of `Totals::buffer_bytes`
+    share: Arc<AtomicUsize>, // large receive buffers of the client
+    shared: usize,           // this connection's part of it
 }
 
 impl<'a> Buffers<'a> {
-    pub(super) fn new(totals: &'a Totals) -> Self {
-        let (received, receiver, replies) = Default::default();
-        let mut buffers = Self { totals, received, receiver, replies, counted: 0 };
+    pub(super) fn new(totals: &'a Totals, share: &Arc<AtomicUsize>, receiver: Receiver) -> Self {
+        let (received, replies) = Default::default();
+        let mut buffers = Self { totals, received, receiver, replies, counted: 0, share: Arc::clone(share), shared: 0 };
         buffers.count(buffers.size());
         buffers
     }
 
-    /// Makes the receive buffer as large as the frame under way needs, waiting for memory; as large as it would be of use if
-    /// there is memory now. How long it waited.
+    /// Makes the receive buffer as large as the current frame needs, and waits for memory if necessary. Makes it larger where that saves
+    /// receives, if memory is free now. Returns how long it waited.
     ///
     /// # Errors
-    /// All connections together hold as much as they may, and it stays so.
+    /// All connections together hold as much as the limit allows, and none frees memory in time.
     pub(super) fn make_space(&mut self) -> Result<Duration, Ended> {
         let Some(more) = self.received.growth() else { return Ok(Duration::ZERO) };
-        let fits = self.totals.grow(more, Duration::ZERO);
+        let fits = self.totals.grow_within(&self.share, more, Duration::ZERO);
         if !fits && !self.received.must_grow() {
             self.received.stay();
             return Ok(Duration::ZERO);
         }
         let waited = if fits { Duration::ZERO } else { self.wait_for(more)? };
         self.counted += more;
+        self.shared += more;
         Ok(waited)
     }
 
-    /// Waits for `more` bytes; how long.
+    /// Waits for `more` bytes. Returns how long it waited.
     fn wait_for(&self, more: usize) -> Result<Duration, Ended> {
         let begin = Instant::now();
-        if self.totals.grow(more, BUFFER_WAIT) { Ok(begin.elapsed()) } else { Err(Ended::BuffersFull) }
+        if self.totals.grow_within(&self.share, more, BUFFER_WAIT) { Ok(begin.elapsed()) } else { Err(Ended::BuffersFull) }
     }
 
-    /// Whether there is anything to give back.
+    /// Whether little memory is left for buffers of all connections or of this client.
+    pub(super) fn are_short(&self) -> bool {
+        self.totals.is_short() || self.share.load(Ordering::Relaxed) > BUFFER_BYTES_PER_CLIENT_MAX / 4 * 3
+    }
+
+    /// Whether a buffer can be freed.
     pub(super) fn have_spare(&self) -> bool {
         self.received.has_spare() || self.receiver.has_spare() || self.replies.is_large()
     }
 
-    /// When nothing came for a while: keeps next to nothing.
+    /// Frees nearly all memory, after a time without data.
     pub(super) fn shrink_idle(&mut self) {
         self.received.shrink_idle();
         self.receiver.shrink();
@@ -62,9 +72,10 @@ impl<'a> Buffers<'a> {
         self.count(self.size());
     }
 
-    /// After a turn: gives back what was not needed for long, or at once when all connections together hold much. The bytes
-    /// that all hold.
+    /// Ends a turn: frees memory that was not needed for some turns, or at once when all connections together hold much. Returns the bytes
+    /// that all connections hold.
     pub(super) fn end_turn(&mut self) -> usize {
+        self.counted += std::mem::take(&mut self.replies.ahead_bytes);
         let total = self.count(self.size());
         let short_of_memory = total > BUFFER_BYTES_KEPT;
         if self.received.has_spare() && (short_of_memory || self.received.small_turns() >= SMALL_TURNS) {
@@ -79,8 +90,14 @@ impl<'a> Buffers<'a> {
         self.received.size() + self.receiver.size() + self.replies.size()
     }
 
-    /// Counts ours as `bytes`; the bytes of all.
+    /// Sets this connection's part of the sum to `bytes`. Returns the sum.
     fn count(&mut self, bytes: usize) -> usize {
+        let large = if bytes == 0 { 0 } else { self.received.size().saturating_sub(RECEIVE_BYTES_START) };
+        let less = self.shared.saturating_sub(large);
+        if less > 0 {
+            self.shared -= less;
+            self.share.fetch_sub(less, Ordering::SeqCst);
+        }
         if bytes == self.counted {
             return self.totals.buffer_bytes();
         }
@@ -90,6 +107,7 @@ impl<'a> Buffers<'a> {
 
 impl Drop for Buffers<'_> {
     fn drop(&mut self) {
+        self.counted += self.replies.ahead_bytes;
         self.count(0);
     }
 }
@@ -100,14 +118,38 @@ mod tests {
     use crate::connections::receive_buffer::Framed;
     use crate::limits::{BUFFER_BYTES_MAX, RECEIVE_BYTES_MAX};
 
-    /// A connection that was announced a frame of the largest size, of which four bytes have come.
+    /// A connection that has received the first four bytes of a frame of the largest size.
     fn begun(totals: &Totals) -> Buffers<'_> {
-        let mut buffers = Buffers::new(totals);
+        let mut buffers = Buffers::new(totals, &Arc::default(), Receiver::default());
         buffers.received.space()[..4].fill(1);
         buffers.received.filled(4);
         let announced = Framed::Incomplete { bytes_needed: RECEIVE_BYTES_MAX };
         assert!(buffers.received.next_frame(|_| Ok::<_, ()>(announced)).unwrap().is_none());
         buffers
+    }
+
+    #[test]
+    fn a_client_whose_frames_hold_its_share_leaves_memory_to_another() {
+        let totals = Totals::default();
+        let share = Arc::default();
+        let mut held = Vec::new();
+        loop {
+            let mut buffers = begun(&totals);
+            buffers.share = Arc::clone(&share);
+            if !totals.grow_within(&share, RECEIVE_BYTES_MAX, Duration::ZERO) {
+                break;
+            }
+            totals.count(RECEIVE_BYTES_MAX, 0);
+            share.fetch_sub(RECEIVE_BYTES_MAX, Ordering::Relaxed);
+            assert_eq!(buffers.make_space().unwrap(), Duration::ZERO);
+            buffers.received.space();
+            held.push(buffers);
+        }
+        assert!(held.iter().all(Buffers::are_short), "the client's frames get the short time limit");
+        let mut other = begun(&totals);
+        assert_eq!(other.make_space().unwrap(), Duration::ZERO);
+        drop(held);
+        assert_eq!(share.load(Ordering::Relaxed), 0);
     }
 
     #[test]
@@ -125,7 +167,7 @@ mod tests {
             held.push(buffers);
             assert!(totals.buffer_bytes() <= BUFFER_BYTES_MAX);
         };
-        assert!(held.len() > 400 && totals.is_short());
+        assert!(held.len() > 380 && totals.is_short());
         std::thread::scope(|scope| {
             let waiting = scope.spawn(move || waits.make_space());
             while *totals.waiting() == 0 {

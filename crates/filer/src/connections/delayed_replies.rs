@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
+use super::delivery::SentMarks;
 use crate::limits::{DELAYED_BYTES_MAX, DELAYED_LEAD_MAX, DELAYED_LEAD_SHARE, STACK_BYTES};
 use crate::sys;
 
@@ -49,12 +50,13 @@ struct Reply {
     nth: u64,
     connection: Arc<Connection>,
     record: Vec<u8>,
+    marks: SentMarks,
 }
 
 impl Schedule {
-    fn add(&mut self, from: Instant, connection: &Arc<Connection>, record: Vec<u8>) {
+    fn add(&mut self, from: Instant, connection: &Arc<Connection>, record: Vec<u8>, marks: SentMarks) {
         self.taken += 1;
-        self.replies.push(Reverse(Reply { from, nth: self.taken, connection: Arc::clone(connection), record }));
+        self.replies.push(Reverse(Reply { from, nth: self.taken, connection: Arc::clone(connection), record, marks }));
     }
 
     /// Moves those that may leave to `due`, in their order; their bytes.
@@ -93,20 +95,20 @@ impl DelayedReplies {
     }
 
     /// Keeps a reply until it is due. Waits while others fill the memory there is.
-    pub(crate) fn delay(&self, connection: &Arc<Connection>, due: Instant, mut record: Vec<u8>) {
+    pub(crate) fn delay(&self, connection: &Arc<Connection>, due: Instant, mut record: Vec<u8>, marks: SentMarks) {
         let mut queue = self.shared.queue();
         while queue.bytes > 0 && queue.bytes + record.len() > DELAYED_BYTES_MAX {
             queue = self.shared.released.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         if queue.closed || !(queue.running || self.start(&mut queue)) {
-            // Late answers are of no more use than early ones: the filer stops, or has no thread to spare.
+            // The filer stops, or no thread can be started: the reply leaves early.
             drop(queue);
-            connection.queue(&mut record, Vec::new());
+            connection.queue_marked(&mut record, Vec::new(), marks);
             return;
         }
         queue.bytes += record.len();
         let from = leaves_from(due, Instant::now());
-        queue.schedule.add(from, connection, record);
+        queue.schedule.add(from, connection, record, marks);
         if queue.wakes_at.is_none_or(|wakes_at| from < wakes_at) {
             drop(queue);
             self.shared.earlier.notify_one();
@@ -180,21 +182,15 @@ impl Shared {
     }
 }
 
-/// Sends replies; those of one connection that follow each other go together.
+/// Sends replies. Successive replies of one connection leave in one send.
 fn send(replies: &mut Vec<Reply>) {
-    let mut gathered: Option<(Arc<Connection>, Vec<u8>)> = None;
-    for Reply { connection, record, .. } in replies.drain(..) {
-        match &mut gathered {
-            Some((to, bytes)) if Arc::ptr_eq(to, &connection) => bytes.extend_from_slice(&record),
-            _ => {
-                if let Some((to, mut bytes)) = gathered.replace((connection, record)) {
-                    to.queue(&mut bytes, Vec::new());
-                }
-            }
+    let mut replies = replies.drain(..).peekable();
+    while let Some(Reply { connection, mut record, mut marks, .. }) = replies.next() {
+        while let Some(next) = replies.next_if(|next| Arc::ptr_eq(&next.connection, &connection)) {
+            record.extend_from_slice(&next.record);
+            marks.extend(next.marks);
         }
-    }
-    if let Some((to, mut bytes)) = gathered {
-        to.queue(&mut bytes, Vec::new());
+        connection.queue_marked(&mut record, Vec::new(), marks);
     }
 }
 
@@ -221,16 +217,9 @@ impl Eq for Reply {}
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::net::{TcpListener, TcpStream};
 
     use super::*;
-
-    fn connected() -> (Arc<Connection>, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (stream, address) = listener.accept().unwrap();
-        (Arc::new(Connection::new(stream, address).unwrap()), peer)
-    }
+    use crate::connections::connection::tests::connected;
 
     #[test]
     fn replies_leave_in_the_order_they_are_due_and_those_of_one_time_in_the_order_they_came() {
@@ -238,7 +227,7 @@ mod tests {
         let (begin, mut schedule, mut due) = (Instant::now(), Schedule::default(), Vec::new());
         let after = |ms| begin + Duration::from_millis(ms);
         for (ms, byte) in [(60, b'd'), (20, b'a'), (40, b'b'), (40, b'c')] {
-            schedule.add(after(ms), &connection, vec![byte]);
+            schedule.add(after(ms), &connection, vec![byte], SentMarks::new());
         }
         let mut taken = |now| {
             let bytes = schedule.take_due(now, &mut due);
@@ -267,7 +256,7 @@ mod tests {
         let begin = Instant::now();
         let after = |ms| begin + Duration::from_millis(ms);
         for ms in [40, 20, 60] {
-            delayed.delay(&connection, after(ms), vec![ms as u8]);
+            delayed.delay(&connection, after(ms), vec![ms as u8], SentMarks::new());
         }
         for _ in 0..3 {
             let mut got = [0];
@@ -283,12 +272,12 @@ mod tests {
     fn finishing_waits_for_what_is_delayed() {
         let delayed = DelayedReplies::default();
         let (connection, _peer) = connected();
-        delayed.delay(&connection, Instant::now() + Duration::from_secs(3600), vec![1; 100]);
+        delayed.delay(&connection, Instant::now() + Duration::from_secs(3600), vec![1; 100], Default::default());
         assert_eq!(delayed.waiting(), 1);
         assert!(!delayed.finish(Duration::from_millis(1)));
         let delayed = DelayedReplies::default();
         let begin = Instant::now();
-        delayed.delay(&connection, begin + Duration::from_millis(20), vec![1; 100]);
+        delayed.delay(&connection, begin + Duration::from_millis(20), vec![1; 100], Default::default());
         assert!(delayed.finish(Duration::from_secs(60)));
         assert!(begin.elapsed() >= Duration::from_millis(20) - DELAYED_LEAD_MAX);
     }
@@ -298,7 +287,7 @@ mod tests {
         let delayed = DelayedReplies::default();
         let (connection, mut peer) = connected();
         assert!(delayed.finish(Duration::ZERO));
-        delayed.delay(&connection, Instant::now() + Duration::from_secs(3600), vec![2]);
+        delayed.delay(&connection, Instant::now() + Duration::from_secs(3600), vec![2], SentMarks::new());
         let mut got = [0];
         peer.read_exact(&mut got).unwrap();
         assert_eq!(got, [2]);
@@ -316,8 +305,8 @@ mod tests {
                 got += peer.read(&mut buffer).unwrap();
             }
         });
-        delayed.delay(&connection, begin + Duration::from_millis(60), vec![0; DELAYED_BYTES_MAX]);
-        delayed.delay(&connection, begin, vec![0]);
+        delayed.delay(&connection, begin + Duration::from_millis(60), vec![0; DELAYED_BYTES_MAX], Default::default());
+        delayed.delay(&connection, begin, vec![0], SentMarks::new());
         assert!(begin.elapsed() >= Duration::from_millis(59), "the second waited for the first");
         reader.join().unwrap();
     }

@@ -1,94 +1,326 @@
-//! The requests that wait for a worker, and which of them a worker takes together.
+//! The requests that wait for a worker: which is next, and which of them one worker takes together.
 //!
-//! Requests of one group are taken together. Stable writes of one file are such a group: at most two workers have writes of a
-//! file under way, and what comes meanwhile waits for the first to be done and then shares one flush. Under a light load
-//! a write is taken alone and at once; the busier the file, the more writes a flush covers. Where nothing is flushed, the
-//! requests of one connection are a group: each is over sooner than another thread is awake.
+//! **Shares.** Volumes and clients share the workers. A volume gets another worker only while it has fewer workers than are free, and a
+//! client only while it has fewer than a third of the free ones. So one volume has at most half of all workers, and one client a
+//! quarter. Several slow volumes together leave some workers to others. At one volume, a client gets another worker only while it has
+//! fewer there than it may still get in total. So a slow volume leaves workers to other volumes of the same client, which may be a host
+//! with many tenants. The requests of one client at one volume form a line, and the lines take turns.
+//!
+//! **Groups.** One worker takes the requests of one group together. The stable writes of one file form a group: at most two workers
+//! execute writes of a file. Writes that arrive meanwhile wait until one of the two is done, then share one flush. Under a light
+//! load a worker takes each write alone and at once. The busier the file, the more writes share a flush. The requests of one connection
+//! that need no flush form a group too: each takes less time than to wake another thread.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::connection::{Connection, Reservation};
-use crate::limits::{BATCHES_PER_GROUP_MAX, REQUESTS_PER_BATCH_MAX};
+use super::idle_workers::IdleWorkers;
+use crate::limits::{BATCHES_PER_GROUP_MAX, REQUESTS_PER_BATCH_MAX, WORKERS_MAX};
+
+/// The volume and the client that a request belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tenant {
+    /// A number that identifies the volume.
+    pub(crate) volume: usize,
+    pub(crate) client: IpAddr,
+}
 
 /// A request for a worker.
 pub(crate) struct Job<R> {
     pub(crate) connection: Arc<Connection>,
     pub(crate) request: R,
     pub(crate) reservation: Reservation,
-    /// Jobs of one number are best carried out together.
+    pub(crate) tenant: Tenant,
+    /// One worker takes jobs with the same number together.
     pub(crate) group: Option<u64>,
-    /// When it was handed over.
+    /// When the connection handed it over.
     pub(crate) received_at: Instant,
 }
 
 pub(super) struct Queue<R> {
-    pub(super) jobs: VecDeque<Job<R>>,
+    lines: VecDeque<Line<R>>, // no line is empty; the first one is next
+    /// Memory of a line that became empty, for the next one: a line of few requests begins and ends often.
+    spare: VecDeque<Job<R>>,
+    pub(super) queued: usize,
     pub(super) running: usize, // batches
     pub(super) threads: usize,
-    pub(super) waiting: usize, // threads without a job
-    pub(super) called: usize,  // of these, woken and not yet awake
+    pub(super) idle: IdleWorkers,
     pub(super) closed: bool,
-    groups: Vec<u64>, // those of batches under way; as many as there are workers at the most
+    groups: Vec<u64>, // those of running batches: at most one entry per worker
+    volumes: Held<usize>,
+    clients: Held<IpAddr>,
+    tenants: Held<Tenant>,
+}
+
+/// The waiting jobs of one client at one volume.
+struct Line<R> {
+    tenant: Tenant,
+    jobs: VecDeque<Job<R>>,
+}
+
+/// The number of busy workers by volume or by client: at most one entry per worker.
+struct Held<K>(Vec<(K, usize)>);
+
+impl<K: PartialEq> Held<K> {
+    fn of(&self, key: &K) -> usize {
+        self.0.iter().find(|(other, _)| other == key).map_or(0, |(_, held)| *held)
+    }
+
+    fn add(&mut self, key: K) {
+        match self.0.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, held)) => *held += 1,
+            None => self.0.push((key, 1)),
+        }
+    }
+
+    fn remove(&mut self, key: &K) {
+        if let Some((_, held)) = self.0.iter_mut().find(|(other, _)| other == key) {
+            *held -= 1;
+        }
+        self.0.retain(|(_, held)| *held > 0);
+    }
 }
 
 impl<R> Default for Queue<R> {
     fn default() -> Self {
-        let (running, threads, waiting, called, closed, groups) = Default::default();
-        Self { jobs: VecDeque::new(), running, threads, waiting, called, closed, groups }
+        let (queued, running, threads, idle, closed, groups) = Default::default();
+        let (volumes, clients, tenants) = (Held(Vec::new()), Held(Vec::new()), Held(Vec::new()));
+        Self {
+            lines: VecDeque::new(),
+            spare: VecDeque::new(),
+            queued,
+            running,
+            threads,
+            idle,
+            closed,
+            groups,
+            volumes,
+            clients,
+            tenants,
+        }
     }
 }
 
-/// What a worker does at one go: one job, or several of one group.
+/// What a worker takes at a time: one job, or several of one group.
 pub(super) struct Batch<R> {
     pub(super) jobs: Vec<Job<R>>,
+    pub(super) tenant: Tenant,
     pub(super) group: Option<u64>,
 }
 
 impl<R> Queue<R> {
-    /// Whether a job of this group, added now, would be begun by a worker of its own.
-    pub(super) fn can_begin(&self, group: Option<u64>) -> bool {
+    /// Whether another worker could begin a job that is added now.
+    pub(super) fn can_begin(&self, tenant: &Tenant, group: Option<u64>) -> bool {
+        let line = self.lines.iter().find(|line| line.tenant == *tenant);
+        let jobs = line.map_or(0, |line| line.jobs.len());
+        if !self.is_within_share(tenant, jobs) {
+            return false;
+        }
         let Some(group) = group else { return true };
-        let waiting = self.jobs.iter().filter(|job| job.group == Some(group)).take(BATCHES_PER_GROUP_MAX).count();
-        waiting + self.batches_of(group) < BATCHES_PER_GROUP_MAX
+        let same = line.into_iter().flat_map(|line| &line.jobs).filter(|job| job.group == Some(group));
+        same.take(BATCHES_PER_GROUP_MAX).count() + self.batches_of(group) < BATCHES_PER_GROUP_MAX
+    }
+
+    /// Adds a job.
+    pub(super) fn push(&mut self, job: Job<R>) {
+        self.queued += 1;
+        match self.lines.iter_mut().find(|line| line.tenant == job.tenant) {
+            Some(line) => line.jobs.push_back(job),
+            None => {
+                let (tenant, mut jobs) = (job.tenant, std::mem::take(&mut self.spare));
+                jobs.push_back(job);
+                self.lines.push_back(Line { tenant, jobs });
+            }
+        }
+    }
+
+    /// Whether a job may begin.
+    pub(super) fn has_next(&self) -> bool {
+        self.next().is_some()
     }
 
     /// Takes the first batch that may begin.
     pub(super) fn begin(&mut self) -> Option<Batch<R>> {
-        let may_begin = |job: &Job<R>| job.group.is_none_or(|group| self.batches_of(group) < BATCHES_PER_GROUP_MAX);
-        let at = self.jobs.iter().position(may_begin)?;
-        let group = self.jobs.get(at)?.group;
+        let (line, at) = self.next()?;
+        let mut line = self.lines.remove(line)?;
+        let (tenant, group) = (line.tenant, line.jobs.get(at)?.group);
         let mut jobs = Vec::new();
         match group {
-            None => jobs.extend(self.jobs.remove(at)),
+            None => jobs.extend(line.jobs.remove(at)),
+            // Each job is taken out once, and put back in its order if it is of another group.
             Some(_) => {
-                let (mut rest, mut taken) = (VecDeque::with_capacity(self.jobs.len()), 0);
-                for job in self.jobs.drain(..) {
-                    if job.group == group && taken < REQUESTS_PER_BATCH_MAX {
-                        taken += 1;
+                for _ in 0..line.jobs.len() {
+                    let Some(job) = line.jobs.pop_front() else { break };
+                    if job.group == group && jobs.len() < REQUESTS_PER_BATCH_MAX {
                         jobs.push(job);
                     } else {
-                        rest.push_back(job);
+                        line.jobs.push_back(job);
                     }
                 }
-                self.jobs = rest;
             }
         }
+        if line.jobs.is_empty() {
+            self.spare = line.jobs;
+        } else {
+            self.lines.push_back(line);
+        }
+        self.queued -= jobs.len();
         self.running += 1;
         self.groups.extend(group);
-        Some(Batch { jobs, group })
+        self.volumes.add(tenant.volume);
+        self.clients.add(tenant.client);
+        self.tenants.add(tenant);
+        Some(Batch { jobs, tenant, group })
     }
 
-    /// A batch is done.
-    pub(super) fn end(&mut self, group: Option<u64>) {
+    /// Notes that a batch is done.
+    pub(super) fn end(&mut self, tenant: &Tenant, group: Option<u64>) {
         self.running -= 1;
         if let Some(at) = group.and_then(|group| self.groups.iter().position(|running| *running == group)) {
             self.groups.swap_remove(at);
         }
+        self.volumes.remove(&tenant.volume);
+        self.clients.remove(&tenant.client);
+        self.tenants.remove(tenant);
+    }
+
+    /// The index of the first line with a job that may begin, and the index of that job.
+    fn next(&self) -> Option<(usize, usize)> {
+        let may_begin = |job: &Job<R>| job.group.is_none_or(|group| self.batches_of(group) < BATCHES_PER_GROUP_MAX);
+        self.lines.iter().enumerate().find_map(|(nth, line)| {
+            let at = self.is_within_share(&line.tenant, 0).then(|| line.jobs.iter().position(may_begin)).flatten()?;
+            Some((nth, at))
+        })
+    }
+
+    /// Whether a tenant may get one more worker if it had `more` beside those it has.
+    fn is_within_share(&self, tenant: &Tenant, more: usize) -> bool {
+        let free = WORKERS_MAX.saturating_sub(self.running);
+        let (volume, client) = (self.volumes.of(&tenant.volume) + more, self.clients.of(&tenant.client) + more);
+        let of_client_there = self.tenants.of(tenant) + more;
+        // The second condition means `of_client_there < free / 3 - client`: fewer than the client may still get.
+        volume < free && 3 * (client + of_client_there) < free
     }
 
     fn batches_of(&self, group: u64) -> usize {
         self.groups.iter().filter(|running| **running == group).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpStream};
+
+    use super::*;
+    use crate::connections::Totals;
+    use crate::connections::connection::tests::connected;
+    use crate::limits::{SLOW_REQUESTS_PER_CONNECTION_MAX, WORKERS_KEPT};
+
+    struct Jobs {
+        queue: Queue<u32>,
+        totals: Arc<Totals>,
+        connection: Arc<Connection>,
+        _peer: TcpStream,
+        made: usize,
+    }
+
+    fn tenant(volume: usize, client: u8) -> Tenant {
+        Tenant { volume, client: Ipv4Addr::new(10, 0, 0, client).into() }
+    }
+
+    impl Jobs {
+        fn new() -> Self {
+            let (connection, peer) = connected();
+            Self { queue: Queue::default(), totals: Arc::default(), connection, _peer: peer, made: 0 }
+        }
+
+        fn push(&mut self, tenant: Tenant, group: Option<u64>, count: usize) {
+            for _ in 0..count {
+                if self.made.is_multiple_of(SLOW_REQUESTS_PER_CONNECTION_MAX) {
+                    (self.connection, self._peer) = connected();
+                }
+                self.made += 1;
+                let reservation = Reservation::new(&self.connection, &self.totals, 0).unwrap();
+                let (connection, request) = (Arc::clone(&self.connection), self.made as u32);
+                self.queue.push(Job { connection, request, reservation, tenant, group, received_at: Instant::now() });
+            }
+        }
+
+        /// Begins all jobs that may begin. Returns how many batches of `volume` began.
+        fn begin_all(&mut self, volume: usize) -> usize {
+            let begun: Vec<_> = std::iter::from_fn(|| self.queue.begin()).collect();
+            begun.iter().filter(|batch| batch.tenant.volume == volume).count()
+        }
+    }
+
+    #[test]
+    fn one_client_gets_a_quarter_of_the_workers_and_one_volume_half() {
+        let mut jobs = Jobs::new();
+        let of_client: usize = (1..=9)
+            .map(|volume| {
+                jobs.push(tenant(volume, 1), None, WORKERS_MAX);
+                jobs.begin_all(volume)
+            })
+            .sum();
+        assert!((WORKERS_MAX / 5..=WORKERS_MAX / 4).contains(&of_client), "{of_client}");
+        let mut jobs = Jobs::new();
+        for client in 1..=9 {
+            jobs.push(tenant(1, client), None, WORKERS_MAX / 4);
+        }
+        assert!(jobs.begin_all(1) <= WORKERS_MAX / 2);
+        jobs.push(tenant(2, 100), None, 16);
+        assert_eq!(jobs.begin_all(2), 16, "another volume does not wait");
+    }
+
+    #[test]
+    fn a_slow_volume_leaves_workers_to_another_volume_of_the_same_client() {
+        let mut jobs = Jobs::new();
+        jobs.push(tenant(1, 1), None, WORKERS_MAX);
+        assert!(jobs.begin_all(1) >= WORKERS_KEPT, "the depth at which the speed is measured");
+        for volume in 2..=4 {
+            jobs.push(tenant(volume, 1), None, 64);
+            assert!(jobs.begin_all(volume) > 0, "volume {volume}");
+        }
+    }
+
+    #[test]
+    fn five_slow_volumes_together_leave_workers_to_another() {
+        let mut jobs = Jobs::new();
+        for volume in 1..=5 {
+            (1..=5).for_each(|client| jobs.push(tenant(volume, 5 * volume as u8 + client), None, 64));
+            jobs.begin_all(volume);
+        }
+        jobs.push(tenant(99, 200), None, 2);
+        assert!(jobs.begin_all(99) > 0);
+    }
+
+    #[test]
+    fn clients_take_turns() {
+        let mut jobs = Jobs::new();
+        jobs.push(tenant(1, 1), None, 10);
+        jobs.push(tenant(1, 2), None, 2);
+        let clients: Vec<_> = (0..4).filter_map(|_| jobs.queue.begin()).map(|batch| batch.tenant.client).collect();
+        let [one, two] = [tenant(1, 1).client, tenant(1, 2).client];
+        assert_eq!(clients, [one, two, one, two]);
+    }
+
+    #[test]
+    fn a_batch_that_ends_gives_its_share_back() {
+        let mut jobs = Jobs::new();
+        jobs.push(tenant(1, 1), Some(7), 3);
+        let first = jobs.queue.begin().unwrap();
+        assert_eq!((first.jobs.len(), jobs.queue.queued, jobs.queue.has_next()), (3, 0, false));
+        jobs.push(tenant(1, 1), Some(7), 1);
+        jobs.queue.begin().unwrap();
+        jobs.push(tenant(1, 1), Some(7), 2);
+        assert!(!jobs.queue.has_next() && !jobs.queue.can_begin(&tenant(1, 1), Some(7)), "two workers have jobs of the group");
+        jobs.queue.end(&tenant(1, 1), Some(7));
+        assert_eq!(jobs.queue.begin().unwrap().jobs.len(), 2);
+        jobs.queue.end(&tenant(1, 1), Some(7));
+        jobs.queue.end(&tenant(1, 1), Some(7));
+        assert_eq!((jobs.queue.running, jobs.queue.volumes.0.len(), jobs.queue.clients.0.len()), (0, 0, 0));
     }
 }

@@ -1,37 +1,41 @@
-//! The replies of a turn, gathered in one buffer that is kept while it is of use.
+//! The replies of a turn, collected in one buffer that is kept while turns need it.
 
+use super::delivery::{SentMark, SentMarks};
 use crate::limits::{REPLY_BYTES_IDLE, SMALL_TURNS};
 
-/// Replies gathered in a turn.
+/// Replies collected in a turn.
 #[derive(Default)]
 pub(crate) struct Replies {
     pub(crate) out: Vec<u8>,
-    sent_bytes_max: usize, // of one send of this turn: `out` is empty when it ends
-    small_turns: u32,      // in a row that a small buffer would have done
+    pub(super) marks: SentMarks,   // of replies in `out`
+    pub(super) ahead_bytes: usize, // added to the sum of all connections before `out` grows by them
+    sent_bytes_max: usize,         // the largest send of this turn; `out` is empty when the turn ends
+    small_turns: u32,              // successive turns for which a small buffer would have been enough
 }
 
 impl Replies {
-    /// Sends what is ready: before a call that waits for the medium, and at the end of a turn.
-    pub(crate) fn send<E>(&mut self, send: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+    /// Sends the collected replies: before a call that waits for the medium, and at the end of a turn.
+    pub(crate) fn send<E>(&mut self, send: impl FnOnce(&mut Vec<u8>, &[SentMark]) -> Result<(), E>) -> Result<(), E> {
         if !self.out.is_empty() {
-            send(&mut self.out)?;
+            send(&mut self.out, &self.marks)?;
+            self.marks.clear();
             self.sent_bytes_max = self.sent_bytes_max.max(self.out.len());
             self.out.clear();
         }
         Ok(())
     }
 
-    /// Whether the buffer is larger than a idle connection's.
+    /// Whether the buffer is larger than that of an idle connection.
     pub(crate) fn is_large(&self) -> bool {
         self.out.capacity() > REPLY_BYTES_IDLE
     }
 
-    /// Bytes it takes.
+    /// The buffer's size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.out.capacity()
     }
 
-    /// After a turn: gives a large buffer back that was not needed for long, or at once where memory is short.
+    /// Ends a turn: frees a large buffer that some turns did not need, or at once if memory is short.
     pub(crate) fn end_turn(&mut self, short_of_memory: bool) {
         let small = std::mem::take(&mut self.sent_bytes_max) <= REPLY_BYTES_IDLE;
         self.small_turns = if small { self.small_turns.saturating_add(1) } else { 0 };
@@ -40,7 +44,7 @@ impl Replies {
         }
     }
 
-    /// Keeps nothing.
+    /// Frees the buffer.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -50,10 +54,10 @@ impl Replies {
 mod tests {
     use super::*;
 
-    /// A turn with a reply of so many bytes; whether the buffer was kept behind it.
+    /// A turn with a reply of `bytes` bytes. Returns whether the buffer was kept after it.
     fn turn(replies: &mut Replies, bytes: usize, short_of_memory: bool) -> bool {
         replies.out.resize(bytes, 1);
-        replies.send(|sent| if sent.len() == bytes { Ok(()) } else { Err(()) }).unwrap();
+        replies.send(|sent, _| if sent.len() == bytes { Ok(()) } else { Err(()) }).unwrap();
         assert!(replies.out.is_empty());
         replies.end_turn(short_of_memory);
         replies.is_large()

@@ -1,33 +1,52 @@
-//! What a protocol is to its connections.
+//! The interface between a protocol and its connections.
+
+use std::sync::Arc;
 
 use rpc_tls::ServerTls;
 
+use super::connection::Connection;
 use super::ended::Ended;
 use super::turn::{Outgoing, Turn};
 use super::workers::CarryOut;
 
 /// A protocol that is served on connections.
 pub(crate) trait Service: CarryOut + Sized {
-    /// What a connection is to the service. Made when the connection begins, dropped when it has ended.
-    type Session;
+    /// The service's state of a connection. Made when the connection begins, dropped when it has ended.
+    type Session: Send + 'static;
 
-    /// Serves every whole request that was received and appends the replies. Called on the thread of the connection, which may
-    /// wait for its peer and, where nothing else of the connection is under way, for the medium.
+    /// Executes every whole request that was received and appends the replies. Called on the connection's thread. It may wait for
+    /// the peer. It may wait for the medium if no other request of the connection is in progress.
     ///
     /// # Errors
     /// Why the connection has to end.
     fn serve(&self, session: &mut Self::Session, turn: &mut Turn<'_, Self>) -> Result<(), Ended>;
 
-    /// Certificates for connections that go over to TLS from now on; none: there is no TLS.
-    fn tls(&self) -> Option<ServerTls>;
+    /// Whether the connection has a deadline. Then it keeps its thread, which calls [`Self::tick`].
+    fn waits(&self, _session: &Self::Session) -> bool {
+        false
+    }
 
-    /// The connection is under TLS from now on; `certified`: its client showed a certificate that is trusted.
-    fn secured(&self, session: &mut Self::Session, certified: bool);
-
-    /// The peer sends nothing more, or the filer stops: the last that may be sent.
+    /// Handles expired deadlines. Called when a connection that keeps its thread received nothing for a while.
     ///
     /// # Errors
-    /// As those of the socket.
+    /// Why the connection has to end.
+    fn tick(&self, _session: &mut Self::Session, _out: &mut Outgoing<'_, Self>) -> Result<(), Ended> {
+        Ok(())
+    }
+
+    /// Certificates for connections that start TLS from now on. `None` if TLS is off.
+    fn tls(&self) -> Option<ServerTls>;
+
+    /// Notes that the connection is under TLS from now on. `certified`: the client presented a trusted certificate.
+    fn secured(&self, session: &mut Self::Session, certified: bool);
+
+    /// Called when the peer has closed the connection.
+    fn closed(&self, _connection: &Arc<Connection>) {}
+
+    /// Appends the last bytes to send. Called when the peer sends nothing more, or when the filer stops.
+    ///
+    /// # Errors
+    /// Those of the socket.
     fn ending(&self, _session: &mut Self::Session, _out: &mut Outgoing<'_, Self>) -> Result<(), Ended> {
         Ok(())
     }

@@ -1,13 +1,13 @@
-//! The open connections. Clients make a connection again that was closed for another.
+//! The open connections. If the filer closes one to make room for another, its client connects again.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::admission::{self, Candidate, Full, Newcomer};
+use super::admission::{self, Candidate, Counts, Full, Newcomer, Pool};
 use super::connection::Connection;
-use crate::limits::LEAVING_WAIT;
+use crate::limits::LEAVING_MAX;
 use crate::sys;
 
 /// The open connections.
@@ -21,17 +21,21 @@ pub(crate) struct ConnectionTable {
 struct Open {
     connections: HashMap<u64, Entry>,
     next: u64,
-    /// Nobody is let in.
+    /// Number of connections that were closed to make room and have not ended.
+    leaving: usize,
+    /// No connection is admitted.
     shut: bool,
 }
 
 struct Entry {
     connection: Arc<Connection>,
-    /// A rule names its client.
-    known: bool,
+    client: IpAddr,
+    pool: Pool,
+    /// The connection was closed to make room.
+    leaving: bool,
 }
 
-/// While it lasts, nobody is let in.
+/// While this exists, no connection is admitted.
 pub(crate) struct Shut<'t>(&'t ConnectionTable);
 
 impl Drop for Shut<'_> {
@@ -46,104 +50,85 @@ impl ConnectionTable {
         self.open().connections.len()
     }
 
-    /// Connections that were begun since the start.
+    /// Connections accepted since the start.
     pub(crate) fn begun(&self) -> u64 {
         self.open().next
     }
 
-    /// Enters a connection under a number; none while nobody is let in. `known`: a rule names its client.
-    pub(crate) fn add(&self, connection: &Arc<Connection>, known: bool) -> Option<u64> {
+    /// Adds a connection and returns its number. `None` while no connection is admitted.
+    pub(crate) fn add(&self, connection: &Arc<Connection>, pool: Pool) -> Option<u64> {
         let mut open = self.open();
         if open.shut {
             return None;
         }
         let id = open.next;
         open.next += 1;
-        open.connections.insert(id, Entry { connection: Arc::clone(connection), known });
+        let entry = Entry { connection: Arc::clone(connection), client: connection.client(), pool, leaving: false };
+        open.connections.insert(id, entry);
         tracing::debug!(peer = %connection.peer, connections = open.connections.len(), "connected");
         Some(id)
     }
 
-    /// Takes a connection out that has ended.
+    /// Removes a connection that has ended.
     pub(crate) fn remove(&self, id: u64) {
-        let removed = self.open().connections.remove(&id);
+        let mut open = self.open();
+        let removed = open.connections.remove(&id);
+        open.leaving -= usize::from(removed.as_ref().is_some_and(|entry| entry.leaving));
+        drop(open);
         self.closed.notify_all();
         drop(removed);
     }
 
-    /// Has connections leave until there is a place for this one.
+    /// Closes another connection if this one has no place otherwise. Does not wait for the other's end.
     ///
     /// # Errors
-    /// Which places are all taken by connections that have a right to stay.
-    pub(crate) fn admit(&self, newcomer: Newcomer) -> Result<(), Full> {
-        self.have_leave(|open| {
-            if admission::is_open(open.connections.len(), &newcomer) {
-                return Ok(None);
-            }
-            let all = open.candidates();
-            let Some(full) = admission::full_for(&newcomer, &all) else { return Ok(None) };
-            admission::leaves_for(&newcomer, full, &all, sys::coarse_seconds()).map(Some).ok_or(full)
-        })
-        .map_err(|full| full.unwrap_or(Full::Connections))
-    }
-
-    /// Has one connection leave that can be spared; false when there is none.
-    pub(crate) fn spare_one(&self) -> bool {
-        let count = self.count();
-        let done = self.have_leave(|open| {
-            if open.connections.len() < count {
-                return Ok(None);
-            }
-            admission::choose(&open.candidates(), sys::coarse_seconds()).map(Some).ok_or(Full::Connections)
-        });
-        done.is_ok() && count > 0
-    }
-
-    /// Asks again which clients are known.
-    pub(crate) fn judge_anew(&self, knows: &dyn Fn(IpAddr) -> bool) {
-        self.open().connections.values_mut().for_each(|entry| entry.known = knows(entry.connection.client()));
-    }
-
-    /// Has connections leave, one after the other, until `next` names none.
-    ///
-    /// # Errors
-    /// That of `next`; none when one that had to leave did not in time.
-    fn have_leave(&self, next: impl Fn(&Open) -> Result<Option<u64>, Full>) -> Result<(), Option<Full>> {
-        let deadline = Instant::now() + LEAVING_WAIT;
+    /// The limit that is reached, if no open connection may be closed.
+    pub(crate) fn admit(&self, newcomer: &Newcomer) -> Result<(), Full> {
         let mut open = self.open();
-        while let Some(id) = next(&open)? {
-            if let Some(entry) = open.connections.get(&id) {
-                tracing::debug!(peer = %entry.connection.peer, "connection closed to make room for another");
-                entry.connection.drop_now();
-            }
-            while open.connections.contains_key(&id) {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Err(None);
-                }
-                open = self.wait(open, left);
-            }
+        if admission::is_open(open.connections.len(), newcomer) {
+            return Ok(());
         }
+        let Some(full) = admission::full_for(newcomer, &open.count_for(newcomer)) else { return Ok(()) };
+        if open.leaving >= LEAVING_MAX {
+            return Err(full);
+        }
+        let all = open.candidates(|entry| entry.pool == newcomer.pool);
+        let id = admission::leaves_for(newcomer, full, &all, sys::coarse_seconds()).ok_or(full)?;
+        open.have_leave(id);
         Ok(())
     }
 
-    /// Lets nobody in; none when that is so already.
+    /// Closes one idle connection. Returns false if there is none.
+    pub(crate) fn spare_one(&self) -> bool {
+        let mut open = self.open();
+        let chosen = admission::choose(&open.candidates(|_| true), sys::coarse_seconds());
+        chosen.is_some_and(|id| open.have_leave(id))
+    }
+
+    /// Decides again which NFS clients are known.
+    pub(crate) fn update_known(&self, knows: &dyn Fn(IpAddr) -> bool) {
+        for entry in self.open().connections.values().filter(|entry| entry.pool == Pool::Nfs) {
+            entry.connection.set_known(knows(entry.client));
+        }
+    }
+
+    /// Admits no connection while the result exists. `None` if that is the case already.
     pub(crate) fn shut(&self) -> Option<Shut<'_>> {
         let mut open = self.open();
         (!std::mem::replace(&mut open.shut, true)).then_some(Shut(self))
     }
 
-    /// Has all connections receive nothing more; what is under way is still answered.
+    /// Makes all connections receive nothing more. Requests in progress are still answered.
     pub(crate) fn finish_all(&self) {
         self.open().connections.values().for_each(|entry| entry.connection.finish());
     }
 
-    /// Ends all connections now.
+    /// Closes all connections at once.
     pub(crate) fn drop_all(&self) {
         self.open().connections.values().for_each(|entry| entry.connection.drop_now());
     }
 
-    /// Waits until no connection is open; false when that is not so by the deadline.
+    /// Waits until no connection is open. Returns false if one is open at the deadline.
     pub(crate) fn wait_until_empty(&self, deadline: Instant) -> bool {
         let mut open = self.open();
         while !open.connections.is_empty() {
@@ -166,14 +151,33 @@ impl ConnectionTable {
 }
 
 impl Open {
-    fn candidates(&self) -> Vec<Candidate> {
-        let candidate = |(&id, Entry { connection, known }): (&u64, &Entry)| Candidate {
+    /// Counts the connections of a newcomer's pool.
+    fn count_for(&self, newcomer: &Newcomer) -> Counts {
+        let mut counts = Counts::default();
+        for entry in self.connections.values().filter(|entry| entry.pool == newcomer.pool && !entry.leaving) {
+            counts.add(entry.client == newcomer.client, entry.connection.is_known());
+        }
+        counts
+    }
+
+    fn candidates(&self, is_meant: impl Fn(&Entry) -> bool) -> Vec<Candidate> {
+        let candidate = |(&id, entry): (&u64, &Entry)| Candidate {
             id,
-            client: connection.client(),
-            known: *known,
-            active_s: connection.active_s(),
-            busy: connection.slow_requests() > 0,
+            client: entry.client,
+            known: entry.connection.is_known(),
+            active_s: entry.connection.active_s(),
+            busy: entry.connection.slow_requests() > 0,
         };
-        self.connections.iter().map(candidate).collect()
+        self.connections.iter().filter(|(_, entry)| !entry.leaving && is_meant(entry)).map(candidate).collect()
+    }
+
+    /// Closes a connection to make room. Returns false if that was done already.
+    fn have_leave(&mut self, id: u64) -> bool {
+        let Some(entry) = self.connections.get_mut(&id).filter(|entry| !entry.leaving) else { return false };
+        tracing::debug!(peer = %entry.connection.peer, "connection closed to make room for another");
+        entry.leaving = true;
+        entry.connection.drop_now();
+        self.leaving += 1;
+        true
     }
 }

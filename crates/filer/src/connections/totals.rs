@@ -1,19 +1,27 @@
-//! What the connections of all services hold together.
+//! The memory that the connections of all services hold together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::limits::{BUFFER_BYTES_GROWN_MAX, BUFFER_BYTES_SHORT};
+use super::parking::Crowd;
+use super::shares::{Shares, add_up_to};
+use crate::limits::{BUFFER_BYTES_GROWN_MAX, BUFFER_BYTES_PER_CLIENT_MAX, BUFFER_BYTES_SHORT, BUFFER_BYTES_UNWATCHED};
 
 /// Sums over all connections.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     /// Sizes of the buffers, in bytes.
     buffer_bytes: AtomicUsize,
-    /// Slow requests and their replies until these have left, in bytes.
+    /// Bytes of slow requests, and of their replies until these have left.
     pub(super) slow_bytes: AtomicUsize,
-    /// Connections that wait for buffers to be given back.
+    /// `slow_bytes` of each client.
+    pub(super) slow_shares: Shares,
+    /// Whether threads are short.
+    pub(super) crowd: Arc<Crowd>,
+    /// Bytes of large receive buffers of each client.
+    pub(super) shares: Shares,
+    /// Number of connections that wait until others free buffers.
     waiting: Mutex<usize>,
     given_back: Condvar,
 }
@@ -24,51 +32,67 @@ impl Totals {
         self.buffer_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether there is little memory left for buffers.
-    pub(super) fn is_short(&self) -> bool {
+    /// Whether little memory is left for buffers.
+    pub(crate) fn is_short(&self) -> bool {
         self.buffer_bytes() > BUFFER_BYTES_SHORT
     }
 
-    /// Counts buffers of one connection that had `before` bytes and have `now`; the bytes of all.
-    pub(super) fn count(&self, before: usize, now: usize) -> usize {
+    /// Notes that the buffers of one connection changed from `before` to `now` bytes. Returns the sum of all connections.
+    pub(crate) fn count(&self, before: usize, now: usize) -> usize {
         let all = &self.buffer_bytes;
         if now >= before {
             return all.fetch_add(now - before, Ordering::Relaxed) + now - before;
         }
         let left = all.fetch_sub(before - now, Ordering::SeqCst) - (before - now);
-        if left + (before - now) > BUFFER_BYTES_SHORT && *self.waiting() > 0 {
+        if left + (before - now) > BUFFER_BYTES_UNWATCHED && *self.waiting() > 0 {
             self.given_back.notify_all();
         }
         left
     }
 
-    /// Counts `more` bytes before they are taken, once all together stay within the limit; false when that is not so in time.
-    pub(super) fn grow(&self, more: usize, wait: Duration) -> bool {
-        if self.fits(more) {
+    /// Adds `more` bytes to the sum before the caller allocates them. Waits up to `wait` until the sum stays within the limit, and returns
+    /// false, with nothing added, if it does not.
+    pub(crate) fn grow(&self, more: usize, wait: Duration) -> bool {
+        self.grow_by(wait, || self.fits(more))
+    }
+
+    /// As [`Self::grow`], and adds the bytes to the client's share too, which has a limit as well.
+    pub(super) fn grow_within(&self, share: &AtomicUsize, more: usize, wait: Duration) -> bool {
+        self.grow_by(wait, || {
+            let within_share = add_up_to(share, more, BUFFER_BYTES_PER_CLIENT_MAX);
+            let fits = within_share && self.fits(more);
+            if within_share && !fits {
+                share.fetch_sub(more, Ordering::SeqCst);
+            }
+            fits
+        })
+    }
+
+    fn grow_by(&self, wait: Duration, try_to: impl Fn() -> bool) -> bool {
+        if try_to() {
             return true;
         }
         let end = Instant::now() + wait;
         let mut waiting = self.waiting();
         *waiting += 1;
-        let mut fits = self.fits(more);
+        let mut fits = try_to();
         while !fits {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             waiting = self.given_back.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
-            fits = self.fits(more);
+            fits = try_to();
         }
         *waiting -= 1;
         fits
     }
 
     fn fits(&self, more: usize) -> bool {
-        let within = |all: usize| all.checked_add(more).filter(|all| *all <= BUFFER_BYTES_GROWN_MAX);
-        self.buffer_bytes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, within).is_ok()
+        add_up_to(&self.buffer_bytes, more, BUFFER_BYTES_GROWN_MAX)
     }
 
-    /// Connections that wait for buffers to be given back.
+    /// Number of connections that wait until others free buffers.
     pub(super) fn waiting(&self) -> MutexGuard<'_, usize> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

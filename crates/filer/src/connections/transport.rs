@@ -1,29 +1,33 @@
 //! The socket of a connection and, after a handshake, TLS over it.
 //!
-//! Receiving belongs to the connection's own thread ([`Receiver`]), sending to the thread that owns the sending side: records are
-//! encrypted by it, in the order in which they leave.
+//! Only the connection's own thread receives ([`Receiver`]). The thread that holds the sending side sends. It encrypts the records
+//! in the order in which they leave.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rpc_tls::{Incoming, RecordFault, Sealer, ServerTls, Taken, TlsFault, Wire};
 
+use super::delivery::SentMark;
 use crate::limits::{
     HANDSHAKE_TIMEOUT, KEEPALIVE_IDLE, RECEIVE_BYTES_BUSY, SEAL_BYTES, SEND_BYTES_MIN, SEND_TIMEOUT, TLS_BYTES_IDLE,
 };
 use crate::sys;
 
-/// The sending half, and what ends a connection.
+/// The socket, with the state of its sending half.
 pub(crate) struct Transport {
     stream: TcpStream,
-    sealing: OnceLock<Mutex<Sealing>>, // locked by the holder of the sending side only
+    sealing: OnceLock<Mutex<Sealing>>, // only the holder of the sending side locks it
+    written: AtomicU64,                // bytes the socket has taken
 }
 
 struct Sealing {
     sealer: Sealer,
-    sealed: Vec<u8>, // records on their way
+    sealed: Vec<u8>, // encrypted records that are being sent
 }
 
 /// The receiving half.
@@ -31,20 +35,25 @@ struct Sealing {
 pub(crate) struct Receiver(Option<Box<Incoming<Vec<u8>>>>);
 
 impl Transport {
-    /// Sets the socket up.
+    /// Configures the socket.
     ///
     /// # Errors
-    /// The socket's, when the peer is gone already.
+    /// The socket's, for example because the peer has closed it.
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(SEND_TIMEOUT))?;
         sys::keep_alive(&stream, KEEPALIVE_IDLE)?;
-        Ok(Self { stream, sealing: OnceLock::new() })
+        Ok(Self { stream, sealing: OnceLock::new(), written: AtomicU64::new(0) })
     }
 
-    /// The address of ours.
+    /// The local address.
     pub(super) fn local(&self) -> Option<SocketAddr> {
         self.stream.local_addr().ok()
+    }
+
+    /// The socket, to wait on.
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 
     /// Ends sending, receiving, or both.
@@ -52,32 +61,32 @@ impl Transport {
         let _ = self.stream.shutdown(how);
     }
 
-    /// Has the peer see a reset when the socket is closed.
+    /// Makes the socket send a reset when it is closed.
     pub(crate) fn reset_on_close(&self) {
         let _ = sys::reset_on_close(&self.stream);
     }
 
-    /// Has receives end with `WouldBlock` when nothing comes for so long, or never; whether they do now.
-    pub(crate) fn set_receive_timeout(&self, limit: Option<Duration>) -> bool {
-        self.stream.set_read_timeout(limit).is_ok() && limit.is_some()
+    /// Sets the time after which a receive without data ends with `WouldBlock`.
+    pub(crate) fn set_receive_timeout(&self, limit: Duration) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(limit))
     }
 
-    /// Gives back the memory for encrypted records, unless it is in use.
+    /// Frees the memory for encrypted records, unless it is in use.
     pub(crate) fn shrink_idle(&self) {
         if let Some(Ok(mut sealing)) = self.sealing.get().map(Mutex::try_lock) {
             sealing.sealed = Vec::new();
         }
     }
 
-    /// The TLS handshake as the server; whether the client showed a certificate that is trusted. Nobody else may send meanwhile.
-    /// Leaves a time limit on receives.
+    /// Performs the TLS handshake as the server. Returns whether the client presented a trusted certificate. No other thread may send
+    /// meanwhile. The caller must set the receive timeout again.
     ///
     /// # Errors
-    /// [`TlsFault`]: the connection is of no use any more.
+    /// [`TlsFault`]: the caller must close the connection.
     // Not inlined: its large frame would cost the stack of every connection a page, TLS or not.
     #[inline(never)]
     pub(crate) fn tls_handshake(&self, tls: &ServerTls, receiver: &mut Receiver) -> Result<bool, TlsFault> {
-        let session = tls.handshake(&mut HandshakeWire { stream: &self.stream, deadline: Instant::now() + HANDSHAKE_TIMEOUT })?;
+        let session = tls.handshake(&mut HandshakeWire { transport: self, deadline: Instant::now() + HANDSHAKE_TIMEOUT })?;
         let memory = vec![0; TLS_BYTES_IDLE.max(session.early.len())];
         receiver.0 = Some(Box::new(Incoming::new(session.opener, memory, &session.early)));
         let sealing = Sealing { sealer: session.sealer, sealed: Vec::new() };
@@ -87,25 +96,39 @@ impl Transport {
         Ok(session.certified)
     }
 
-    /// Sends all of it, or fails when the peer takes less than [`SEND_BYTES_MIN`] in a [`SEND_TIMEOUT`]: one that takes a byte
-    /// now and then would hold a thread and its replies as one that takes none. Found within two of them.
-    pub(crate) fn send_all(&self, bytes: &[u8]) -> io::Result<()> {
+    /// Sends all bytes. Fails if the peer takes less than [`SEND_BYTES_MIN`] in a [`SEND_TIMEOUT`], at the latest after two of them: a peer
+    /// that takes one byte now and then must not hold a thread and its replies. Sets the marks to the position at which the bytes end.
+    pub(crate) fn send_all(&self, bytes: &[u8], marks: &[SentMark]) -> io::Result<()> {
         let mut rate = SendRate::default();
-        let Some(mut sealing) = self.sealing() else { return self.send_raw(bytes, &mut rate) };
+        let Some(mut sealing) = self.sealing() else {
+            self.mark_end(bytes, marks);
+            return self.send_raw(bytes, &mut rate);
+        };
+        let parts = bytes.len().div_ceil(SEAL_BYTES);
         for (nth, part) in bytes.chunks(SEAL_BYTES).enumerate() {
-            // A part before may have been taken at one go, and slowly.
+            // The socket may have taken the part before in one write, and slowly.
             if nth > 0 {
                 rate.took(SEAL_BYTES, Instant::now())?;
             }
-            self.send_raw(sealing.seal(part)?, &mut rate)?;
+            let sealed = sealing.seal(part)?;
+            if nth + 1 == parts {
+                self.mark_end(sealed, marks);
+            }
+            self.send_raw(sealed, &mut rate)?;
         }
         Ok(())
     }
 
-    /// Sends what the socket takes without waiting; what it did not take comes back as it is to be sent, sealed already.
-    pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
-        let Some(mut sealing) = self.sealing() else { return self.send_raw_now(bytes) };
-        let rest = self.send_raw_now(sealing.seal(bytes)?);
+    /// Sends what the socket takes without waiting. Returns the rest, which under TLS is encrypted already. Sets the marks to the position
+    /// at which the bytes end.
+    pub(crate) fn send_now(&self, bytes: &[u8], marks: &[SentMark]) -> io::Result<Vec<u8>> {
+        let Some(mut sealing) = self.sealing() else {
+            self.mark_end(bytes, marks);
+            return self.send_raw_now(bytes);
+        };
+        let sealed = sealing.seal(bytes)?;
+        self.mark_end(sealed, marks);
+        let rest = self.send_raw_now(sealed);
         sealing.shrink();
         rest
     }
@@ -115,7 +138,7 @@ impl Transport {
         self.send_raw(rest, &mut SendRate::default())
     }
 
-    /// Answers the close_notify of a client. Of no consequence when it does not arrive.
+    /// Answers the close_notify of a client. An error is ignored: the client has closed anyway.
     pub(crate) fn close_notify(&self) {
         if let Some(mut sealing) = self.sealing()
             && let Ok(alert) = sealing.sealer.close()
@@ -124,13 +147,38 @@ impl Transport {
         }
     }
 
+    /// Bytes sent that the peer's TCP has acknowledged.
+    pub(super) fn acknowledged(&self) -> u64 {
+        sys::bytes_acknowledged(&self.stream)
+    }
+
+    /// Number of bytes that the socket took.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Sets the marks to the position at which `bytes` will end. Called before the send, because the acknowledgement may come before
+    /// the send returns.
+    fn mark_end(&self, bytes: &[u8], marks: &[SentMark]) {
+        if !marks.is_empty() {
+            let end = self.written() + bytes.len() as u64;
+            marks.iter().for_each(|mark| mark.set(end));
+        }
+    }
+
+    /// Counts bytes that the socket took. Only the holder of the sending side calls this.
+    fn note_written(&self, bytes: usize) {
+        self.written.store(self.written() + bytes as u64, Ordering::Relaxed);
+    }
+
     fn send_raw(&self, mut bytes: &[u8], rate: &mut SendRate) -> io::Result<()> {
         while !bytes.is_empty() {
             match (&self.stream).write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(sent) => {
+                    self.note_written(sent);
                     bytes = bytes.get(sent..).unwrap_or_default();
-                    // The clock is only looked at when a send did not take all: then the socket's own time limit has ended it.
+                    // The clock is read only if the write did not take all: then the socket's own timeout has ended it.
                     if !bytes.is_empty() {
                         rate.took(sent, Instant::now())?;
                     }
@@ -144,7 +192,10 @@ impl Transport {
 
     fn send_raw_now(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         match sys::send_now(&self.stream, bytes) {
-            Ok(sent) => Ok(bytes.get(sent..).unwrap_or_default().to_vec()),
+            Ok(sent) => {
+                self.note_written(sent);
+                Ok(bytes.get(sent..).unwrap_or_default().to_vec())
+            }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(bytes.to_vec()),
             Err(error) => Err(error),
         }
@@ -156,18 +207,18 @@ impl Transport {
 }
 
 impl Sealing {
-    /// Seals all of it; the records stand in memory that is used again.
+    /// Encrypts all bytes. The records are in memory that is reused.
     fn seal(&mut self, bytes: &[u8]) -> io::Result<&[u8]> {
         let space = Sealer::room_for(bytes.len());
         if self.sealed.len() < space {
             self.sealed = vec![0; space];
         }
         let done = self.sealer.seal(&[bytes], &mut self.sealed).map_err(io::Error::other)?;
-        debug_assert_eq!(done.plain, bytes.len(), "space for all of it");
+        debug_assert_eq!(done.plain, bytes.len(), "the space was enough");
         Ok(self.sealed.get(..done.sealed).unwrap_or_default())
     }
 
-    /// Gives back the memory of a large reply that a worker sent.
+    /// Frees the memory of a large reply that a worker sent.
     fn shrink(&mut self) {
         if self.sealed.len() > Sealer::room_for(SEAL_BYTES) {
             self.sealed = Vec::new();
@@ -176,10 +227,11 @@ impl Sealing {
 }
 
 impl Receiver {
-    /// Receives data, waiting for it; 0 is the end.
+    /// Receives data and waits for it. Returns 0 at the end.
     ///
     /// # Errors
-    /// The socket's; `Interrupted` also when what came has no data yet; a peer's that sends what is no record of this connection.
+    /// The socket's. `Interrupted` also if the received records have no data. [`ReceiveFault::Record`] if the bytes are not a TLS record of
+    /// this connection.
     pub(crate) fn receive(&mut self, transport: &Transport, space: &mut [u8]) -> Result<usize, ReceiveFault> {
         let mut stream = &transport.stream;
         let Some(incoming) = &mut self.0 else { return Ok(stream.read(space)?) };
@@ -193,25 +245,30 @@ impl Receiver {
             0 => return Ok(0),
             bytes => incoming.received(bytes),
         }
-        // Records without data may come for ever: the caller looks at the time in between.
+        // A peer may send records without data for ever. The caller checks the time in between.
         taken(incoming, space)?.ok_or_else(|| io::Error::from(ErrorKind::Interrupted).into())
     }
 
-    /// Memory it holds, in bytes.
+    /// Size of its memory, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.0.as_ref().map_or(0, |incoming| incoming.size())
     }
 
-    /// Whether it holds more than a idle connection needs.
+    /// Whether it holds more memory than an idle connection needs.
     pub(crate) fn has_spare(&self) -> bool {
         self.size() > TLS_BYTES_IDLE
     }
 
-    /// Gives back what a idle connection does not need.
+    /// Frees the memory that an idle connection does not need.
     pub(crate) fn shrink(&mut self) {
         if let Some(incoming) = &mut self.0 {
             incoming.resize(TLS_BYTES_IDLE);
         }
+    }
+
+    /// Whether no received bytes are buffered here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|incoming| incoming.is_empty())
     }
 
     /// The client has sent its close_notify.
@@ -220,7 +277,7 @@ impl Receiver {
     }
 }
 
-/// Data of records that are there, 0 behind the last; none before more is received.
+/// Data of the records received so far. 0 after the last record, `None` until more is received.
 fn taken(incoming: &mut Incoming<Vec<u8>>, space: &mut [u8]) -> Result<Option<usize>, RecordFault> {
     Ok(match incoming.take(space)? {
         Taken::Bytes(bytes) => Some(bytes),
@@ -229,13 +286,13 @@ fn taken(incoming: &mut Incoming<Vec<u8>>, space: &mut [u8]) -> Result<Option<us
     })
 }
 
-/// Why nothing was received.
+/// Why a receive failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReceiveFault {
     /// The socket failed.
     #[error(transparent)]
     Socket(#[from] io::Error),
-    /// What came cannot be opened.
+    /// A received record cannot be decrypted.
     #[error(transparent)]
     Record(#[from] RecordFault),
 }
@@ -243,7 +300,7 @@ pub(crate) enum ReceiveFault {
 /// How fast a peer receives.
 #[derive(Default)]
 struct SendRate {
-    since: Option<Instant>, // once it did not take all at a time
+    since: Option<Instant>, // set once the peer did not take all bytes of a write
     taken: usize,
 }
 
@@ -251,9 +308,9 @@ impl SendRate {
     /// Counts bytes taken.
     ///
     /// # Errors
-    /// `TimedOut` when a [`SEND_TIMEOUT`] has passed in which they were less than [`SEND_BYTES_MIN`].
+    /// `TimedOut` if the peer took less than [`SEND_BYTES_MIN`] in a [`SEND_TIMEOUT`].
     fn took(&mut self, bytes: usize, now: Instant) -> io::Result<()> {
-        // What was taken before the first look took an unknown time.
+        // How long the peer took for the bytes before the first check is unknown.
         let Some(since) = self.since else {
             self.since = Some(now);
             return Ok(());
@@ -272,14 +329,16 @@ impl SendRate {
 
 /// The socket during a handshake, with a deadline.
 struct HandshakeWire<'s> {
-    stream: &'s TcpStream,
+    transport: &'s Transport,
     deadline: Instant,
 }
 
 impl Wire for HandshakeWire<'_> {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Some KiB, into a socket that is empty.
-        (&mut &*self.stream).write_all(bytes)
+        // A few KiB, into an empty socket buffer.
+        (&self.transport.stream).write_all(bytes)?;
+        self.transport.note_written(bytes.len());
+        Ok(())
     }
 
     fn receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
@@ -287,8 +346,8 @@ impl Wire for HandshakeWire<'_> {
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        self.stream.set_read_timeout(Some(left))?;
-        (&mut &*self.stream).read(space)
+        self.transport.stream.set_read_timeout(Some(left))?;
+        (&self.transport.stream).read(space)
     }
 }
 
@@ -301,11 +360,11 @@ mod tests {
         let begun = Instant::now();
         let minute = |nth: u32| begun + SEND_TIMEOUT * nth;
         let mut rate = SendRate::default();
-        assert!(rate.took(4 << 20, minute(0)).is_ok(), "nobody knows how long it took over these");
+        assert!(rate.took(4 << 20, minute(0)).is_ok(), "how long these bytes took is unknown");
         assert!(rate.took(SEND_BYTES_MIN / 2, begun + SEND_TIMEOUT / 2).is_ok());
         assert!(rate.took(SEND_BYTES_MIN / 2, minute(1)).is_ok());
         assert!(rate.took(2 * SEND_BYTES_MIN, minute(2)).is_ok());
         let error = rate.took(SEND_BYTES_MIN - 1, minute(3)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::TimedOut, "what it took in an earlier minute is no credit");
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "the bytes of an earlier minute do not count");
     }
 }

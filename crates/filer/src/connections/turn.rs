@@ -1,19 +1,20 @@
 //! A turn of a connection: one receive, every whole request in it, one send.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::connection::{Connection, Reservation};
+use super::delivery::SentMarks;
 use super::ended::Ended;
-use super::queue::Job;
+use super::queue::{Job, Tenant};
 use super::receive_buffer::ReceiveBuffer;
 use super::replies::Replies;
 use super::workers::{CarryOut, Workers};
 use crate::limits::REPLY_BYTES_GATHERED;
 
-/// What a service is given to serve.
+/// The input and output of a service in one turn.
 pub(crate) struct Turn<'t, S: CarryOut> {
-    /// What was received and is not served yet.
+    /// The received bytes whose requests are not executed yet.
     pub(crate) received: &'t mut ReceiveBuffer,
     /// Where replies go.
     pub(crate) out: Outgoing<'t, S>,
@@ -24,7 +25,7 @@ pub(crate) struct Outgoing<'t, S: CarryOut> {
     pub(super) connection: &'t Arc<Connection>,
     pub(super) replies: &'t mut Replies,
     pub(super) workers: &'t Workers<S>,
-    /// No requests of this connection have overlapped for long: its client waits for each reply.
+    /// For many turns no requests of this connection have overlapped: its client waits for each reply.
     pub(super) lone: bool,
     pub(super) begun: bool,
     pub(super) overlapped: bool,
@@ -32,36 +33,60 @@ pub(crate) struct Outgoing<'t, S: CarryOut> {
 }
 
 impl<S: CarryOut> Outgoing<'_, S> {
-    /// Notes that a request is begun. True when it overlaps with others: `more` came behind it, or slow ones are under way.
+    /// Notes that a request begins. Returns whether it overlaps with others: `more` were received after it, or slow ones are in progress.
     pub(crate) fn begin(&mut self, more: bool) -> bool {
         if !std::mem::replace(&mut self.begun, true) {
             self.connection.note_activity();
         }
+        self.connection.set_serving(true);
         let overlaps = more || self.connection.slow_requests() > 0;
         self.overlapped |= overlaps;
         overlaps
     }
 
-    /// Whether its client has waited for each reply for long: handing its requests over would only cost wake-ups.
+    /// Whether the client has waited for each reply for many turns. A worker would only cost a wake-up then.
     pub(crate) const fn is_lone(&self) -> bool {
         self.lone
     }
 
-    /// The replies gathered and not sent yet; appended to.
+    /// The collected replies that are not sent yet. The service appends to them.
     pub(crate) const fn replies(&mut self) -> &mut Vec<u8> {
         &mut self.replies.out
     }
 
-    /// Sends what was gathered; before a request that waits.
-    ///
-    /// # Errors
-    /// The socket's: the connection is of no use any more.
-    pub(crate) fn send(&mut self) -> Result<(), Ended> {
-        let connection = self.connection;
-        Ok(self.replies.send(|bytes| connection.send(bytes))?)
+    /// Adds a large reply of `bytes` bytes to the sum of all connections before the buffer grows. Returns false if the sum would exceed
+    /// the limit.
+    pub(crate) fn make_space(&mut self, bytes: usize) -> bool {
+        let (out, ahead) = (&self.replies.out, self.replies.ahead_bytes);
+        let more = (out.len() + bytes).saturating_sub(out.capacity() + ahead);
+        if bytes <= REPLY_BYTES_GATHERED || more == 0 {
+            return true;
+        }
+        let fits = self.workers.totals().grow(more, Duration::ZERO);
+        self.replies.ahead_bytes += if fits { more } else { 0 };
+        fits
     }
 
-    /// The same once it is much.
+    /// Adds marks of collected replies. They are set when the replies are sent.
+    pub(crate) fn mark(&mut self, marks: SentMarks) {
+        self.replies.marks.extend(marks);
+    }
+
+    /// Sends the collected replies. Called before a request that waits.
+    ///
+    /// # Errors
+    /// The socket's: the connection must end.
+    pub(crate) fn send(&mut self) -> Result<(), Ended> {
+        let connection = self.connection;
+        Ok(self.replies.send(|bytes, marks| {
+            connection.set_serving(false);
+            let sent = connection.send(bytes, marks);
+            connection.set_serving(self.begun);
+            sent
+        })?)
+    }
+
+    /// As [`Self::send`], but only if the collected replies are large.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -69,44 +94,60 @@ impl<S: CarryOut> Outgoing<'_, S> {
         if self.replies.out.len() >= REPLY_BYTES_GATHERED { self.send() } else { Ok(()) }
     }
 
-    /// Has what was gathered from `start` on leave at `due`, and not before.
+    /// Delays the collected replies from `start` on until `due`.
     ///
     /// # Errors
-    /// As [`Self::send`]: what was gathered before is sent at once, since delaying may wait for memory.
-    pub(crate) fn delay(&mut self, start: usize, due: Instant) -> Result<(), Ended> {
+    /// As [`Self::send`]: the replies before `start` are sent at once, because delaying may wait for memory.
+    pub(crate) fn delay(&mut self, start: usize, due: Instant, marks: SentMarks) -> Result<(), Ended> {
         let delayed = self.replies.out.split_off(start);
         self.send()?;
-        self.workers.delayed().delay(self.connection, due, delayed);
+        self.workers.delayed().delay(self.connection, due, delayed, marks);
         Ok(())
     }
 
-    /// Memory for a slow request of so many bytes, its reply counted; none when as much waits as may.
+    /// Reserves memory for a slow request and its reply of `bytes` bytes together. `None` if a limit is reached.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
         self.workers.reserve(self.connection, bytes)
     }
 
-    /// Hands a request to a worker, with others of its `group` if there are.
+    /// Hands a request to a worker, which takes waiting requests of the same `group` together. `volume` is a number that identifies the
+    /// volume.
     ///
     /// # Errors
-    /// The request, when the workers take none and the caller has to carry it out.
-    pub(crate) fn submit(&self, reservation: Reservation, group: Option<u64>, request: S::Request) -> Result<(), S::Request> {
+    /// The request, if the workers accept none. The caller then executes it.
+    pub(crate) fn submit(
+        &self,
+        reservation: Reservation,
+        volume: usize,
+        group: Option<u64>,
+        request: S::Request,
+    ) -> Result<(), S::Request> {
         let connection = Arc::clone(self.connection);
-        let job = Job { connection, request, reservation, group, received_at: Instant::now() };
+        let tenant = Tenant { volume, client: connection.client() };
+        let job = Job { connection, request, reservation, tenant, group, received_at: Instant::now() };
         self.workers.submit(job).map_err(|job| job.request)
     }
 
-    /// A number that requests of this connection alone have as their group.
+    /// A group number that no other connection has.
     pub(crate) fn own_group(&self) -> u64 {
         Arc::as_ptr(self.connection).addr() as u64
     }
 
-    /// Goes over to TLS once the replies have left. Nothing more is to be served before.
+    /// Starts TLS once the replies have left. The service must execute no further request before.
     pub(crate) const fn start_tls(&mut self) {
         self.starts_tls = true;
     }
 
-    /// Ends the connection so that its peer sees a reset.
+    /// Closes the connection with a TCP reset.
     pub(crate) fn reset(&self) {
         self.connection.reset();
+    }
+}
+
+impl<S: CarryOut> Drop for Outgoing<'_, S> {
+    fn drop(&mut self) {
+        if self.begun {
+            self.connection.set_serving(false);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The threads beside the connections of a service: they carry out requests that wait for the medium, so that the waits overlap.
+//! The threads that execute requests which wait for the medium, so that these waits overlap.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,27 +7,28 @@ use std::time::{Duration, Instant};
 use super::Totals;
 use super::connection::{Connection, Reservation};
 use super::delayed_replies::DelayedReplies;
+use super::idle_workers::Worker;
 use super::queue::{Job, Queue};
-use crate::limits::{REPLY_BYTES_IDLE, STACK_BYTES, WORKERS_MAX};
+use crate::limits::{REPLY_BYTES_IDLE, STACK_BYTES, WORKER_IDLE, WORKERS_KEPT, WORKERS_MAX};
 
-/// What workers do.
+/// The work of a service that runs on workers.
 pub(crate) trait CarryOut: Send + Sync + 'static {
-    /// A request that can wait for a worker.
+    /// A request for a worker.
     type Request: Send + 'static;
 
-    /// Carries out requests, several of one group or one alone, and answers them: by [`Connection::queue`], with the
-    /// reservations, or by `delayed`. `out` is empty memory for replies.
+    /// Executes one request, or several of one group, and answers them by [`Connection::queue`], with the reservations, or by
+    /// `delayed`. `out` is empty memory for replies.
     fn carry_out(&self, jobs: Vec<Job<Self::Request>>, delayed: &DelayedReplies, out: &mut Vec<u8>);
 }
 
-/// What the pool does at a moment.
+/// The load of the pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) busy: usize,
     pub(crate) queued: usize,
 }
 
-/// The pool; threads are started as they are needed and stay.
+/// The pool. It starts threads when they are needed. Above [`WORKERS_KEPT`], an idle thread ends after [`WORKER_IDLE`].
 pub(crate) struct Workers<S: CarryOut> {
     shared: Arc<Shared<S>>,
 }
@@ -37,55 +38,52 @@ struct Shared<S: CarryOut> {
     totals: Arc<Totals>,
     delayed: DelayedReplies,
     queue: Mutex<Queue<S::Request>>,
-    job: Condvar,
-    idle: Condvar,
+    idle: Condvar, // no job waits or runs
 }
 
 impl<S: CarryOut> Workers<S> {
     pub(super) fn new(service: Arc<S>, totals: Arc<Totals>) -> Self {
-        let (delayed, queue, job, idle) = Default::default();
-        Self { shared: Arc::new(Shared { service, totals, delayed, queue, job, idle }) }
+        let (delayed, queue, idle) = Default::default();
+        Self { shared: Arc::new(Shared { service, totals, delayed, queue, idle }) }
     }
 
-    /// Memory for a slow request of so many bytes, its reply counted; none when as much waits as may.
+    /// Reserves memory for a slow request and its reply of `bytes` bytes together. `None` if a limit is reached.
     pub(super) fn reserve(&self, connection: &Arc<Connection>, bytes: usize) -> Option<Reservation> {
         Reservation::new(connection, &self.shared.totals, bytes)
+    }
+
+    /// The memory that all connections hold together.
+    pub(super) fn totals(&self) -> &Totals {
+        &self.shared.totals
     }
 
     /// Hands a job over.
     ///
     /// # Errors
-    /// The job, when the pool takes none and the caller has to do it.
+    /// The job, if the pool accepts none. The caller then executes it.
     pub(super) fn submit(&self, job: Job<S::Request>) -> Result<(), Job<S::Request>> {
         let mut queue = self.shared.queue();
         if queue.closed {
             return Err(job);
         }
-        // A job that will be taken along by a worker which is busy or called already calls none.
-        let call = queue.can_begin(job.group);
-        if call && queue.waiting <= queue.called && queue.threads < WORKERS_MAX {
-            let shared = Arc::clone(&self.shared);
-            let thread = std::thread::Builder::new().name("worker".into()).stack_size(STACK_BYTES);
-            match thread.spawn(move || shared.work()) {
-                Ok(_) => queue.threads += 1,
-                Err(_) if queue.threads == 0 => return Err(job),
-                Err(_) => {}
-            }
+        // No worker is called for a job that a busy or called worker will take with others of its group.
+        let can_begin = queue.can_begin(&job.tenant, job.group);
+        let called = can_begin.then(|| self.shared.call_worker(&mut queue)).flatten();
+        if queue.threads == 0 {
+            return Err(job);
         }
-        queue.jobs.push_back(job);
-        let wake = call && queue.waiting > queue.called;
-        queue.called += usize::from(wake);
+        queue.push(job);
         drop(queue);
-        if wake {
-            self.shared.job.notify_one();
+        if let Some(worker) = called {
+            worker.wake();
         }
         Ok(())
     }
 
-    /// Workers at work and requests that wait for one.
+    /// The number of busy workers and of requests that wait for one.
     pub(crate) fn load(&self) -> Load {
         let queue = self.shared.queue();
-        Load { busy: queue.running, queued: queue.jobs.len() }
+        Load { busy: queue.running, queued: queue.queued }
     }
 
     /// Replies that leave at a set time.
@@ -93,18 +91,20 @@ impl<S: CarryOut> Workers<S> {
         &self.shared.delayed
     }
 
-    /// Takes no more jobs and waits for those it has and for delayed replies; false when they do not end within `limit`.
+    /// Accepts no more jobs. Waits for the accepted ones and for delayed replies. Returns false if they do not end within `limit`.
     pub(crate) fn finish(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
-        self.shared.queue().closed = true;
-        self.shared.job.notify_all();
+        let mut queue = self.shared.queue();
+        queue.closed = true;
+        std::iter::from_fn(|| queue.idle.call()).for_each(|worker| worker.wake());
+        drop(queue);
         self.wait_until_idle(deadline) && self.shared.delayed.finish(deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Waits until no job waits or runs; false when that is not so by the deadline.
+    /// Waits until no job waits or runs. Returns false if one does at the deadline.
     pub(crate) fn wait_until_idle(&self, deadline: Instant) -> bool {
         let mut queue = self.shared.queue();
-        while queue.running > 0 || !queue.jobs.is_empty() {
+        while queue.running > 0 || queue.queued > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -116,39 +116,67 @@ impl<S: CarryOut> Workers<S> {
 }
 
 impl<S: CarryOut> Shared<S> {
-    fn work(&self) {
-        let mut out = Vec::new();
+    /// Provides a thread for a job that may begin: calls an idle worker, which the caller wakes, or starts one.
+    fn call_worker(self: &Arc<Self>, queue: &mut Queue<S::Request>) -> Option<Arc<Worker>> {
+        let called = queue.idle.call();
+        if called.is_none() && queue.threads < WORKERS_MAX {
+            let shared = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("worker".into()).stack_size(STACK_BYTES);
+            queue.threads += usize::from(thread.spawn(move || shared.work()).is_ok());
+        }
+        called
+    }
+
+    fn work(self: &Arc<Self>) {
+        let (own, mut out) = (Worker::current(), Vec::new());
         let mut queue = self.queue();
+        let mut was_long_idle = false;
         loop {
             if let Some(batch) = queue.begin() {
+                // The end of one batch may allow several others to begin.
+                let more = queue.queued > 0 && queue.has_next();
+                let called = more.then(|| self.call_worker(&mut queue)).flatten();
                 drop(queue);
-                let group = batch.group;
+                if let Some(worker) = called {
+                    worker.wake();
+                }
+                let (tenant, group) = (batch.tenant, batch.group);
                 self.run(batch.jobs, &mut out);
                 if out.capacity() > REPLY_BYTES_IDLE {
                     out = Vec::new();
                 }
                 queue = self.queue();
-                queue.end(group);
-                if queue.running == 0 && queue.jobs.is_empty() {
+                queue.end(&tenant, group);
+                if queue.running == 0 && queue.queued == 0 {
                     self.idle.notify_all();
                 }
-            } else if queue.closed {
+            } else if queue.closed || (was_long_idle && queue.threads > WORKERS_KEPT) {
                 queue.threads -= 1;
+                // The next one ends too if it was idle as long. Otherwise it watches.
+                if queue.threads > WORKERS_KEPT
+                    && let Some(worker) = queue.idle.call_oldest()
+                {
+                    worker.wake();
+                }
                 return;
             } else {
-                queue.waiting += 1;
-                queue = self.job.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                queue.waiting -= 1;
-                queue.called = queue.called.saturating_sub(1);
+                let since = Instant::now();
+                let may_end = queue.threads > WORKERS_KEPT;
+                let watches = queue.idle.add(&own, may_end);
+                drop(queue);
+                own.wait(watches.then_some(WORKER_IDLE));
+                queue = self.queue();
+                queue.idle.remove(&own, watches);
+                was_long_idle = since.elapsed() >= WORKER_IDLE;
             }
         }
     }
 
     fn run(&self, jobs: Vec<Job<S::Request>>, out: &mut Vec<u8>) {
         out.clear();
-        // A service catches what panics while it can tell whose connections these are; this keeps the worker.
+        // A service catches panics itself, because it knows the connections. This keeps the worker alive.
         if catch_unwind(AssertUnwindSafe(|| self.service.carry_out(jobs, &self.delayed, out))).is_err() {
-            tracing::error!("a worker's request panicked");
+            tracing::error!("a request panicked on a worker: its reply is missing");
         }
     }
 

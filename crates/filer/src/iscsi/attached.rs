@@ -17,9 +17,11 @@ pub(super) struct Attached {
     pub(super) lun: Arc<Lun>,
     pub(super) unit: Arc<Unit>,
     pub(super) stats: Arc<InitiatorStats>,
-    /// It is to be kept that the nexus knows of the latest loss, with its next command or its next write.
+    /// Whether it must still be recorded that the nexus knows of the latest loss. That happens with its next command or write.
     tell: AtomicBool,
     knows: Knows,
+    /// The loss epoch of the LUN when the nexus was attached.
+    epoch: u64,
 }
 
 impl Mapped {
@@ -29,7 +31,7 @@ impl Mapped {
         self.0.iter().find(|attached| attached.number == number)
     }
 
-    /// All of them.
+    /// All LUNs.
     pub(super) fn each(&self) -> impl Iterator<Item = &Arc<Attached>> {
         self.0.iter()
     }
@@ -47,16 +49,16 @@ impl Directory for Mapped {
 
 impl Attached {
     pub(super) fn new(number: LunNumber, lun: &Arc<Lun>, unit: Arc<Unit>, nexus: &Nexus) -> Self {
-        let knows = lun.attach(nexus);
+        let (knows, epoch) = lun.attach(nexus);
         let stats = lun.stats().of(nexus.initiator_name());
-        Self { number, lun: Arc::clone(lun), unit, stats, tell: AtomicBool::new(knows != Knows::All), knows }
+        Self { number, lun: Arc::clone(lun), unit, stats, tell: AtomicBool::new(knows != Knows::All), knows, epoch }
     }
 
-    /// A command of the nexus ended well, which it could not have without having been told what there is to tell.
+    /// Called when a command of the nexus succeeded. The unit attentions of the nexus were reported to it before.
     pub(super) fn note_good(&self, nexus: &Nexus, wrote: bool) {
         let is_due = self.tell.load(Ordering::Relaxed) && (wrote || self.knows == Knows::NotTheLoss);
         if is_due && self.tell.swap(false, Ordering::Relaxed) {
-            self.lun.knows(nexus);
+            self.lun.knows(nexus, self.epoch);
         }
     }
 }

@@ -7,7 +7,7 @@ use iscsi_proto::pdu::Cdb;
 use iscsi_proto::scsi::{
     Asc, Completion, Direction, Nexus, Request as ScsiRequest, SENSE_BYTES_MAX, Sense, SenseKey, Status, execute_absent,
 };
-use iscsi_proto::target::{Outcome, Replies, Task};
+use iscsi_proto::target::{Begun, Outcome, Replies, Task};
 
 use super::attached::{Attached, Mapped};
 use super::faults::{self, Fate};
@@ -16,7 +16,7 @@ use super::kinds::CommandKind;
 use crate::luns::{Operation, without_waiting};
 use crate::nfs::export::Export;
 
-/// Who sends commands, and what it sees.
+/// The sender of commands: its nexus, and the LUNs that it sees.
 pub(super) struct Sender {
     pub(super) nexus: Nexus,
     pub(super) export: Arc<Export>,
@@ -24,7 +24,7 @@ pub(super) struct Sender {
     pub(super) replies: Replies,
 }
 
-/// A command with all that its execution takes, but for its data.
+/// A command, without its data.
 pub(super) struct Command {
     pub(super) sender: Arc<Sender>,
     pub(super) attached: Option<Arc<Attached>>,
@@ -35,7 +35,7 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// Whether it waits for the store when nothing is modelled: its write has to be durable, or it always does.
+    /// Whether it waits for the store (without a modelled medium): its write must be durable, or it always waits.
     pub(super) fn is_slow(&self) -> bool {
         let is_battery = self.sender.export.volume().options().durability == volume::Durability::Battery;
         let is_write = self.kind.operation == Operation::Write;
@@ -46,20 +46,20 @@ impl Command {
         }
     }
 
-    /// Whether it changes nothing and can be tried without waiting.
+    /// Whether it only reads and can be tried without waiting.
     pub(super) const fn is_read(&self) -> bool {
         matches!(self.kind.operation, Operation::Read) && !self.kind.is_slow
     }
 
-    /// A number that stands for the commands it is best executed with: durable writes of its LUN, if they gain from sharing a flush.
+    /// The number of its group: durable writes of one LUN, if they gain from sharing a flush.
     pub(super) fn group(&self) -> Option<u64> {
         let attached =
             self.attached.as_ref().filter(|_| self.kind.is_plain_write && self.sender.export.volume().shares_flushes())?;
         self.goes_in_batches().then(|| Arc::as_ptr(&attached.lun).addr() as u64)
     }
 
-    /// Whether several may be executed and answered together: a modelled medium delays each reply for its own time, and faults
-    /// affect a command and its answer, not those of a whole batch.
+    /// Whether several commands may be executed and answered together. A modelled medium delays each reply by its own time, and an injected
+    /// fault affects a single command, so with these each command runs alone.
     fn goes_in_batches(&self) -> bool {
         self.sender.export.medium().is_none() && !self.has_faults()
     }
@@ -76,12 +76,26 @@ impl Command {
             None => iscsi_proto::scsi::expected_data(self.cdb.as_slice(), 512),
         };
         match expected.direction {
-            Direction::In => expected.bytes.min(u64::from(self.task.expected_read_bytes())).min(TRANSFER_BYTES_MAX) as usize,
+            Direction::In => {
+                let most = if self.kind.operation == Operation::Read { TRANSFER_BYTES_MAX } else { PARAMETER_BYTES_MAX };
+                expected.bytes.min(u64::from(self.task.expected_read_bytes())).min(most) as usize
+            }
             _ => 0,
         }
     }
 
-    /// Executes it with its data from the initiator; data for the initiator goes to `data_in`.
+    /// Called before the command is executed. Returns false if it was aborted.
+    pub(super) fn begin(&mut self) -> bool {
+        if self.kind.changes_nothing { !self.task.is_aborted() } else { self.task.begin() }
+    }
+
+    /// Answers TASK SET FULL because no memory is free. The initiator then resends the command.
+    pub(super) fn refuse(self, out: &mut Vec<u8>) {
+        let begun = self.sender.replies.begin(out);
+        self.finish(Completion::status(Status::TaskSetFull), begun, out);
+    }
+
+    /// Executes the command with the initiator's `data`. Puts data for the initiator into `data_in`.
     pub(super) fn execute(&self, data: &[u8], data_in: &mut [u8]) -> Completion {
         let expected_bytes = self.task.expected_read_bytes().max(self.task.expected_write_bytes());
         let request = ScsiRequest { cdb: self.cdb.as_slice(), expected_bytes, data_out: data, directory: &self.sender.mapped };
@@ -91,29 +105,16 @@ impl Command {
         }
     }
 
-    /// Executes it and writes the reply; when the reply may leave, if a modelled medium has a say.
+    /// Executes the command and writes the reply. With a modelled medium, returns the time at which the reply may leave.
     pub(super) fn answer(self, data: &[u8], out: &mut Vec<u8>) -> Option<Instant> {
-        let begun = self.sender.replies.begin(out);
-        let start = out.len();
-        out.resize(start + self.data_in_bytes(), 0);
-        let completion = {
-            let _executing = self.attached.as_ref().map(|attached| attached.lun.executing());
-            self.execute(data, out.get_mut(start..).unwrap_or_default())
-        };
-        out.truncate(start + completion.data_in_bytes);
+        let (begun, completion) = self.execute_into(data, out);
         self.finish(completion, begun, out)
     }
 
-    /// The same, with an answer whose fate is decided when the command is executed: one that is lost or reset is not written.
+    /// As [`Self::answer`]. After the execution, `decide` returns whether the reply is written, lost, or replaced by a reset.
     pub(super) fn answer_unless_lost(self, data: &[u8], out: &mut Vec<u8>, decide: impl FnOnce(Option<Instant>) -> Fate) -> Fate {
         let mark = out.len();
-        let begun = self.sender.replies.begin(out);
-        let start = out.len();
-        out.resize(start + self.data_in_bytes(), 0);
-        let completion = {
-            let _executing = self.attached.as_ref().map(|attached| attached.lun.executing());
-            self.execute(data, out.get_mut(start..).unwrap_or_default())
-        };
+        let (begun, completion) = self.execute_into(data, out);
         let due = self.due();
         let fate = decide(due);
         if matches!(fate, Fate::Lost | Fate::Reset) {
@@ -121,42 +122,41 @@ impl Command {
             out.truncate(mark);
             return fate;
         }
-        out.truncate(start + completion.data_in_bytes);
         self.finish(completion, begun, out);
         fate
     }
 
-    /// The same of a read that need not wait; the command again where it would have to, with nothing written.
+    /// As [`Self::answer`] for a read that may not wait. Returns the command, with nothing written, if it would wait.
     pub(super) fn answer_now(self, out: &mut Vec<u8>) -> Result<Option<Instant>, Self> {
         let mark = out.len();
-        let begun = self.sender.replies.begin(out);
-        let start = out.len();
-        out.resize(start + self.data_in_bytes(), 0);
-        let completed = {
-            let _executing = self.attached.as_ref().map(|attached| attached.lun.executing());
-            without_waiting(|| self.execute(&[], out.get_mut(start..).unwrap_or_default()))
-        };
-        let Some(completion) = completed else {
+        let Some((begun, completion)) = without_waiting(|| self.execute_into(&[], out)) else {
             out.truncate(mark);
             return Err(self);
         };
-        out.truncate(start + completion.data_in_bytes);
         Ok(self.finish(completion, begun, out))
     }
 
-    /// Writes the reply of a command without data for the initiator that was executed before.
+    /// Executes the command. Begins its reply in `out`, and appends the data for the initiator.
+    fn execute_into(&self, data: &[u8], out: &mut Vec<u8>) -> (Begun, Completion) {
+        let begun = self.sender.replies.begin(out);
+        let start = out.len();
+        out.resize(start + self.data_in_bytes(), 0);
+        let _executing = self.attached.as_ref().map(|attached| attached.lun.executing());
+        let completion = self.execute(data, out.get_mut(start..).unwrap_or_default());
+        out.truncate(start + completion.data_in_bytes);
+        (begun, completion)
+    }
+
+    /// Writes the reply of an executed command that has no data for the initiator.
     pub(super) fn answer_executed(self, completion: Completion, out: &mut Vec<u8>) -> Option<Instant> {
         let begun = self.sender.replies.begin(out);
         self.finish(completion, begun, out)
     }
 
-    fn finish(self, completion: Completion, begun: iscsi_proto::target::Begun, out: &mut Vec<u8>) -> Option<Instant> {
+    fn finish(self, completion: Completion, begun: Begun, out: &mut Vec<u8>) -> Option<Instant> {
         let mut sense = [0; SENSE_BYTES_MAX];
         let sense_bytes = completion.sense.map_or(0, |found| found.encode(&mut sense));
         let is_good = completion.status == Status::Good;
-        if !is_good {
-            self.sender.export.log_poison();
-        }
         let due = self.due();
         self.count(&completion, is_good, due);
         let outcome = Outcome {
@@ -185,7 +185,7 @@ impl Command {
         let modelled = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(self.received_at));
         let took = self.received_at.elapsed().max(modelled);
         attached.lun.stats().count(&attached.stats, self.kind.operation, is_good, bytes, took);
-        // What passes a unit attention says nothing of whether that was told (SAM-5 5.14).
+        // Some commands succeed while a unit attention waits (SAM-5 5.14), so their success does not prove that it was reported.
         if is_good && !matches!(self.cdb.as_slice().first(), Some(0x03 | 0x12 | 0xa0)) {
             attached.note_good(&self.sender.nexus, self.kind.operation == Operation::Write);
         }
@@ -194,8 +194,11 @@ impl Command {
 
 /// Largest buffer for data to an initiator, in bytes.
 const TRANSFER_BYTES_MAX: u64 = iscsi_proto::limits::SCSI_TRANSFER_BYTES_MAX;
+/// Largest buffer for a command that reads no blocks, whatever its allocation length, in bytes. READ FULL STATUS of 256 registrations
+/// has 70 KiB.
+const PARAMETER_BYTES_MAX: u64 = 128 << 10;
 
-/// How a write ends whose flush failed behind it.
+/// The status of a write whose data was written and whose flush failed.
 pub(super) const fn not_flushed() -> Completion {
     Completion::check(Sense::new(SenseKey::MediumError, Asc::WRITE_ERROR))
 }

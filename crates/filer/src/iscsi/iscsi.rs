@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use super::refused_logins::RefusedLogins;
 use super::sessions::{SessionEntry, Sessions};
 use super::settings::{Portal, Settings};
 use super::targets::{Target, Targets, ports};
@@ -24,6 +25,7 @@ pub(crate) struct Iscsi {
     naming: Naming,
     portals: Vec<Portal>,
     stopping: AtomicBool,
+    pub(super) refused_logins: RefusedLogins,
 }
 
 impl Iscsi {
@@ -39,6 +41,7 @@ impl Iscsi {
             naming,
             portals,
             stopping: AtomicBool::new(false),
+            refused_logins: RefusedLogins::default(),
         });
         iscsi.adopt(exports);
         iscsi
@@ -143,6 +146,7 @@ mod tests {
             naming: Naming::default(),
             portals,
             stopping: AtomicBool::new(false),
+            refused_logins: RefusedLogins::default(),
         };
         let reached = Some("10.1.0.5:3260".parse().unwrap());
         assert_eq!(iscsi.addresses(reached), ["10.1.0.5:3260,1", "[2001:db8::1]:3261,2"]);

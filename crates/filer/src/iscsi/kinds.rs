@@ -1,11 +1,11 @@
-//! What the filer has to know of a command before it is executed: whether it waits for the medium, and where on it.
+//! The properties of a command that the filer needs before it is executed: whether it waits for the medium, and which blocks it uses.
 
 use iscsi_proto::pdu::Cdb;
 use volume::medium;
 
 use crate::luns::Operation;
 
-/// A command as the filer sees it; all else is the logical unit's.
+/// The properties of a command that the filer needs. The logical unit interprets the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CommandKind {
     pub(super) operation: Operation,
@@ -13,8 +13,10 @@ pub(super) struct CommandKind {
     pub(super) is_plain_write: bool,
     /// FUA is set.
     pub(super) is_forced: bool,
-    /// It waits for the store whatever the write cache does, or takes long.
+    /// It waits for the store independent of the write cache, or takes long.
     pub(super) is_slow: bool,
+    /// It only reads. An abort need not wait for its end, however long it takes.
+    pub(super) changes_nothing: bool,
     /// First block and number of blocks of a read or write.
     blocks: (u64, u64),
 }
@@ -37,6 +39,8 @@ impl CommandKind {
             is_plain_write,
             is_forced,
             is_slow,
+            // READ, VERIFY, PRE-FETCH; GET LBA STATUS and READ CAPACITY (16).
+            changes_nothing: matches!(opcode, 0x08 | 0x28 | 0xa8 | 0x88 | 0x2f | 0xaf | 0x8f | 0x34 | 0x90 | 0x9e),
             blocks,
         };
         match opcode {
@@ -72,7 +76,7 @@ impl CommandKind {
         }
     }
 
-    /// As an operation of a modelled medium; none of a command that does not reach it.
+    /// The operation of a modelled medium. `None` if the command does not reach the medium.
     pub(super) fn on_medium(&self, has_write_cache: bool, block_bytes: u32) -> Option<(medium::Kind, u64, u64)> {
         let block_bytes = u64::from(block_bytes);
         let (first, count) = self.blocks;

@@ -10,7 +10,9 @@ pub(crate) mod faults;
 #[expect(clippy::module_inception, reason = "the protocol's name")]
 mod iscsi;
 mod kinds;
+mod memory;
 mod place;
+mod refused_logins;
 mod service;
 mod session;
 mod sessions;

@@ -1,4 +1,4 @@
-//! What one connection may see and do: the host of its login, and the LUNs of its session.
+//! One connection's host for the protocol: it decides about its login, and knows the LUNs of its session.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -8,30 +8,33 @@ use iscsi_proto::chap::Algorithm;
 use iscsi_proto::login::{LoginStatus, Name};
 use iscsi_proto::pdu;
 use iscsi_proto::scsi::{Direction, Lun as LunNumber};
-use iscsi_proto::target::{Access, Authentication, Ending, Host, Opening, Replies, Tsih};
+use iscsi_proto::target::{Access, Authentication, AuthenticationFault, Ending, Host, Opening, Purpose, Replies, Tsih};
 
 use super::attached::{Attached, Mapped};
 use super::command::Sender;
 use super::iscsi::Iscsi;
+use super::memory::Held;
 use super::sessions::{SessionEntry, nexus};
 use super::targets::Target;
 use crate::connections::connection::Connection;
 use crate::luns::Lun;
 
-/// A connection's place among targets and sessions.
+/// A connection's target and session.
 pub(super) struct Place {
     pub(super) iscsi: Arc<Iscsi>,
     connection: Arc<Connection>,
     replies: Replies,
-    /// The address of ours that the initiator connected to.
+    /// The local address that the initiator connected to.
     local: Option<SocketAddr>,
     portal_group_tag: u16,
     opened: RefCell<Option<Opened>>,
-    /// The LUNs that the session sees; none before it has begun, and in discovery.
+    /// The memory that this connection holds for data of its commands.
+    pub(super) held: Held,
+    /// The LUNs that the session sees. `None` before login, and in a discovery session.
     pub(super) view: Option<View>,
 }
 
-/// A session that was let in.
+/// A session whose login succeeded.
 struct Opened {
     tsih: Tsih,
     entry: Arc<SessionEntry>,
@@ -41,12 +44,18 @@ struct Opened {
 pub(super) struct View {
     pub(super) target: Arc<Target>,
     generation: (u64, u64),
-    /// Who is the initiator, with the LUNs that are mapped to it.
+    /// The initiator, with the LUNs that are mapped to it.
     pub(super) sender: Arc<Sender>,
 }
 
 impl Place {
-    pub(super) fn new(iscsi: &Arc<Iscsi>, connection: &Arc<Connection>, replies: &Replies, portal_group_tag: u16) -> Self {
+    pub(super) fn new(
+        iscsi: &Arc<Iscsi>,
+        connection: &Arc<Connection>,
+        replies: &Replies,
+        portal_group_tag: u16,
+        held: Held,
+    ) -> Self {
         Self {
             iscsi: Arc::clone(iscsi),
             connection: Arc::clone(connection),
@@ -54,11 +63,12 @@ impl Place {
             local: connection.local(),
             portal_group_tag,
             opened: RefCell::new(None),
+            held,
             view: None,
         }
     }
 
-    /// The session has begun: attaches it to the LUNs it sees.
+    /// Attaches a new session to the LUNs that it sees.
     pub(super) fn enter(&mut self) {
         let opened = self.opened.borrow();
         let Some(entry) = opened.as_ref().map(|opened| &opened.entry) else { return };
@@ -75,7 +85,7 @@ impl Place {
         self.renew();
     }
 
-    /// Looks again at which LUNs there are, if that has changed.
+    /// Renews the list of LUNs, if it has changed.
     pub(super) fn renew(&mut self) {
         let Some(view) = &mut self.view else { return };
         let generation = (view.target.luns.generation(), self.iscsi.generation());
@@ -97,16 +107,17 @@ impl Place {
         }
         let is_gone = |attached: &&Arc<Attached>| !units.iter().any(|now| Arc::ptr_eq(&now.unit, &attached.unit));
         before.mapped.0.iter().filter(is_gone).for_each(|attached| attached.unit.detach(nexus));
+        if !units.is_empty() {
+            self.connection.set_known(true);
+        }
         let (nexus, export, replies) = (nexus.clone(), Arc::clone(&before.export), before.replies.clone());
         view.sender = Arc::new(Sender { nexus, export, mapped: Mapped(units), replies });
     }
 
-    /// Whether the target, or any, may be seen by the initiator.
+    /// Whether a LUN of the target is mapped to the initiator.
     fn sees(&self, target: &Target, initiator: &str) -> bool {
-        let luns = target.luns.all();
         let settings = self.iscsi.settings();
-        // One without LUNs has nothing to hide, and one whose LUN comes later can be logged in to before.
-        luns.is_empty() || luns.iter().any(|lun| settings.maps(&lun.record().initiators, initiator))
+        target.luns.all().iter().any(|lun| settings.maps(&lun.record().initiators, initiator))
     }
 }
 
@@ -126,12 +137,9 @@ impl Host for Place {
         let mut alias = None;
         if let Some(name) = target {
             let target = self.iscsi.targets.named(name.as_str()).ok_or(LoginStatus::NOT_FOUND)?;
-            if !self.sees(&target, initiator.as_str()) {
-                tracing::warn!(
-                    initiator = initiator.as_str(),
-                    target = name.as_str(),
-                    "initiator refused: no LUN is mapped to it"
-                );
+            // A login at a target without LUNs is accepted, so that a session can exist before the first LUN is created.
+            if !target.luns.all().is_empty() && !self.sees(&target, initiator.as_str()) {
+                tracing::warn!(initiator = initiator.as_str(), iqn = name.as_str(), "initiator refused: no LUN is mapped to it");
                 return Err(LoginStatus::AUTHORIZATION_FAILED);
             }
             alias = Some(target.export.name().to_owned());
@@ -146,6 +154,11 @@ impl Host for Place {
         Ok(Access { portal_group_tag: self.portal_group_tag, alias, authentication })
     }
 
+    fn authentication_failed(&self, initiator: &Name, user: Option<&str>, fault: AuthenticationFault) {
+        let peer = self.connection.peer;
+        self.iscsi.refused_logins.log(&self.iscsi.settings(), peer, initiator, user, fault);
+    }
+
     fn open(&self, opening: &Opening) -> Result<Tsih, LoginStatus> {
         if self.iscsi.is_stopping() {
             return Err(LoginStatus::SERVICE_UNAVAILABLE);
@@ -158,6 +171,9 @@ impl Host for Place {
             }
         };
         let (tsih, entry) = self.iscsi.sessions.open(opening, nexus, &self.connection, &self.replies)?;
+        if opening.user.is_some() {
+            self.connection.set_known(true);
+        }
         *self.opened.borrow_mut() = Some(Opened { tsih, entry });
         Ok(tsih)
     }
@@ -181,5 +197,9 @@ impl Host for Place {
         let attached = self.view.as_ref().and_then(|view| view.sender.mapped.at(lun));
         let expected = attached.map(|attached| attached.unit.expected_data(cdb));
         expected.filter(|expected| expected.direction == Direction::Out).map_or(0, |expected| expected.bytes)
+    }
+
+    fn reserve(&self, bytes: usize, purpose: Purpose) -> bool {
+        self.held.take(bytes, purpose)
     }
 }

@@ -5,27 +5,32 @@ use std::sync::Arc;
 use rpc_tls::ServerTls;
 
 use super::iscsi::Iscsi;
+use super::memory::CommandMemory;
 use super::session::Session;
 use super::worker::{self, Request};
+use crate::connections::Totals;
 use crate::connections::connection::Connection;
 use crate::connections::delayed_replies::DelayedReplies;
 use crate::connections::ended::Ended;
 use crate::connections::queue::Job;
 use crate::connections::service::Service;
-use crate::connections::turn::Turn;
+use crate::connections::turn::{Outgoing, Turn};
 use crate::connections::workers::CarryOut;
 
 /// iSCSI on connections.
-pub(crate) struct IscsiService(Arc<Iscsi>);
+pub(crate) struct IscsiService {
+    iscsi: Arc<Iscsi>,
+    memory: Arc<CommandMemory>,
+}
 
 impl IscsiService {
-    pub(crate) const fn new(iscsi: Arc<Iscsi>) -> Self {
-        Self(iscsi)
+    pub(crate) fn new(iscsi: Arc<Iscsi>, totals: Arc<Totals>) -> Self {
+        Self { iscsi, memory: CommandMemory::new(totals) }
     }
 
-    /// A connection that begins, in the portal group of this tag.
+    /// The session of a new connection in the portal group with this tag.
     pub(crate) fn session(&self, connection: &Arc<Connection>, portal_group_tag: u16) -> Session {
-        Session::new(&self.0, connection, portal_group_tag)
+        Session::new(&self.iscsi, connection, portal_group_tag, self.memory.begin(connection.client()))
     }
 }
 
@@ -34,6 +39,15 @@ impl Service for IscsiService {
 
     fn serve(&self, session: &mut Session, turn: &mut Turn<'_, Self>) -> Result<(), Ended> {
         session.serve(turn)
+    }
+
+    fn waits(&self, session: &Session) -> bool {
+        session.waits()
+    }
+
+    fn tick(&self, session: &mut Session, out: &mut Outgoing<'_, Self>) -> Result<(), Ended> {
+        session.expire(out.replies());
+        Ok(())
     }
 
     fn tls(&self) -> Option<ServerTls> {

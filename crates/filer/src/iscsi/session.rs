@@ -1,4 +1,4 @@
-//! A connection of iSCSI: PDUs in, each command served where it is quickest, replies out.
+//! An iSCSI connection: receives PDUs, executes each command on the thread that is fastest for it, and sends replies.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use super::command::Command;
 use super::faults::Fate;
 use super::iscsi::Iscsi;
 use super::kinds::CommandKind;
+use super::memory::Held;
 use super::place::Place;
 use super::service::IscsiService;
-use super::sessions::Link;
+use super::sessions::{Link, SessionEntry};
 use super::worker::{self, Request};
 use crate::connections::connection::{Connection, Stamp};
 use crate::connections::ended::Ended;
 use crate::connections::receive_buffer::Framed;
 use crate::connections::turn::{Outgoing, Turn};
-use crate::luns::Lun;
 use crate::sys;
 
-/// A connection as iSCSI has it.
+/// The state of a connection for iSCSI.
 pub(crate) struct Session {
-    // Before the place: its tasks are gone when that tells others that the session has ended.
+    // Dropped before `place`, so that the tasks have ended when `place` reports the end of the session to others.
     receiver: Receiver,
     replies: Replies,
     link: Arc<Link>,
@@ -38,7 +38,7 @@ pub(crate) struct Session {
     connection: Arc<Connection>,
 }
 
-/// Numbers what leaves.
+/// Numbers the PDUs that leave.
 struct Numbers(Numbering);
 
 impl Stamp for Numbers {
@@ -48,9 +48,9 @@ impl Stamp for Numbers {
 }
 
 impl Session {
-    /// A connection that begins, in the portal group of this tag.
-    pub(super) fn new(iscsi: &Arc<Iscsi>, connection: &Arc<Connection>, portal_group_tag: u16) -> Self {
-        // A challenge that is not random would let a recorded answer in: without one the connection ends.
+    /// The session of a new connection in the portal group with this tag.
+    pub(super) fn new(iscsi: &Arc<Iscsi>, connection: &Arc<Connection>, portal_group_tag: u16, held: Held) -> Self {
+        // With a predictable challenge, a recorded CHAP response would be accepted. Without random bytes the connection ends.
         let [identifier, bytes @ ..] = sys::random_bytes().unwrap_or_else(|error| {
             tracing::error!(%error, "failed to draw random bytes for a login");
             connection.drop_now();
@@ -59,7 +59,7 @@ impl Session {
         let (receiver, replies, numbering) = connect(Settings::default(), Challenge { identifier, bytes });
         connection.stamp_with(Box::new(Numbers(numbering)));
         let link = iscsi.sessions.connect(connection, &replies);
-        let place = Place::new(iscsi, connection, &replies, portal_group_tag);
+        let place = Place::new(iscsi, connection, &replies, portal_group_tag, held);
         Self { receiver, replies, link, is_logged_in: false, place, connection: Arc::clone(connection) }
     }
 
@@ -68,7 +68,23 @@ impl Session {
         self.link.serves(true);
         let served = self.serve_frames(turn);
         self.link.serves(false);
+        if served.is_ok() && self.waits() {
+            self.expire(turn.out.replies());
+        }
+        self.place.held.keep(self.receiver.held_bytes());
         served
+    }
+
+    /// Whether commands wait for their data.
+    pub(super) fn waits(&self) -> bool {
+        self.receiver.is_collecting()
+    }
+
+    /// Ends commands whose data did not come in time. Sends R2Ts of commands for which memory is free again.
+    pub(super) fn expire(&mut self, out: &mut Vec<u8>) {
+        let now = self.place.iscsi.sessions.now();
+        self.receiver.expire(now, self.place.held.is_short(), &self.place, out);
+        self.place.held.keep(self.receiver.held_bytes());
     }
 
     fn serve_frames(&mut self, turn: &mut Turn<'_, IscsiService>) -> Result<(), Ended> {
@@ -92,12 +108,14 @@ impl Session {
                 }
                 Event::Command(received) => {
                     let Received { task, cdb, data } = received;
-                    // Of a discovery session no command comes this far.
+                    // A command of a discovery session was refused before.
                     let Some(view) = &self.place.view else { continue };
                     let (sender, kind) = (Arc::clone(&view.sender), CommandKind::of(&cdb));
                     let attached = sender.mapped.at(task.lun()).cloned();
                     let command = Command { sender, attached, task, cdb, kind, received_at: Instant::now() };
                     serve_command(command, data, frame.more, out)?;
+                    // The command's data counted until here: it was executed, or a worker has it and its reservation counts it.
+                    self.place.held.keep(self.receiver.held_bytes());
                 }
                 Event::TaskManagement(request) => {
                     let answer = self.manage(&request, out)?;
@@ -115,7 +133,7 @@ impl Session {
         }
     }
 
-    /// Carries out what is asked of tasks and units; the tasks of this session are marked as aborted already.
+    /// Executes a task management function. The tasks of this session are already marked as aborted.
     fn manage(&self, request: &TaskManagement, out: &mut Outgoing<'_, IscsiService>) -> Result<TaskAnswer, Ended> {
         let Some(view) = &self.place.view else { return Ok(TaskAnswer::Rejected) };
         let target = view.target.luns.target();
@@ -123,38 +141,40 @@ impl Session {
             let all = self.place.iscsi.sessions.of_target(target);
             all.into_iter().filter(|entry| !entry.is_of(&self.connection))
         };
-        // What is under way is waited for, so that nothing of it comes behind the answer.
+        // Tasks of this session are waited for where the answer leaves. Tasks of other sessions are waited for here.
         out.send()?;
         let function = request.function;
         let reset = |attached: &Attached| {
-            others().for_each(|entry| entry.abort(attached.lun.number()));
-            reset(&attached.lun);
+            self.end_tasks(others(), attached.lun.number());
+            attached.lun.unit().reset(Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
         };
         if function == pdu::TaskFunction::TargetWarmReset || function == pdu::TaskFunction::TargetColdReset {
-            // Only LUNs that the sender sees: the others are other initiators' alone.
+            // Only LUNs that the sender sees. The others belong to other initiators.
             view.sender.mapped.each().for_each(|attached| reset(attached));
             return Ok(TaskAnswer::Complete);
         }
         let Some(attached) = view.sender.mapped.at(request.lun) else { return Ok(TaskAnswer::NoLogicalUnit) };
-        let lun = attached.lun.number();
         if function == pdu::TaskFunction::LogicalUnitReset {
             reset(attached);
         } else if function == pdu::TaskFunction::ClearTaskSet {
-            others().filter(|entry| entry.has_tasks()).for_each(|entry| {
-                entry.abort(lun);
-                if let Some(nexus) = entry.nexus() {
-                    attached.unit.attach(nexus, Some(Asc::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR));
-                }
-            });
-            drop(attached.lun.halt());
-        } else if request.aborted > 0 {
-            drop(attached.lun.halt());
+            let cleared: Vec<_> = others().filter(|entry| entry.has_tasks()).collect();
+            for nexus in cleared.iter().filter_map(|entry| entry.nexus()) {
+                attached.unit.report(nexus, Asc::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
+            }
+            self.end_tasks(cleared, attached.lun.number());
         }
         Ok(request.answer)
     }
+
+    /// Aborts the tasks of sessions at a LUN, and waits for those that may change data. Other commands of the LUN continue.
+    fn end_tasks(&self, of: impl IntoIterator<Item = Arc<SessionEntry>>, lun: u16) {
+        let of: Vec<_> = of.into_iter().collect();
+        of.iter().for_each(|entry| entry.abort(lun));
+        self.place.iscsi.sessions.wait_for_tasks(&of, lun);
+    }
 }
 
-/// Serves one command: handed to a worker, or executed here.
+/// Serves one command: hands it to a worker, or executes it here.
 fn serve_command(
     mut command: Command,
     data: Cow<'_, [u8]>,
@@ -163,7 +183,11 @@ fn serve_command(
 ) -> Result<(), Ended> {
     let (overlaps, is_slow) = (out.begin(more), command.is_slow());
     let mut data = data;
-    // A lone slow command is quicker on the thread that has it; a read that turns out cold, if its initiator waits for each.
+    if !out.make_space(command.data_in_bytes()) {
+        command.refuse(out.replies());
+        return Ok(());
+    }
+    // A slow command that is alone is faster on this thread. So is a cold read of an initiator that waits for each answer.
     if is_slow && overlaps {
         match submitted(command, data, out) {
             None => return Ok(()),
@@ -176,7 +200,7 @@ fn serve_command(
     let mut start = out.replies().len();
     if command.is_read() && !command.has_faults() {
         match command.answer_now(out.replies()) {
-            Ok(due) => return due.map_or(Ok(()), |due| out.delay(start, due)),
+            Ok(due) => return due.map_or(Ok(()), |due| out.delay(start, due, Default::default())),
             Err(cold) => command = cold,
         }
         if overlaps || !out.is_lone() {
@@ -190,7 +214,7 @@ fn serve_command(
     }
     match worker::answer(command, &data, out.replies()) {
         Fate::Goes | Fate::Lost => Ok(()),
-        Fate::Late(due) => out.delay(start, due),
+        Fate::Late(due) => out.delay(start, due, Default::default()),
         Fate::Reset => {
             out.reset();
             Err(Ended::Reset)
@@ -198,19 +222,13 @@ fn serve_command(
     }
 }
 
-/// Gives a command to a worker, if it may wait; otherwise it comes back.
+/// Hands a command to a worker. Returns it if no worker takes it.
 fn submitted(command: Command, data: Cow<'_, [u8]>, out: &Outgoing<'_, IscsiService>) -> Option<Request> {
     let reservation = out.reserve(data.len() + command.data_in_bytes());
-    let group = command.group();
+    let (volume, group) = (Arc::as_ptr(&command.sender.export).addr(), command.group());
     let request = Request { command, data: data.into_owned() };
     let Some(reservation) = reservation else { return Some(request) };
-    out.submit(reservation, group, request).err()
-}
-
-/// Ends what is under way at a unit, and resets it.
-fn reset(lun: &Lun) {
-    let _halted = lun.halt();
-    lun.unit().reset(Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
+    out.submit(reservation, volume, group, request).err()
 }
 
 fn framed(framed: pdu::Framed) -> Framed {

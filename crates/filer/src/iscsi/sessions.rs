@@ -13,17 +13,16 @@ use iscsi_proto::{login, pdu};
 
 use crate::connections::connection::Connection;
 use crate::limits::{
-    ISCSI_END_WAIT, ISCSI_HALF_OPEN_MAX, ISCSI_LOGIN_TIMEOUT, ISCSI_PING_AFTER, ISCSI_PING_TIMEOUT, ISCSI_REINSTATEMENT_WAIT,
-    ISCSI_SESSIONS_MAX,
+    ISCSI_END_WAIT, ISCSI_LOGIN_TIMEOUT, ISCSI_PING_AFTER, ISCSI_PING_TIMEOUT, ISCSI_REINSTATEMENT_WAIT, ISCSI_SESSIONS_MAX,
 };
 
-/// How often it is looked whether the last task of a session has ended, which nobody tells.
+/// Interval at which the filer checks whether the last task of a session has ended. No event reports that.
 const TASK_PAUSE: Duration = Duration::from_millis(5);
 
 /// All sessions and connections.
 pub(crate) struct Sessions {
     registry: Mutex<Registry<Arc<SessionEntry>>>,
-    /// Sessions that have ended while tasks of theirs ran.
+    /// Sessions that have ended while their tasks still run.
     ending: Mutex<Vec<Arc<SessionEntry>>>,
     /// A session has ended.
     ended: Condvar,
@@ -31,54 +30,54 @@ pub(crate) struct Sessions {
     started: Instant,
 }
 
-/// A session as others see it.
+/// The shared state of a session.
 pub(crate) struct SessionEntry {
-    /// Not kept open by it: a session is remembered while its last task runs, and its initiator waits for the connection to end.
+    /// Weak, so that it does not keep the connection open: a session is remembered while its last task runs.
     connection: Weak<Connection>,
     /// The initiator's address.
     pub(crate) peer: SocketAddr,
     pub(crate) initiator: String,
-    /// The target; none in a discovery session.
+    /// The target. `None` in a discovery session.
     pub(crate) target: Option<String>,
     pub(crate) portal_group_tag: u16,
     nexus: Option<Nexus>,
     tasks: Tasks,
     replies: Replies,
-    /// It was let in: before that it has had no task.
+    /// Its login succeeded. Before that it has no tasks.
     is_open: AtomicBool,
     has_ended: AtomicBool,
 }
 
-/// A connection as the clock sees it.
+/// The state of a connection for timeouts.
 pub(super) struct Link {
     connection: Arc<Connection>,
     replies: Replies,
     begun: Instant,
     logged_in: AtomicBool,
-    /// Moves with each PDU that came.
+    /// Changes with each received PDU.
     turns: AtomicU32,
-    /// The connection's thread serves what came; what comes meanwhile waits.
+    /// The connection's thread serves a turn. PDUs that arrive meanwhile wait.
     is_serving: AtomicBool,
     alive: Mutex<(KeepAlive, u32)>, // and the turns it knows of
 }
 
 impl Link {
-    /// Something came.
+    /// Notes a received PDU.
     pub(super) fn heard(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Its thread begins, or has ended, to serve what came.
+    /// Notes that its thread begins or ends a turn.
     pub(super) fn serves(&self, is_serving: bool) {
         self.is_serving.store(is_serving, Ordering::Release);
     }
 
-    /// Its login is over.
+    /// Notes that its login has ended.
     pub(super) fn logged_in(&self) {
         self.logged_in.store(true, Ordering::Release);
     }
 
-    /// Does what is due.
+    /// Handles expired deadlines.
     fn tick(&self, now: Duration) {
         if !self.logged_in.load(Ordering::Acquire) {
             if self.begun.elapsed() >= ISCSI_LOGIN_TIMEOUT {
@@ -95,8 +94,8 @@ impl Link {
             alive.0.heard(now);
         }
         if is_serving && !has_moved {
-            // The store keeps its thread: an initiator that asks whether the target is there gets no answer from that, and would
-            // give the path up.
+            // The thread waits for the store and answers no NOP-Out. This NOP-In shows the initiator that the target is alive, so
+            // that it keeps the path.
             let mut sign = Vec::new();
             self.replies.window_update(&mut sign);
             self.connection.queue(&mut sign, Vec::new());
@@ -125,7 +124,7 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// A connection that begins. Where many have begun and not logged in, the oldest of these leaves for it.
+    /// Registers a new connection.
     pub(super) fn connect(&self, connection: &Arc<Connection>, replies: &Replies) -> Arc<Link> {
         let alive = KeepAlive::new(ISCSI_PING_AFTER, ISCSI_PING_TIMEOUT, self.started.elapsed());
         let link = Arc::new(Link {
@@ -139,16 +138,16 @@ impl Sessions {
         });
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|link| link.strong_count() > 0);
-        let half_open: Vec<Arc<Link>> =
-            links.iter().filter_map(Weak::upgrade).filter(|link| !link.logged_in.load(Ordering::Acquire)).collect();
-        if let Some(oldest) = half_open.first().filter(|_| half_open.len() >= ISCSI_HALF_OPEN_MAX) {
-            oldest.connection.drop_now();
-        }
         links.push_back(Arc::downgrade(&link));
         link
     }
 
-    /// Does for all connections what is due.
+    /// Time since the start.
+    pub(super) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Handles the expired deadlines of all connections.
     pub(super) fn tick(&self) {
         let links: Vec<Arc<Link>> =
             self.links.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect();
@@ -156,7 +155,7 @@ impl Sessions {
         links.iter().for_each(|link| link.tick(now));
     }
 
-    /// Lets a session in, once one that it takes the place of has ended with all its tasks.
+    /// Opens a session, after the session that it replaces has ended with all its tasks.
     ///
     /// # Errors
     /// The status that the login is refused with.
@@ -180,7 +179,7 @@ impl Sessions {
             has_ended: AtomicBool::new(false),
         });
         let Admission { tsih, replaced } = self.registry().admit(opening, Arc::clone(&entry))?;
-        // One that ended by itself may still have a task that runs.
+        // A session that ended by itself may still have a running task.
         let mut old: Vec<Arc<SessionEntry>> = self.ending(|other| other.nexus.is_some() && other.nexus == entry.nexus);
         // Whoever asks for the end of the one before finds it there, also where this login does not wait for as long.
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).extend(replaced.clone());
@@ -196,8 +195,8 @@ impl Sessions {
         Ok((tsih, entry))
     }
 
-    /// Ends sessions of an initiator with a target, with their tasks; whether they have ended, which is waited for only a moment: the
-    /// connection that asks answers nothing meanwhile. Not that connection's own session, which could not answer.
+    /// Ends the sessions of an initiator with a target, with their tasks, but not the session of the asking connection. Waits only a moment,
+    /// because the asking connection answers nothing meanwhile. Returns whether they have ended.
     pub(super) fn end(&self, initiator: &str, target: &str, which: Ending, asking: &Arc<Connection>) -> bool {
         let is_meant = |entry: &SessionEntry| {
             let is_meant = entry.nexus.as_ref().is_some_and(|nexus| which.means(pdu::Isid(nexus.isid())));
@@ -220,14 +219,14 @@ impl Sessions {
         self.wait_for_end(session, Instant::now() + limit)
     }
 
-    /// Those of the sessions that have ended and have tasks that run.
+    /// The sessions that have ended and still have running tasks.
     fn ending(&self, is_meant: impl Fn(&SessionEntry) -> bool) -> Vec<Arc<SessionEntry>> {
         let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         ending.retain(|entry| entry.is_executing());
         ending.iter().filter(|entry| is_meant(entry)).cloned().collect()
     }
 
-    /// Waits until a session has ended and its last task too: a write of it must not come behind one of the session that follows.
+    /// Waits until a session and its last task have ended. No write of it may follow one of the next session.
     fn wait_for_end(&self, session: &SessionEntry, deadline: Instant) -> bool {
         let mut registry = self.registry();
         while !session.has_ended.load(Ordering::Acquire) || session.tasks.executing() > 0 {
@@ -238,6 +237,14 @@ impl Sessions {
         }
         drop(registry);
         true
+    }
+
+    /// Waits until the aborted tasks of these sessions at a LUN that may change data have ended.
+    pub(super) fn wait_for_tasks(&self, sessions: &[Arc<SessionEntry>], lun: u16) {
+        let mut registry = self.registry();
+        while sessions.iter().any(|entry| entry.is_ending(lun)) {
+            registry = self.ended.wait_timeout(registry, TASK_PAUSE).unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// A session has ended.
@@ -255,7 +262,7 @@ impl Sessions {
 
     fn forget(&self, tsih: Tsih, entry: &Arc<SessionEntry>) {
         let mut registry = self.registry();
-        // Its number may be another's by now.
+        // Another session may have its number by now.
         if registry.iter().any(|(number, _, other)| number == tsih && Arc::ptr_eq(other, entry)) {
             registry.remove(tsih);
         }
@@ -306,7 +313,7 @@ impl Sessions {
 }
 
 impl SessionEntry {
-    /// The initiator port and the target port, as SCSI has them; none in discovery.
+    /// The initiator port and the target port. `None` in a discovery session.
     pub(super) const fn nexus(&self) -> Option<&Nexus> {
         self.nexus.as_ref()
     }
@@ -328,7 +335,7 @@ impl SessionEntry {
         self.tasks.active() > 0
     }
 
-    /// Whether commands of it may still change something. Those whose reply was lost with the connection do not.
+    /// Whether commands of it may still change data. Commands whose reply was lost with the connection do not.
     fn is_executing(&self) -> bool {
         self.tasks.executing() > 0
     }
@@ -339,9 +346,14 @@ impl SessionEntry {
             self.tasks.abort(Some(pdu::Lun(lun.to_bytes())));
         }
     }
+
+    /// Whether an aborted task of the session at a LUN may still change data.
+    fn is_ending(&self, lun: u16) -> bool {
+        LunNumber::new(lun).is_some_and(|lun| self.tasks.is_ending(pdu::Lun(lun.to_bytes())))
+    }
 }
 
-/// The initiator port and the target port of a session, as SCSI has them; none of a name that SCSI cannot have.
+/// The initiator port and the target port of a session. `None` if a name is not valid in SCSI.
 pub(super) fn nexus(initiator: &login::Name, isid: pdu::Isid, relative_port: u16) -> Option<Nexus> {
     Nexus::new(initiator.as_str(), isid.0, relative_port).ok()
 }

@@ -1,11 +1,13 @@
-//! What is configured of iSCSI.
+//! The configuration of iSCSI.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use iscsi_proto::chap::Credential;
 use iscsi_proto::login::Name;
 
-/// What is configured of iSCSI. The default serves every initiator that reaches a portal, by names that nobody configured.
+use crate::nfs::policy::Client;
+
+/// The configuration of iSCSI. The default serves every initiator that reaches a portal, under target names that the filer makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Where initiators connect.
@@ -18,6 +20,8 @@ pub struct Settings {
     pub own: Option<Credential>,
     /// Initiators by the name of their group.
     pub groups: Vec<Group>,
+    /// The addresses that may connect. `None`: all.
+    pub clients: Option<Vec<Client>>,
 }
 
 /// An address, and the portal group it is in: an initiator may use several addresses of one group for one session, and takes
@@ -57,12 +61,23 @@ impl Portal {
 }
 
 impl Settings {
-    /// Whether a LUN that is mapped to these names is mapped to an initiator.
+    /// Whether an address may connect.
+    pub(crate) fn admits(&self, client: IpAddr) -> bool {
+        self.clients.as_ref().is_none_or(|clients| clients.iter().any(|one| one.is(client)))
+    }
+
+    /// Whether the settings contain CHAP secrets.
+    pub(crate) const fn has_secrets(&self) -> bool {
+        !self.users.is_empty() || self.own.is_some()
+    }
+
+    /// Whether a LUN that is mapped to these names is mapped to an initiator. A name that does not have the form of an iSCSI name is that
+    /// of a group.
     pub(crate) fn maps(&self, mapped: &[String], initiator: &str) -> bool {
-        mapped.iter().any(|name| {
-            name == crate::luns::ANY
-                || name == initiator
-                || self.groups.iter().any(|group| group.name == *name && group.has(initiator))
+        mapped.iter().any(|name| match Name::new(name) {
+            _ if name == crate::luns::ANY => true,
+            Ok(named) if named.has_form() => named.as_str() == initiator,
+            _ => self.groups.iter().any(|group| group.name == *name && group.has(initiator)),
         })
     }
 
@@ -90,6 +105,7 @@ mod tests {
         let settings = Settings { groups: vec![group], ..Settings::default() };
         let maps = |mapped: &str, initiator| settings.maps(&[mapped.to_owned()], initiator);
         assert!(maps("*", "iqn.c") && maps("iqn.c", "iqn.c") && maps("db", "iqn.b"));
+        assert!(!maps("db", "db"), "an initiator with the group's name is not in the group");
         assert!(!maps("db", "iqn.c") && !maps("iqn.a", "iqn.b") && !settings.maps(&[], "iqn.a"));
     }
 }

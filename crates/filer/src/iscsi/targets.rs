@@ -23,11 +23,11 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// Has each volume that is served be a target, and no other.
+    /// Makes exactly the volumes of the configuration targets.
     pub(super) fn adopt(&self, exports: &Exports, naming: &Naming, sessions: &Arc<Sessions>) {
         let before = self.all();
         let mut now = BTreeMap::new();
-        for entry in exports.entries() {
+        for entry in exports.entries().iter().filter(|entry| !entry.export.is_inside()) {
             let export = &entry.export;
             let known = before.values().find(|target| Arc::ptr_eq(&target.export, export)).cloned();
             let target = known.unwrap_or_else(|| Arc::new(open(export, naming, sessions)));

@@ -18,7 +18,7 @@ pub(crate) struct Request {
     pub(super) data: Vec<u8>,
 }
 
-/// A write that is executed but for its flush.
+/// A write that was executed and is not flushed yet.
 struct Begun {
     connection: Arc<Connection>,
     command: Command,
@@ -46,7 +46,7 @@ fn alone(job: Job<Request>, delayed: &DelayedReplies, out: &mut Vec<u8>) {
             drop(data);
             connection.queue(out, vec![reservation]);
         }
-        Ok(Fate::Late(due)) => delayed.delay(&connection, due, std::mem::take(out)),
+        Ok(Fate::Late(due)) => delayed.delay(&connection, due, std::mem::take(out), Default::default()),
         Ok(Fate::Lost) => {
             out.clear();
             connection.queue(out, vec![reservation]);
@@ -56,20 +56,19 @@ fn alone(job: Job<Request>, delayed: &DelayedReplies, out: &mut Vec<u8>) {
     }
 }
 
-/// Executes a command, with what faults do to it; its reply is in `out`. One that was aborted meanwhile is not begun.
-pub(super) fn answer(command: Command, data: &[u8], out: &mut Vec<u8>) -> Fate {
-    if command.task.is_aborted() {
-        return Fate::Goes;
-    }
+/// Executes a command, with the injected faults, and appends its reply to `out`. A command that was aborted meanwhile is not executed.
+pub(super) fn answer(mut command: Command, data: &[u8], out: &mut Vec<u8>) -> Fate {
     let export = Arc::clone(&command.sender.export);
     let (set, operation) = (export.volume().faults(), command.kind.operation);
-    if !set.any(faults::WIRE) {
-        return command.answer(data, out).map_or(Fate::Goes, Fate::Late);
+    let has_faults = set.any(faults::WIRE) && !command.task.is_aborted();
+    let fate = if has_faults { faults::before(set, operation) } else { Fate::Goes };
+    if !matches!(fate, Fate::Goes) || !command.begin() {
+        return fate;
     }
-    match faults::before(set, operation) {
-        Fate::Goes => command.answer_unless_lost(data, out, |due| faults::after(set, operation, due)),
-        fate => fate,
+    if has_faults {
+        return command.answer_unless_lost(data, out, |due| faults::after(set, operation, due));
     }
+    command.answer(data, out).map_or(Fate::Goes, Fate::Late)
 }
 
 /// Executes all, flushes once, answers all.
@@ -78,8 +77,8 @@ fn together(jobs: Vec<Job<Request>>) {
     let _executing = lun.as_ref().map(|lun| lun.executing());
     let mut flushes = Vec::new();
     let mut begun = Vec::with_capacity(jobs.len());
-    for Job { connection, request: Request { command, data }, reservation, .. } in jobs {
-        if command.task.is_aborted() {
+    for Job { connection, request: Request { mut command, data }, reservation, .. } in jobs {
+        if !command.begin() {
             drop(command);
             connection.queue(&mut Vec::new(), vec![reservation]);
             continue;
@@ -105,7 +104,7 @@ fn together(jobs: Vec<Job<Request>>) {
     answer_all(begun);
 }
 
-/// Sends the answers, those of one connection together where they stand side by side.
+/// Sends the answers. Successive answers of one connection leave in one send.
 fn answer_all(begun: Vec<Begun>) {
     let mut begun = begun.into_iter().peekable();
     while let Some(Begun { connection, command, reservation, completion, .. }) = begun.next() {

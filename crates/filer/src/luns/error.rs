@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use iscsi_proto::login::NameError;
 use iscsi_proto::scsi::{IdentityError, UnitError};
 use volume::BlockError;
 
@@ -63,7 +64,7 @@ pub(crate) enum LunError {
         block_bytes: u32,
     },
     /// It would lose data.
-    #[error("{size} bytes are less than the {now} it has, and what is behind them would be lost; say --shrink if that is meant")]
+    #[error("{size} bytes are less than its {now}, and data beyond the new size would be lost; use --shrink to accept that")]
     Shrinks {
         /// The new size.
         size: u64,
@@ -71,13 +72,15 @@ pub(crate) enum LunError {
         now: u64,
     },
     /// Initiators are logged in.
-    #[error("{} logged in: log out there, or say --force", are_in(.0))]
+    #[error("{} logged in: log out there, or use --force", are_in(.0))]
     InUse(Vec<String>),
     /// Not the name of an initiator, nor of a group.
-    #[error("{name:?} is neither an iSCSI name (iqn.…, eui.…, naa.…) nor a group of filer.toml{}", listed(.groups))]
+    #[error("{name:?} is neither an initiator nor a group of filer.toml{}: {reason}", listed(.groups))]
     Initiator {
         /// What was given.
         name: String,
+        /// Why it is not the name of an initiator.
+        reason: NameError,
         /// The groups there are.
         groups: Vec<String>,
     },

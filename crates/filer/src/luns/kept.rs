@@ -1,21 +1,25 @@
-//! What is kept of a LUN outside its volume, in the volume's state directory: reservations (APTPL), and which initiators have
-//! been told of which loss.
+//! The state of a LUN outside its volume, in the volume's state directory: reservations (APTPL), and the losses that were
+//! reported to each initiator.
 //!
-//! Both belong to the device and not to its data: a snapshot that is restored must not bring an old reservation back, and a copy
-//! of the volume, which is another device, must not begin with one.
+//! Both belong to the device and not to its data. A restored snapshot must not bring back an old reservation, and a copy
+//! of the volume, which is another device, must not begin with a reservation.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use volume::opening;
 
 use super::error::LunError;
 use crate::limits::{LUN_KEPT_BYTES_MAX, LUN_NEXUSES_KEPT_MAX};
 
 const FORMAT: u32 = 1;
+/// The file of the losses that were reported.
+const LOSSES: &str = "told";
 
 /// The files of a LUN in the state directory.
 #[derive(Clone, Debug)]
@@ -24,16 +28,16 @@ pub(super) struct Kept {
     id: u64,
 }
 
-/// The loss epoch of the volume that each nexus was last told of.
+/// The last loss epoch of the volume that was reported to each nexus.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ToldLosses {
+pub(super) struct ReportedLosses {
     format: u32,
     nexuses: VecDeque<(String, u64)>, // the latest last
 }
 
-impl ToldLosses {
-    /// The epoch that a nexus knows; none: it never wrote here, or that was long ago.
+impl ReportedLosses {
+    /// The epoch that a nexus knows. `None`: it never wrote here, or that was long ago.
     pub(super) fn of(&self, nexus: &str) -> Option<u64> {
         self.nexuses.iter().find(|(name, _)| name == nexus).map(|(_, epoch)| *epoch)
     }
@@ -48,38 +52,94 @@ impl ToldLosses {
     }
 }
 
+/// The reported losses in memory, for all sessions of a LUN.
+#[derive(Debug)]
+pub(super) struct LossReports {
+    noted: Mutex<Noted>,
+    /// The latest change that is on disk. Held while the file is written.
+    kept: Mutex<u64>,
+}
+
+#[derive(Debug)]
+struct Noted {
+    losses: ReportedLosses,
+    changes: u64,
+}
+
+impl LossReports {
+    pub(super) fn new(losses: ReportedLosses) -> Self {
+        Self { noted: Mutex::new(Noted { losses, changes: 0 }), kept: Mutex::new(0) }
+    }
+
+    /// The epoch that a nexus knows. `None`: it never wrote here, or that was long ago.
+    pub(super) fn of(&self, nexus: &str) -> Option<u64> {
+        locked(&self.noted).losses.of(nexus)
+    }
+
+    /// Notes that a nexus knows of an epoch, and returns when `keep` has put that on disk. Those that wait for the disk at one time share what
+    /// is written next.
+    pub(super) fn set<E>(&self, nexus: &str, epoch: u64, keep: impl FnOnce(&ReportedLosses) -> Result<(), E>) -> Result<(), E> {
+        let own = {
+            let mut noted = locked(&self.noted);
+            if noted.losses.of(nexus) == Some(epoch) {
+                return Ok(());
+            }
+            noted.losses.set(nexus, epoch);
+            noted.changes += 1;
+            noted.changes
+        };
+        let mut kept = locked(&self.kept);
+        if *kept >= own {
+            return Ok(());
+        }
+        let (losses, changes) = {
+            let noted = locked(&self.noted);
+            (noted.losses.clone(), noted.changes)
+        };
+        keep(&losses)?;
+        *kept = changes;
+        Ok(())
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Kept {
-    /// Those of the LUN of an id.
+    /// The files of the LUN with this id.
     pub(super) fn new(state_dir: &Path, id: u64) -> Self {
         Self { dir: state_dir.join("luns"), id }
     }
 
-    /// The reservations as they were kept last; empty when there are none.
+    /// The reservations as they were kept last; empty if there are no reservations.
     pub(super) fn reservations(&self) -> Result<Vec<u8>, LunError> {
         self.read("reservations")
     }
 
-    /// Keeps them; nothing is kept of none. **Durability**: on disk when it returns.
+    /// Stores the reservations. Removes the file if there are none. **Durability**: on disk when it returns.
     pub(super) fn keep_reservations(&self, bytes: &[u8]) -> Result<(), LunError> {
         if bytes.is_empty() { self.remove("reservations") } else { self.write("reservations", bytes) }
     }
 
-    /// Which losses initiators have been told of. What cannot be read counts as nothing: they are told once more.
-    pub(super) fn told_losses(&self) -> ToldLosses {
-        let read = self.read("told").ok();
-        let told = read.and_then(|text| serde_json::from_slice::<ToldLosses>(&text).ok());
-        told.filter(|told| told.format == FORMAT && told.nexuses.len() <= LUN_NEXUSES_KEPT_MAX).unwrap_or_default()
+    /// The losses that initiators know. If the file cannot be read, all losses are reported once more.
+    pub(super) fn reported_losses(&self) -> ReportedLosses {
+        let read = self.read(LOSSES).ok();
+        let reported = read.and_then(|text| serde_json::from_slice::<ReportedLosses>(&text).ok());
+        reported
+            .filter(|reported| reported.format == FORMAT && reported.nexuses.len() <= LUN_NEXUSES_KEPT_MAX)
+            .unwrap_or_default()
     }
 
-    /// Keeps that. **Durability**: on disk when it returns.
-    pub(super) fn keep_told_losses(&self, told: &ToldLosses) -> Result<(), LunError> {
-        let told = ToldLosses { format: FORMAT, ..told.clone() };
-        self.write("told", &serde_json::to_vec(&told).unwrap_or_default())
+    /// Stores the reported losses. **Durability**: on disk when it returns.
+    pub(super) fn keep_reported_losses(&self, reported: &ReportedLosses) -> Result<(), LunError> {
+        let reported = ReportedLosses { format: FORMAT, ..reported.clone() };
+        self.write(LOSSES, &serde_json::to_vec(&reported).unwrap_or_default())
     }
 
     /// Keeps nothing more of the LUN.
     pub(super) fn remove_all(&self) -> Result<(), LunError> {
-        ["reservations", "told"].iter().try_for_each(|what| self.remove(what))
+        ["reservations", LOSSES].iter().try_for_each(|what| self.remove(what))
     }
 
     fn path(&self, what: &str) -> PathBuf {
@@ -89,7 +149,7 @@ impl Kept {
     fn read(&self, what: &str) -> Result<Vec<u8>, LunError> {
         let path = self.path(what);
         let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(LUN_KEPT_BYTES_MAX).read_to_end(&mut bytes));
+        let read = opening(|| File::open(&path)).and_then(|file| file.take(LUN_KEPT_BYTES_MAX).read_to_end(&mut bytes));
         match read {
             Ok(_) => Ok(bytes),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -110,7 +170,7 @@ impl Kept {
         }
         let mut new = path.as_os_str().to_owned();
         new.push(".new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        let mut file = opening(|| OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new))?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&new, path)?;
@@ -128,7 +188,7 @@ impl Kept {
 }
 
 fn sync_directory(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    opening(|| File::open(dir))?.sync_all()
 }
 
 #[cfg(test)]
@@ -141,10 +201,10 @@ mod tests {
         let kept = Kept::new(state.path(), 7);
         assert_eq!(kept.reservations().unwrap(), b"");
         kept.keep_reservations(b"some").unwrap();
-        let mut told = kept.told_losses();
-        told.set("a", 1);
-        kept.keep_told_losses(&told).unwrap();
-        assert_eq!((kept.reservations().unwrap(), kept.told_losses().of("a")), (b"some".to_vec(), Some(1)));
+        let mut reported = kept.reported_losses();
+        reported.set("a", 1);
+        kept.keep_reported_losses(&reported).unwrap();
+        assert_eq!((kept.reservations().unwrap(), kept.reported_losses().of("a")), (b"some".to_vec(), Some(1)));
         assert_eq!(Kept::new(state.path(), 8).reservations().unwrap(), b"", "another LUN's");
         kept.keep_reservations(b"").unwrap();
         kept.remove_all().unwrap();
@@ -152,10 +212,32 @@ mod tests {
     }
 
     #[test]
+    fn initiators_that_write_first_at_one_time_share_what_is_written_to_the_disk() {
+        const INITIATORS: u64 = 50;
+        let (reported, written) = (LossReports::new(ReportedLosses::default()), Mutex::new(Vec::new()));
+        let write = |losses: &ReportedLosses| -> Result<(), ()> {
+            // The first is slow: the others come meanwhile.
+            while locked(&written).is_empty() && locked(&reported.noted).changes < INITIATORS {
+                std::thread::yield_now();
+            }
+            locked(&written).push(losses.nexuses.len() as u64);
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            for nexus in 0..INITIATORS {
+                let (reported, write) = (&reported, &write);
+                scope.spawn(move || reported.set(&nexus.to_string(), 1, write).unwrap());
+            }
+        });
+        let written = locked(&written).clone();
+        assert!(written.len() <= 2 && written.last() == Some(&INITIATORS), "{written:?}");
+    }
+
+    #[test]
     fn the_latest_initiators_are_remembered() {
-        let mut told = ToldLosses::default();
-        (0..=LUN_NEXUSES_KEPT_MAX as u64).for_each(|nexus| told.set(&nexus.to_string(), nexus));
-        told.set("1", 77);
-        assert_eq!((told.of("0"), told.of("1"), told.of("2")), (None, Some(77), Some(2)));
+        let mut reported = ReportedLosses::default();
+        (0..=LUN_NEXUSES_KEPT_MAX as u64).for_each(|nexus| reported.set(&nexus.to_string(), nexus));
+        reported.set("1", 77);
+        assert_eq!((reported.of("0"), reported.of("1"), reported.of("2")), (None, Some(77), Some(2)));
     }
 }

@@ -1,12 +1,12 @@
 //! A LUN that is served.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use iscsi_proto::scsi::{Asc, Host, HostError, Identity, LogicalUnit, Nexus, Settings};
 use volume::Volume;
 
 use super::error::LunError;
-use super::kept::{Kept, ToldLosses};
+use super::kept::{Kept, LossReports};
 use super::naming;
 use super::record::LunRecord;
 use super::stats::LunStats;
@@ -41,7 +41,7 @@ pub(crate) struct Lun {
     unit: RwLock<Arc<Unit>>, // another one after a power cut
     record: RwLock<LunRecord>,
     kept: Kept,
-    told: Mutex<ToldLosses>,
+    reported: LossReports,
     executing: RwLock<()>,
     stats: LunStats,
 }
@@ -55,11 +55,11 @@ pub(crate) struct Halted<'l>(#[expect(dead_code, reason = "held for what it keep
 /// What a nexus knows of the LUN when it is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Knows {
-    /// It never wrote here, as far as is remembered.
+    /// No write of it is remembered.
     Nothing,
-    /// Nothing was lost since it wrote here.
+    /// No data was lost since it wrote here.
     All,
-    /// Something may have been lost since: it is told so.
+    /// Data may have been lost since. A unit attention reports that.
     NotTheLoss,
 }
 
@@ -68,11 +68,11 @@ impl Lun {
         let device = of_volume.volume.open_device(node, record.block_bytes).map_err(LunError::device("open its data"))?;
         let kept = Kept::new(of_volume.volume.state_dir(), record.id);
         let naa = naming::number(&of_volume.volume, record.id);
-        let store = Arc::new(LunStore::new(device));
+        let store = Arc::new(LunStore::new(device, format!("{}/{name}", of_volume.target)));
         let unit = RwLock::new(Arc::new(unit(name, of_volume, &record, &kept, &store)?));
-        let (told, executing, stats) = (Mutex::new(kept.told_losses()), RwLock::new(()), LunStats::default());
+        let (reported, executing, stats) = (LossReports::new(kept.reported_losses()), RwLock::new(()), LunStats::default());
         let (name, of_volume, record) = (name.to_owned(), of_volume.clone(), RwLock::new(record));
-        Ok(Self { name, of_volume, naa, store, unit, record, kept, told, executing, stats })
+        Ok(Self { name, of_volume, naa, store, unit, record, kept, reported, executing, stats })
     }
 
     /// Its name in its volume.
@@ -123,69 +123,60 @@ impl Lun {
         Executing(self.executing.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits for commands under way, and keeps further ones from beginning.
+    /// Waits for the commands in progress, and keeps further ones from beginning.
     pub(crate) fn halt(&self) -> Halted<'_> {
         Halted(self.executing.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A nexus was made: its first command is told what became of the unit since it was last here.
-    pub(crate) fn attach(&self, nexus: &Nexus) -> Knows {
-        let epoch = self.volume().loss_epoch();
-        let knows = match self.told().of(&key(nexus)) {
+    /// Attaches a new nexus. The answer to its first command reports what happened to the unit since its last session. Returns what the nexus
+    /// knows, and the loss epoch that it knows after that command.
+    pub(crate) fn attach(&self, nexus: &Nexus) -> (Knows, u64) {
+        let epoch = self.device().loss_epoch();
+        let knows = match self.reported.of(&key(nexus)) {
             None => Knows::Nothing,
             Some(known) if known == epoch => Knows::All,
             Some(_) => Knows::NotTheLoss,
         };
         let attention = match knows {
-            // It may have been forgotten, or write by another nexus of the same initiator: one report too many does no harm.
+            // The nexus may have been forgotten, or its initiator may write by another nexus. A superfluous report does no harm.
             Knows::Nothing if epoch > volume::FIRST_LOSS_EPOCH && self.record().write_cache => Asc::POWER_ON_OCCURRED,
             Knows::Nothing => Asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET,
             Knows::All => Asc::I_T_NEXUS_LOSS_OCCURRED,
             Knows::NotTheLoss => Asc::POWER_ON_OCCURRED,
         };
         self.unit().attach(nexus, Some(attention));
-        knows
+        (knows, epoch)
     }
 
-    /// A nexus has got what it is told when it is attached, and goes on: from now on it knows all. **Durability**: on disk when it
-    /// returns; where it cannot be put there it is told again after a restart.
-    pub(crate) fn knows(&self, nexus: &Nexus) {
-        let epoch = self.volume().loss_epoch();
-        let mut told = self.told();
-        if told.of(&key(nexus)) == Some(epoch) {
-            return;
-        }
-        told.set(&key(nexus), epoch);
-        if let Err(error) = self.kept.keep_told_losses(&told) {
+    /// Records that a nexus knows this loss epoch, because it has received the reports. **Durability**: on disk when it returns. If the disk
+    /// write fails, the loss is reported again after a restart.
+    pub(crate) fn knows(&self, nexus: &Nexus, epoch: u64) {
+        if let Err(error) = self.reported.set(&key(nexus), epoch, |reported| self.kept.keep_reported_losses(reported)) {
             tracing::warn!(lun = self.name, %error, "failed to keep which initiators know of the latest loss");
         }
     }
 
-    /// The power went and came back: the unit begins anew, with the reservations that were kept. No session is there.
+    /// Restarts the unit after a power cut, with the reservations that were kept. No session exists at this time.
     pub(super) fn power_cycle(&self) -> Result<(), LunError> {
         let fresh = unit(&self.name, &self.of_volume, &self.record(), &self.kept, &self.store)?;
         *self.unit.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
         Ok(())
     }
 
-    /// Nothing of it is needed any more outside its volume.
+    /// Removes what is kept of the LUN outside its volume.
     pub(super) fn forget_kept(&self) -> Result<(), LunError> {
         self.kept.remove_all()
     }
-
-    fn told(&self) -> MutexGuard<'_, ToldLosses> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// A nexus in the list of those that were told of losses.
+/// The key of a nexus in the list of known losses.
 fn key(nexus: &Nexus) -> String {
     let isid: String = nexus.isid().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{},i,0x{isid},{}", nexus.initiator_name(), nexus.relative_target_port())
 }
 
 fn serial(naa: u64) -> String {
-    // The first digit of an NAA identifier says its kind.
+    // The first digit of an NAA identifier is its type.
     format!("{:015x}", naa & 0x0fff_ffff_ffff_ffff)
 }
 
@@ -198,12 +189,14 @@ fn unit(name: &str, of_volume: &OfVolume, record: &LunRecord, kept: &Kept, store
         thin: record.thin,
         physical_block_bytes: record.physical_block_bytes,
     };
-    let host = UnitHost { name: name.to_owned(), lun: record.lun, kept: kept.clone(), abort: Arc::clone(&of_volume.abort) };
+    let (target, name) = (of_volume.target.clone(), name.to_owned());
+    let host = UnitHost { target, name, lun: record.lun, kept: kept.clone(), abort: Arc::clone(&of_volume.abort) };
     Ok(LogicalUnit::new(Arc::clone(store), identity, settings, Box::new(host), &kept.reservations()?)?)
 }
 
-/// What a unit asks of the filer.
+/// The interface of a unit to the filer.
 struct UnitHost {
+    target: String,
     name: String,
     lun: u16,
     kept: Kept,
@@ -220,5 +213,13 @@ impl Host for UnitHost {
 
     fn abort_commands(&self, nexus: &Nexus) {
         (self.abort)(nexus, self.lun);
+    }
+
+    fn failed(&self) {
+        tracing::error!(
+            iqn = self.target,
+            lun = self.name,
+            "the LUN lost acknowledged writes that were not flushed: it refuses writes until the filer is restarted"
+        );
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct LunRecord {
     /// The number that initiators address it by.
     pub(crate) lun: u16,
     pub(crate) block_bytes: u32,
-    /// What initiators are told to align by.
+    /// The alignment that initiators see.
     pub(crate) physical_block_bytes: u32,
     pub(crate) thin: bool,
     pub(crate) read_only: bool,
@@ -35,7 +35,7 @@ pub(crate) struct LunRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LunState {
-    /// Its data is not whole yet; nobody was told of it.
+    /// Its data is not complete yet, and no initiator has seen it.
     Creating,
     Ready,
     /// Its data may be gone.
@@ -47,7 +47,7 @@ pub(crate) enum LunState {
 pub(crate) struct LunOptions {
     pub(crate) lun: u16,
     pub(crate) block_bytes: u32,
-    /// What initiators are told to align by.
+    /// The alignment that initiators see.
     pub(crate) physical_block_bytes: u32,
     pub(crate) thin: bool,
     pub(crate) read_only: bool,

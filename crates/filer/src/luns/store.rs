@@ -1,13 +1,20 @@
-//! A block device of a volume as what a logical unit stands on.
+//! A block device of a volume as the store of a logical unit.
 
 use std::cell::{Cell, RefCell};
 
 use iscsi_proto::scsi::{Extent, Store, StoreError};
 use volume::{BlockDevice, BlockError, DeferredFlush, Durable, Error};
 
+use crate::episode::Episode;
+
 /// The bytes of a LUN.
 #[derive(Debug)]
-pub(crate) struct LunStore(BlockDevice);
+pub(crate) struct LunStore {
+    device: BlockDevice,
+    /// TARGET/LUN, for the log.
+    name: String,
+    full: Episode,
+}
 
 thread_local! {
     static MAY_NOT_WAIT: Cell<bool> = const { Cell::new(false) };
@@ -16,8 +23,8 @@ thread_local! {
     static DEFERRED: RefCell<Vec<DeferredFlush>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Sets a switch of this thread until this is dropped, by a panic too: one that stayed would have later writes answered before
-/// they are durable.
+/// Sets a switch of this thread until this is dropped, also by a panic. Otherwise later writes would be answered before they are
+/// durable.
 struct Switched(&'static std::thread::LocalKey<Cell<bool>>);
 
 impl Switched {
@@ -33,8 +40,8 @@ impl Drop for Switched {
     }
 }
 
-/// Does work in which this thread's reads of LUNs do not wait for the store. None: one had to, and failed; what that made of the work
-/// is void. Only for commands that change nothing.
+/// Runs work in which this thread's reads of LUNs do not wait for the store. `None` if a read would have waited and failed: the result of
+/// the work is discarded. Only for commands that change no data.
 pub(crate) fn without_waiting<T>(work: impl FnOnce() -> T) -> Option<T> {
     let switched = Switched::on(&MAY_NOT_WAIT);
     WOULD_WAIT.set(false);
@@ -43,7 +50,7 @@ pub(crate) fn without_waiting<T>(work: impl FnOnce() -> T) -> Option<T> {
     (!WOULD_WAIT.get()).then_some(done)
 }
 
-/// Does work in which this thread's durable writes of LUNs leave their flush to the caller, who answers behind it.
+/// Runs work in which this thread's durable writes of LUNs leave their flush to the caller, who answers after the flush.
 pub(crate) fn deferring_flushes<T>(work: impl FnOnce() -> T) -> (T, Vec<DeferredFlush>) {
     let switched = Switched::on(&DEFERS);
     let done = work();
@@ -52,27 +59,36 @@ pub(crate) fn deferring_flushes<T>(work: impl FnOnce() -> T) -> (T, Vec<Deferred
 }
 
 impl LunStore {
-    pub(super) const fn new(device: BlockDevice) -> Self {
-        Self(device)
+    pub(super) fn new(device: BlockDevice, name: String) -> Self {
+        Self { device, name, full: Episode::default() }
     }
 
     pub(crate) const fn device(&self) -> &BlockDevice {
-        &self.0
+        &self.device
+    }
+
+    /// Converts the error of a write. Lack of space is logged once per episode.
+    fn write_refused(&self, error: BlockError) -> StoreError {
+        let error = refused(error);
+        if error == StoreError::NoSpace && self.full.begins() {
+            tracing::warn!(lun = self.name, "the LUN refuses writes: its volume has no space or is over a quota");
+        }
+        error
     }
 }
 
 impl Store for LunStore {
     fn size_bytes(&self) -> u64 {
-        self.0.size()
+        self.device.size()
     }
 
     fn block_bytes(&self) -> u32 {
-        self.0.block_bytes()
+        self.device.block_bytes()
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
         if MAY_NOT_WAIT.get() {
-            return match self.0.read_now(offset, buffer).map_err(refused)? {
+            return match self.device.read_now(offset, buffer).map_err(refused)? {
                 true => Ok(()),
                 false => {
                     WOULD_WAIT.set(true);
@@ -80,40 +96,40 @@ impl Store for LunStore {
                 }
             };
         }
-        self.0.read(offset, buffer).map_err(refused)
+        self.device.read(offset, buffer).map_err(refused)
     }
 
     fn write(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), StoreError> {
         if durable && DEFERS.get() {
-            let flush = self.0.write_deferred(offset, data).map_err(refused)?;
+            let flush = self.device.write_deferred(offset, data).map_err(|error| self.write_refused(error))?;
             DEFERRED.with_borrow_mut(|deferred| deferred.extend(flush));
             return Ok(());
         }
         let durable = if durable { Durable::OnReturn } else { Durable::OnFlush };
-        self.0.write(offset, data, durable).map_err(refused)
+        self.device.write(offset, data, durable).map_err(|error| self.write_refused(error))
     }
 
     fn write_zeroes(&self, offset: u64, bytes: u64, durable: bool) -> Result<(), StoreError> {
         let durable = if durable { Durable::OnReturn } else { Durable::OnFlush };
-        self.0.write_zeroes(offset, bytes, durable).map_err(refused)
+        self.device.write_zeroes(offset, bytes, durable).map_err(|error| self.write_refused(error))
     }
 
     fn unmap(&self, offset: u64, bytes: u64) -> Result<(), StoreError> {
-        self.0.discard(offset, bytes).map_err(refused)
+        self.device.discard(offset, bytes).map_err(refused)
     }
 
     fn flush(&self) -> Result<(), StoreError> {
-        self.0.flush().map_err(refused)
+        self.device.flush().map_err(refused)
     }
 
     fn loss_epoch(&self) -> u64 {
-        self.0.loss_epoch()
+        self.device.loss_epoch()
     }
 
     fn extent(&self, offset: u64) -> Extent {
-        // What cannot be told counts as mapped.
-        let (bytes, mapped) = self.0.extent(offset).unwrap_or((self.0.size().saturating_sub(offset), true));
-        Extent { bytes: bytes.max(u64::from(self.0.block_bytes())), mapped }
+        // An extent that the host does not report counts as mapped.
+        let (bytes, mapped) = self.device.extent(offset).unwrap_or((self.device.size().saturating_sub(offset), true));
+        Extent { bytes: bytes.max(u64::from(self.device.block_bytes())), mapped }
     }
 }
 

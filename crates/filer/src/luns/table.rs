@@ -74,7 +74,7 @@ impl Luns {
     fn open_one(&self, name: &str) {
         let opened = self.files.read(name).and_then(|record| match record.state {
             LunState::Ready => self.enter(name, record).map(drop),
-            // Of one that was not whole nobody was told, and one whose deletion began has no data to rely on.
+            // No initiator has seen one that was not whole, and one whose deletion began has no data to rely on.
             LunState::Creating | LunState::Deleting => {
                 tracing::info!(volume = self.volume_name, lun = name, state = ?record.state, "removing what was left of a LUN");
                 Kept::new(self.volume().state_dir(), record.id).remove_all()?;
@@ -277,7 +277,7 @@ impl Luns {
         self.files.remove(name)
     }
 
-    /// The power went and came back: all units begin anew.
+    /// The power went and came back: all units begin again.
     pub(crate) fn power_cycle(&self) {
         for lun in self.all() {
             if let Err(error) = lun.power_cycle() {

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 (RFC 9112) as a collector needs: one GET of one path, one answer, the end.
+//! The part of HTTP/1.1 (RFC 9112) that a collector needs: one GET of one of two paths, and one answer, then the connection ends.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::limits::METRICS_REQUEST_BYTES_MAX;
 
-const PATH: &str = "/metrics";
+const METRICS: &str = "/metrics";
+const HEALTH: &str = "/healthz";
 /// What Prometheus calls its text format.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Header lines looked at; the request's size bounds them too.
@@ -15,7 +16,9 @@ const HEADERS_MAX: usize = 100;
 /// What a request is answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    Page,
+    Metrics,
+    Health,
+    ServiceUnavailable,
     BadRequest,
     NotFound,
     MethodNotAllowed,
@@ -28,7 +31,8 @@ impl Verdict {
     /// RFC 9110 15.
     const fn status(self) -> &'static str {
         match self {
-            Self::Page => "200 OK",
+            Self::Metrics | Self::Health => "200 OK",
+            Self::ServiceUnavailable => "503 Service Unavailable",
             Self::BadRequest => "400 Bad Request",
             Self::NotFound => "404 Not Found",
             Self::MethodNotAllowed => "405 Method Not Allowed",
@@ -43,13 +47,28 @@ impl Verdict {
 ///
 /// # Errors
 /// The socket's, `TimedOut` included.
-pub(super) fn answer(stream: &TcpStream, deadline: Instant, page: impl FnOnce() -> String) -> io::Result<()> {
-    let verdict = match request(stream, deadline) {
+pub(super) fn answer(
+    stream: &TcpStream,
+    deadline: Instant,
+    page: impl FnOnce() -> String,
+    health: impl FnOnce() -> Result<(), String>,
+) -> io::Result<()> {
+    let mut verdict = match request(stream, deadline) {
         Ok(verdict) => verdict,
         Err(error) if error.kind() == ErrorKind::TimedOut => Verdict::Timeout,
         Err(error) => return Err(error),
     };
-    let body = if verdict == Verdict::Page { page() } else { format!("{}\n", verdict.status()) };
+    let body = match verdict {
+        Verdict::Metrics => page(),
+        Verdict::Health => match health() {
+            Ok(()) => "ok\n".to_owned(),
+            Err(reason) => {
+                verdict = Verdict::ServiceUnavailable;
+                reason
+            }
+        },
+        refused => format!("{}\n", refused.status()),
+    };
     let allow = if verdict == Verdict::MethodNotAllowed { "Allow: GET\r\n" } else { "" };
     let head = format!(
         "HTTP/1.1 {}\r\n{allow}Content-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -110,10 +129,12 @@ fn judge(header: &[u8]) -> Verdict {
         _ if version.starts_with("HTTP/") => return Verdict::VersionNotSupported,
         _ => return Verdict::BadRequest,
     }
-    if target.split('?').next() != Some(PATH) {
-        return Verdict::NotFound;
-    }
-    if method == "GET" { Verdict::Page } else { Verdict::MethodNotAllowed }
+    let found = match target.split('?').next() {
+        Some(METRICS) => Verdict::Metrics,
+        Some(HEALTH) => Verdict::Health,
+        _ => return Verdict::NotFound,
+    };
+    if method == "GET" { found } else { Verdict::MethodNotAllowed }
 }
 
 /// Sends all of it by the deadline, however slowly the peer takes it.
@@ -159,12 +180,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_get_of_the_one_path_gets_the_page() {
+    fn only_a_get_of_one_of_the_paths_gets_a_page() {
         let host = "Host: here:9100";
         let judged = |first: &str| judge(format!("{first}\r\n{host}").as_bytes());
-        assert_eq!(judged("GET /metrics HTTP/1.1"), Verdict::Page);
-        assert_eq!(judged("GET /metrics?name=x HTTP/1.0"), Verdict::Page);
-        for target in ["/", "/metrics/", "/metrics2", "/../metrics", "//metrics", "*", ""] {
+        assert_eq!(judged("GET /metrics HTTP/1.1"), Verdict::Metrics);
+        assert_eq!(judged("GET /metrics?name=x HTTP/1.0"), Verdict::Metrics);
+        assert_eq!(judged("GET /healthz HTTP/1.1"), Verdict::Health);
+        for target in ["/", "/healthz/", "/metrics/", "/metrics2", "/../metrics", "//metrics", "*", ""] {
             assert_eq!(judged(&format!("GET {target} HTTP/1.1")), Verdict::NotFound, "{target}");
         }
         for method in ["POST", "HEAD", "get", "PUT", "DELETE", "OPTIONS", "PRI"] {
@@ -201,7 +223,7 @@ mod tests {
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         pieces.iter().for_each(|piece| peer.write_all(piece).unwrap());
-        let ended = answer(&stream, Instant::now() + limit, || "x 1\n".into());
+        let ended = answer(&stream, Instant::now() + limit, || "x 1\n".into(), || Ok(()));
         drop(stream);
         let mut answered = String::new();
         let _ = peer.read_to_string(&mut answered);
@@ -213,7 +235,7 @@ mod tests {
         let (listener, begin) = (TcpListener::bind("127.0.0.1:0").unwrap(), Instant::now());
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
-        let ended = std::thread::spawn(move || answer(&stream, begin + Duration::from_secs(30), || "x 1\n".into()));
+        let ended = std::thread::spawn(move || answer(&stream, begin + Duration::from_secs(30), || "x 1\n".into(), || Ok(())));
         for byte in b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" {
             peer.write_all(&[*byte]).unwrap();
         }
@@ -223,6 +245,26 @@ mod tests {
         ended.join().unwrap().unwrap();
         assert!(answered.starts_with("HTTP/1.1 200 OK\r\n") && answered.contains("\r\nContent-Length: 4\r\n"), "{answered}");
         assert!(answered.ends_with("\r\n\r\nx 1\n"), "{answered}");
+    }
+
+    #[test]
+    fn healthz_answers_200_or_503_with_the_reason_as_its_body() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut answers =
+            [Ok(()), Err("volume db: a flush failed\n".to_owned())].into_iter().map(|health: Result<(), String>| {
+                let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                let (stream, _) = listener.accept().unwrap();
+                peer.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+                peer.shutdown(Shutdown::Write).unwrap();
+                answer(&stream, Instant::now() + Duration::from_secs(30), String::new, || health).unwrap();
+                let mut answered = String::new();
+                peer.read_to_string(&mut answered).unwrap();
+                answered
+            });
+        let good = answers.next().unwrap();
+        assert!(good.starts_with("HTTP/1.1 200 OK\r\n") && good.ends_with("\r\n\r\nok\n"), "{good}");
+        let bad = answers.next().unwrap();
+        assert!(bad.starts_with("HTTP/1.1 503 ") && bad.ends_with("\r\n\r\nvolume db: a flush failed\n"), "{bad}");
     }
 
     #[test]

@@ -34,6 +34,13 @@ fn named(target: &Arc<Target>) -> Vec<Named> {
     target.luns.all().into_iter().map(|lun| Named { name: format!("{volume}/{}", lun.name()), lun }).collect()
 }
 
+/// The names of the LUNs that refuse writes.
+pub(super) fn failed(server: &Server) -> Vec<String> {
+    let luns = server.iscsi().all_targets();
+    let failed = luns.values().flat_map(named).filter(|of| of.lun.unit().has_failed());
+    failed.map(|of| of.name).collect()
+}
+
 fn state(page: &mut Page, luns: &[Named]) {
     let mut sizes = page.family("millrace_lun_size_bytes", Type::Gauge, "Size of the LUN.");
     luns.iter().for_each(|of| sizes.sample(&[("lun", &of.name)], of.lun.device().size()));

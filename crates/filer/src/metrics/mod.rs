@@ -1,7 +1,7 @@
-//! The counters for a collector: `/metrics` over HTTP, in the text format of Prometheus.
+//! Two pages over HTTP: `/metrics` with the counters in the text format of Prometheus, and `/healthz` for supervisors and alarms.
 //!
-//! Nothing here is on the way of a call: who asks sums what the threads have counted. The endpoint has threads and bounds
-//! of its own, so that its clients cannot slow the filer down.
+//! Calls are not affected: the thread that answers a request sums what the other threads have counted. The endpoint has its own threads
+//! and limits, so that its clients cannot slow the filer down.
 
 mod http;
 mod luns;
@@ -89,10 +89,25 @@ fn accept(listener: &TcpListener, server: &Arc<Server>) {
     }
 }
 
-/// One request, one answer. Pages are written one at a time: many collectors use one core at the most.
+/// Answers one request. Pages are written one at a time, so that any number of collectors use one core at most.
 fn talk(stream: &TcpStream, server: &Server, turn: &Mutex<()>) -> io::Result<()> {
-    http::answer(stream, Instant::now() + METRICS_TIMEOUT, || {
+    let page = || {
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         page::write(server)
-    })
+    };
+    http::answer(stream, Instant::now() + METRICS_TIMEOUT, page, || health(server))
+}
+
+/// Whether all volumes and LUNs accept writes. The error has one line for each that does not.
+fn health(server: &Server) -> Result<(), String> {
+    let exports = server.filer().exports();
+    let volumes = exports.entries().iter().filter(|entry| entry.export.volume().is_poisoned());
+    let volumes = volumes.map(|entry| {
+        format!("volume {}: a flush failed; it refuses changes until the filer is restarted\n", entry.export.name())
+    });
+    let luns = luns::failed(server)
+        .into_iter()
+        .map(|lun| format!("LUN {lun}: writes may have been lost; it refuses writes until the filer is restarted\n"));
+    let reasons: String = volumes.chain(luns).collect();
+    if reasons.is_empty() { Ok(()) } else { Err(reasons) }
 }

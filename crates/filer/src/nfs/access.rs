@@ -1,12 +1,12 @@
-//! Who may do what: a pure function of caller, attributes and request.
+//! Access checks: pure functions of caller, attributes and request.
 //!
-//! The filer checks access itself, since a privileged process would be allowed everything by the host. The rules are
-//! POSIX mode bits with two differences that NFSv3 needs because it has no OPEN (RFC 1813 4.4): the owner of a file may
-//! always read and write its data, and who may execute a file may read it.
+//! The filer checks access itself, because the host allows a privileged process everything. The rules are those of POSIX mode bits and
+//! ACLs (acl(5)). NFSv3 has no OPEN (RFC 1813 4.4), so there are two differences: the owner of a file may always read and write its
+//! data, and a caller who may execute a file may read it.
 
 use nfs_proto::nfs3::{ACCESS_DELETE, ACCESS_EXECUTE, ACCESS_EXTEND, ACCESS_LOOKUP, ACCESS_MODIFY, ACCESS_READ, NfsStatus};
 use nfs_proto::rpc::{AuthSys, Groups};
-use volume::{Attr, Kind, SetAttr, SetTime};
+use volume::{Acl, Attr, Kind, SetAttr, SetTime, Subject};
 
 use crate::nfs::policy::{Rights, Squash};
 
@@ -14,11 +14,14 @@ const READ: u32 = 4;
 const WRITE: u32 = 2;
 const EXECUTE: u32 = 1;
 
+/// The mode bits of the group class. If the object has an ACL, they are its mask.
+const GROUP_CLASS: u32 = 0o070;
+
 const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;
 
-/// Who calls, after squashing.
+/// The identity of a caller, after squashing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// Effective user.
@@ -67,69 +70,85 @@ impl Caller {
         self.uid == object.uid
     }
 
-    /// Whether the mode bits give all of `want`.
-    fn permitted(&self, object: &Attr, want: u32) -> bool {
+    /// Whether the mode bits, or the ACL, grant all rights of `want`. As in the kernel, the ACL is checked only if the mode grants the group
+    /// class anything.
+    fn permitted(&self, object: &Subject<'_>, want: u32) -> bool {
         if self.is_root() {
-            // Root may do everything, but execute only what anybody may.
+            // Root may do everything, but executes a file only if some class may execute it.
             return want & EXECUTE == 0 || object.kind == Kind::Directory || object.mode & 0o111 != 0;
         }
-        let shift = if self.owns(object) {
-            6
-        } else if self.in_group(object.gid) {
-            3
-        } else {
-            0
-        };
-        (object.mode >> shift) & want == want
+        let gives = |shift: u32| (object.mode >> shift) & want == want;
+        if self.owns(object) {
+            return gives(6);
+        }
+        let may_depend_on_acl = object.mode & GROUP_CLASS != 0 && (gives(3) || gives(0));
+        match if may_depend_on_acl { object.acl() } else { Ok(None) } {
+            Ok(Some(acl)) => self.permitted_by(&acl, object.gid, want).unwrap_or_else(|| gives(0)),
+            Ok(None) if self.in_group(object.gid) => gives(3),
+            Ok(None) => gives(0),
+            Err(_) => false,
+        }
+    }
+
+    /// Whether an ACL grants all rights of `want` to a caller who is not the owner. `None` if no entry names the caller or one of its groups.
+    fn permitted_by(&self, acl: &Acl, gid: u32, want: u32) -> Option<bool> {
+        let gives = |rights: u32| rights & acl.mask & want == want;
+        if let Some((_, rights)) = acl.users.iter().find(|(uid, _)| *uid == self.uid) {
+            return Some(gives(*rights));
+        }
+        let entries = acl.groups.iter().copied().chain([(gid, acl.group)]);
+        // One entry must grant all rights of `want`.
+        let own = entries.filter(|(gid, _)| self.in_group(*gid)).map(|(_, rights)| gives(rights));
+        own.reduce(|one, other| one || other)
     }
 
     /// Whether the caller may read the data of a file.
     #[must_use]
-    pub fn may_read(&self, file: &Attr) -> bool {
+    pub fn may_read(&self, file: &Subject<'_>) -> bool {
         self.owns(file) || self.permitted(file, READ) || self.permitted(file, EXECUTE)
     }
 
     /// Whether the caller may write, extend or cut the data of a file.
     #[must_use]
-    pub fn may_write(&self, file: &Attr) -> bool {
+    pub fn may_write(&self, file: &Subject<'_>) -> bool {
         self.owns(file) || self.permitted(file, WRITE)
     }
 
     /// Whether the caller may look names of a directory up.
     #[must_use]
-    pub fn may_search(&self, dir: &Attr) -> bool {
+    pub fn may_search(&self, dir: &Subject<'_>) -> bool {
         self.permitted(dir, EXECUTE)
     }
 
     /// Whether the caller may list a directory.
     #[must_use]
-    pub fn may_list(&self, dir: &Attr) -> bool {
+    pub fn may_list(&self, dir: &Subject<'_>) -> bool {
         self.permitted(dir, READ)
     }
 
     /// Whether the caller may add names to a directory.
     #[must_use]
-    pub fn may_add(&self, dir: &Attr) -> bool {
+    pub fn may_add(&self, dir: &Subject<'_>) -> bool {
         self.permitted(dir, WRITE | EXECUTE)
     }
 
-    /// Whether the caller may take the name of `victim` out of a directory: in a sticky one only with the owner's rights.
+    /// Whether the caller may remove the name of `victim` from a directory. In a sticky directory it must own the directory or `victim`.
     #[must_use]
-    pub fn may_remove(&self, dir: &Attr, victim: &Attr) -> bool {
+    pub fn may_remove(&self, dir: &Subject<'_>, victim: &Attr) -> bool {
         let bound = dir.mode & STICKY != 0 && !self.is_root() && !self.owns(dir) && !self.owns(victim);
         self.may_add(dir) && !bound
     }
 
     /// Whether the caller may move a directory to another parent, which rewrites its `..`.
     #[must_use]
-    pub fn may_move(&self, object: &Attr, other_parent: bool) -> bool {
+    pub fn may_move(&self, object: &Subject<'_>, other_parent: bool) -> bool {
         !other_parent || object.kind != Kind::Directory || self.permitted(object, WRITE)
     }
 
-    /// The rights of `asked` that the mode bits give (RFC 1813 3.3.4). No override for owners here: a client answers
-    /// `open` from this.
+    /// The rights of `asked` that the mode bits or the ACL grant (RFC 1813 3.3.4). The owner has no extra rights here, because a client
+    /// decides about `open` by this.
     #[must_use]
-    pub fn granted(&self, object: &Attr, asked: u32) -> u32 {
+    pub fn granted(&self, object: &Subject<'_>, asked: u32) -> u32 {
         let directory = object.kind == Kind::Directory;
         let rights: &[(u32, u32)] = if directory {
             &[
@@ -148,11 +167,11 @@ impl Caller {
             .fold(0, |all, (right, _)| all | right)
     }
 
-    /// What of a SETATTR is carried out: the request itself, set-id bits cleared where POSIX wants it.
+    /// The attributes to set for a SETATTR: those of the request, with set-id bits cleared where POSIX requires it.
     ///
     /// # Errors
     /// `Perm` for what only the owner or root may do, `Acces` where write permission is missing.
-    pub fn settable(&self, object: &Attr, wanted: &SetAttr) -> Result<SetAttr, NfsStatus> {
+    pub fn settable(&self, object: &Subject<'_>, wanted: &SetAttr) -> Result<SetAttr, NfsStatus> {
         let owner = self.is_root() || self.owns(object);
         let mut set = *wanted;
         let keeps_uid = |uid| self.owns(object) && uid == object.uid;
@@ -207,10 +226,14 @@ mod tests {
     use nfs_proto::rpc::MachineName;
     use volume::Time;
 
-    fn object(kind: Kind, mode: u32, uid: u32, gid: u32) -> Attr {
+    fn attr(kind: Kind, mode: u32, uid: u32, gid: u32) -> Attr {
         let time = Time { sec: 0, nsec: 0 };
         let (atime, mtime, ctime) = (time, time, time);
         Attr { kind, mode, nlink: 1, uid, gid, size: 0, used: 0, rdev: (0, 0), fsid: 1, fileid: 2, atime, mtime, ctime }
+    }
+
+    fn object(kind: Kind, mode: u32, uid: u32, gid: u32) -> Subject<'static> {
+        Subject::with_acl(attr(kind, mode, uid, gid), None)
     }
 
     fn user(uid: u32, gid: u32, groups: &[u32]) -> Caller {
@@ -240,6 +263,35 @@ mod tests {
                 assert_eq!(caller.may_add(&dir), bits & 3 == 3);
             }
         }
+    }
+
+    /// Compares every ACL of one named user and one named group with the algorithm of acl(5).
+    #[test]
+    fn the_first_entry_of_an_acl_that_names_the_caller_decides_together_with_the_mask() {
+        for bits in 0..1_u32 << 15 {
+            let [user_rights, group, named, mask, others] =
+                [bits & 7, bits >> 3 & 7, bits >> 6 & 7, bits >> 9 & 7, bits >> 12 & 7];
+            let acl = Acl { group, users: vec![(3, user_rights)], groups: vec![(7, named)], mask };
+            let dir = Subject::with_acl(attr(Kind::Directory, mask << 3 | others, 1, 5), Some(&acl));
+            // If the mode grants the group class nothing, the kernel does not check the ACL.
+            let is = |caller: Caller, rights: u32| {
+                let rights = if mask == 0 && !caller.in_group(5) { others } else { rights };
+                assert_eq!(caller.may_list(&dir), rights & READ != 0, "{caller:?} {acl:?} {others}");
+                assert_eq!(caller.may_search(&dir), rights & EXECUTE != 0, "{caller:?} {acl:?} {others}");
+            };
+            is(user(3, 5, &[7]), user_rights & mask);
+            is(user(3, 9, &[7]), user_rights & mask);
+            is(user(9, 5, &[]), group & mask);
+            is(user(9, 9, &[7]), named & mask);
+            is(user(9, 9, &[8]), others);
+            let both = user(9, 5, &[7]);
+            let one_gives = [group, named].iter().any(|rights| rights & mask & 3 == 3);
+            assert!(mask == 0 || both.may_add(&dir) == one_gives, "one entry must grant both rights: {acl:?}");
+        }
+        let acl = Acl { group: 0, users: vec![(1, 0)], groups: vec![], mask: 7 };
+        let file = Subject::with_acl(attr(Kind::File, 0o670, 1, 5), Some(&acl));
+        assert!(user(1, 1, &[]).may_write(&file), "for the owner, only the mode counts");
+        assert!(user(0, 0, &[]).may_write(&file));
     }
 
     #[test]
@@ -289,7 +341,7 @@ mod tests {
         assert!(user(2, 2, &[]).may_remove(&dir, &victim), "owner of the file");
         assert!(user(0, 0, &[]).may_remove(&dir, &victim), "root");
         assert!(!user(3, 3, &[]).may_remove(&dir, &victim), "somebody else");
-        assert!(user(3, 3, &[]).may_remove(&Attr { mode: 0o777, ..dir }, &victim), "not sticky");
+        assert!(user(3, 3, &[]).may_remove(&Subject::with_acl(Attr { mode: 0o777, ..*dir }, None), &victim), "not sticky");
     }
 
     #[test]
@@ -321,8 +373,8 @@ mod tests {
         }
         for set in [SetAttr { size: Some(0), ..nothing }, SetAttr { mtime: SetTime::ServerTime, ..nothing }] {
             assert_eq!(other.settable(&file, &set), Err(NfsStatus::Acces));
-            assert!(other.settable(&Attr { mode: 0o664, ..file }, &set).is_ok());
-            assert!(owner.settable(&Attr { mode: 0o444, ..file }, &set).is_ok());
+            assert!(other.settable(&object(Kind::File, 0o664, 1, 1), &set).is_ok());
+            assert!(owner.settable(&object(Kind::File, 0o444, 1, 1), &set).is_ok());
         }
     }
 

@@ -1,4 +1,4 @@
-//! A call as it was received, and what can be said of it before it is carried out.
+//! A received call, and what is known of it before it is executed.
 
 use std::time::Instant;
 
@@ -7,7 +7,8 @@ use nfs_proto::rpc::{AUTH_TLS, CallHeader, OpaqueAuth, RPC_VERSION, Xid};
 use nfs_proto::xdr::{Decode, Reader, decode_all};
 use nfs_proto::{mount3, portmap2};
 
-use crate::limits::TRANSFER_MAX;
+use crate::connections::delivery::SentMarks;
+use crate::limits::{LISTING_BYTES_MAX, TRANSFER_MAX};
 
 /// What the driver has to do after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub enum Served {
     Answered,
     /// A reply record was appended that must not leave before this time: the modelled medium is not done.
     Due(Instant),
-    /// Nothing was done nor appended: a READ that would have to wait for the store, of a call that may not. To be served
-    /// again [`Call::waiting`].
+    /// Nothing was done or appended. The call may not wait, and it is a READ that would wait for the store or a listing of a large
+    /// directory. The caller serves it again as [`Call::waiting`].
     Cold,
     /// A reply record was appended that is the last of this connection.
     Last,
@@ -28,8 +29,12 @@ pub enum Served {
     Close,
 }
 
-/// Where a stable write leaves what is still to be [settled](volume::flush_deferred) before its reply may leave.
+/// Where a stable write leaves the flush that must be [done](volume::flush_deferred) before its reply may leave.
 pub type Later = std::cell::RefCell<Option<volume::DeferredFlush>>;
+
+/// Marks of appended replies whose delivery may be asked for. The thread that sends the replies passes the marks on, so that they are
+/// set.
+pub(crate) type Marks = std::cell::RefCell<SentMarks>;
 
 /// A call whose header was read.
 #[derive(Clone, Copy, Debug)]
@@ -39,41 +44,50 @@ pub struct Call<'a> {
     pub(super) record: &'a [u8],
     pub(super) may_wait: bool,
     pub(super) later: Option<&'a Later>,
+    pub(super) marks: Option<&'a Marks>,
     pub(super) received_at: Option<Instant>,
 }
 
 impl<'a> Call<'a> {
-    /// Reads the header of a call record; none if it is not an RPC call.
+    /// Reads the header of a call record. `None` if it is not an RPC call.
     #[must_use]
     pub fn parse(record: &'a [u8]) -> Option<Self> {
         let mut input = Reader::new(record);
         let header = CallHeader::decode(&mut input).ok()?;
-        Some(Self { header, arguments: input.rest(), record, may_wait: true, later: None, received_at: None })
+        Some(Self { header, arguments: input.rest(), record, may_wait: true, later: None, marks: None, received_at: None })
     }
 
-    /// The same call, of which a READ is left undone when it would have to wait for the store: see [`Served::Cold`].
+    /// The same call, which may not wait. A READ that would wait for the store and a listing of a large directory are not executed: see
+    /// [`Served::Cold`].
     #[must_use]
     pub const fn without_waiting(mut self) -> Self {
         self.may_wait = false;
         self
     }
 
-    /// The same call, to be done however long it takes.
+    /// The same call, which may take any time.
     #[must_use]
     pub const fn waiting(mut self) -> Self {
         self.may_wait = true;
         self
     }
 
-    /// The same call, of which a stable WRITE is answered before its flush: the reply must not leave before what is in `later`
-    /// is settled.
+    /// The same call. If it is a stable WRITE, its reply is appended before the flush, and must not leave before the flush in `later` is
+    /// done.
     #[must_use]
     pub const fn settled_later(mut self, later: &'a Later) -> Self {
         self.later = Some(later);
         self
     }
 
-    /// The same call, of which this is when it was received: its latency counts from there, otherwise from when it is served.
+    /// The same call. The mark of its reply, if it has one, is added to `marks`.
+    #[must_use]
+    pub(crate) const fn marking(mut self, marks: &'a Marks) -> Self {
+        self.marks = Some(marks);
+        self
+    }
+
+    /// The same call with the time at which it was received. Its latency counts from then, otherwise from the start of its execution.
     #[must_use]
     pub const fn received_at(mut self, received_at: Instant) -> Self {
         self.received_at = Some(received_at);
@@ -86,29 +100,41 @@ impl<'a> Call<'a> {
         self.header.xid
     }
 
-    /// The procedure, of a call of NFS.
+    /// The number of its program.
+    pub(crate) const fn program(&self) -> u32 {
+        self.header.program
+    }
+
+    /// The procedure, if it is an NFS call.
     #[must_use]
     pub const fn nfs_procedure(&self) -> Option<Procedure> {
         if self.header.program == nfs3::PROGRAM { Procedure::from_number(self.header.procedure) } else { None }
     }
 
-    /// Arguments of a stable WRITE; none of others.
+    /// The arguments of a stable WRITE. `None` for other calls.
     #[must_use]
     pub fn stable_write(&self) -> Option<WriteArgs<'a>> {
         self.nfs_procedure().filter(|procedure| *procedure == Procedure::Write)?;
         decode_all::<WriteArgs<'_>>(self.arguments).ok().filter(|args| args.stable != StableHow::Unstable)
     }
 
-    /// Most bytes its reply can have, headers not counted: what a READ asks for, next to nothing for others that are handed
-    /// to a worker.
+    /// Largest size of its reply without headers, in bytes: what a READ or a listing asks for. Replies of other calls for workers are so
+    /// small that they count as 0.
     #[must_use]
     pub fn reply_bytes_max(&self) -> usize {
         match self.nfs_procedure() {
             Some(Procedure::Read) => {
                 decode_all::<ReadArgs>(self.arguments).map_or(0, |args| args.count.min(TRANSFER_MAX) as usize)
             }
+            Some(Procedure::ReadDir | Procedure::ReadDirPlus) => LISTING_BYTES_MAX as usize,
             _ => 0,
         }
+    }
+
+    /// Whether the call lists a directory.
+    #[must_use]
+    pub fn is_listing(&self) -> bool {
+        matches!(self.nfs_procedure(), Some(Procedure::ReadDir | Procedure::ReadDirPlus))
     }
 
     /// Whether the call does nothing: procedure 0 of any program.

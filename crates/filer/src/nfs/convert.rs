@@ -1,10 +1,10 @@
 //! Between the volume's values and those of the wire: attributes, times, and the one table of errors.
 
-use nfs_proto::nfs3::{self, Fattr, FileHandle, FileType, NfsStatus, NfsTime, SpecData, StableHow};
-use volume::{Attr, Error, Handle, Kind, SetAttr, SetTime, Stability, Time};
+use nfs_proto::nfs3::{self, Fattr, FileHandle, FileType, NfsStatus, NfsTime, SpecData, StableHow, WccAttr, WccData};
+use volume::{Attr, Error, Handle, Kind, SetAttr, SetTime, Stability, Time, Wcc};
 
-/// The status of an error of the volume.
-pub(crate) fn status(error: &Error) -> NfsStatus {
+/// The status of an error of the volume with this name.
+pub(crate) fn status(error: &Error, volume: &str) -> NfsStatus {
     match error {
         Error::NotPermitted => NfsStatus::Perm,
         Error::NoEntry => NfsStatus::NoEnt,
@@ -12,7 +12,7 @@ pub(crate) fn status(error: &Error) -> NfsStatus {
         Error::Poisoned => NfsStatus::Io,
         Error::Io(errno) => {
             // The wire has one word for all of these; the host's own is only here.
-            tracing::warn!(error = %std::io::Error::from_raw_os_error(*errno), "the host's file system failed a call");
+            tracing::warn!(volume, error = %std::io::Error::from_raw_os_error(*errno), "the host's file system failed a call");
             NfsStatus::Io
         }
         Error::Access => NfsStatus::Acces,
@@ -59,6 +59,12 @@ pub(crate) fn fattr(attr: &Attr) -> Fattr {
         mtime: nfs_time(attr.mtime),
         ctime: nfs_time(attr.ctime),
     }
+}
+
+/// The attributes around a change on the wire.
+pub(crate) fn wcc_data(wcc: &Wcc) -> WccData {
+    let before = |attr: Attr| WccAttr { size: attr.size, mtime: nfs_time(attr.mtime), ctime: nfs_time(attr.ctime) };
+    WccData { before: wcc.before.map(before), after: Some(fattr(&wcc.after)) }
 }
 
 const fn file_type(kind: Kind) -> FileType {

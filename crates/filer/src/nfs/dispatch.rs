@@ -17,41 +17,35 @@ use super::faults;
 use super::filer::Filer;
 use super::handlers::{self, ProgramCall};
 use super::policy::{Refusal, Rights};
-use super::reply_cache::{CallKey, Claim};
+use super::reply_cache::{CallKey, Claim, Sender};
 use super::stats::{Answer, Stats};
+use crate::connections::delivery::SentMark;
 use crate::listener::ListenerRole;
 
-/// Serves one call record: appends its reply record, mark included, to `out`.
+/// Serves one call record: appends its reply record, with the record mark, to `out`.
 pub fn serve(filer: &Filer, view: &View, record: &[u8], out: &mut Vec<u8>) -> Served {
     let Some(call) = Call::parse(record) else { return Served::Close };
     serve_call(filer, view, &call, out)
 }
 
-/// The same of a call that was received at this time and had to wait until now.
-pub(crate) fn serve_received(received_at: Instant, filer: &Filer, view: &View, record: &[u8], out: &mut Vec<u8>) -> Served {
-    let Some(call) = Call::parse(record) else { return Served::Close };
-    serve_call(filer, view, &call.received_at(received_at), out)
-}
-
-/// Counts a WRITE that was left to be [settled later](Call::settled_later) and is now. Of one whose flush failed the reply is
-/// appended that takes the place of the one it had.
+/// Counts a WRITE whose flush was [left for later](Call::settled_later) and is done now. If the flush failed, appends the reply that
+/// replaces the earlier one.
 pub(crate) fn settled(view: &View, call: &Call<'_>, received_at: Instant, result: &Result<(), volume::Error>, out: &mut Vec<u8>) {
+    let args = decode_all::<WriteArgs<'_>>(call.arguments).ok();
+    let index = args.as_ref().and_then(|args| view.exports().of_handle(args.file.as_bytes()));
+    let export = index.map(|index| view.at(index).0);
     let answer = match result {
         Ok(()) => Answer::OK,
         Err(error) => {
             let reply = Reply::begin(call.header.xid, out);
-            let status = handlers::refuse_write(error, out);
+            let status = handlers::refuse_write(error, export.map_or("", |export| export.name()), out);
             reply.end(Ok(()), out);
             Answer::Status(status)
         }
     };
-    let Ok(args) = decode_all::<WriteArgs<'_>>(call.arguments) else { return };
-    let Some(index) = view.exports().of_handle(args.file.as_bytes()) else { return };
+    let (Some(args), Some(export)) = (args, export) else { return };
     let bytes = if answer == Answer::OK { args.count.into() } else { 0 };
-    let (export, _) = view.at(index);
-    if answer != Answer::OK {
-        export.log_poison();
-    }
+    export.note_full(answer);
     Timing { view, procedure: Procedure::Write, since: received_at }.count(&export.stats, answer, bytes, None);
 }
 
@@ -70,7 +64,7 @@ pub fn serve_call(filer: &Filer, view: &View, call: &Call<'_>, out: &mut Vec<u8>
     Served::Answered
 }
 
-/// Who the call says it is from; none if it does not say. RFC 5531 8.2 and appendix A.
+/// The credential of a call. `None` if it has none. RFC 5531 8.2 and appendix A.
 fn identity<'a>(credential: &OpaqueAuth<'a>) -> Result<Option<AuthSys<'a>>, AuthStat> {
     match credential.flavor {
         AUTH_NONE => Ok(None),
@@ -113,7 +107,7 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
         timing.count(&filer.stats, Answer::OK, 0, None);
         return Served::Answered;
     }
-    // The arguments of all others begin with the handle of what they are about.
+    // The arguments of all other procedures begin with a handle.
     let Ok(handle) = Reader::new(call.arguments).opaque(nfs_proto::limits::HANDLE_BYTES_MAX) else {
         refuse(xid, ReplyStatus::GarbageArguments, out);
         timing.count(&filer.stats, Answer::Refused, 0, None);
@@ -129,14 +123,14 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
     };
     let set = context.export.volume.faults();
     if set.any(faults::WIRE) && context.verdict.is_ok() {
-        // Affected once, however long the call then takes.
+        // A fault applies once, however long the call takes.
         let context = handlers::Context { may_wait: true, later: None, ..context };
         return faults::around(set, procedure, out, |out| carry_out(&context, &timing, call, out));
     }
     carry_out(&context, &timing, call, out)
 }
 
-/// Carries a call out, or repeats its reply.
+/// Executes a call, or repeats its stored reply.
 fn carry_out(context: &handlers::Context<'_>, timing: &Timing<'_>, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
     let handlers::Context { filer, view, export, .. } = *context;
     let procedure = timing.procedure;
@@ -144,44 +138,57 @@ fn carry_out(context: &handlers::Context<'_>, timing: &Timing<'_>, call: &Call<'
     let stats = if context.verdict == Err(NfsStatus::BadHandle) { &filer.stats } else { &export.stats };
     let submitted = export.medium().map(|_| Instant::now());
     let mut claim = None;
-    // What is refused is not carried out, so it takes no place among the stored replies.
+    // A refused call is not executed, so its reply need not be stored.
     if !procedure.is_idempotent() && context.verdict.is_ok() {
-        match filer.replies.claim(CallKey::new(view.peer.address, xid, call.record)) {
+        match filer.replies.claim(CallKey::new(xid, call.record), &sender(view)) {
             Claim::First(running) => claim = Some(running),
-            Claim::Repeat(reply) => {
+            Claim::Repeat(reply, mark) => {
                 out.extend_from_slice(&reply);
+                note_mark(call, mark);
                 timing.count(stats, Answer::OK, 0, None);
                 return Served::Answered;
             }
-            Claim::Drop => return Served::Answered,
+            Claim::InProgress => return Served::Answered,
         }
     }
     let reply = Reply::begin(xid, out);
     let done = handlers::serve(context, procedure, call.arguments, out);
     if done.as_ref().is_ok_and(|done| done.cold) {
         out.truncate(reply.mark);
-        stats.count_cold_read();
+        if procedure == Procedure::Read {
+            stats.count_cold_read();
+        }
         return Served::Cold;
     }
     let (answer, again, bytes) =
         done.as_ref().map_or((Answer::Refused, false, 0), |done| (Answer::Status(done.status), done.retry_later, done.bytes));
-    if answer != Answer::OK {
-        export.log_poison();
-    }
+    export.note_full(answer);
     let operation = done.as_ref().ok().and_then(|done| medium_operation(procedure, done));
     let mark = reply.mark;
     let understood = done.is_ok();
     reply.end(done.map(|_| ()), out);
-    // "Try again later" was carried out not at all, so the next try has to be.
-    if let (Some(running), true, false, Some(record)) = (claim, understood, again, out.get(mark..)) {
-        running.done(record);
+    if let (Some(running), Some(record)) = (claim, out.get(mark..)) {
+        // After NFS3ERR_JUKEBOX the client's next try must be executed.
+        note_mark(call, running.done(record, understood && !again));
     }
     let due = submitted.zip(operation).and_then(|(at, operation)| export.due(at, operation).filter(|due| *due > at));
-    // What is left to be settled is not answered yet: see `settled`.
+    // A call whose flush is left for later is not answered yet: see `settled`.
     if call.later.is_none_or(|later| later.borrow().is_none()) {
         timing.count(stats, answer, bytes, due);
     }
     due.map_or(Served::Answered, Served::Due)
+}
+
+/// The sender of a call.
+fn sender(view: &View) -> Sender {
+    let (connection, channel) = view.attachment().map_or_else(Default::default, |attachment| attachment.sender());
+    Sender { client: view.peer.address, connection, channel }
+}
+
+fn note_mark(call: &Call<'_>, mark: Option<SentMark>) {
+    if let Some(marks) = call.marks {
+        marks.borrow_mut().extend(mark);
+    }
 }
 
 /// A call being timed.
@@ -192,8 +199,8 @@ struct Timing<'a> {
 }
 
 impl Timing<'_> {
-    /// Counts the call as answered, by what it is about and by client. On a modelled medium it takes as long as that says,
-    /// unless the host was slower.
+    /// Counts the call as answered, by procedure and by client. On a modelled medium its latency is that of the model, unless the host was
+    /// slower.
     fn count(&self, stats: &Stats, answer: Answer, bytes: u64, due: Option<Instant>) {
         let took = self.since.elapsed().max(due.map_or(Duration::ZERO, |due| due.saturating_duration_since(self.since)));
         stats.count(self.procedure, answer, bytes, took);
@@ -201,8 +208,8 @@ impl Timing<'_> {
     }
 }
 
-/// The export a call is about, as whom it is carried out there, and whether it may be at all. An error where the connection
-/// is too weak for the export.
+/// The export of a call, the identity under which it is executed there, and whether it is allowed. An error if the export requires a
+/// stronger security than the connection has.
 fn context<'a>(
     filer: &'a Filer,
     view: &'a View,
@@ -243,16 +250,16 @@ const fn changes(procedure: Procedure) -> bool {
     !procedure.is_idempotent() || matches!(procedure, Procedure::Write | Procedure::Commit)
 }
 
-/// What an answered call asked of the medium.
+/// The medium operation of an answered call.
 fn medium_operation(procedure: Procedure, done: &handlers::Done) -> Option<Operation> {
     let changed = done.ok && !procedure.is_idempotent();
     done.operation.or_else(|| changed.then_some(Operation { kind: Kind::Metadata, file: 0, offset: 0, bytes: 0 }))
 }
 
-/// A reply under way: its mark and header are written, its results follow.
+/// A reply that is being written: its mark and header are written, its results follow.
 struct Reply {
     xid: Xid,
-    mark: usize, // where the record mark stands in the buffer
+    mark: usize, // position of the record mark in the buffer
 }
 
 impl Reply {
@@ -265,7 +272,7 @@ impl Reply {
         Self { xid, mark }
     }
 
-    /// Closes the record, or replaces it by a refusal.
+    /// Completes the record, or replaces it with a refusal.
     fn end(self, done: Result<(), ReplyStatus>, out: &mut Vec<u8>) {
         match done {
             Ok(()) => {

@@ -1,12 +1,13 @@
 //! One export: a volume under a path, its counters, and the medium whose reply times it has.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nfs_proto::nfs3::NfsStatus;
 use volume::Volume;
 use volume::medium::{Medium, Operation};
 
-use crate::nfs::stats::Stats;
+use crate::episode::Episode;
+use crate::nfs::stats::{Answer, Stats};
 
 /// A served volume. Shared by all connections; every field is safe for that by itself.
 pub struct Export {
@@ -14,19 +15,28 @@ pub struct Export {
     pub(crate) stats: Stats,
     name: String,
     path: String,
+    inside_of: Option<String>,
     medium: Option<Medium>,
     started: Instant,
-    poison_logged: AtomicBool,
+    full: Episode,
 }
 
 impl Export {
     /// The volume under this name (for commands and logs) and path (for mounts).
     #[must_use]
     pub fn new(name: &str, path: &str, volume: Volume) -> Self {
+        volume.set_name(name);
         if volume.options().durability == volume::Durability::Battery {
             tracing::warn!(
                 volume = name,
                 "durability by battery: nothing is flushed, a power cut must not reach this host's memory"
+            );
+        }
+        if volume.is_of_new_directory() {
+            tracing::warn!(
+                volume = name,
+                dir = %volume.dir().display(),
+                "the volume has another directory than before: its former handles are invalid; clients must mount it again"
             );
         }
         if volume.identity() == volume::Identity::BirthTimes {
@@ -39,13 +49,30 @@ impl Export {
             );
         }
         let (name, path, started) = (name.to_owned(), path.to_owned(), Instant::now());
-        Self { volume, stats: Stats::default(), name, path, medium: None, started, poison_logged: AtomicBool::new(false) }
+        Self { volume, stats: Stats::default(), name, path, inside_of: None, medium: None, started, full: Episode::default() }
     }
 
-    /// The same on a modelled medium: replies wait until it would have been done.
+    /// Uses a modelled medium: each reply waits until the medium would have done the operation.
     #[must_use]
     pub fn on_medium(self, medium: Medium) -> Self {
         Self { medium: Some(medium), ..self }
+    }
+
+    /// Marks the export as a file system inside the volume with this name.
+    #[must_use]
+    pub(crate) fn inside_of(self, outer: Option<String>) -> Self {
+        Self { inside_of: outer, ..self }
+    }
+
+    /// Whether this is a file system inside another volume. The configuration does not name it.
+    #[must_use]
+    pub const fn is_inside(&self) -> bool {
+        self.inside_of.is_some()
+    }
+
+    /// The name of the configured volume that this export is, or is inside.
+    pub(crate) fn outermost(&self) -> &str {
+        self.inside_of.as_deref().unwrap_or(&self.name)
     }
 
     /// The volume's name.
@@ -78,15 +105,12 @@ impl Export {
         self.medium.as_ref()
     }
 
-    /// Logs once that a flush failed. Looked at when a call failed, so it costs the others nothing.
-    pub(crate) fn log_poison(&self) {
-        if self.volume.is_poisoned() && !self.poison_logged.swap(true, Ordering::Relaxed) {
-            let epoch = self.volume.loss_epoch();
-            tracing::error!(
-                volume = self.name,
-                epoch,
-                "a flush failed: the volume acknowledges nothing as stable and refuses changes until the filer is restarted"
-            );
+    /// Logs an answer NFS3ERR_NOSPC or NFS3ERR_DQUOT, once per episode. An episode ends after a minute without such an answer.
+    pub(crate) fn note_full(&self, answer: Answer) {
+        let Answer::Status(status @ (NfsStatus::NoSpc | NfsStatus::DQuot)) = answer else { return };
+        if self.full.begins() {
+            let what = if status == NfsStatus::NoSpc { "no space, or over its quota" } else { "over a quota of the host" };
+            tracing::warn!(volume = self.name, "the volume refuses writes: {what}");
         }
     }
 

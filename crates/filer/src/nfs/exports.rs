@@ -1,10 +1,12 @@
 //! All exports with their rules, and how one client sees them.
 //!
-//! [`Exports`] never changes: new rules come as a new table, and a connection that finds the number of the table moved
-//! judges its client anew. Between two such moments a call costs no lock and no look at a rule.
+//! [`Exports`] never changes. New rules make a new table with another number. A connection that finds another number evaluates the rules
+//! for its client again. Between two such moments a call takes no lock and evaluates no rule.
 
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use nfs_proto::mount3::MountStatus;
 use volume::handle_tag;
@@ -14,13 +16,24 @@ use crate::listener::ListenerRole;
 use crate::nfs::channels::Attachment;
 use crate::nfs::clients::Client;
 use crate::nfs::export::Export;
-use crate::nfs::policy::{Peer, Policy, Refusal, Rights};
+use crate::nfs::policy::{Peer, Policy, Refusal, Rights, Security};
 
-/// What is served, and to whom.
+/// The exports, with the rules about their clients.
 pub struct Exports {
     entries: Vec<Entry>,
-    by_tag: Box<[Tagged; 256]>,
+    families: Vec<Arc<[u16]>>, // by index: the volume and the file systems inside it; empty without such file systems
+    by_tag: Vec<Vec<u16>>,     // indexes of entries by the tag in their handles
     pub(crate) generation: u64, // counted by the filer
+    judged: Mutex<HashMap<Traits, Weak<[Judged]>>>,
+}
+
+/// The properties of a client that rules depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Traits {
+    address: IpAddr,
+    is_privileged: bool,
+    role: ListenerRole,
+    security: Security,
 }
 
 /// An export and its rules.
@@ -32,30 +45,22 @@ pub struct Entry {
     pub policy: Policy,
 }
 
-/// The exports whose handles carry a tag.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tagged {
-    None,
-    One(u16),
-    Several,
-}
-
-/// Why exports cannot be served together.
+/// Why these exports cannot be served.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ExportsError {
-    /// There is none.
+    /// There is no export.
     #[error("serve volumes: none is configured")]
     Empty,
-    /// There are too many.
+    /// There are too many exports.
     #[error("serve {count} volumes: a filer serves {EXPORTS_MAX} at most")]
     TooMany {
         /// How many.
         count: usize,
     },
-    /// Two have one name.
+    /// Two exports have the same name.
     #[error("serve two volumes named {0:?}")]
     Name(String),
-    /// Two have one path.
+    /// Two exports have the same path.
     #[error("serve two volumes under the path {0:?}")]
     Path(String),
 }
@@ -64,7 +69,7 @@ impl Exports {
     /// A table of these.
     ///
     /// # Errors
-    /// [`ExportsError`] when there is none, or two have one name or path.
+    /// [`ExportsError`] if there is no export, or two have the same name or path.
     pub fn new(entries: Vec<Entry>) -> Result<Self, ExportsError> {
         if entries.is_empty() {
             return Err(ExportsError::Empty);
@@ -72,30 +77,48 @@ impl Exports {
         if entries.len() > EXPORTS_MAX {
             return Err(ExportsError::TooMany { count: entries.len() });
         }
-        let mut by_tag = Box::new([Tagged::None; 256]);
-        for (index, Entry { export, .. }) in entries.iter().enumerate() {
-            let before = entries.get(..index).unwrap_or_default();
-            if before.iter().any(|entry| entry.export.name() == export.name()) {
+        let (mut known_names, mut known_paths) = (HashSet::new(), HashSet::new());
+        for Entry { export, .. } in &entries {
+            if !known_names.insert(export.name()) {
                 return Err(ExportsError::Name(export.name().to_owned()));
             }
-            if before.iter().any(|entry| names(entry.export.path().as_bytes()).eq(names(export.path().as_bytes()))) {
+            if !known_paths.insert(names(export.path().as_bytes()).collect::<Vec<_>>()) {
                 return Err(ExportsError::Path(export.path().to_owned()));
             }
-            if let Some(tagged) = by_tag.get_mut(usize::from(export.volume.tag())) {
-                *tagged = if *tagged == Tagged::None { Tagged::One(index as u16) } else { Tagged::Several };
-            }
         }
-        Ok(Self { entries, by_tag, generation: 0 })
+        Ok(Self::of(entries))
     }
 
     /// One export.
     #[must_use]
     pub fn one(export: Export, policy: Policy) -> Self {
-        let mut by_tag = Box::new([Tagged::None; 256]);
-        if let Some(tagged) = by_tag.get_mut(usize::from(export.volume.tag())) {
-            *tagged = Tagged::One(0);
+        Self::of(vec![Entry { export: Arc::new(export), policy }])
+    }
+
+    fn of(entries: Vec<Entry>) -> Self {
+        let mut by_tag = vec![Vec::new(); 256];
+        for (index, entry) in entries.iter().enumerate() {
+            if let Some(tagged) = by_tag.get_mut(usize::from(entry.export.volume.tag())) {
+                tagged.push(index as u16);
+            }
         }
-        Self { entries: vec![Entry { export: Arc::new(export), policy }], by_tag, generation: 0 }
+        let families = families(&entries);
+        Self { entries, families, by_tag, generation: 0, judged: Mutex::default() }
+    }
+
+    /// The rights of a client in each export. Its connections share the result.
+    fn judged_for(&self, peer: &Peer) -> Arc<[Judged]> {
+        let Peer { address, role, security, .. } = *peer;
+        let traits = Traits { address, is_privileged: peer.is_privileged(), role, security };
+        let mut known = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(judged) = known.get(&traits).and_then(Weak::upgrade) {
+            return judged;
+        }
+        known.retain(|_, judged| judged.strong_count() > 0);
+        let judge = |entry: &Entry| Judged { verdict: entry.policy.judge(peer), logged: AtomicBool::new(false) };
+        let judged: Arc<[Judged]> = self.entries.iter().map(judge).collect();
+        known.insert(traits, Arc::downgrade(&judged));
+        judged
     }
 
     /// The exports in their order.
@@ -104,22 +127,40 @@ impl Exports {
         &self.entries
     }
 
-    /// The export of a volume's name.
+    /// The volume of an export and the served file systems inside it. Empty if it has no such file systems.
+    pub(crate) fn family(&self, index: usize) -> impl Iterator<Item = &Entry> {
+        let places = self.families.get(index).map(|places| &**places).unwrap_or_default();
+        places.iter().filter_map(|place| self.entries.get(usize::from(*place)))
+    }
+
+    /// The write verifier of an export. A client keeps one verifier for its mount (RFC 1813 3.3.7), and a mount includes the file systems
+    /// inside the volume. So a loss in any of them changes the verifier of all.
+    pub(crate) fn verifier(&self, index: usize) -> [u8; 8] {
+        let number = |entry: &Entry| u64::from_ne_bytes(entry.export.volume.verifier());
+        match self.family(index).map(number).reduce(|one, other| one ^ other) {
+            Some(all) => all.to_ne_bytes(),
+            None => self.entries.get(index).map(|entry| entry.export.volume.verifier()).unwrap_or_default(),
+        }
+    }
+
+    /// The export with this name.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.export.name() == name)
     }
 
-    /// The export whose volume made a handle, by its place in the table. The handle may still be forged: its tag is
-    /// trusted as long as it leads to one volume, which will refuse it.
+    /// The index of the export whose volume made a handle. If only one volume has the handle's tag, the handle is not verified here, because
+    /// the volume will refuse a forged one.
     pub(crate) fn of_handle(&self, handle: &[u8]) -> Option<usize> {
         if self.entries.len() == 1 {
             return Some(0);
         }
-        match handle_tag(handle).and_then(|tag| self.by_tag.get(usize::from(tag))) {
-            Some(Tagged::One(index)) => Some(usize::from(*index)),
-            Some(Tagged::None) => None,
-            Some(Tagged::Several) | None => self.entries.iter().position(|entry| entry.export.volume.made(handle)),
+        let made = |index: &usize| self.entries.get(*index).is_some_and(|entry| entry.export.volume.made(handle));
+        // Handles of earlier versions have no tag.
+        let Some(tag) = handle_tag(handle) else { return (0..self.entries.len()).find(made) };
+        match self.by_tag.get(usize::from(tag)).map(Vec::as_slice)? {
+            [index] => Some(usize::from(*index)),
+            several => several.iter().map(|index| usize::from(*index)).find(made),
         }
     }
 
@@ -136,42 +177,73 @@ impl Exports {
     }
 }
 
+/// For each export the indexes of its family. Empty if the export is its only member.
+fn families(entries: &[Entry]) -> Vec<Arc<[u16]>> {
+    let mut by_name: HashMap<&str, Vec<u16>> = HashMap::new();
+    for (place, entry) in entries.iter().enumerate() {
+        by_name.entry(entry.export.outermost()).or_default().push(place as u16);
+    }
+    let by_name: HashMap<&str, Arc<[u16]>> = by_name.into_iter().map(|(name, places)| (name, places.into())).collect();
+    let family = |entry: &Entry| by_name.get(entry.export.outermost()).filter(|places| places.len() > 1);
+    entries.iter().map(|entry| family(entry).cloned().unwrap_or_default()).collect()
+}
+
 /// The names of a path, without those that are empty.
 fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// The exports as one connection sees them: what its client may do in each, judged once.
+/// One connection's view of the exports: the rights of its client in each, evaluated once.
 pub struct View {
     /// The client.
     pub(crate) peer: Peer,
     /// Where its calls are counted.
     pub(crate) client: Arc<Client>,
     exports: Arc<Exports>,
-    judged: Vec<Judged>,      // one an export, in the order of the table
-    mount_logged: AtomicBool, // a refused mount is in the log
+    judged: Arc<[Judged]>,       // one per export, in the order of the table
+    mount_logged: AtomicBool,    // a refused mount was logged
+    crossing_logged: AtomicBool, // a refused name in another file system was logged
     attachment: Option<Arc<Attachment>>,
 }
 
-/// What a client may in one export.
+/// The rights of a client in one export.
 struct Judged {
     verdict: Result<Rights, Refusal>,
-    logged: AtomicBool, // the refusal is in the log
+    logged: AtomicBool, // the refusal was logged
 }
 
 impl View {
     pub(crate) fn new(exports: Arc<Exports>, peer: Peer, client: Arc<Client>, attachment: Option<Arc<Attachment>>) -> Self {
-        let judge = |entry: &Entry| Judged { verdict: entry.policy.judge(&peer), logged: AtomicBool::new(false) };
-        let judged = exports.entries.iter().map(judge).collect();
-        Self { peer, client, exports, judged, mount_logged: AtomicBool::new(false), attachment }
+        let judged = exports.judged_for(&peer);
+        Self {
+            peer,
+            client,
+            exports,
+            judged,
+            mount_logged: AtomicBool::new(false),
+            crossing_logged: AtomicBool::new(false),
+            attachment,
+        }
     }
 
-    /// Logs the first mount that the client was refused on its connection.
+    /// Logs the first refused mount of the connection.
     pub(crate) fn log_refused_mount(&self, path: &[u8], status: MountStatus) {
         if !self.mount_logged.swap(true, Ordering::Relaxed) {
-            // Any peer may send any path: escaped, it cannot forge a line of the log.
+            // Any peer may send any path. It is escaped so that it cannot forge a log line.
             let path = path.escape_ascii();
             tracing::info!(client = %self.peer.address, %path, ?status, "mount refused");
+        }
+    }
+
+    /// Logs the first name on this connection that leads into another file system.
+    pub(crate) fn log_crossing(&self, export: &Export, name: &[u8]) {
+        if !self.crossing_logged.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                client = %self.peer.address,
+                volume = export.name(),
+                name = %name.escape_ascii(),
+                "name refused: it leads into another file system (a mount or a btrfs subvolume inside the volume) or to the place of one that is not mounted; crossmnt = true serves those that are mounted at the start or at a reload"
+            );
         }
     }
 
@@ -179,12 +251,12 @@ impl View {
         &self.exports
     }
 
-    /// Its connection as channels have it; none where there is no connection.
+    /// The connection's state for channels. `None` if there is no connection.
     pub(crate) const fn attachment(&self) -> Option<&Arc<Attachment>> {
         self.attachment.as_ref()
     }
 
-    /// Whether its client has ended the connection: no call of it may be begun any more.
+    /// Whether the client has fenced the connection: no further call of it may begin.
     pub(crate) fn is_fenced(&self) -> bool {
         self.attachment.as_ref().is_some_and(|attachment| attachment.is_fenced())
     }
@@ -194,11 +266,10 @@ impl View {
         self.peer.role == ListenerRole::Nfs && self.judged.iter().any(|export| export.verdict.is_ok())
     }
 
-    /// The export at a place of the table, and what the client may there. A refusal is logged once.
+    /// The export at an index of the table, and the rights of the client there. A refusal is logged once.
     ///
     /// # Panics
-    /// When the table has no such place: places come from [`Exports::of_handle`] and [`Exports::of_path`], and no table
-    /// is empty.
+    /// If the table has no such index. Indexes come from [`Exports::of_handle`] and [`Exports::of_path`], and no table is empty.
     pub(crate) fn at(&self, index: usize) -> (&Export, Result<Rights, Refusal>) {
         let (export, judged) = (&self.exports.entries[index].export, &self.judged[index]);
         if let Err(refusal) = &judged.verdict

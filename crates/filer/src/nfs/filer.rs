@@ -86,7 +86,7 @@ impl Filer {
         self.exports().entries().iter().any(|entry| entry.policy.names(client))
     }
 
-    /// Serves by another table from now on: connections judge their clients anew with their next call.
+    /// Serves by another table from now on: connections judge their clients again with their next call.
     pub(crate) fn replace_exports(&self, mut exports: Exports) {
         let mut current = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
         exports.generation = current.generation + 1;

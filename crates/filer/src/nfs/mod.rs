@@ -18,7 +18,9 @@ pub(crate) mod faults;
 pub(crate) mod filer;
 mod handlers;
 pub mod policy;
+pub mod portmap_datagrams;
 pub(crate) mod reply_cache;
+mod reply_order;
 pub(crate) mod service;
 pub mod stats;
 

@@ -10,13 +10,13 @@ use nfs_proto::rpc::AuthStat;
 
 use crate::listener::ListenerRole;
 
-/// Ports from here on may be taken by anybody on a client; those below by its root only.
+/// The first port that every user of a client may use. Only root may use lower ones.
 const UNPRIVILEGED_PORT_MIN: u16 = 1024;
 
 /// The user that a squashed or anonymous caller becomes.
 pub const NOBODY: u32 = 65_534;
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Address, an IPv4 one never IPv4-mapped.
@@ -30,9 +30,9 @@ pub struct Peer {
 }
 
 /// How the connection is secured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Security {
-    /// In the clear: whoever is on the path can read and change it.
+    /// Without TLS: an attacker on the path can read and change the data.
     Plain,
     /// Under TLS.
     Tls,
@@ -45,6 +45,11 @@ impl Peer {
     #[must_use]
     pub fn at(address: SocketAddr, role: ListenerRole) -> Self {
         Self { address: address.ip().to_canonical(), port: address.port(), role, security: Security::Plain }
+    }
+
+    /// Whether the client's port is one that only root of its host can use.
+    pub(crate) const fn is_privileged(&self) -> bool {
+        self.port < UNPRIVILEGED_PORT_MIN
     }
 }
 
@@ -117,7 +122,8 @@ impl Client {
         Self { written: "*".into(), networks: Network::ALL.to_vec() }
     }
 
-    fn is(&self, address: IpAddr) -> bool {
+    /// Whether an address is one of these clients.
+    pub(crate) fn is(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(address))
     }
 }
@@ -242,7 +248,7 @@ impl Policy {
     pub fn judge(&self, peer: &Peer) -> Result<Rights, Refusal> {
         let named = |rule: &&Rule| rule.clients.iter().any(|client| client.is(peer.address));
         let rights = self.rules.iter().find(named).ok_or(Refusal::NoClient)?.rights;
-        if rights.privileged_ports && peer.port >= UNPRIVILEGED_PORT_MIN {
+        if rights.privileged_ports && !peer.is_privileged() {
             return Err(Refusal::Port);
         }
         rights.tls.judge(peer.security)?;

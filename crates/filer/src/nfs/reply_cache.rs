@@ -1,70 +1,114 @@
-//! Replies of non-idempotent calls, which must not be carried out twice.
+//! Replies of non-idempotent calls, which must not be executed twice.
 //!
-//! A client that lost its connection sends a call again with the same xid, perhaps from another port. The reply of the
-//! first time is stored under client address, xid and a checksum of the whole call, and replayed: REMOVE then answers
-//! OK both times instead of NOENT the second time. A retransmission that comes while the first is still running waits for it.
-//! Kept in memory: a restart of the filer forgets it.
+//! A client resends a call under the same xid if its connection broke before the reply came. The filer stores the first reply under
+//! the xid and a checksum of the whole call, and sends it again. Then REMOVE answers OK both times, and not NOENT the second time. An
+//! xid alone does not identify a resend, because a client that starts may begin its xids at a constant. A call is a resend of a stored
+//! one if
+//! - it arrives on the same connection,
+//! - or its connection carries the same channel (`nfs_proto::channel1`), whatever its address,
+//! - or it comes from the same address, and the client's TCP has not acknowledged the reply. A client that has the reply does not
+//!   resend the call. TCP may delay an acknowledgement, so the filer waits some time for that of a recent reply.
+//!
+//! A resend that arrives while the first call is running takes no thread. Its connection gets the reply when the call is done.
+//! The replies are kept in memory: a restart of the filer forgets them.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hasher;
 use std::net::IpAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use nfs_proto::rpc::Xid;
 use siphasher::sip::SipHasher13;
+use smallvec::SmallVec;
 
-use crate::limits::{REPEAT_WAIT, REPLIES_KEPT, REPLY_AGE_MAX, REPLY_BYTES_KEPT, REPLY_KEPT_BYTES_MAX};
+use super::channels::ChannelId;
+use super::reply_order::ReplyOrder;
+use crate::connections::connection::Connection;
+use crate::connections::delivery::{Delivery, SentMark, SentMarks};
+use crate::limits::{
+    ACKNOWLEDGEMENT_WAIT, CLOSING_KEPT, CLOSING_MAX, REPLIES_KEPT, REPLIES_PER_CALL_MAX, REPLY_AGE_MAX, REPLY_BYTES_KEPT,
+    REPLY_COPIES_MAX, REPLY_KEPT_BYTES_MAX,
+};
 
-/// What identifies a call.
+/// Xid and checksum of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CallKey {
-    client: IpAddr,
     xid: Xid,
     checksum: u64,
 }
 
 impl CallKey {
     /// The key of a call whose whole record is `record`.
-    pub(crate) fn new(client: IpAddr, xid: Xid, record: &[u8]) -> Self {
+    pub(crate) fn new(xid: Xid, record: &[u8]) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(record);
-        Self { client, xid, checksum: hasher.finish() }
+        Self { xid, checksum: hasher.finish() }
     }
 }
 
-enum Entry {
-    Running,
-    Done { reply: Arc<[u8]>, at: Instant, number: u64 },
+/// Where a call came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    pub(crate) client: IpAddr,
+    pub(crate) connection: Delivery,
+    /// The channel, if the connection carries one.
+    pub(crate) channel: Option<ChannelId>,
 }
 
-/// What is to be done with a call that was claimed.
+/// A call that was executed or is running.
+struct Entry {
+    number: u64, // unique
+    client: IpAddr,
+    channel: Option<ChannelId>,
+    /// The marks of its reply: that on the connection of the call, and those on the connections of resends.
+    own: SentMark,
+    resends: SentMarks,
+    done: Option<Done>, // `None`: it is running
+}
+
+struct Done {
+    reply: Arc<[u8]>,
+    at: Instant,
+    /// A copy was acknowledged. This saves asking the kernel again.
+    acknowledged: bool,
+}
+
+/// What to do with a call that was claimed.
 pub(crate) enum Claim<'a> {
-    /// Nobody has seen it: carry it out, then [`Running::done`].
+    /// It is new: execute it, then call [`Running::done`].
     First(Running<'a>),
-    /// It was carried out: send this reply record again.
-    Repeat(Arc<[u8]>),
-    /// The first one is still running after a long wait: send nothing, the client will ask again.
-    Drop,
+    /// It was executed: send this reply record again, with its mark.
+    Repeat(Arc<[u8]>, Option<SentMark>),
+    /// It is running: send nothing. Its connection gets the reply when the call is done.
+    InProgress,
 }
 
 /// The stored replies.
 #[derive(Default)]
 pub(crate) struct ReplyCache {
     state: Mutex<State>,
-    ended: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    entries: HashMap<CallKey, Entry>,
-    done: VecDeque<(CallKey, u64)>, // oldest first; the number says whether the entry is still that one
-    bytes: usize,                   // of the replies
-    stored: u64,
+    calls: HashMap<CallKey, SmallVec<[Entry; 1]>>,
+    done: ReplyOrder<(CallKey, u64)>, // may name entries that were removed
+    bytes: usize,                     // of the replies
+    entered: u64,
     hits: u64,
+    closing: VecDeque<(Instant, Arc<Connection>)>, // connections that the client closed before it acknowledged all replies
 }
 
-/// What the cache holds, and how often it was of use.
+/// Whether a call with the key of a stored one is a resend.
+enum Verdict {
+    Resend,
+    NewCall,
+    /// The reply was sent a moment ago, and its acknowledgement may be on its way.
+    Undecided,
+}
+
+/// What the cache holds, and how often it repeated a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Contents {
     pub(crate) hits: u64,
@@ -72,63 +116,155 @@ pub(crate) struct Contents {
     pub(crate) bytes: usize,
 }
 
-impl State {
-    /// Forgets the stored reply of a call; a place in the queue may be left behind.
-    fn forget(&mut self, key: &CallKey) {
-        if let Some(Entry::Done { reply, .. }) = self.entries.remove(key) {
-            self.bytes -= reply.len();
+impl Entry {
+    /// Decides whether a call with the same key is a resend.
+    fn judge(&mut self, sender: &Sender, now: Instant) -> Verdict {
+        if self.channel.is_some() && self.channel == sender.channel {
+            return Verdict::Resend;
         }
+        let age = self.done.as_ref().map(|done| now.saturating_duration_since(done.at));
+        if age.is_some_and(|age| age >= REPLY_AGE_MAX) {
+            return Verdict::NewCall;
+        }
+        if self.goes_to(&sender.connection) {
+            return Verdict::Resend;
+        }
+        if self.client != sender.client || self.is_acknowledged() {
+            return Verdict::NewCall;
+        }
+        let is_fresh = age.is_some_and(|age| age < ACKNOWLEDGEMENT_WAIT);
+        let is_open = is_fresh && self.copies().any(|copy| copy.connection().is_some());
+        if is_open { Verdict::Undecided } else { Verdict::Resend }
     }
 
-    /// Makes room for one more reply of so many bytes: the oldest go.
-    fn make_room(&mut self, bytes: usize) {
+    fn copies(&self) -> impl Iterator<Item = &SentMark> {
+        std::iter::once(&self.own).chain(&self.resends)
+    }
+
+    fn goes_to(&self, connection: &Delivery) -> bool {
+        self.copies().any(|copy| copy.is_on(connection))
+    }
+
+    /// Whether the client has the reply.
+    fn is_acknowledged(&mut self) -> bool {
+        let Self { done: Some(done), own, resends, .. } = self else { return false };
+        done.acknowledged = done.acknowledged || std::iter::once(&*own).chain(&*resends).any(SentMark::is_acknowledged);
+        done.acknowledged
+    }
+
+    /// Notes that the reply also goes to the connection of a resend. `None` if it goes there already.
+    fn add_copy(&mut self, connection: &Delivery) -> Option<SentMark> {
+        if self.goes_to(connection) {
+            return None;
+        }
+        if self.resends.len() + 1 >= REPLY_COPIES_MAX {
+            self.resends.remove(0);
+        }
+        let mark = connection.mark();
+        self.resends.push(mark.clone());
+        Some(mark)
+    }
+
+    fn reply_bytes(&self) -> usize {
+        self.done.as_ref().map_or(0, |done| done.reply.len())
+    }
+}
+
+impl State {
+    fn entry(&mut self, key: &CallKey, number: u64) -> Option<&mut Entry> {
+        self.calls.get_mut(key)?.iter_mut().find(|entry| entry.number == number)
+    }
+
+    /// Removes an entry.
+    fn remove(&mut self, key: &CallKey, number: u64) -> Option<Entry> {
+        let entries = self.calls.get_mut(key)?;
+        let at = entries.iter().position(|entry| entry.number == number)?;
+        let entry = entries.remove(at);
+        if entries.is_empty() {
+            self.calls.remove(key);
+        }
+        self.bytes -= entry.reply_bytes();
+        Some(entry)
+    }
+
+    /// Adds a call that begins.
+    fn enter(&mut self, key: CallKey, sender: &Sender) -> u64 {
+        let entries = self.calls.entry(key).or_default();
+        // Clients that begin their xids at a constant make many calls of one key.
+        let oldest = entries.iter().find(|entry| entry.done.is_some()).map(|entry| entry.number);
+        let is_full = entries.len() >= REPLIES_PER_CALL_MAX;
+        if let Some(oldest) = oldest.filter(|_| is_full) {
+            self.remove(&key, oldest);
+        }
+        self.entered += 1;
+        let (own, resends) = (sender.connection.mark(), SentMarks::new());
+        let entry = Entry { number: self.entered, client: sender.client, channel: sender.channel, own, resends, done: None };
+        self.calls.entry(key).or_default().push(entry);
+        self.entered
+    }
+
+    /// Removes replies until there is room for one of this size.
+    fn make_room(&mut self, client: IpAddr, bytes: usize) {
         while self.done.len() >= REPLIES_KEPT || self.bytes + bytes > REPLY_BYTES_KEPT {
-            let Some((oldest, number)) = self.done.pop_front() else { return };
-            // A call that was carried out again after its reply had become too old has another place further back, or is
-            // running at this moment: neither may be forgotten with the place of the first time.
-            if matches!(self.entries.get(&oldest), Some(Entry::Done { number: now, .. }) if *now == number) {
-                self.forget(&oldest);
-            }
+            let Some((key, number)) = self.done.pop_for(client) else { return };
+            self.remove(&key, number);
         }
     }
 }
 
 impl ReplyCache {
-    /// Claims a call, or finds its reply; waits while the same call is running.
-    pub(crate) fn claim(&self, key: CallKey) -> Claim<'_> {
-        self.claim_at(key, Instant::now())
+    /// Claims a call, or finds its reply. Waits for an acknowledgement that may be on its way, for [`ACKNOWLEDGEMENT_WAIT`] at most.
+    pub(crate) fn claim(&self, key: CallKey, sender: &Sender) -> Claim<'_> {
+        loop {
+            if let Some(claim) = self.claim_at(key, sender, Instant::now()) {
+                return claim;
+            }
+            std::thread::sleep(ACKNOWLEDGEMENT_WAIT / 64);
+        }
     }
 
-    fn claim_at(&self, key: CallKey, now: Instant) -> Claim<'_> {
-        let deadline = now + REPEAT_WAIT;
+    /// `None` while the verdict is [`Verdict::Undecided`].
+    fn claim_at(&self, key: CallKey, sender: &Sender, now: Instant) -> Option<Claim<'_>> {
         let mut state = self.lock();
-        loop {
-            match state.entries.get(&key) {
-                Some(Entry::Done { reply, at, .. }) if now.saturating_duration_since(*at) < REPLY_AGE_MAX => {
-                    let reply = Arc::clone(reply);
-                    state.hits += 1;
-                    return Claim::Repeat(reply);
-                }
-                None | Some(Entry::Done { .. }) => {
-                    state.forget(&key);
-                    state.entries.insert(key, Entry::Running);
-                    return Claim::First(Running { cache: self, key });
-                }
-                Some(Entry::Running) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Claim::Drop;
-                    }
-                    state = self.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-                }
+        let mut entries = state.calls.get_mut(&key).into_iter().flatten();
+        let found = entries.find_map(|entry| match entry.judge(sender, now) {
+            Verdict::NewCall => None,
+            verdict => Some((entry, matches!(verdict, Verdict::Resend))),
+        });
+        if let Some((entry, is_resend)) = found {
+            if !is_resend {
+                return None;
             }
+            let mark = entry.add_copy(&sender.connection);
+            let Some(reply) = entry.done.as_ref().map(|done| Arc::clone(&done.reply)) else { return Some(Claim::InProgress) };
+            state.hits += 1;
+            return Some(Claim::Repeat(reply, mark));
         }
+        let number = state.enter(key, sender);
+        Some(Claim::First(Running { cache: self, key, number }))
+    }
+
+    /// Called when a client has closed its connection. If the client may still acknowledge a stored reply, the socket stays open for some
+    /// time.
+    pub(crate) fn ended(&self, connection: &Arc<Connection>) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let is_old = |(since, _): &(Instant, _)| now.saturating_duration_since(*since) >= CLOSING_KEPT;
+        let mut closed = Vec::new();
+        while state.closing.front().is_some_and(is_old) || state.closing.len() >= CLOSING_MAX {
+            closed.extend(state.closing.pop_front());
+        }
+        if connection.awaits_acknowledgement() {
+            connection.drop_now();
+            state.closing.push_back((now, Arc::clone(connection)));
+        }
+        drop(state);
     }
 
     /// What it holds now.
     pub(crate) fn contents(&self) -> Contents {
         let state = self.lock();
-        let replies = state.entries.values().filter(|entry| matches!(entry, Entry::Done { .. })).count();
+        let replies = state.calls.values().flatten().filter(|entry| entry.done.is_some()).count();
         Contents { hits: state.hits, replies, bytes: state.bytes }
     }
 
@@ -137,7 +273,11 @@ impl ReplyCache {
         let mut state = self.lock();
         state.done.clear();
         state.bytes = 0;
-        state.entries.retain(|_, entry| matches!(entry, Entry::Running));
+        state.closing.clear();
+        state.calls.retain(|_, entries| {
+            entries.retain(|entry| entry.done.is_none());
+            !entries.is_empty()
+        });
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -145,142 +285,244 @@ impl ReplyCache {
     }
 }
 
-/// A claim on a call; dropped without [`Running::done`] it leaves no trace, so that a repeat is carried out.
+/// A claim on a call. If it is dropped without [`Running::done`], the cache forgets the call, so that a later resend is executed. The
+/// connections of resends that wait for the reply are closed.
 pub(crate) struct Running<'a> {
     cache: &'a ReplyCache,
     key: CallKey,
+    number: u64, // 0: the call is done
 }
 
 impl Running<'_> {
-    /// Stores the reply record.
-    pub(crate) fn done(self, reply: &[u8]) {
-        if reply.len() > REPLY_KEPT_BYTES_MAX {
-            return;
-        }
+    /// Takes the reply record and sends it to the connections of resends. `keep`: the call was executed, so later resends get this reply
+    /// too. Returns the mark to be set when the call's own connection sends the reply.
+    pub(crate) fn done(mut self, reply: &[u8], keep: bool) -> Option<SentMark> {
+        let number = std::mem::take(&mut self.number);
         let mut state = self.cache.lock();
-        state.make_room(reply.len());
-        state.stored += 1;
-        state.bytes += reply.len();
-        let number = state.stored;
-        state.entries.insert(self.key, Entry::Done { reply: reply.into(), at: Instant::now(), number });
-        state.done.push_back((self.key, number));
+        let (own, resends) = if keep && reply.len() <= REPLY_KEPT_BYTES_MAX {
+            let client = state.entry(&self.key, number)?.client;
+            state.make_room(client, reply.len());
+            let entry = state.entry(&self.key, number)?;
+            entry.done = Some(Done { reply: reply.into(), at: Instant::now(), acknowledged: false });
+            let copies = (entry.own.clone(), entry.resends.clone());
+            state.bytes += reply.len();
+            state.done.push(client, (self.key, number));
+            copies
+        } else {
+            let entry = state.remove(&self.key, number)?;
+            (entry.own, entry.resends)
+        };
+        drop(state);
+        for mark in resends {
+            if let Some(connection) = mark.connection() {
+                connection.queue_marked(&mut reply.to_vec(), Vec::new(), smallvec::smallvec![mark]);
+            }
+        }
+        Some(own)
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let mut state = self.cache.lock();
-        if matches!(state.entries.get(&self.key), Some(Entry::Running)) {
-            state.entries.remove(&self.key);
+        if self.number == 0 {
+            return;
         }
-        drop(state);
-        self.cache.ended.notify_all();
+        let entry = self.cache.lock().remove(&self.key, self.number);
+        let resends = entry.into_iter().flat_map(|entry| entry.resends);
+        resends.filter_map(|mark| mark.connection()).for_each(|connection| connection.drop_now());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::TcpStream;
+    use std::time::Duration;
+
     use super::*;
-    use std::net::Ipv4Addr;
+    use crate::connections::connection::tests::connected_as;
 
     fn key(number: u32) -> CallKey {
-        CallKey::new(Ipv4Addr::LOCALHOST.into(), Xid(number), b"call")
+        CallKey::new(Xid(number), b"call")
     }
 
-    fn first(cache: &ReplyCache, key: CallKey) -> Running<'_> {
-        match cache.claim(key) {
+    /// A connection whose client has this address as far as the cache knows, and the client's end of it.
+    fn connect(host: u8) -> (Sender, Arc<Connection>, TcpStream) {
+        let (connection, peer) = connected_as([10, 0, 0, host]);
+        (Sender { client: connection.client(), connection: connection.delivery(), channel: None }, connection, peer)
+    }
+
+    fn first<'a>(cache: &'a ReplyCache, key: CallKey, sender: &Sender) -> Running<'a> {
+        match cache.claim(key, sender) {
             Claim::First(running) => running,
-            Claim::Repeat(_) | Claim::Drop => panic!("claimed before"),
+            Claim::Repeat(..) | Claim::InProgress => panic!("taken for a resend"),
+        }
+    }
+
+    fn repeat(cache: &ReplyCache, key: CallKey, sender: &Sender, after: Duration) -> Vec<u8> {
+        match cache.claim_at(key, sender, Instant::now() + after) {
+            Some(Claim::Repeat(reply, _)) => reply.to_vec(),
+            _ => panic!("not taken for a resend"),
+        }
+    }
+
+    /// Executes a call. `acknowledged`: the client has the reply.
+    fn carry_out(cache: &ReplyCache, key: CallKey, sender: &Sender, acknowledged: bool) {
+        let mark = first(cache, key, sender).done(b"reply", true).unwrap();
+        if acknowledged {
+            mark.set(0);
         }
     }
 
     #[test]
-    fn a_repeat_gets_the_stored_reply() {
-        let cache = ReplyCache::default();
-        first(&cache, key(1)).done(b"reply");
-        let Claim::Repeat(reply) = cache.claim(key(1)) else { panic!("forgotten") };
-        assert_eq!(&*reply, b"reply");
+    fn a_resend_on_the_same_connection_gets_the_stored_reply_and_another_body_is_another_call() {
+        let (cache, (sender, _connection, _peer)) = (ReplyCache::default(), connect(1));
+        carry_out(&cache, key(1), &sender, true);
+        assert_eq!(repeat(&cache, key(1), &sender, Duration::ZERO), b"reply");
         assert_eq!(cache.contents(), Contents { hits: 1, replies: 1, bytes: 5 });
+        drop(first(&cache, CallKey::new(Xid(1), b"other"), &sender));
     }
 
     #[test]
-    fn another_body_or_client_under_the_same_xid_is_another_call() {
+    fn a_client_that_has_the_reply_and_begins_its_xids_again_sends_a_new_call() {
         let cache = ReplyCache::default();
-        first(&cache, key(1)).done(b"reply");
-        drop(first(&cache, CallKey::new(Ipv4Addr::LOCALHOST.into(), Xid(1), b"other")));
-        drop(first(&cache, CallKey::new(Ipv4Addr::new(10, 0, 0, 1).into(), Xid(1), b"call")));
+        let ((before, _old, _a), (after, _new, _b)) = (connect(1), connect(1));
+        carry_out(&cache, key(1), &before, true);
+        carry_out(&cache, key(1), &after, true);
+        // Each connection has a reply of its own.
+        assert_eq!(repeat(&cache, key(1), &before, Duration::ZERO), b"reply");
+        assert_eq!(cache.contents().replies, 2);
     }
 
     #[test]
-    fn a_call_that_left_no_reply_is_carried_out_again() {
+    fn a_resend_after_a_partition_of_90_seconds_from_a_new_port_is_recognised_and_from_another_address_is_not() {
         let cache = ReplyCache::default();
-        drop(first(&cache, key(1)));
-        first(&cache, key(1)).done(&[0; REPLY_KEPT_BYTES_MAX + 1]);
-        drop(first(&cache, key(1)));
+        let ((before, _old, _a), (after, _new, _b), (other, _other, _c)) = (connect(1), connect(1), connect(2));
+        carry_out(&cache, key(1), &before, false);
+        assert_eq!(repeat(&cache, key(1), &after, Duration::from_secs(90)), b"reply");
+        drop(first(&cache, key(1), &other));
+        assert!(matches!(cache.claim_at(key(1), &connect(1).0, Instant::now() + REPLY_AGE_MAX), Some(Claim::First(_))));
     }
 
     #[test]
-    fn a_repeat_waits_for_the_running_call() {
+    fn a_new_call_is_executed_though_the_acknowledgement_of_the_earlier_reply_is_delayed() {
         let cache = ReplyCache::default();
-        let running = first(&cache, key(1));
+        let ((before, _old, _a), (after, _new, _b)) = (connect(1), connect(1));
+        let mark = first(&cache, key(1), &before).done(b"reply", true).unwrap();
+        assert!(cache.claim_at(key(1), &after, Instant::now()).is_none(), "undecided");
         std::thread::scope(|scope| {
-            let repeat = scope.spawn(|| match cache.claim(key(1)) {
-                Claim::Repeat(reply) => reply.to_vec(),
-                Claim::First(_) | Claim::Drop => Vec::new(),
-            });
-            running.done(b"late");
-            assert_eq!(repeat.join().unwrap(), b"late");
+            let again = scope.spawn(|| matches!(cache.claim(key(1), &after), Claim::First(_)));
+            mark.set(0);
+            assert!(again.join().unwrap());
         });
     }
 
     #[test]
-    fn an_old_reply_is_not_taken_for_that_of_a_new_call() {
+    fn a_reply_that_a_resend_brought_is_acknowledged_too() {
         let cache = ReplyCache::default();
-        first(&cache, key(1)).done(b"reply");
-        assert!(matches!(cache.claim_at(key(1), Instant::now() + REPLY_AGE_MAX / 2), Claim::Repeat(_)));
-        assert!(matches!(cache.claim_at(key(1), Instant::now() + REPLY_AGE_MAX), Claim::First(_)));
+        let ((before, _old, _a), (after, _new, _b)) = (connect(1), connect(1));
+        carry_out(&cache, key(1), &before, false);
+        match cache.claim(key(1), &after) {
+            Claim::Repeat(_, mark) => mark.unwrap().set(0),
+            Claim::First(_) | Claim::InProgress => panic!("not taken for a resend"),
+        }
+        drop(first(&cache, key(1), &connect(1).0));
+    }
+
+    #[test]
+    fn a_channel_is_recognised_over_another_address_whatever_was_acknowledged() {
+        let cache = ReplyCache::default();
+        let ((mut before, _old, _a), (mut after, _new, _b)) = (connect(1), connect(2));
+        (before.channel, after.channel) = (Some(ChannelId::numbered(1)), Some(ChannelId::numbered(1)));
+        carry_out(&cache, key(1), &before, true);
+        assert_eq!(repeat(&cache, key(1), &after, 2 * REPLY_AGE_MAX), b"reply");
+        let (mut other, _other, _c) = connect(1);
+        other.channel = Some(ChannelId::numbered(2));
+        drop(first(&cache, key(1), &other));
+    }
+
+    #[test]
+    fn a_resend_of_a_running_call_takes_no_thread_and_its_connection_gets_the_reply() {
+        let cache = ReplyCache::default();
+        let ((before, _old, _a), (after, _new, mut peer)) = (connect(1), connect(1));
+        let running = first(&cache, key(1), &before);
+        for _ in 0..3 {
+            assert!(matches!(cache.claim(key(1), &after), Claim::InProgress));
+            assert!(matches!(cache.claim(key(1), &before), Claim::InProgress));
+        }
+        running.done(b"later", true);
+        let mut reply = [0; 5];
+        peer.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"later");
+        peer.set_nonblocking(true).unwrap();
+        assert!(peer.read(&mut reply).is_err(), "one reply for each connection");
+    }
+
+    #[test]
+    fn a_call_that_was_not_executed_is_executed_when_it_is_resent() {
+        let cache = ReplyCache::default();
+        let ((before, _old, _a), (after, _new, mut peer)) = (connect(1), connect(1));
+        let running = first(&cache, key(1), &before);
+        assert!(matches!(cache.claim(key(1), &after), Claim::InProgress));
+        running.done(b"again", false);
+        let mut reply = [0; 5];
+        peer.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"again");
+        let running = first(&cache, key(1), &before);
+        assert!(matches!(cache.claim(key(1), &after), Claim::InProgress));
+        drop(running);
+        assert_eq!(peer.read(&mut reply).unwrap(), 0, "no reply comes: the client must resend");
+        first(&cache, key(1), &before).done(&[0; REPLY_KEPT_BYTES_MAX + 1], true);
+        drop(first(&cache, key(1), &before));
     }
 
     #[test]
     fn the_oldest_reply_makes_room() {
-        let cache = ReplyCache::default();
+        let (cache, (sender, _connection, _peer)) = (ReplyCache::default(), connect(1));
         for number in 0..=REPLIES_KEPT as u32 {
-            first(&cache, key(number)).done(b"reply");
+            carry_out(&cache, key(number), &sender, true);
         }
-        drop(first(&cache, key(0)));
-        assert!(matches!(cache.claim(key(1)), Claim::Repeat(_)));
-        assert!(cache.lock().entries.len() <= REPLIES_KEPT);
+        drop(first(&cache, key(0), &sender));
+        assert_eq!(repeat(&cache, key(1), &sender, Duration::ZERO), b"reply");
+        assert!(cache.lock().calls.len() <= REPLIES_KEPT);
     }
 
     #[test]
-    fn a_call_done_again_after_its_reply_was_too_old_keeps_its_place_among_the_newest() {
-        let cache = ReplyCache::default();
-        first(&cache, key(0)).done(b"old");
-        let Claim::First(again) = cache.claim_at(key(0), Instant::now() + REPLY_AGE_MAX) else { panic!("too old") };
-        for number in 1..=REPLIES_KEPT as u32 {
-            first(&cache, key(number)).done(b"reply");
+    fn a_client_with_many_calls_drives_out_no_reply_of_another_client() {
+        let (cache, (quiet, _a, _b), (busy, _c, _d)) = (ReplyCache::default(), connect(1), connect(2));
+        carry_out(&cache, key(u32::MAX), &quiet, false);
+        for number in 0..2 * REPLIES_KEPT as u32 {
+            carry_out(&cache, key(number), &busy, true);
         }
-        // While it runs, the place of the first time was given up: a copy must not become a second one.
-        assert!(matches!(cache.lock().entries.get(&key(0)), Some(Entry::Running)));
-        again.done(b"new");
-        let Claim::Repeat(reply) = cache.claim(key(0)) else { panic!("forgotten") };
-        assert_eq!(&*reply, b"new");
-        assert!(cache.lock().entries.len() <= REPLIES_KEPT);
+        assert_eq!(repeat(&cache, key(u32::MAX), &quiet, Duration::from_secs(90)), b"reply");
+        assert_eq!(cache.contents().replies, REPLIES_KEPT);
+    }
+
+    #[test]
+    fn calls_of_one_xid_and_content_are_bounded() {
+        let cache = ReplyCache::default();
+        let connections: Vec<_> = (0..=REPLIES_PER_CALL_MAX).map(|_| connect(1)).collect();
+        for (sender, ..) in &connections {
+            carry_out(&cache, key(1), sender, true);
+        }
+        assert_eq!(cache.contents().replies, REPLIES_PER_CALL_MAX);
+        assert_eq!(repeat(&cache, key(1), &connections[REPLIES_PER_CALL_MAX].0, Duration::ZERO), b"reply");
+        assert!(connections.iter().all(|(_, connection, _)| Arc::strong_count(connection) == 1), "no socket is kept open");
     }
 
     #[test]
     fn replies_are_bounded_by_their_bytes_too() {
-        let cache = ReplyCache::default();
+        let (cache, (sender, _connection, _peer)) = (ReplyCache::default(), connect(1));
         let large = [7; REPLY_KEPT_BYTES_MAX];
         for number in 0..REPLIES_KEPT as u32 {
-            first(&cache, key(number)).done(&large);
+            first(&cache, key(number), &sender).done(&large, true);
         }
         let state = cache.lock();
         assert!(state.bytes <= REPLY_BYTES_KEPT && state.bytes > REPLY_BYTES_KEPT - 2 * REPLY_KEPT_BYTES_MAX);
-        assert_eq!(state.entries.len() * REPLY_KEPT_BYTES_MAX, state.bytes);
+        assert_eq!(state.calls.len() * REPLY_KEPT_BYTES_MAX, state.bytes);
         drop(state);
         cache.clear();
         assert_eq!(cache.lock().bytes, 0);
-        drop(first(&cache, key(REPLIES_KEPT as u32 - 1)));
+        drop(first(&cache, key(REPLIES_KEPT as u32 - 1), &sender));
     }
 }

@@ -8,7 +8,7 @@ use nfs_proto::rpc::encode_starttls;
 use rpc_tls::ServerTls;
 
 use super::batch::{self, Request};
-use super::call::{Call, Served};
+use super::call::{Call, Marks, Served};
 use super::channels::Attachment;
 use super::dispatch;
 use super::exports::View;
@@ -25,33 +25,33 @@ use crate::connections::turn::{Outgoing, Turn};
 use crate::connections::workers::CarryOut;
 use crate::listener::ListenerRole;
 
-/// NFS version 3 and what belongs to it.
+/// NFS version 3, MOUNT, portmap and CHANNEL.
 pub(crate) struct Nfs {
     filer: Arc<Filer>,
 }
 
-/// A connection as NFS has it.
+/// The state of a connection for NFS.
 pub(crate) struct Session {
     view: Arc<View>,
     upgrade: Upgrade,
 }
 
-/// Where a connection stands on its way to TLS (RFC 9289 4.1).
+/// Whether a connection may start TLS (RFC 9289 4.1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Upgrade {
-    /// Nothing but NULL was called: no reply in the clear can fall into a handshake.
+    /// Only NULL was called so far, so no cleartext reply can arrive during a handshake.
     Possible,
-    /// Not any more, or there is no TLS.
+    /// It may not any more, or TLS is off.
     Over,
 }
 
-/// A connection whose client has ended it for good, as the log has it.
+/// The reason in the log if the client fenced its connection.
 const FENCED: Ended = Ended::ByService("connection closed at the demand of its client (CHANNEL)");
 
-/// Looks for one record at the start of what was received.
+/// Finds one record at the start of the received bytes.
 ///
 /// # Errors
-/// The bytes are not record-marked RPC: the connection has to be closed.
+/// The bytes are not record-marked RPC: the connection must be closed.
 pub fn frame(unread: &mut [u8]) -> Result<Framed, RecordError> {
     Ok(match record::frame(unread, RECORD_BYTES_MAX)? {
         record::Framed::Incomplete { bytes_needed } => Framed::Incomplete { bytes_needed },
@@ -64,7 +64,7 @@ impl Nfs {
         Self { filer }
     }
 
-    /// A connection that begins, at a listener of this role.
+    /// The session of a new connection at a listener with this role.
     pub(crate) fn session(&self, connection: &Arc<Connection>, role: ListenerRole) -> Session {
         let attachment = Arc::new(Attachment::new(connection));
         let view = self.filer.view_of(Peer::at(connection.peer, role), Some(attachment));
@@ -76,7 +76,8 @@ impl Nfs {
     fn call(&self, view: &Arc<View>, call: &Call<'_>, more: bool, out: &mut Outgoing<'_, Self>) -> Result<(), Ended> {
         let overlaps = out.begin(more);
         let slow = call.is_slow();
-        // A lone slow call is quicker on the thread that has it; a read that turns out cold, if its client waits for each.
+        // A slow call that is alone is faster on this thread. So is a cold read of a client that waits for each reply. A listing of a large
+        // directory takes milliseconds. A worker does it, so that calls of other programs of the client do not wait.
         if slow && overlaps && submitted(view, call, out) {
             return Ok(());
         }
@@ -84,9 +85,11 @@ impl Nfs {
             out.send()?;
         }
         let mut start = out.replies().len();
+        let marks = Marks::default();
+        let call = &call.marking(&marks);
         let mut served = dispatch::serve_call(&self.filer, view, &call.without_waiting(), out.replies());
         if served == Served::Cold {
-            if (overlaps || !out.is_lone()) && submitted(view, call, out) {
+            if (overlaps || !out.is_lone() || call.is_listing()) && submitted(view, call, out) {
                 return Ok(());
             }
             out.send()?;
@@ -94,8 +97,10 @@ impl Nfs {
             served = dispatch::serve_call(&self.filer, view, call, out.replies());
         }
         match served {
+            // If an injected fault dropped the reply, no bytes contain it, so its mark must not be set.
+            Served::Answered if out.replies().len() > start => out.mark(marks.into_inner()),
             Served::Answered | Served::Cold => {}
-            Served::Due(due) => out.delay(start, due)?,
+            Served::Due(due) => out.delay(start, due, marks.into_inner())?,
             Served::Last => {
                 out.send()?;
                 return Err(FENCED);
@@ -135,6 +140,10 @@ impl Service for Nfs {
         self.filer.tls()
     }
 
+    fn closed(&self, connection: &Arc<Connection>) {
+        self.filer.replies.ended(connection);
+    }
+
     fn secured(&self, session: &mut Session, certified: bool) {
         let security = if certified { Security::Certified } else { Security::Tls };
         session.view = self.filer.view_with(&session.view, security);
@@ -150,7 +159,7 @@ impl CarryOut for Nfs {
 }
 
 impl Session {
-    /// Whether this call asks for TLS while it can be had; `more`: something came behind it, which could only be injected.
+    /// Whether this call starts TLS. `more`: bytes were received after it. An attacker may have injected them, so TLS is not started then.
     fn starts_tls(&mut self, call: &Call<'_>, more: bool) -> Result<bool, Ended> {
         if self.upgrade == Upgrade::Over {
             return Ok(false);
@@ -170,9 +179,10 @@ fn not_a_call() -> Ended {
     Ended::Protocol("read a call: not an RPC call".into())
 }
 
-/// Gives a slow call to a worker, if it may wait.
+/// Hands a slow call to a worker. Returns false if no worker takes it.
 fn submitted(view: &Arc<View>, call: &Call<'_>, out: &Outgoing<'_, Nfs>) -> bool {
     let Some(reservation) = out.reserve(call.record.len() + call.reply_bytes_max()) else { return false };
     let group = batch::group(call, view, out.own_group());
-    out.submit(reservation, group, Request { view: Arc::clone(view), record: call.record.to_vec() }).is_ok()
+    out.submit(reservation, batch::volume(call, view), group, Request { view: Arc::clone(view), record: call.record.to_vec() })
+        .is_ok()
 }

@@ -3,8 +3,8 @@
 use super::settings::Settings;
 use crate::chap::{Algorithm, Credential};
 use crate::fault::Fault;
-use crate::limits::{CHAP_CHALLENGE_BYTES_MAX, LOGIN_PDUS_MAX, TEXT_BYTES_MAX};
-use crate::login::{LoginStatus, Negotiation, Parameters, SessionType, Stage};
+use crate::limits::{CHAP_CHALLENGE_BYTES_MAX, KEYS_MAX, LOGIN_PDUS_MAX, TEXT_BYTES_MAX};
+use crate::login::{LoginStatus, Negotiation, Parameters, SessionType, Stage, is_operational};
 use crate::pdu::{self, Digests, Itt, LoginRequest, LoginResponse, Opcode, Pdu};
 use crate::serial::{CmdSn, StatSn};
 use crate::text::{self, Pair};
@@ -21,7 +21,9 @@ pub(super) struct Login {
     text: Vec<u8>,
     proposed: bool,
     pdus: usize,
-    /// As far as the target has said it.
+    /// Number of keys that the target has offered.
+    offers: usize,
+    /// `None` until the target has declared it.
     portal_group: Option<u16>,
 }
 
@@ -44,6 +46,10 @@ pub(super) enum Progress {
     Done(Parameters, u16, Option<u16>),
 }
 
+/// Keys of the target that get no answer: declarations, and keys that the security stage evaluates.
+const NOT_ANSWERED: &[&str] =
+    &["AuthMethod", "CHAP_A", "CHAP_I", "CHAP_C", "CHAP_N", "CHAP_R", "TargetPortalGroupTag", "TargetAlias", "TargetAddress"];
+
 impl Login {
     pub(super) fn new(settings: &Settings) -> Self {
         let mut negotiation = Negotiation::new(settings.offer);
@@ -55,8 +61,15 @@ impl Login {
             text: Vec::new(),
             proposed: false,
             pdus: 0,
+            offers: 0,
             portal_group: None,
         }
+    }
+
+    /// Whether a login with another list of CHAP algorithms may succeed: the target has received the list and has not chosen MD5, which every
+    /// target must support (RFC 7143 12.1.3).
+    pub(super) fn awaits_algorithm(&self) -> bool {
+        matches!(self.security, Security::Algorithms | Security::Responded(Algorithm::Sha1 | Algorithm::Sha256))
     }
 
     /// Appends the first request.
@@ -125,7 +138,7 @@ impl Login {
         }
         let (mut answers, next) = match self.stage {
             Stage::Security => self.secure(&pairs, settings)?,
-            _ => (self.operate(&pairs), Stage::FullFeature),
+            _ => (self.operate(&pairs)?, Stage::FullFeature),
         };
         let transit = Stage::from_number(response.nsg).filter(|_| response.transit);
         match transit {
@@ -138,7 +151,7 @@ impl Login {
                     return Err(Fault::Protocol("the login ended before its operational stage"));
                 }
                 self.stage = stage;
-                answers = self.operate(&[]);
+                answers.extend(self.operate(&[])?);
                 self.send(settings, Some(Stage::FullFeature), expected, &answers, out);
             }
             Some(_) => return Err(Fault::Protocol("the target left a stage that is not over")),
@@ -150,19 +163,37 @@ impl Login {
         Ok(Progress::Goes)
     }
 
-    /// Takes answers of the operational stage, and offers keys once.
-    fn operate(&mut self, pairs: &[Pair<'_>]) -> Vec<u8> {
+    /// Handles the target's answers and offers of the operational stage, and offers this side's keys once. Returns the text to send.
+    fn operate(&mut self, pairs: &[Pair<'_>]) -> Result<Vec<u8>, Fault> {
         let mut text = Vec::new();
         if self.proposed {
-            pairs.iter().for_each(|pair| self.negotiation.accept(*pair));
+            self.answer_offers(pairs, &mut text)?;
         } else {
             self.proposed = true;
             self.negotiation.propose(&mut text);
         }
-        text
+        Ok(text)
     }
 
-    /// Takes answers of the security stage; what is to be sent next, and the stage that is to follow.
+    /// Answers the keys that the target offers. An unknown key gets NotUnderstood (RFC 7143 6.2).
+    fn answer_offers(&mut self, pairs: &[Pair<'_>], text: &mut Vec<u8>) -> Result<(), Fault> {
+        for pair in pairs.iter().filter(|pair| !NOT_ANSWERED.contains(&pair.key)) {
+            if let Some(answer) = self.negotiation.accept(*pair) {
+                text::append(text, pair.key, &answer);
+                self.offers += 1;
+            }
+        }
+        if self.offers > KEYS_MAX {
+            return Err(Fault::Limit {
+                what: "number of keys that the target offers",
+                got: self.offers as u32,
+                limit: KEYS_MAX as u32,
+            });
+        }
+        Ok(())
+    }
+
+    /// Handles the target's answers of the security stage. Returns the text to send and the stage to request.
     fn secure(&mut self, pairs: &[Pair<'_>], settings: &Settings) -> Result<(Vec<u8>, Stage), Fault> {
         let value = |key| pairs.iter().find(|pair| pair.key == key).map(|pair| pair.value);
         let mut text = Vec::new();
@@ -178,16 +209,17 @@ impl Login {
                 if method != Some("CHAP") {
                     return Err(Fault::Protocol("the target does not authenticate by CHAP"));
                 }
-                let all: Vec<String> = Algorithm::ALL.iter().map(|one| one.number().to_string()).collect();
+                let all: Vec<String> = settings.algorithms.iter().map(|one| one.number().to_string()).collect();
                 text::append(&mut text, "CHAP_A", &all.join(","));
                 self.security = Security::Algorithms;
             }
             (Security::Algorithms, Some(credential)) => {
                 let algorithm = value("CHAP_A").and_then(text::number).and_then(Algorithm::from_number);
+                let algorithm = algorithm.filter(|one| settings.algorithms.contains(one));
                 let identifier = value("CHAP_I").and_then(text::number).and_then(|number| u8::try_from(number).ok());
                 let challenge = value("CHAP_C").and_then(|value| text::binary(value, CHAP_CHALLENGE_BYTES_MAX));
                 let (Some(algorithm), Some(identifier), Some(challenge)) = (algorithm, identifier, challenge) else {
-                    return Err(Fault::Protocol("no challenge of CHAP"));
+                    return Err(Fault::Protocol("the target sent no CHAP challenge with an algorithm that was offered"));
                 };
                 respond(settings, credential, (algorithm, identifier, &challenge), &mut text);
                 self.security = Security::Responded(algorithm);
@@ -198,6 +230,9 @@ impl Login {
             }
             (Security::Algorithms, None) | (Security::Done, _) => {}
         }
+        // In this stage the negotiation answers only keys that it does not know.
+        let unknown = pairs.iter().filter(|pair| !is_operational(pair.key)).copied().collect::<Vec<_>>();
+        self.answer_offers(&unknown, &mut text)?;
         Ok((text, Stage::Operational))
     }
 }

@@ -21,13 +21,15 @@ impl Initiator {
         let pdu = pdu::parse(pdu, self.limits)?;
         match &mut self.phase {
             Phase::Login(login) => {
-                let progress = login.step(&pdu, &self.settings, out)?;
+                let progress = login.step(&pdu, &self.settings, out);
+                self.awaits_algorithm = login.awaits_algorithm();
+                let progress = progress?;
                 self.note_numbers(&pdu.bhs);
                 self.exp_stat_sn = StatSn(pdu.bhs.word(24)).next();
                 Ok(self.login_event(progress))
             }
             Phase::Full => self.response(&pdu, out),
-            Phase::Ended => Err(Fault::Misplaced { opcode: pdu.bhs.0[0] & 0x3f, phase: "behind the end of the session" }),
+            Phase::Ended => Err(Fault::Misplaced { opcode: pdu.bhs.0[0] & 0x3f, phase: "after the end of the session" }),
         }
     }
 

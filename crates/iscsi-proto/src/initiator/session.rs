@@ -19,6 +19,7 @@ pub struct Initiator {
     pub(super) parameters: Parameters,
     pub(super) tsih: u16,
     pub(super) portal_group: Option<u16>,
+    pub(super) awaits_algorithm: bool,
     pub(super) cmd_sn: CmdSn,
     pub(super) max_cmd_sn: CmdSn,
     pub(super) exp_stat_sn: StatSn,
@@ -44,6 +45,7 @@ impl Initiator {
             parameters: Parameters::default(),
             tsih: 0,
             portal_group: None,
+            awaits_algorithm: false,
             cmd_sn: CmdSn(1),
             max_cmd_sn: CmdSn(1),
             exp_stat_sn: StatSn(0),
@@ -65,6 +67,12 @@ impl Initiator {
     /// [`Fault::Pdu`]: the connection has to be closed.
     pub fn frame(&self, unread: &[u8]) -> Result<Framed, Fault> {
         Ok(pdu::frame(unread, self.limits)?)
+    }
+
+    /// Whether the login is, or ended, at a point at which another list of CHAP algorithms ([`Settings::algorithms`]) may succeed.
+    #[must_use]
+    pub const fn awaits_algorithm(&self) -> bool {
+        self.awaits_algorithm
     }
 
     /// What was negotiated.

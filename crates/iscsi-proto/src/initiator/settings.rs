@@ -1,6 +1,6 @@
-//! Who logs in to what, and how.
+//! The settings of a login.
 
-use crate::chap::Credential;
+use crate::chap::{Algorithm, Credential};
 use crate::login::{Name, Offer};
 use crate::pdu::Isid;
 use crate::target::Challenge;
@@ -18,8 +18,10 @@ pub struct Settings {
     pub offer: Offer,
     /// What this side proves itself by.
     pub credential: Option<Credential>,
-    /// What the target has to prove itself by, in mutual CHAP.
+    /// The credential of the target, for mutual CHAP.
     pub target_credential: Option<Credential>,
-    /// For mutual CHAP: random bytes, drawn for this login alone.
+    /// The CHAP algorithms to offer, the preferred one first.
+    pub algorithms: Vec<Algorithm>,
+    /// For mutual CHAP: random bytes that no other login uses.
     pub challenge: Challenge,
 }

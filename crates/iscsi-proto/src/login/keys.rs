@@ -112,7 +112,8 @@ pub(crate) struct Negotiation {
     offer: Offer,
     session_type: SessionType,
     parameters: Parameters,
-    seen: u32, // bits by the position in KEYS
+    seen: u32,     // keys that were answered, one bit per position in KEYS
+    proposed: u32, // keys that this side offered, likewise
     digests_agreed: (bool, bool),
     faulty: bool,
 }
@@ -124,6 +125,7 @@ impl Negotiation {
             session_type: SessionType::Normal,
             parameters: Parameters::default(),
             seen: 0,
+            proposed: 0,
             digests_agreed: (true, true),
             faulty: false,
         }
@@ -248,9 +250,9 @@ impl Negotiation {
         }
     }
 
-    /// Offers all keys, as an initiator does.
+    /// Offers all keys of an initiator.
     pub(crate) fn propose(&mut self, out: &mut Vec<u8>) {
-        for (name, in_discovery, kind) in KEYS {
+        for (at, (name, in_discovery, kind)) in KEYS.iter().enumerate() {
             if self.session_type == SessionType::Discovery && !in_discovery {
                 continue;
             }
@@ -262,19 +264,27 @@ impl Negotiation {
                     self.own_number(number).to_string()
                 }
                 Kind::Declared => {
+                    self.proposed |= 1 << at;
                     self.declare(out);
                     continue;
                 }
                 _ => continue,
             };
+            self.proposed |= 1 << at;
             text::append(out, name, &value);
         }
     }
 
-    /// Takes an answer to what [`Self::propose`] offered.
-    pub(crate) fn accept(&mut self, pair: Pair<'_>) {
+    /// Handles a key of the target. It is an answer to an offer of [`Self::propose`], or an offer of the target, whose answer is returned.
+    pub(crate) fn accept(&mut self, pair: Pair<'_>) -> Option<String> {
         if matches!(pair.value, "NotUnderstood" | "Irrelevant") {
-            return;
+            return None;
+        }
+        let position = KEYS.iter().position(|(name, ..)| *name == pair.key);
+        if position.is_none_or(|at| self.proposed & 1 << at == 0) {
+            let answer = self.answer(pair);
+            self.faulty |= answer == Answer::Repeated;
+            return answer.as_value().map(str::to_owned);
         }
         let digest = match pair.key {
             "HeaderDigest" => Some(self.offer.header_digest),
@@ -284,20 +294,21 @@ impl Negotiation {
         if let Some(choice) = digest
             && !proposal(choice).split(',').any(|offered| offered == pair.value)
         {
-            self.faulty = true; // What was not offered cannot be chosen.
-            return;
+            self.faulty = true; // The target chose a value that was not offered.
+            return None;
         }
-        // The rules are symmetrical: what comes of both sides' values is what the other side says, if it keeps to them.
+        // Both sides compute the result by the same rules, so the target's answer must be equal to it.
         let answer = self.answer(pair);
         let keeps = match &answer {
             Answer::Value(value) => value == pair.value,
             Answer::Nothing => true,
-            _ => !is_operational(pair.key),
+            _ => false,
         };
         self.faulty |= !keeps;
+        None
     }
 
-    /// What was settled.
+    /// The negotiated parameters.
     ///
     /// # Errors
     /// The status of a login that cannot be: a digest that is required is not there, or the other side broke the rules.

@@ -4,7 +4,7 @@ use crate::limits::NAME_BYTES_MAX;
 use core::fmt;
 use thiserror::Error;
 
-/// Text that is no iSCSI name.
+/// Text that is not an iSCSI name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NameError {
     /// Empty or too long.
@@ -14,11 +14,21 @@ pub enum NameError {
         bytes: usize,
     },
     /// White space, control characters, or others that RFC 3722 forbids in names.
-    #[error("character {character:?} in iSCSI name")]
+    #[error("it contains {}, which an iSCSI name cannot have", shown(*.character))]
     Character {
         /// The first.
         character: char,
     },
+    /// None of the forms of RFC 7143 4.2.7.
+    #[error(
+        "it is not an iSCSI name: write iqn.YEAR-MONTH.DOMAIN, as in iqn.2026-11.com.example:host1, or eui. and 16 \
+         hexadecimal digits, or naa. and 16 or 32"
+    )]
+    Form,
+}
+
+fn shown(character: char) -> String {
+    if character == ' ' { "a blank".into() } else { format!("the character {character:?}") }
 }
 
 /// The name of an initiator or a target. Upper case is folded, as RFC 7143 4.2.7.2 asks.
@@ -48,11 +58,45 @@ impl Name {
         }
     }
 
+    /// Checks and normalises a name that a user wrote. In addition to the checks of [`Name::new`], it must have one of the forms of
+    /// RFC 7143 4.2.7.
+    ///
+    /// # Errors
+    /// [`NameError`] when it is none.
+    pub fn of_user(name: &str) -> Result<Self, NameError> {
+        let name = Self::new(name)?;
+        let is_hexadecimal = |digits: &str, lengths: &[usize]| {
+            lengths.contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        let is_formed = match name.0.get(..4) {
+            Some("iqn.") => has_date_and_domain(&name.0[4..]),
+            Some("eui.") => is_hexadecimal(&name.0[4..], &[16]),
+            Some("naa.") => is_hexadecimal(&name.0[4..], &[16, 32]),
+            _ => false,
+        };
+        if is_formed { Ok(name) } else { Err(NameError::Form) }
+    }
+
+    /// Whether the name begins with iqn., eui. or naa. (RFC 7143 4.2.7.3), as an initiator's must at login.
+    #[must_use]
+    pub fn has_form(&self) -> bool {
+        ["iqn.", "eui.", "naa."].iter().any(|form| self.0.starts_with(form))
+    }
+
     /// As text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether the rest of a name after iqn. is YEAR-MONTH.DOMAIN, and perhaps a colon and more.
+fn has_date_and_domain(rest: &str) -> bool {
+    let Some((date, domain)) = rest.split_once('.') else { return false };
+    let [year @ .., b'-', tens, ones] = date.as_bytes() else { return false };
+    let are_digits = year.iter().chain([tens, ones]).all(u8::is_ascii_digit);
+    let is_domain = !domain.is_empty() && !domain.starts_with([':', '.']);
+    year.len() == 4 && are_digits && ("01"..="12").contains(&&date[5..]) && is_domain
 }
 
 impl fmt::Display for Name {
@@ -77,5 +121,37 @@ mod tests {
         assert_eq!(Name::new(&"a".repeat(224)), Err(NameError::Length { bytes: 224 }));
         assert_eq!(Name::new("iqn a"), Err(NameError::Character { character: ' ' }));
         assert_eq!(Name::new("iqn\n"), Err(NameError::Character { character: '\n' }));
+        assert!(Name::new("iqn.2026-11.com.example:a b").unwrap_err().to_string().contains("a blank"));
+    }
+
+    #[test]
+    fn a_name_that_a_user_writes_has_a_form_of_rfc_7143() {
+        for name in [
+            "iqn.1993-08.org.debian:01:7d2c",
+            "iqn.2026-11.example",
+            "IQN.1991-05.com.microsoft:win-host.example.com",
+            "iqn.1998-01.com.vmware:esx_1-2b",
+            "eui.02004567A425678D",
+            "naa.52004567BA64678D",
+            "naa.62004567BA64678D0123456789ABCDEF",
+        ] {
+            assert!(Name::of_user(name).is_ok(), "{name}");
+        }
+        for name in [
+            "host1",
+            "iqn.1",
+            "iqn.bad",
+            "iqn.2026-11",
+            "iqn.2026-11.",
+            "iqn.2026-11.:x",
+            "iqn.2026-13.com.example",
+            "iqn.26-11.com.example",
+            "eui.1",
+            "eui.0200456789abcdeg",
+            "naa.62004567BA64678D01",
+            "äiqn.2026-11.a",
+        ] {
+            assert_eq!(Name::of_user(name), Err(NameError::Form), "{name}");
+        }
     }
 }

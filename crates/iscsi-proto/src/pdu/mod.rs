@@ -70,7 +70,7 @@ pub enum PduError {
         /// Over the bytes received.
         computed: u32,
     },
-    /// A number that is no opcode of this direction.
+    /// A number that is not an opcode of this direction.
     #[error("opcode {0:#04x} is unknown")]
     Opcode(u8),
     /// The slice is not one whole PDU: the caller's fault.

@@ -3,6 +3,7 @@
 //! `stat_sn`, `exp_cmd_sn` and `max_cmd_sn` stand at the same bytes in all of them.
 
 use super::header::{Isid, Itt, Lun, Ttt, codes, header};
+use super::request::LoginRequest;
 use crate::serial::{CmdSn, DataSn, StatSn};
 
 header! {
@@ -111,6 +112,28 @@ header! {
         max_cmd_sn: CmdSn, 32;
         /// A [`crate::login::LoginStatus`].
         status: u16, 36;
+    }
+}
+
+impl LoginResponse {
+    /// A successful response in the stage of the request. Its numbers are 0.
+    #[must_use]
+    pub const fn to(request: &LoginRequest) -> Self {
+        Self {
+            transit: false,
+            is_continued: false,
+            csg: request.csg,
+            nsg: 0,
+            version_max: 0,
+            version_active: 0,
+            isid: request.isid,
+            tsih: 0,
+            itt: request.itt,
+            stat_sn: StatSn(0),
+            exp_cmd_sn: CmdSn(0),
+            max_cmd_sn: CmdSn(0),
+            status: 0,
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Attentions {
 struct Queues {
     of: HashMap<Nexus, Queue>,
     uses: u64,
+    /// Number of waiting conditions of all nexuses.
+    waiting: usize,
 }
 
 #[derive(Default)]
@@ -61,84 +63,86 @@ impl Condition {
 }
 
 impl Attentions {
-    /// Makes the nexus known, so that conditions for all reach it.
+    /// Registers a nexus, so that conditions for all nexuses reach it.
     pub(super) fn attach(&self, nexus: &Nexus) {
-        let mut queues = self.lock();
-        queues.touch(nexus);
-        self.count(&queues);
+        self.change(|queues| queues.touch(nexus));
     }
 
-    /// Forgets what waits for a nexus, and the nexus.
+    /// Forgets a nexus and its waiting conditions.
     pub(super) fn detach(&self, nexus: &Nexus) {
-        let mut queues = self.lock();
-        queues.of.remove(nexus);
-        self.count(&queues);
+        self.change(|queues| queues.remove(nexus));
     }
 
-    /// A condition for one nexus, known or not.
+    /// Adds a condition for a nexus, if it is registered.
+    pub(super) fn add_to_known(&self, nexus: &Nexus, condition: Condition) {
+        self.change(|queues| queues.edit(nexus, |queue| queue.add(condition)));
+    }
+
+    /// Adds a condition for a nexus, and registers the nexus.
     pub(super) fn add(&self, nexus: &Nexus, condition: Condition) {
-        let mut queues = self.lock();
-        queues.touch(nexus).add(condition);
-        self.count(&queues);
+        self.change(|queues| {
+            queues.touch(nexus);
+            queues.edit(nexus, |queue| queue.add(condition));
+        });
     }
 
-    /// A condition for all known nexuses but one.
+    /// Adds a condition for all registered nexuses except `but`.
     pub(super) fn add_to_all(&self, but: Option<&Nexus>, condition: Condition) {
-        let mut queues = self.lock();
-        for (nexus, queue) in &mut queues.of {
-            if but != Some(nexus) {
-                queue.add(condition);
-            }
-        }
-        self.count(&queues);
+        self.change(|queues| {
+            queues.of.iter_mut().filter(|(nexus, _)| but != Some(*nexus)).for_each(|(_, queue)| queue.add(condition));
+            queues.waiting = queues.of.values().map(|queue| queue.conditions.len()).sum();
+        });
     }
 
-    /// Takes away the conditions of one kind of one nexus.
+    /// Removes the conditions of one kind of a nexus.
     pub(super) fn remove(&self, nexus: &Nexus, condition: Condition) {
-        if self.waiting.load(Ordering::SeqCst) == 0 {
-            return;
+        if self.waiting.load(Ordering::SeqCst) != 0 {
+            self.change(|queues| queues.edit(nexus, |queue| queue.conditions.retain(|waiting| *waiting != condition)));
         }
-        let mut queues = self.lock();
-        if let Some(queue) = queues.of.get_mut(nexus) {
-            queue.conditions.retain(|waiting| *waiting != condition);
-        }
-        self.count(&queues);
     }
 
-    /// Takes the first condition of a nexus. Without any, of any nexus, it takes no lock.
+    /// Takes the first condition of a nexus. If no nexus has a condition, this takes no lock.
     pub(super) fn take(&self, nexus: &Nexus) -> Option<Condition> {
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return None;
         }
+        let mut first = None;
+        self.change(|queues| queues.edit(nexus, |queue| first = queue.conditions.pop_front()));
+        first
+    }
+
+    fn change(&self, run: impl FnOnce(&mut Queues)) {
         let mut queues = self.lock();
-        let condition = queues.of.get_mut(nexus)?.conditions.pop_front();
-        self.count(&queues);
-        condition
+        run(&mut queues);
+        self.waiting.store(queues.waiting, Ordering::SeqCst);
     }
 
     fn lock(&self) -> MutexGuard<'_, Queues> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn count(&self, queues: &Queues) {
-        let waiting = queues.of.values().map(|queue| queue.conditions.len()).sum();
-        self.waiting.store(waiting, Ordering::SeqCst);
-    }
 }
 
 impl Queues {
-    /// The queue of a nexus; one that was used longest ago makes place for a new one.
-    fn touch(&mut self, nexus: &Nexus) -> &mut Queue {
+    /// Registers a nexus as used now. If there are too many, forgets the one that was used longest ago.
+    fn touch(&mut self, nexus: &Nexus) {
         self.uses += 1;
         if !self.of.contains_key(nexus) && self.of.len() >= SCSI_NEXUSES_MAX {
             let oldest = self.of.iter().min_by_key(|(_, queue)| queue.used).map(|(nexus, _)| nexus.clone());
-            if let Some(oldest) = oldest {
-                self.of.remove(&oldest);
-            }
+            oldest.iter().for_each(|oldest| self.remove(oldest));
         }
-        let queue = self.of.entry(nexus.clone()).or_default();
-        queue.used = self.uses;
-        queue
+        self.of.entry(nexus.clone()).or_default().used = self.uses;
+    }
+
+    fn remove(&mut self, nexus: &Nexus) {
+        self.waiting -= self.of.remove(nexus).map_or(0, |queue| queue.conditions.len());
+    }
+
+    /// Changes the queue of a registered nexus.
+    fn edit(&mut self, nexus: &Nexus, run: impl FnOnce(&mut Queue)) {
+        let Some(queue) = self.of.get_mut(nexus) else { return };
+        self.waiting -= queue.conditions.len();
+        run(queue);
+        self.waiting += queue.conditions.len();
     }
 }
 
@@ -188,6 +192,17 @@ mod tests {
             ]
         );
         assert_eq!(attentions.take(&two), None);
+        assert_eq!(attentions.waiting.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_condition_for_a_nexus_that_is_not_attached_is_dropped() {
+        let attentions = Attentions::default();
+        attentions.add_to_known(&nexus(1), Condition::Attention(Asc::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR));
+        assert_eq!((attentions.take(&nexus(1)), attentions.lock().of.len()), (None, 0));
+        attentions.attach(&nexus(1));
+        attentions.add_to_known(&nexus(1), Condition::Attention(Asc::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR));
+        attentions.detach(&nexus(1));
         assert_eq!(attentions.waiting.load(Ordering::SeqCst), 0);
     }
 

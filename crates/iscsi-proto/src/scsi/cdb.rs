@@ -57,7 +57,7 @@ impl Cdb {
         self.bytes[1] & mask != 0
     }
 
-    /// A big-endian number of so many bytes.
+    /// A big-endian number of that many bytes.
     pub(super) fn number(&self, at: usize, bytes: usize) -> u64 {
         self.bytes.iter().skip(at).take(bytes).fold(0, |number, byte| number << 8 | u64::from(*byte))
     }

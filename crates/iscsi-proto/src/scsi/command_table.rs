@@ -66,7 +66,7 @@ pub(super) enum Data {
     None,
     /// So many bytes to the initiator: READ CAPACITY (10) has no allocation length.
     Fixed(u64),
-    /// An allocation length of so many bytes at this byte.
+    /// An allocation length of that many bytes at this byte.
     Allocation { at: usize, bytes: usize },
     /// A parameter list length likewise.
     Parameters { at: usize, bytes: usize },

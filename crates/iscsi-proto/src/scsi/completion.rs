@@ -110,7 +110,7 @@ impl Completion {
         Self { status, sense: None, data_in_bytes: 0, transfer_bytes: 0 }
     }
 
-    /// The residual for an initiator that expected to transfer so many bytes.
+    /// The residual for an initiator that expected to transfer that many bytes.
     #[must_use]
     pub fn residual(&self, expected_bytes: u32) -> Residual {
         let expected = u64::from(expected_bytes);

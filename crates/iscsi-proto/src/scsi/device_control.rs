@@ -1,7 +1,5 @@
 //! TEST UNIT READY, REQUEST SENSE, START STOP UNIT, PREVENT ALLOW MEDIUM REMOVAL, SEND DIAGNOSTIC and READ DEFECT DATA.
 
-use std::sync::atomic::Ordering;
-
 use super::call::Call;
 use super::completion::{Completion, Failure};
 use super::sense::{Asc, SENSE_BYTES_MAX, Sense, SenseKey};
@@ -12,14 +10,6 @@ const START: u8 = 0x01;
 const LOAD_EJECT: u8 = 0x02;
 const NO_FLUSH: u8 = 0x04;
 const POWER_CONDITION: u8 = 0xf0;
-
-/// Whether medium accesses are possible.
-pub(super) fn check_ready<S: Store>(unit: &LogicalUnit<S>) -> Result<(), Failure> {
-    if unit.stopped.load(Ordering::SeqCst) {
-        return Err(Sense::new(SenseKey::NotReady, Asc::LOGICAL_UNIT_NOT_READY_INITIALIZING_COMMAND_REQUIRED).into());
-    }
-    Ok(())
-}
 
 /// What waits for the nexus is told as parameter data, once, with GOOD (SPC-4 6.39).
 pub(super) fn request_sense<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, data_in: &mut [u8]) -> Completion {
@@ -35,7 +25,8 @@ pub(super) fn sense_data(call: &Call<'_>, mut sense: Sense, data_in: &mut [u8]) 
     call.reply(data.get(..length).unwrap_or_default(), data_in)
 }
 
-/// The medium is not removable: it is not ejected or loaded, and there are no power conditions (SBC-3 5.25).
+/// A stop only flushes, because otherwise one initiator could stop the unit for all. The medium is not removable: it is not ejected or
+/// loaded, and there are no power conditions (SBC-3 5.25).
 pub(super) fn start_stop<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Result<Completion, Failure> {
     let byte = call.cdb.byte(4);
     if byte & POWER_CONDITION != 0 {
@@ -52,7 +43,6 @@ pub(super) fn start_stop<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Re
     if stop && byte & NO_FLUSH == 0 && !unit.has_failed() {
         unit.flush(call.nexus)?;
     }
-    unit.stopped.store(stop, Ordering::SeqCst);
     Ok(Completion::good(0, 0))
 }
 

@@ -3,20 +3,47 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(super) struct Durability {
-    /// Writes completed that no flush has covered yet.
-    pub(super) unflushed: AtomicBool,
-    /// The store's loss epoch at which `unflushed` was last known to be whole.
+    /// Counts each change that is not durable when it completes twice: at its begin and at its end.
+    changes: AtomicU64,
+    /// The value of `changes` up to which all changes are durable.
+    flushed: AtomicU64,
+    /// The loss epoch of the store when the changes that are not flushed began.
     pub(super) epoch: AtomicU64,
-    /// Writes that completed may be lost: no write is accepted any more.
+    /// Completed writes may be lost. No further write is accepted.
     pub(super) failed: AtomicBool,
 }
 
 impl Durability {
     pub(super) const fn new(epoch: u64) -> Self {
-        Self { unflushed: AtomicBool::new(false), epoch: AtomicU64::new(epoch), failed: AtomicBool::new(false) }
+        Self {
+            changes: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
+            epoch: AtomicU64::new(epoch),
+            failed: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::SeqCst)
+    }
+
+    /// Notes that a change begins or ends.
+    pub(super) fn note_change(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The changes that a flush covers if it begins now.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Whether some of these changes are not durable. Several flushes may run at a time. Only one that succeeded makes changes durable.
+    pub(super) fn are_unflushed(&self, changes: u64) -> bool {
+        changes > self.flushed.load(Ordering::SeqCst)
+    }
+
+    /// Notes that a flush of these changes has succeeded.
+    pub(super) fn note_flushed(&self, changes: u64) {
+        self.flushed.fetch_max(changes, Ordering::SeqCst);
     }
 }

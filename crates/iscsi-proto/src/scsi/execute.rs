@@ -6,7 +6,7 @@ use super::cdb::Cdb;
 use super::command_table::Command;
 use super::compare_and_write::{compare_and_write, or_write};
 use super::completion::{Completion, Failure};
-use super::device_control::{check_ready, prevent_allow, read_defect_data, request_sense, send_diagnostic, start_stop};
+use super::device_control::{prevent_allow, read_defect_data, request_sense, send_diagnostic, start_stop};
 use super::extended_copy::{extended_copy, receive_copy_results};
 use super::inquiry::inquiry;
 use super::luns::report_luns;
@@ -55,26 +55,21 @@ impl<S: Store> LogicalUnit<S> {
         self.reservations.check(&call)?;
         cdb.check_reserved()?;
         match cdb.info.command {
-            Command::Read => self.when_ready(|| read(self, &call, data_in)),
-            Command::Write => self.when_ready(|| write(self, &call)),
-            Command::SynchronizeCache => self.when_ready(|| synchronize_cache(self, &call)),
-            Command::WriteAndVerify => self.when_ready(|| write_and_verify(self, &call)),
-            Command::Verify => self.when_ready(|| verify(self, &call)),
-            Command::Prefetch => self.when_ready(|| prefetch(self, &call)),
-            Command::WriteSame => self.when_ready(|| write_same(self, &call)),
-            Command::Unmap => self.when_ready(|| unmap(self, &call)),
-            Command::CompareAndWrite => self.when_ready(|| compare_and_write(self, &call)),
-            Command::OrWrite => self.when_ready(|| or_write(self, &call)),
-            Command::ExtendedCopy => self.when_ready(|| extended_copy(self, &call)),
-            Command::GetLbaStatus => self.when_ready(|| lba_status(self, &call, data_in)),
-            Command::TestUnitReady => self.when_ready(|| Ok(Completion::good(0, 0))),
+            Command::Read => read(self, &call, data_in),
+            Command::Write => write(self, &call),
+            Command::SynchronizeCache => synchronize_cache(self, &call),
+            Command::WriteAndVerify => write_and_verify(self, &call),
+            Command::Verify => verify(self, &call),
+            Command::Prefetch => prefetch(self, &call),
+            Command::WriteSame => write_same(self, &call),
+            Command::Unmap => unmap(self, &call),
+            Command::CompareAndWrite => compare_and_write(self, &call),
+            Command::OrWrite => or_write(self, &call),
+            Command::ExtendedCopy => extended_copy(self, &call),
+            Command::GetLbaStatus => lba_status(self, &call, data_in),
+            Command::TestUnitReady => Ok(Completion::good(0, 0)),
             _ => self.answer_without_medium(&call, data_in),
         }
-    }
-
-    fn when_ready(&self, run: impl FnOnce() -> Result<Completion, Failure>) -> Result<Completion, Failure> {
-        check_ready(self)?;
-        run()
     }
 
     fn answer_without_medium(&self, call: &Call<'_>, data_in: &mut [u8]) -> Result<Completion, Failure> {

@@ -23,7 +23,7 @@ pub struct Expected {
     pub bytes: u64,
 }
 
-/// What a CDB asks to transfer on a unit with blocks of so many bytes (any number for a unit that is not there). A CDB that is not known
+/// What a CDB asks to transfer on a unit with blocks of that many bytes (any number for a unit that is not there). A CDB that is not known
 /// transfers nothing. It may ask for more than any command is allowed to; a caller that bounds its buffers by
 /// [`SCSI_TRANSFER_BYTES_MAX`](crate::limits::SCSI_TRANSFER_BYTES_MAX) loses nothing, since more than that is refused.
 #[must_use]

@@ -142,10 +142,10 @@ fn copy<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, segment: &Segment) -> 
         let from = segment.from.start + done..segment.from.start + done + count;
         let to = segment.to.start + done..segment.to.start + done + count;
         {
-            let _lock = unit.begin_shared(call, &from)?;
+            let _lock = unit.begin_read(call, &from)?;
             unit.store.read(from.start, chunk).map_err(read_failure)?;
         }
-        let _lock = unit.begin_shared(call, &to)?;
+        let _lock = unit.begin_write(call, &to)?;
         let durable = !unit.modes.has_write_cache();
         unit.change(call.nexus, durable, || unit.store.write(to.start, chunk, durable))?;
         done += count;

@@ -11,7 +11,7 @@ use super::unit::LogicalUnit;
 use crate::limits::{SCSI_TRANSFER_BYTES_MAX, SCSI_UNMAP_BLOCKS_MAX, SCSI_UNMAP_DESCRIPTORS_MAX};
 
 /// The pages that there are, in ascending order.
-const PAGES: [u8; 7] = [0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2];
+const PAGES: [u8; 8] = [0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2, LOSS_EPOCH_PAGE];
 /// What the unit conforms to (SPC-4 table 142): SAM-5, SPC-4, SBC-3, iSCSI, no version claimed of any.
 const VERSION_DESCRIPTORS: [u16; 4] = [0x00a0, 0x0460, 0x04c0, 0x0960];
 /// Bytes of a transfer that goes well: a database's largest.
@@ -33,12 +33,32 @@ pub(super) fn inquiry<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, data_in:
         0xb0 => block_limits(unit).to_vec(),
         0xb1 => characteristics().to_vec(),
         0xb2 => provisioning(unit.settings.thin).to_vec(),
+        LOSS_EPOCH_PAGE => loss_epoch(unit.store.loss_epoch()).to_vec(),
         _ => return Err(Sense::cdb_field(2, None).into()),
     };
     let [high, low] = (body.len() as u16).to_be_bytes();
     let mut data = vec![0, page, high, low];
     data.extend_from_slice(&body);
     Ok(call.reply(&data, data_in))
+}
+
+/// The vendor-specific page with the loss epoch of the unit. If the epoch differs from that at the time of its writes, an initiator writes
+/// unflushed data again.
+pub const LOSS_EPOCH_PAGE: u8 = 0xc0;
+
+/// The page's body: the vendor and the epoch.
+fn loss_epoch(epoch: u64) -> [u8; 16] {
+    let mut body = [0; 16];
+    body[..8].copy_from_slice(VENDOR.as_bytes());
+    body[8..].copy_from_slice(&epoch.to_be_bytes());
+    body
+}
+
+/// The loss epoch in a page that an initiator received. `None` if the page is of another vendor.
+#[must_use]
+pub fn read_loss_epoch(page: &[u8]) -> Option<u64> {
+    let body = page.get(4..)?.strip_prefix(VENDOR.as_bytes()).filter(|_| page.get(1) == Some(&LOSS_EPOCH_PAGE))?;
+    body.first_chunk().map(|epoch| u64::from_be_bytes(*epoch))
 }
 
 /// Standard INQUIRY data (SPC-4 6.6.2): a direct access block device.

@@ -49,7 +49,7 @@ pub(super) fn read<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, data_in: &m
     let transfer = bytes.end - bytes.start;
     let wanted = data_in.len().min(transfer as usize);
     let data_in = data_in.get_mut(..wanted).unwrap_or_default();
-    let _lock = unit.begin_shared(call, &bytes)?;
+    let _lock = unit.begin_read(call, &bytes)?;
     let (whole, part) = data_in.split_at_mut(wanted - wanted % unit.block_bytes() as usize);
     if !whole.is_empty() {
         unit.store.read(bytes.start, whole).map_err(read_failure)?;
@@ -71,7 +71,7 @@ pub(super) fn write<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Result<
     unit.may_write(call.nexus)?;
     let data = data_for(unit, call, &bytes);
     if !data.is_empty() {
-        let _lock = unit.begin_shared(call, &bytes)?;
+        let _lock = unit.begin_write(call, &bytes)?;
         let durable = is_durable(unit, call);
         unit.change(call.nexus, durable, || unit.store.write(bytes.start, data, durable))?;
     }
@@ -116,7 +116,7 @@ pub(super) fn verify<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Result
         },
         _ => return Err(Sense::cdb_field(1, Some(2)).into()),
     };
-    let _lock = unit.begin_shared(call, &bytes)?;
+    let _lock = unit.begin_read(call, &bytes)?;
     verify_blocks(unit, bytes.start..bytes.start + verified, &compare)?;
     Ok(Completion::good(transfer, 0))
 }

@@ -51,6 +51,7 @@ pub use absent::execute_absent;
 pub use completion::{Completion, Residual, Status};
 pub use expected::{Direction, Expected, expected_data};
 pub use identity::{Identity, IdentityError, PRODUCT_BYTES_MAX, REVISION_BYTES_MAX, SERIAL_BYTES_MAX, TargetPort, VENDOR};
+pub use inquiry::{LOSS_EPOCH_PAGE, read_loss_epoch};
 pub use nexus::{Lun, NameError, Nexus};
 pub use request::{Directory, Host, HostError, Request};
 pub use sense::{Asc, FIXED_SENSE_BYTES, FieldPointer, SENSE_BYTES_MAX, Sense, SenseKey};

@@ -39,12 +39,6 @@ impl ModeState {
         Self { write_cache: AtomicBool::new(write_cache), descriptor_sense: AtomicBool::new(false) }
     }
 
-    /// Gives all their defaults. Returns whether the write cache was turned off.
-    pub(super) fn reset(&self, write_cache: bool) -> bool {
-        self.descriptor_sense.store(false, Ordering::SeqCst);
-        self.write_cache.swap(write_cache, Ordering::SeqCst) && !write_cache
-    }
-
     pub(super) fn has_write_cache(&self) -> bool {
         self.write_cache.load(Ordering::SeqCst)
     }

@@ -31,12 +31,16 @@ pub(super) fn mode_select<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> R
         unit.flush(call.nexus)?;
     }
     if after != before {
+        // Reported before the change, so that no initiator takes a cached write for a durable one. Reported after it too, so that an initiator
+        // that has read the page meanwhile reads it again.
+        let report = || unit.attentions.add_to_all(Some(call.nexus), Condition::Attention(Asc::MODE_PARAMETERS_CHANGED));
+        report();
         unit.modes.set(after);
-        unit.attentions.add_to_all(Some(call.nexus), Condition::Attention(Asc::MODE_PARAMETERS_CHANGED));
+        report();
     }
     if before.write_cache && !after.write_cache {
         // A write that was under way meanwhile still saw the cache on.
-        unit.drain();
+        unit.drain_writes();
         unit.flush(call.nexus)?;
     }
     Ok(Completion::good(list.len() as u64, 0))

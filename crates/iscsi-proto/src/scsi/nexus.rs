@@ -15,7 +15,7 @@ pub struct Nexus {
     relative_target_port: u16,
 }
 
-/// A name that is no iSCSI name: empty, longer than 223 bytes, or with a comma or a control character, which would end it early
+/// A name that is not an iSCSI name: empty, longer than 223 bytes, or with a comma or a control character, which would end it early
 /// in a TransportID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(

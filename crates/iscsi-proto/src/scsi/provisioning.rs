@@ -38,7 +38,7 @@ pub(super) fn unmap<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Result<
     }
     let ranges = unmap_ranges(unit, list)?;
     for bytes in ranges.iter().filter(|bytes| !bytes.is_empty()) {
-        let _lock = unit.begin_shared(call, bytes)?;
+        let _lock = unit.begin_write(call, bytes)?;
         // One flush below makes all of them durable.
         unit.change(call.nexus, false, || unit.store.unmap(bytes.start, bytes.end - bytes.start))?;
     }
@@ -107,7 +107,7 @@ pub(super) fn write_same<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Re
         return Err(Sense::cdb_field(call.cdb.count_byte(), None).into());
     };
     let zeros = pattern.iter().all(|byte| *byte == 0);
-    let _lock = unit.begin_shared(call, &bytes)?;
+    let _lock = unit.begin_write(call, &bytes)?;
     let (offset, length) = (bytes.start, bytes.end - bytes.start);
     // WRITE SAME has no FUA bit.
     let durable = !unit.modes.has_write_cache();

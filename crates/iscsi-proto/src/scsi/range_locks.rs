@@ -1,8 +1,9 @@
 //! Which blocks commands are working on.
 //!
-//! The unit's bytes are divided into stripes, and a stripe has a lock. A read or a write takes the locks of its stripes shared, so that
-//! any number of them run at once; COMPARE AND WRITE and ORWRITE take them exclusive. Locks are taken in ascending order and never by a
-//! thread that holds some already.
+//! The unit's bytes are divided into stripes, and a stripe has two locks. A read takes the first lock of its stripes shared, so that any
+//! number of them run at once; a write takes both shared. COMPARE AND WRITE and ORWRITE take the first exclusive and the second shared.
+//! So the second locks show which writes are in progress, independent of reads. A thread takes the locks in ascending order, all first ones
+//! before the second ones, and never takes further locks while it holds some.
 
 use std::ops::Range;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -12,48 +13,64 @@ const STRIPE_BYTES: u64 = 1 << 20;
 /// Stripes with a lock of their own; those beyond share.
 const STRIPES: u64 = 32;
 
-/// A lock on its own cache line, since each read and each write changes one.
+/// Each lock has its own cache line, because each read and each write changes one.
 #[derive(Default)]
 #[repr(align(64))]
-struct Stripe(RwLock<()>);
+struct Stripe {
+    accesses: RwLock<()>,
+    writes: RwLock<()>,
+}
 
 #[derive(Default)]
 pub(super) struct RangeLocks {
     stripes: [Stripe; STRIPES as usize],
 }
 
-/// Shared locks. Two are kept without memory of their own: a transfer of up to a stripe has no more.
+/// Shared locks. Two need no allocation: a transfer of up to a stripe has no more.
 pub(super) struct Shared<'a> {
     _inline: [Option<RwLockReadGuard<'a, ()>>; 2],
     _more: Vec<RwLockReadGuard<'a, ()>>,
 }
 
-/// Exclusive locks.
+/// The locks of a write.
+pub(super) struct Writing<'a> {
+    _accesses: Shared<'a>,
+    _writes: Shared<'a>,
+}
+
+/// The locks of a write that runs alone.
 pub(super) struct Exclusive<'a> {
-    _guards: Vec<RwLockWriteGuard<'a, ()>>,
+    _accesses: Vec<RwLockWriteGuard<'a, ()>>,
+    _writes: Shared<'a>,
 }
 
 impl RangeLocks {
-    /// Locks bytes for a command that others may run beside.
-    pub(super) fn shared(&self, bytes: Range<u64>) -> Shared<'_> {
-        let mut stripes = self.stripes_of(bytes);
-        let mut next = || stripes.next().map(|stripe| stripe.0.read().unwrap_or_else(PoisonError::into_inner));
-        let inline = [next(), next()];
-        let more = std::iter::from_fn(next).collect();
-        Shared { _inline: inline, _more: more }
+    /// Locks bytes for a command that reads them.
+    pub(super) fn reading(&self, bytes: Range<u64>) -> Shared<'_> {
+        shared(self.stripes_of(bytes).map(|stripe| &stripe.accesses))
     }
 
-    /// Locks bytes for a command that runs alone on them.
+    /// Locks bytes for a command that writes them. Other reads and writes may run at the same time.
+    pub(super) fn writing(&self, bytes: Range<u64>) -> Writing<'_> {
+        Writing { _accesses: self.reading(bytes.clone()), _writes: self.writes(bytes) }
+    }
+
+    /// Locks bytes for a command during which no other command may use them.
     pub(super) fn exclusive<'a>(&'a self, bytes: Range<u64>) -> Exclusive<'a> {
-        let lock = |stripe: &'a Stripe| stripe.0.write().unwrap_or_else(PoisonError::into_inner);
-        Exclusive { _guards: self.stripes_of(bytes).map(lock).collect() }
+        let lock = |stripe: &'a Stripe| stripe.accesses.write().unwrap_or_else(PoisonError::into_inner);
+        Exclusive { _accesses: self.stripes_of(bytes.clone()).map(lock).collect(), _writes: self.writes(bytes) }
     }
 
-    /// Waits for every command that holds a lock now. Those that take one later see what the caller stored before.
-    pub(super) fn drain(&self) {
+    /// Waits for every write that holds a lock now, and not for reads, which may hang in the store. Those that take a lock later see what
+    /// the caller stored before.
+    pub(super) fn drain_writes(&self) {
         for stripe in &self.stripes {
-            drop(stripe.0.write().unwrap_or_else(PoisonError::into_inner));
+            drop(stripe.writes.write().unwrap_or_else(PoisonError::into_inner));
         }
+    }
+
+    fn writes(&self, bytes: Range<u64>) -> Shared<'_> {
+        shared(self.stripes_of(bytes).map(|stripe| &stripe.writes))
     }
 
     /// The stripes of a range in ascending order, each once.
@@ -61,12 +78,18 @@ impl RangeLocks {
         let first = bytes.start / STRIPE_BYTES;
         let count = if bytes.is_empty() { 0 } else { ((bytes.end - 1) / STRIPE_BYTES - first + 1).min(STRIPES) };
         let start = first % STRIPES;
-        // The part that begins anew at 0 comes first.
+        // The part that begins again at 0 comes first.
         let wrapped = (start + count).saturating_sub(STRIPES);
         let low = 0..wrapped;
         let high = start..start + count - wrapped;
         low.chain(high).filter_map(|index| self.stripes.get(index as usize))
     }
+}
+
+fn shared<'a>(locks: impl Iterator<Item = &'a RwLock<()>>) -> Shared<'a> {
+    let mut guards = locks.map(|lock| lock.read().unwrap_or_else(PoisonError::into_inner));
+    let inline = [guards.next(), guards.next()];
+    Shared { _inline: inline, _more: guards.collect() }
 }
 
 #[cfg(test)]
@@ -93,18 +116,25 @@ mod tests {
     }
 
     #[test]
-    fn drain_waits_for_a_command_that_holds_a_lock() {
+    fn a_drain_waits_for_writes_and_not_for_reads() {
         let locks = RangeLocks::default();
-        let held = locks.shared(3 * STRIPE_BYTES..3 * STRIPE_BYTES + 512);
-        std::thread::scope(|scope| {
-            let drained = scope.spawn(|| locks.drain());
-            // The drain stops at the held stripe, after it has passed the first one.
-            while locks.stripes[3].0.try_read().is_ok() {
-                std::thread::yield_now();
-            }
-            assert!(!drained.is_finished());
-            drop(held);
-            drained.join().unwrap();
-        });
+        let bytes = 3 * STRIPE_BYTES..3 * STRIPE_BYTES + 512;
+        let _read = locks.reading(bytes.clone());
+        locks.drain_writes();
+        for held in [0, 1] {
+            let locks = RangeLocks::default();
+            let (write, alone) =
+                if held == 0 { (Some(locks.writing(bytes.clone())), None) } else { (None, Some(locks.exclusive(bytes.clone()))) };
+            std::thread::scope(|scope| {
+                let drained = scope.spawn(|| locks.drain_writes());
+                // The drain stops at the held stripe, after it has passed the first one.
+                while locks.stripes[3].writes.try_read().is_ok() {
+                    std::thread::yield_now();
+                }
+                assert!(!drained.is_finished());
+                drop((write, alone));
+                drained.join().unwrap();
+            });
+        }
     }
 }

@@ -44,4 +44,7 @@ pub trait Host: Send + Sync {
     /// Ends the commands of a nexus whose registration PREEMPT AND ABORT took away, those that have not begun: they are not
     /// answered (TAS is 0). Those that run are waited for by the unit itself. No lock of the unit is held.
     fn abort_commands(&self, nexus: &Nexus);
+
+    /// Called once, when completed writes may be lost. The unit accepts no further write.
+    fn failed(&self) {}
 }

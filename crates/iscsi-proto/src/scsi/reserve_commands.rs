@@ -46,7 +46,7 @@ pub(super) fn persistent_reserve_out<S: Store>(unit: &LogicalUnit<S>, call: &Cal
     for nexus in &aborted {
         unit.host.abort_commands(nexus);
     }
-    unit.drain();
+    unit.drain_writes();
     Ok(Completion::good(list.len() as u64, 0))
 }
 
@@ -60,7 +60,7 @@ pub(super) fn reserve<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Resul
     state.reserved_by = Some(call.nexus.clone());
     changing.publish(state);
     drop(changing);
-    unit.drain();
+    unit.drain_writes();
     Ok(Completion::good(0, 0))
 }
 

@@ -25,7 +25,6 @@ pub struct Asc(pub u8, pub u8);
 impl Asc {
     pub const NONE: Self = Self(0x00, 0x00);
     pub const LOGICAL_UNIT_NOT_READY_CAUSE_NOT_REPORTABLE: Self = Self(0x04, 0x00);
-    pub const LOGICAL_UNIT_NOT_READY_INITIALIZING_COMMAND_REQUIRED: Self = Self(0x04, 0x02);
     pub const UNREACHABLE_COPY_TARGET: Self = Self(0x08, 0x04);
     pub const WRITE_ERROR: Self = Self(0x0c, 0x00);
     pub const COPY_TARGET_DEVICE_NOT_REACHABLE: Self = Self(0x0d, 0x02);

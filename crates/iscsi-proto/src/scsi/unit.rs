@@ -1,7 +1,6 @@
 //! A logical unit and its state.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 
@@ -14,9 +13,9 @@ use super::copy_results::CopyResults;
 use super::durability::Durability;
 use super::expected::{Expected, expected_data};
 use super::identity::Identity;
-use super::mode_pages::ModeState;
+use super::mode_pages::{Bits, ModeState};
 use super::nexus::Nexus;
-use super::range_locks::{Exclusive, RangeLocks, Shared};
+use super::range_locks::{Exclusive, RangeLocks, Shared, Writing};
 use super::request::Host;
 use super::reservations::Reservations;
 use super::sense::{Asc, Sense};
@@ -81,16 +80,14 @@ pub struct LogicalUnit<S> {
     pub(super) reservations: Reservations,
     pub(super) copy_results: CopyResults,
     ranges: RangeLocks,
-    /// START STOP UNIT stopped it: no medium access until it is started.
-    pub(super) stopped: AtomicBool,
 }
 
 impl<S: Store> LogicalUnit<S> {
     /// A unit. `kept_reservations` are the bytes that [`Host::keep_reservations`] was given last, empty when it never was.
     ///
     /// # Errors
-    /// Reservations that cannot be read; a store without a block, or with a block that is no power of two from 512 to 4096; a physical
-    /// block that is no power of two from a block to 1 MiB.
+    /// Reservations that cannot be read; a store without a block, or with a block that is not a power of two from 512 to 4096; a physical
+    /// block that is not a power of two from a block to 1 MiB.
     pub fn new(
         store: S,
         identity: Identity,
@@ -123,7 +120,6 @@ impl<S: Store> LogicalUnit<S> {
             reservations,
             copy_results: CopyResults::default(),
             ranges: RangeLocks::default(),
-            stopped: AtomicBool::new(false),
         })
     }
 
@@ -155,6 +151,11 @@ impl<S: Store> LogicalUnit<S> {
         }
     }
 
+    /// Adds a unit attention for a nexus, if it is attached.
+    pub fn report(&self, nexus: &Nexus, attention: Asc) {
+        self.attentions.add_to_known(nexus, Condition::Attention(attention));
+    }
+
     /// A nexus was lost (its session ended, by logout too): its RESERVE ends and its unit attentions are forgotten.
     /// Registrations stay (SPC-4 5.13.1).
     pub fn detach(&self, nexus: &Nexus) {
@@ -163,19 +164,19 @@ impl<S: Store> LogicalUnit<S> {
         self.copy_results.forget(nexus);
     }
 
-    /// A logical unit reset (SAM-5 6.3.3), after the caller has ended the unit's commands: RESERVE ends, the unit is started, mode
+    /// A logical unit reset (SAM-5 6.3.3), after the caller has ended the unit's commands: RESERVE ends, mode
     /// pages have their defaults, every nexus is told by this unit attention: [`Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED`] for LOGICAL
     /// UNIT RESET and the target resets. Persistent reservations stay.
     ///
-    /// **Durability**: as of what was written before. When the reset turns the write cache off, a failed flush is told to
-    /// every nexus as a deferred error.
+    /// **Durability**: unchanged. The write cache of a unit that has one is on again.
     pub fn reset(&self, attention: Asc) {
         self.reservations.end_reserve(None);
-        self.stopped.store(false, Ordering::SeqCst);
         self.attentions.add_to_all(None, Condition::Attention(attention));
-        if self.modes.reset(self.settings.write_cache) {
-            self.drain();
-            self.flush_for_nobody();
+        let turns_cache_on = self.settings.write_cache && !self.modes.has_write_cache();
+        self.modes.set(Bits::default_of(self.settings.write_cache));
+        if turns_cache_on {
+            // Initiators that think the write cache is off must send flushes again.
+            self.attentions.add_to_all(None, Condition::Attention(Asc::MODE_PARAMETERS_CHANGED));
         }
     }
 
@@ -247,23 +248,30 @@ impl<S: Store> LogicalUnit<S> {
         Ok(bytes)
     }
 
-    /// Begins an access to the medium that others may run beside. The reservation is checked behind the lock: one that is made later waits for
-    /// this access.
-    pub(super) fn begin_shared(&self, call: &Call<'_>, bytes: &Range<u64>) -> Result<Shared<'_>, Failure> {
-        let lock = self.ranges.shared(bytes.clone());
+    /// Begins a read of the medium. The reservation is checked after the lock is taken. A later reservation does not wait for this read.
+    pub(super) fn begin_read(&self, call: &Call<'_>, bytes: &Range<u64>) -> Result<Shared<'_>, Failure> {
+        let lock = self.ranges.reading(bytes.clone());
         self.reservations.check(call)?;
         Ok(lock)
     }
 
-    /// Begins an access to the medium that runs alone on its blocks.
+    /// Begins a write to the medium. Others may run at the same time. The reservation is checked after the lock is taken, so a later reservation
+    /// waits for this write.
+    pub(super) fn begin_write(&self, call: &Call<'_>, bytes: &Range<u64>) -> Result<Writing<'_>, Failure> {
+        let lock = self.ranges.writing(bytes.clone());
+        self.reservations.check(call)?;
+        Ok(lock)
+    }
+
+    /// Begins a write to the medium during which no other command uses its blocks.
     pub(super) fn begin_exclusive(&self, call: &Call<'_>, bytes: &Range<u64>) -> Result<Exclusive<'_>, Failure> {
         let lock = self.ranges.exclusive(bytes.clone());
         self.reservations.check(call)?;
         Ok(lock)
     }
 
-    /// Waits for the accesses that were begun before.
-    pub(super) fn drain(&self) {
-        self.ranges.drain();
+    /// Waits for the writes that began before.
+    pub(super) fn drain_writes(&self) {
+        self.ranges.drain_writes();
     }
 }

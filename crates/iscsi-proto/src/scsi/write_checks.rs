@@ -43,12 +43,12 @@ impl<S: Store> LogicalUnit<S> {
         if epoch == durability.epoch.load(Ordering::SeqCst) {
             return Ok(());
         }
-        if durability.unflushed.load(Ordering::SeqCst) {
+        if durability.are_unflushed(durability.changes()) {
             self.fail(Some(nexus));
             return Err(Condition::Deferred(Asc::WRITE_ERROR).sense().into());
         }
-        // All was durable: this unit lost nothing.
-        durability.epoch.store(epoch, Ordering::SeqCst);
+        // All changes were durable, so this unit lost no data.
+        durability.epoch.fetch_max(epoch, Ordering::SeqCst);
         Ok(())
     }
 
@@ -65,10 +65,11 @@ impl<S: Store> LogicalUnit<S> {
         if durable {
             return run().map_err(|error| self.write_failure(nexus, error));
         }
-        // Before: a loss during the write is seen. After: a flush that ran meanwhile may not have covered it.
-        self.durability.unflushed.store(true, Ordering::SeqCst);
+        // Noted before the write, so that a loss during it is detected. Noted after it too, because a flush that ran meanwhile may not
+        // have covered it.
+        self.durability.note_change();
         let result = run();
-        self.durability.unflushed.store(true, Ordering::SeqCst);
+        self.durability.note_change();
         result.map_err(|error| self.write_failure(nexus, error))
     }
 
@@ -78,20 +79,21 @@ impl<S: Store> LogicalUnit<S> {
     /// A failed flush, after which no write is accepted.
     pub(super) fn flush(&self, nexus: &Nexus) -> Result<(), Failure> {
         self.check_loss(nexus)?;
-        // Before `unflushed` is cleared: a write that begins during the flush may take over an epoch that moved meanwhile.
-        let epoch = self.durability.epoch.load(Ordering::SeqCst);
-        let unflushed = self.durability.unflushed.swap(false, Ordering::SeqCst);
+        let durability = &self.durability;
+        let changes = durability.changes();
+        // Read before the flush, because a write that begins during it may set a newer epoch.
+        let epoch = durability.epoch.load(Ordering::SeqCst);
         match self.store.flush() {
-            Ok(()) if unflushed && self.store.loss_epoch() != epoch => {
-                // A flush that succeeded after a loss covers nothing of what was lost.
+            // If data was lost or an earlier flush failed, a flush that succeeds afterwards does not cover the lost changes.
+            Ok(()) if durability.are_unflushed(changes) && (self.store.loss_epoch() != epoch || self.has_failed()) => {
                 self.fail(Some(nexus));
                 Err(Sense::new(SenseKey::MediumError, Asc::WRITE_ERROR).into())
             }
-            Ok(()) => Ok(()),
-            Err(StoreError::Busy) => {
-                self.durability.unflushed.store(true, Ordering::SeqCst);
-                Err(Failure::Status(Status::Busy))
+            Ok(()) => {
+                durability.note_flushed(changes);
+                Ok(())
             }
+            Err(StoreError::Busy) => Err(Failure::Status(Status::Busy)),
             Err(_) => {
                 self.fail(Some(nexus));
                 Err(Sense::new(SenseKey::MediumError, Asc::WRITE_ERROR).into())
@@ -99,16 +101,10 @@ impl<S: Store> LogicalUnit<S> {
         }
     }
 
-    /// A flush that no command waits for: its failure is told to every nexus.
-    pub(super) fn flush_for_nobody(&self) {
-        if self.durability.unflushed.swap(false, Ordering::SeqCst) && self.store.flush().is_err() {
-            self.fail(None);
-        }
-    }
-
-    /// Accepts no write from now on, and tells every nexus but one, whose command fails with it.
+    /// Stops accepting writes. Reports that to every nexus except `but`, whose command fails with the same error.
     fn fail(&self, but: Option<&Nexus>) {
         if !self.durability.failed.swap(true, Ordering::SeqCst) {
+            self.host.failed();
             self.attentions.add_to_all(but, Condition::Deferred(Asc::WRITE_ERROR));
         }
     }

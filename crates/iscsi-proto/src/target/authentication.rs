@@ -1,16 +1,21 @@
 //! The security stage of a login, from the target's side (RFC 7143 6.3.3, 12.1).
 
-use super::host::{Authentication, Challenge};
+use super::host::{Authentication, AuthenticationFault, Challenge, Host};
 use crate::chap::{Algorithm, Credential};
 use crate::limits::CHAP_CHALLENGE_BYTES_MAX;
-use crate::login::LoginStatus;
+use crate::login::{LoginStatus, Name};
 use crate::text::{self, Pair};
+
+/// Characters of a CHAP name that are reported. The text of a login could hold a much longer one.
+const USER_CHARS_SHOWN: usize = 128;
 
 /// An authentication under way.
 #[derive(Debug)]
 pub(super) struct Exchange {
     challenge: Challenge,
     state: State,
+    fault: Option<AuthenticationFault>,
+    user: Option<String>, // the CHAP name that came last, cut
 }
 
 #[derive(Debug)]
@@ -37,11 +42,24 @@ impl Exchange {
     pub(super) const KEYS: &[&str] = &["AuthMethod", "CHAP_A", "CHAP_I", "CHAP_C", "CHAP_N", "CHAP_R"];
 
     pub(super) const fn new(challenge: Challenge) -> Self {
-        Self { challenge, state: State::Begun }
+        Self { challenge, state: State::Begun, fault: None, user: None }
     }
 
     pub(super) const fn is_done(&self) -> bool {
         matches!(self.state, State::Done(_))
+    }
+
+    /// Reports the fault that ended the login to the host, if it was one of authentication.
+    pub(super) fn report(&self, initiator: &Name, host: &dyn Host) {
+        if let Some(fault) = self.fault {
+            host.authentication_failed(initiator, self.user.as_deref(), fault);
+        }
+    }
+
+    /// Notes why the authentication fails.
+    fn fails(&mut self, fault: AuthenticationFault) -> LoginStatus {
+        self.fault = Some(fault);
+        LoginStatus::AUTHENTICATION_FAILED
     }
 
     pub(super) fn proof(&self) -> Proof<'_> {
@@ -67,6 +85,7 @@ impl Exchange {
             }
         }
         let [method, algorithms, identifier, challenge, name, response] = values;
+        self.user = name.map(|name| name.chars().take(USER_CHARS_SHOWN).collect());
         match wanted {
             Authentication::None => self.without(method, answers),
             Authentication::Chap { accepted, algorithms: allowed, own } => {
@@ -78,7 +97,7 @@ impl Exchange {
                     && (name.is_some() || response.is_some())
                 {
                     let answer = Answer { algorithm, name, response, identifier, challenge };
-                    self.verify(answer, accepted, own.as_ref(), answers)?;
+                    self.verify(answer, accepted, own.as_ref(), answers).map_err(|fault| self.fails(fault))?;
                 }
                 Ok(self.is_done())
             }
@@ -92,7 +111,7 @@ impl Exchange {
             (Some(list), State::Begun) if list.split(',').any(|method| method == "None") => {
                 text::append(answers, "AuthMethod", "None");
             }
-            _ => return Err(LoginStatus::AUTHENTICATION_FAILED),
+            _ => return Err(self.fails(AuthenticationFault::ChapNotWanted)),
         }
         self.state = State::Done(None);
         Ok(true)
@@ -106,14 +125,15 @@ impl Exchange {
                 Ok(())
             }
             // Without the key, the method is None (RFC 7143 13: the default).
-            (State::Begun, _) | (_, Some(_)) => Err(LoginStatus::AUTHENTICATION_FAILED),
+            (State::Begun, _) => Err(self.fails(AuthenticationFault::NoChap)),
+            (_, Some(_)) => Err(self.fails(AuthenticationFault::Invalid)),
             (_, None) => Ok(()),
         }
     }
 
     fn challenge(&mut self, offered: &str, allowed: &[Algorithm], answers: &mut Vec<u8>) -> Result<(), LoginStatus> {
         let known = |number: &str| text::number(number).and_then(Algorithm::from_number).filter(|one| allowed.contains(one));
-        let algorithm = offered.split(',').find_map(known).ok_or(LoginStatus::AUTHENTICATION_FAILED)?;
+        let algorithm = offered.split(',').find_map(known).ok_or_else(|| self.fails(AuthenticationFault::NoAlgorithm))?;
         text::append(answers, "CHAP_A", &algorithm.number().to_string());
         text::append(answers, "CHAP_I", &self.challenge.identifier.to_string());
         text::append(answers, "CHAP_C", &text::to_hexadecimal(&self.challenge.bytes));
@@ -127,21 +147,27 @@ impl Exchange {
         accepted: &[Credential],
         own: Option<&Credential>,
         answers: &mut Vec<u8>,
-    ) -> Result<(), LoginStatus> {
-        let failed = LoginStatus::AUTHENTICATION_FAILED;
+    ) -> Result<(), AuthenticationFault> {
+        let failed = AuthenticationFault::Invalid;
         let algorithm = answer.algorithm;
         let (name, response) = (answer.name.ok_or(failed)?, answer.response.ok_or(failed)?);
         let response = text::binary(response, algorithm.response_bytes()).ok_or(failed)?;
         let Challenge { identifier, bytes } = self.challenge;
         let proves = |one: &&Credential| one.name() == name && one.verify(algorithm, identifier, &bytes, &response);
-        let credential = accepted.iter().find(proves).ok_or(failed)?;
+        let credential = accepted.iter().find(proves).ok_or_else(|| {
+            let is_known = accepted.iter().any(|one| one.name() == name);
+            if is_known { AuthenticationFault::WrongSecret } else { AuthenticationFault::UnknownUser }
+        })?;
         match (answer.identifier, answer.challenge) {
             (None, None) => {}
             (Some(identifier), Some(challenge)) => {
                 let identifier = text::number(identifier).and_then(|number| u8::try_from(number).ok()).ok_or(failed)?;
                 let challenge = text::binary(challenge, CHAP_CHALLENGE_BYTES_MAX).ok_or(failed)?;
+                let own = own.ok_or(AuthenticationFault::NoOwnSecret)?;
                 // An initiator that has no secret would have the target compute the response to the target's own challenge.
-                let own = own.filter(|own| challenge != bytes && !own.shares_secret(credential)).ok_or(failed)?;
+                if challenge == bytes || own.shares_secret(credential) {
+                    return Err(failed);
+                }
                 text::append(answers, "CHAP_N", own.name());
                 text::append(answers, "CHAP_R", &text::to_hexadecimal(&own.response(algorithm, identifier, &challenge)));
             }

@@ -1,24 +1,33 @@
 //! Commands whose data is still coming: unsolicited data, and R2Ts for the rest (RFC 7143 4.2.5.2, 11.7, 11.8).
 //!
 //! DataPDUInOrder and DataSequenceInOrder are always Yes, so a command's data only ever grows at its end.
+//!
+//! Memory is reserved from the host ([`Host::reserve`]) before it is allocated: for unsolicited data when it arrives, and for all data of a
+//! command before its first R2T. A command without memory for its R2T waits. A command without memory for unsolicited data ends with TASK
+//! SET FULL, and the session continues.
 
 use super::Fault;
 use super::event::Command;
+use super::host::{Host, Purpose};
 use super::replies::{Mark, Replies};
 use super::tasks::Task;
-use crate::limits::{ABORTED_TAGS_KEPT, OUTSTANDING_R2T_MAX, SOLICITED_BYTES_MAX};
+use crate::limits::{
+    ABORTED_TAGS_KEPT, DATA_TIMEOUT, DATA_TIMEOUT_PER_MIB, DATA_TIMEOUT_SHORT, OUTSTANDING_R2T_MAX, SOLICITED_BYTES_MAX,
+};
 use crate::login::Parameters;
 use crate::pdu::{Cdb, DataOut, Itt, R2t, Ttt};
 use crate::serial::{CmdSn, DataSn};
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// The commands of a connection that wait for data, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     waiting: Vec<Collecting>,
-    passed_over: VecDeque<Itt>, // tasks that ended before their data came
+    passed_over: VecDeque<Itt>, // tasks that ended before their data arrived, which is ignored
     solicited_bytes: usize,
+    held_bytes: usize, // memory that the host granted for `waiting`
     next_ttt: u32,
 }
 
@@ -27,6 +36,8 @@ struct Collecting {
     task: Task,
     cdb: Cdb,
     data: Vec<u8>,
+    granted: u32, // bytes of memory that the host has granted for `data`
+    clock: Option<Clock>,
     wanted: u32,         // bytes that the command takes
     received: u32,       // more than `data` has, where the initiator sends more than is wanted
     unsolicited: bool,   // more of that is to come
@@ -35,6 +46,14 @@ struct Collecting {
     requested: u32,      // asked for up to here
     is_broken: bool,     // a PDU was out of order: the data is void
     r2ts: VecDeque<Due>, // answered in this order
+}
+
+/// How long a command has been waiting for data of its initiator.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    begun: Duration,
+    received: u32, // bytes that had been received at `moved`
+    moved: Duration,
 }
 
 /// What data made of its command.
@@ -47,6 +66,8 @@ pub(super) enum Taken {
     /// It was the last of a command whose data came out of order: to be ended (RFC 7143 7.8: at error recovery level 0 such a task is
     /// terminated, once its data has come).
     Broken(Task),
+    /// There is no memory for the data: the task must end with TASK SET FULL. Its later data is ignored.
+    NoMemory(Task),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,16 +77,35 @@ struct Due {
 }
 
 impl Collector {
-    /// A command whose data did not come whole with it. `data` is what did.
-    pub(super) fn begin(&mut self, task: Task, cdb: Cdb, data: &[u8], wanted: u32, unsolicited: bool, first_burst: u32) {
+    /// Adds a command that waits for more data. `data` came with the command.
+    ///
+    /// # Errors
+    /// The task, if the host has no memory for `data`.
+    pub(super) fn begin(
+        &mut self,
+        task: Task,
+        cdb: Cdb,
+        data: &[u8],
+        (wanted, unsolicited): (u32, bool),
+        host: &dyn Host,
+    ) -> Result<(), Task> {
         self.passed_over.retain(|itt| *itt != task.itt);
         let received = data.len() as u32;
-        let mut kept = Vec::with_capacity(if unsolicited { wanted.min(first_burst) } else { 0 } as usize);
-        kept.extend_from_slice(data.get(..wanted as usize).unwrap_or(data));
+        let kept = data.get(..wanted as usize).unwrap_or(data);
+        let granted = kept.len() as u32;
+        if !host.reserve(kept.len(), Purpose::Unsolicited) {
+            if unsolicited {
+                self.pass_over(task.itt);
+            }
+            return Err(task);
+        }
+        self.held_bytes += kept.len();
         self.waiting.push(Collecting {
             task,
             cdb,
-            data: kept,
+            data: kept.to_vec(),
+            granted,
+            clock: None,
             wanted,
             received,
             unsolicited,
@@ -75,6 +115,30 @@ impl Collector {
             is_broken: false,
             r2ts: VecDeque::new(),
         });
+        Ok(())
+    }
+
+    /// Whether commands wait for data.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Memory that the host granted for the waiting commands, in bytes.
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Removes and returns the commands whose initiator sent no data, or too little, for too long. The time is less while memory is `short`.
+    pub(super) fn expire(&mut self, now: Duration, short: bool) -> Vec<Task> {
+        let is_late = |one: &mut Collecting| one.waits_for_initiator() && one.is_late(now, short);
+        let mut late = Vec::new();
+        while let Some(at) = self.waiting.iter_mut().position(is_late) {
+            let one = self.waiting.remove(at);
+            self.end(&one);
+            self.pass_over(one.task.itt);
+            late.push(one.task);
+        }
+        late
     }
 
     /// Whether a command of this tag waits for data.
@@ -102,17 +166,24 @@ impl Collector {
     /// Drops all commands.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
-        self.solicited_bytes = 0;
+        (self.solicited_bytes, self.held_bytes) = (0, 0);
     }
 
     fn end(&mut self, one: &Collecting) {
+        self.held_bytes -= one.granted as usize;
         if one.admitted {
             self.solicited_bytes -= one.wanted as usize;
         }
     }
 
     /// Takes data.
-    pub(super) fn take(&mut self, header: &DataOut, data: &[u8], parameters: &Parameters) -> Result<Taken, Fault> {
+    pub(super) fn take(
+        &mut self,
+        header: &DataOut,
+        data: &[u8],
+        parameters: &Parameters,
+        host: &dyn Host,
+    ) -> Result<Taken, Fault> {
         let Some(at) = self.waiting.iter().position(|one| one.task.itt == header.itt) else {
             if self.passed_over.contains(&header.itt) {
                 return Ok(Taken::More);
@@ -120,7 +191,18 @@ impl Collector {
             return Err(Fault::Protocol("data for a task that expects none"));
         };
         let Some(one) = self.waiting.get_mut(at) else { return Ok(Taken::More) };
-        one.take(header, data, parameters)?;
+        one.check(header, data, parameters)?;
+        let granted = one.granted as usize;
+        let is_kept = one.is_broken || one.keep(data, parameters, host);
+        self.held_bytes += one.granted as usize - granted;
+        if !is_kept {
+            let one = self.waiting.remove(at);
+            self.end(&one);
+            if one.unsolicited {
+                self.pass_over(one.task.itt);
+            }
+            return Ok(Taken::NoMemory(one.task));
+        }
         if one.unsolicited || !one.r2ts.is_empty() || one.received < one.wanted && !one.is_broken {
             return Ok(Taken::More);
         }
@@ -132,8 +214,8 @@ impl Collector {
         Ok(Taken::Whole(Command { task: one.task, cdb: one.cdb, data: Cow::Owned(one.data) }))
     }
 
-    /// Asks for data where it is due and memory allows.
-    pub(super) fn solicit(&mut self, parameters: &Parameters, replies: &Replies, out: &mut Vec<u8>) {
+    /// Sends R2Ts of commands that need data, as far as memory allows.
+    pub(super) fn solicit(&mut self, parameters: &Parameters, replies: &Replies, host: &dyn Host, out: &mut Vec<u8>) {
         if self.waiting.is_empty() {
             return;
         }
@@ -142,12 +224,14 @@ impl Collector {
         for one in self.waiting.iter_mut().filter(|one| !one.unsolicited && !one.is_broken) {
             if !one.admitted {
                 let bytes = self.solicited_bytes + one.wanted as usize;
-                if bytes > SOLICITED_BYTES_MAX {
-                    break; // In order: a large one is not passed by small ones for ever.
+                let missing = one.wanted.saturating_sub(one.granted);
+                if bytes > SOLICITED_BYTES_MAX || !host.reserve(missing as usize, Purpose::Solicited) {
+                    break; // In order, so that small commands do not overtake a large one for ever.
                 }
                 self.solicited_bytes = bytes;
+                self.held_bytes += missing as usize;
+                one.granted += missing;
                 one.admitted = true;
-                one.data.reserve_exact((one.wanted as usize).saturating_sub(one.data.len()));
                 one.next_sn = DataSn(0);
                 one.requested = one.received;
             }
@@ -161,7 +245,48 @@ impl Collector {
 }
 
 impl Collecting {
-    fn take(&mut self, header: &DataOut, data: &[u8], parameters: &Parameters) -> Result<(), Fault> {
+    /// Whether the initiator must send data now.
+    fn waits_for_initiator(&self) -> bool {
+        self.unsolicited || !self.r2ts.is_empty()
+    }
+
+    /// Whether the data of the command takes too long.
+    fn is_late(&mut self, now: Duration, short: bool) -> bool {
+        let clock = self.clock.get_or_insert(Clock { begun: now, received: self.received, moved: now });
+        if clock.received != self.received {
+            (clock.received, clock.moved) = (self.received, now);
+        }
+        let mib = self.wanted.div_ceil(1 << 20).max(1);
+        let silence_max = if short { DATA_TIMEOUT_SHORT } else { DATA_TIMEOUT };
+        now.saturating_sub(clock.moved) >= silence_max || now.saturating_sub(clock.begun) >= DATA_TIMEOUT_PER_MIB * mib
+    }
+
+    /// Keeps checked data. Returns false if the host has no memory for it.
+    fn keep(&mut self, data: &[u8], parameters: &Parameters, host: &dyn Host) -> bool {
+        let missing = (self.wanted as usize).saturating_sub(self.data.len());
+        let data = data.get(..missing).unwrap_or(data);
+        let needed = (self.data.len() + data.len()) as u32;
+        if needed > self.granted {
+            // For unsolicited data the memory doubles, so that many small PDUs do not each copy the data.
+            let generous = (2 * self.granted).clamp(needed, self.wanted.min(parameters.first_burst_bytes).max(needed));
+            let Some(granted) =
+                [generous, needed].into_iter().find(|bytes| host.reserve((bytes - self.granted) as usize, Purpose::Unsolicited))
+            else {
+                return false;
+            };
+            self.granted = granted;
+        }
+        if needed as usize > self.data.capacity() {
+            // Allocated as data arrives, because an initiator may never send what an R2T requested.
+            let generous = needed.saturating_add(parameters.max_burst_bytes).min(self.granted);
+            self.data.reserve_exact(generous as usize - self.data.len());
+        }
+        self.data.extend_from_slice(data);
+        true
+    }
+
+    /// Checks that the data is the next part, and counts it.
+    fn check(&mut self, header: &DataOut, data: &[u8], parameters: &Parameters) -> Result<(), Fault> {
         let number = |what, got, expected| if got == expected { Ok(()) } else { Err(Fault::Number { what, got, expected }) };
         let limit = |what, got, limit| if got <= limit { Ok(()) } else { Err(Fault::Limit { what, got, limit }) };
         if header.data_sn != self.next_sn {
@@ -174,7 +299,7 @@ impl Collecting {
         let end = self.received.saturating_add(data.len() as u32);
         if header.ttt == Ttt::NONE {
             if !self.unsolicited {
-                return Err(Fault::Protocol("unsolicited data behind its end"));
+                return Err(Fault::Protocol("unsolicited data beyond its end"));
             }
             limit("unsolicited data", end, parameters.first_burst_bytes.min(self.task.expected_bytes))?;
             self.unsolicited = !header.is_final;
@@ -194,11 +319,6 @@ impl Collecting {
             }
         }
         self.received = end;
-        if self.is_broken {
-            return Ok(());
-        }
-        let missing = (self.wanted as usize).saturating_sub(self.data.len());
-        self.data.extend_from_slice(data.get(..missing).unwrap_or(data));
         Ok(())
     }
 

@@ -35,6 +35,25 @@ pub enum Authentication {
     },
 }
 
+/// Why an initiator did not prove who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthenticationFault {
+    /// The initiator does not offer CHAP.
+    NoChap,
+    /// The initiator insists on CHAP, and the target has no credentials to check it by.
+    ChapNotWanted,
+    /// The initiator offers no CHAP algorithm that is allowed.
+    NoAlgorithm,
+    /// No accepted credential has this user name.
+    UnknownUser,
+    /// The secret is not that of the user.
+    WrongSecret,
+    /// The initiator asks for mutual CHAP, and the target has no secret of its own.
+    NoOwnSecret,
+    /// The keys are malformed, or the challenge is the target's own.
+    Invalid,
+}
+
 /// An initiator's access to a target, or to discovery.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
@@ -89,6 +108,15 @@ impl Ending {
     }
 }
 
+/// The purpose of memory. Unsolicited data must not take all memory, because its commands may wait for solicited data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Data that the initiator sends without an R2T, or a text response that the initiator may never fetch.
+    Unsolicited,
+    /// All data of a command, before its first R2T. With it the command can be completed.
+    Solicited,
+}
+
 /// What a connection asks while it receives.
 pub trait Host {
     /// What the initiator may do with the target, or with discovery where there is none.
@@ -96,6 +124,11 @@ pub trait Host {
     /// # Errors
     /// The status that the login is refused with: [`LoginStatus::NOT_FOUND`], [`LoginStatus::AUTHORIZATION_FAILED`] and others.
     fn access(&self, initiator: &Name, target: Option<&Name>) -> Result<Access, LoginStatus>;
+
+    /// Reports a login that ended with [`LoginStatus::AUTHENTICATION_FAILED`]; `user` is the CHAP name, if the initiator sent one.
+    fn authentication_failed(&self, initiator: &Name, user: Option<&str>, fault: AuthenticationFault) {
+        let _ = (initiator, user, fault);
+    }
 
     /// Begins a session, whose login is complete but for the answer. An older session of the same initiator name, ISID, target and
     /// portal group is ended first, its tasks with it (RFC 7143 6.3.5); [`super::Registry`] finds it.
@@ -120,4 +153,11 @@ pub trait Host {
     /// Bytes of data that a command takes by its CDB, at most; 0 where the command will be refused. The connection asks for no
     /// more, and for no more than the initiator expects to send.
     fn data_out_bytes(&self, lun: Lun, cdb: &[u8]) -> u64;
+
+    /// Grants `bytes` more memory for the data of commands that wait for data. Returns false if there is no memory now. Memory that
+    /// [`super::Receiver::held_bytes`] no longer counts is free again.
+    fn reserve(&self, bytes: usize, purpose: Purpose) -> bool {
+        let _ = (bytes, purpose);
+        true
+    }
 }

@@ -2,13 +2,12 @@
 
 use super::Fault;
 use super::authentication::{Exchange, Proof};
-use super::host::{Access, Authentication, Challenge, Host, Opening, Tsih};
+use super::host::{Access, Authentication, AuthenticationFault, Challenge, Host, Opening, Tsih};
 use super::session::Session;
 use super::tasks::Tasks;
 use crate::limits::{LOGIN_PDUS_MAX, TEXT_BYTES_MAX};
 use crate::login::{Answer, LoginStatus, Name, Negotiation, Offer, Parameters, SessionType, Stage, is_operational};
 use crate::pdu::{self, Digests, Isid, LoginRequest, LoginResponse, Opcode, Pdu};
-use crate::serial::CmdSn;
 use crate::text::{self, Pair};
 
 use super::replies::Mark;
@@ -124,9 +123,12 @@ impl Login {
         let authentication = &identity.access.authentication;
         let mut ready = true;
         if self.stage == Stage::Security {
-            ready = self.exchange.step(&pairs, authentication, answers)?;
+            let stepped = self.exchange.step(&pairs, authentication, answers);
+            ready = stepped.inspect_err(|_| self.exchange.report(&identity.initiator, host))?;
         } else if matches!(authentication, Authentication::Chap { .. }) && !self.exchange.is_done() {
-            return Err(LoginStatus::AUTHENTICATION_FAILED); // The initiator left the security stage out.
+            // The initiator left the security stage out.
+            host.authentication_failed(&identity.initiator, None, AuthenticationFault::NoChap);
+            return Err(LoginStatus::AUTHENTICATION_FAILED);
         }
         self.answer_keys(&pairs, answers)?;
         if self.stage == Stage::Operational && !std::mem::replace(&mut self.declared, true) {
@@ -250,6 +252,9 @@ fn identify(pairs: &[Pair<'_>], host: &dyn Host) -> Result<Identity, LoginStatus
     let [initiator, _, target, session_type] = values;
     let name = |value: &str| Name::new(value).map_err(|_| LoginStatus::INITIATOR_ERROR);
     let initiator = name(initiator.ok_or(LoginStatus::MISSING_PARAMETER)?)?;
+    if !initiator.has_form() {
+        return Err(LoginStatus::INITIATOR_ERROR);
+    }
     let (session_type, target) = match session_type.unwrap_or("Normal") {
         "Normal" => {
             let target = target.ok_or(LoginStatus::MISSING_PARAMETER)?;
@@ -274,19 +279,5 @@ fn respond(request: &LoginRequest, next: Option<Stage>, tsih: u16, answers: &[u8
 }
 
 fn response(request: &LoginRequest) -> LoginResponse {
-    LoginResponse {
-        transit: false,
-        is_continued: false,
-        csg: request.csg,
-        nsg: 0,
-        version_max: 0,
-        version_active: 0,
-        isid: request.isid,
-        tsih: 0,
-        itt: request.itt,
-        stat_sn: Mark::NUMBERED.as_stat_sn(),
-        exp_cmd_sn: CmdSn(0),
-        max_cmd_sn: CmdSn(0),
-        status: 0,
-    }
+    LoginResponse { stat_sn: Mark::NUMBERED.as_stat_sn(), ..LoginResponse::to(request) }
 }

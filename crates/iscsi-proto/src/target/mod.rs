@@ -33,7 +33,7 @@ mod tasks;
 
 pub use connection::connect;
 pub use event::{Command, End, Event, TaskAnswer, TaskManagement};
-pub use host::{Access, Authentication, Challenge, Ending, Host, Opening, Tsih};
+pub use host::{Access, Authentication, AuthenticationFault, Challenge, Ending, Host, Opening, Purpose, Tsih};
 pub use keep_alive::{KeepAlive, Pulse};
 pub use receiver::Receiver;
 pub use registry::{Admission, Registry, SessionKey};

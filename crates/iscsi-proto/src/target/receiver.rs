@@ -21,11 +21,17 @@ use crate::pdu::{
 use crate::serial::{CmdSn, DataSn};
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The status of a command whose data is out of order (SAM-5 5.3.1), and its sense data: ABORTED COMMAND, PROTOCOL SERVICE CRC ERROR,
 /// as RFC 7143 7.7 has it for data that is lost.
 const CHECK_CONDITION: u8 = 0x02;
 const OUT_OF_ORDER: [u8; 18] = [0x70, 0, 0x0b, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x47, 0x05, 0, 0, 0, 0];
+
+/// The status of a command for which there is no memory (SAM-5 5.3.1). Initiators send it again.
+const TASK_SET_FULL: u8 = 0x28;
+/// Sense data of a command whose data did not arrive in time: ABORTED COMMAND, INITIATOR RESPONSE TIMEOUT.
+const NO_DATA: [u8; 18] = [0x70, 0, 0x0b, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x4b, 0x06, 0, 0, 0, 0];
 
 /// The receiving side of a connection; its thread owns it.
 #[derive(Debug)]
@@ -85,7 +91,7 @@ impl Receiver {
                 }
             },
             Phase::Full(_) => self.request(&pdu, host, out),
-            Phase::Ended => Err(Fault::Misplaced { opcode: pdu.bhs.0[0] & 0x3f, phase: "behind the end of the session" }),
+            Phase::Ended => Err(Fault::Misplaced { opcode: pdu.bhs.0[0] & 0x3f, phase: "after the end of the session" }),
         }
     }
 
@@ -108,6 +114,27 @@ impl Receiver {
     #[must_use]
     pub fn tasks(&self) -> Tasks {
         Tasks(Arc::clone(&self.replies.table))
+    }
+
+    /// Whether commands wait for data. If so, the caller must call [`Self::expire`] from time to time.
+    #[must_use]
+    pub fn is_collecting(&self) -> bool {
+        self.collector.is_waiting()
+    }
+
+    /// Memory that the host granted for commands that wait for data, and for the rest of a text response, in bytes.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.collector.held_bytes() + self.text.held_bytes()
+    }
+
+    /// Ends the commands whose data did not arrive in time, and sends R2Ts for which memory is free again. `now` is the time since a fixed
+    /// moment that the caller chooses. `short`: memory is short.
+    pub fn expire(&mut self, now: Duration, short: bool, host: &dyn Host, out: &mut Vec<u8>) {
+        for task in self.collector.expire(now, short) {
+            self.refuse(task, CHECK_CONDITION, &NO_DATA, out);
+        }
+        self.collector.solicit(&self.replies.table.parameters(), &self.replies, host, out);
     }
 
     fn enter(&mut self, session: Box<Session>) {
@@ -141,7 +168,7 @@ impl Receiver {
             return Ok(Event::Nothing);
         }
         match opcode {
-            Opcode::DataOut => return self.data(&DataOut::from_bhs(bhs), pdu.data, out),
+            Opcode::DataOut => return self.data(&DataOut::from_bhs(bhs), pdu.data, host, out),
             Opcode::SnackRequest => {
                 self.reject(bhs, RejectReason::Snack, out);
                 return Ok(Event::Nothing);
@@ -160,7 +187,7 @@ impl Receiver {
         }
         self.advance(bhs);
         match opcode {
-            Opcode::TaskRequest => Ok(self.task_management(&TaskRequest::from_bhs(bhs), out)),
+            Opcode::TaskRequest => Ok(self.task_management(&TaskRequest::from_bhs(bhs), host, out)),
             Opcode::NopOut => {
                 self.ping(&NopOut::from_bhs(bhs), pdu.data, out);
                 Ok(Event::Nothing)
@@ -231,6 +258,7 @@ impl Receiver {
             attribute: header.attribute,
             r2t_count: 0,
             replied: false,
+            begun: false,
         };
         if !header.write {
             return Ok(Event::Command(Command { task, cdb, data: Cow::Borrowed(&[]) }));
@@ -247,28 +275,33 @@ impl Receiver {
             let data = Cow::Borrowed(pdu.data.get(..wanted as usize).unwrap_or_default());
             return Ok(Event::Command(Command { task, cdb, data }));
         }
-        self.collector.begin(task, cdb, pdu.data, wanted, follows, parameters.first_burst_bytes);
-        self.collector.solicit(&parameters, &self.replies, out);
+        match self.collector.begin(task, cdb, pdu.data, (wanted, follows), host) {
+            Ok(()) => self.collector.solicit(&parameters, &self.replies, host, out),
+            Err(task) => self.refuse(task, TASK_SET_FULL, &[], out),
+        }
         Ok(Event::Nothing)
     }
 
-    fn data(&mut self, header: &DataOut, data: &[u8], out: &mut Vec<u8>) -> Result<Event<'static>, Fault> {
+    fn data(&mut self, header: &DataOut, data: &[u8], host: &dyn Host, out: &mut Vec<u8>) -> Result<Event<'static>, Fault> {
         let parameters = self.table().parameters();
-        let taken = self.collector.take(header, data, &parameters)?;
-        self.collector.solicit(&parameters, &self.replies, out);
-        Ok(match taken {
-            Taken::More => Event::Nothing,
-            Taken::Whole(command) => Event::Command(command),
-            Taken::Broken(task) => {
-                let begun = self.replies.begin(out);
-                let outcome = Outcome { status: CHECK_CONDITION, sense: &OUT_OF_ORDER, transfer_bytes: 0 };
-                self.replies.finish(out, begun, task, &outcome);
-                Event::Nothing
-            }
-        })
+        let taken = self.collector.take(header, data, &parameters, host)?;
+        self.collector.solicit(&parameters, &self.replies, host, out);
+        match taken {
+            Taken::More => {}
+            Taken::Whole(command) => return Ok(Event::Command(command)),
+            Taken::Broken(task) => self.refuse(task, CHECK_CONDITION, &OUT_OF_ORDER, out),
+            Taken::NoMemory(task) => self.refuse(task, TASK_SET_FULL, &[], out),
+        }
+        Ok(Event::Nothing)
     }
 
-    fn task_management(&mut self, request: &TaskRequest, out: &mut Vec<u8>) -> Event<'static> {
+    /// Ends a command that is not executed.
+    fn refuse(&self, task: Task, status: u8, sense: &[u8], out: &mut Vec<u8>) {
+        let begun = self.replies.begin(out);
+        self.replies.finish(out, begun, task, &Outcome { status, sense, transfer_bytes: 0 });
+    }
+
+    fn task_management(&mut self, request: &TaskRequest, host: &dyn Host, out: &mut Vec<u8>) -> Event<'static> {
         let function = TaskFunction(request.function);
         let tasks = self.tasks();
         let (aborted, answer) = match function {
@@ -286,7 +319,7 @@ impl Receiver {
         let management =
             TaskManagement { itt: request.itt, function, lun: request.lun, referenced: request.referenced_itt, aborted, answer };
         self.collector.drop_aborted();
-        self.collector.solicit(&self.replies.table.parameters(), &self.replies, out);
+        self.collector.solicit(&self.replies.table.parameters(), &self.replies, host, out);
         if matches!(answer, TaskAnswer::NotSupported | TaskAnswer::NoReassignment) {
             self.replies.task_management(out, &management, answer);
             return Event::Nothing;

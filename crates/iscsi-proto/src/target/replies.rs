@@ -165,7 +165,7 @@ impl Replies {
         }
     }
 
-    /// Answers a task management function. It is sent once the tasks that it aborted have ended.
+    /// Answers a task management function. The answer leaves when all aborted tasks that were [begun](Task::begin) have ended.
     pub fn task_management(&self, out: &mut Vec<u8>, request: &TaskManagement, answer: TaskAnswer) {
         let response = TaskResponse {
             response: answer as u8,

@@ -1,7 +1,7 @@
-//! Text requests of the full feature phase: SendTargets, and what little may be negotiated anew (RFC 7143 11.10, appendix C).
+//! Text requests of the full feature phase: SendTargets, and what little may be negotiated again (RFC 7143 11.10, appendix C).
 
 use super::Fault;
-use super::host::{Ending, Host};
+use super::host::{Ending, Host, Purpose};
 use super::replies::{Mark, Replies};
 use super::session::Session;
 use crate::limits::{TARGETS_TEXT_BYTES_MAX, TEXT_BYTES_MAX};
@@ -15,10 +15,16 @@ use crate::text::{self, Pair};
 pub(super) struct Exchange {
     request: Vec<u8>,  // PDUs of a request whose last has not come
     response: Vec<u8>, // what the last response PDU had no place for
+    granted: usize,    // memory that the host granted for the rest, in bytes
     ttt: u32,          // of the exchange under way
 }
 
 impl Exchange {
+    /// Memory that the host granted for the rest of a response, in bytes.
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.granted
+    }
+
     /// Takes a request PDU and appends its response.
     pub(super) fn step(
         &mut self,
@@ -54,8 +60,20 @@ impl Exchange {
         let segment = replies.table.send_segment_bytes_max() as usize;
         let rest = self.response.split_off(self.response.len().min(segment));
         let now = std::mem::replace(&mut self.response, rest);
+        self.hold(host)?;
         let more = !self.response.is_empty();
         self.respond(request, &now, more || !request.is_final, more, replies, out);
+        Ok(())
+    }
+
+    /// Asks the host for memory for the rest of the response, because an initiator may never fetch that rest.
+    fn hold(&mut self, host: &dyn Host) -> Result<(), Fault> {
+        let bytes = self.response.len();
+        if bytes > self.granted && !host.reserve(bytes - self.granted, Purpose::Unsolicited) {
+            let (what, limit) = ("bytes of a text response, with too little memory left", self.granted as u32);
+            return Err(Fault::Limit { what, got: bytes as u32, limit });
+        }
+        self.granted = bytes;
         Ok(())
     }
 

@@ -12,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 const ACTIVE: u64 = 1;
 const ABORTED: u64 = 2;
 const IMMEDIATE: u64 = 4;
+/// The task may change data.
+const BEGUN: u64 = 8;
 
 /// The tasks of a session, for all of its threads and for those who reset logical units or end the session.
 #[derive(Clone, Debug)]
@@ -24,8 +26,8 @@ pub(super) struct Table {
     window: u32,
     in_window: AtomicU32, // tasks that are not immediate
     active: AtomicU32,
-    executing: AtomicU32, // of the active ones: they have no reply yet
-    aborted: AtomicU32,   // of the active ones
+    executing: AtomicU32, // active tasks that were begun and have no reply
+    aborted: AtomicU32,   // active tasks that were begun and aborted
     exp_cmd_sn: AtomicU32,
     max_cmd_sn: AtomicU32, // as last sent
     send_segment_bytes_max: AtomicU32,
@@ -54,6 +56,7 @@ pub struct Task {
     pub(super) attribute: u8,
     pub(super) r2t_count: u32,
     pub(super) replied: bool,
+    pub(super) begun: bool,
 }
 
 impl Task {
@@ -92,14 +95,24 @@ impl Task {
     pub fn is_aborted(&self) -> bool {
         self.table.is_aborted(self.slot)
     }
+
+    /// Called before the execution changes data. Returns false if the command was aborted: it must not be executed then. A later abort waits
+    /// for its end. An abort does not wait for a command that never called this, as a command that only reads.
+    #[must_use]
+    pub fn begin(&mut self) -> bool {
+        self.begun = self.begun || self.table.begin_task(self.slot);
+        self.begun
+    }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
+        if self.begun {
+            self.table.end_task(self.slot);
+        }
         if !self.replied {
             self.table.release(self.slot);
         }
-        self.table.executing.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -110,7 +123,8 @@ impl Tasks {
         self.0.active.load(Ordering::Acquire)
     }
 
-    /// Tasks that may still change something: those without a reply. A reply that is lost with its connection counts as given.
+    /// Number of tasks that may still change data: they were [begun](Task::begin) and have no reply. A reply that was lost with its connection
+    /// counts as a reply.
     #[must_use]
     pub fn executing(&self) -> u32 {
         self.0.executing.load(Ordering::Acquire)
@@ -118,9 +132,14 @@ impl Tasks {
 
     /// Aborts all tasks, or those of one logical unit; how many these were. None of their replies is sent from now on.
     pub fn abort(&self, lun: Option<Lun>) -> usize {
-        let lun = lun.map(|lun| u64::from_be_bytes(lun.0));
-        let matches = |slot: &&Slot| lun.is_none_or(|lun| slot.lun.load(Ordering::Acquire) == lun);
-        self.0.slots.iter().filter(matches).filter(|slot| self.0.abort_slot(slot, None)).count()
+        self.0.slots_of(lun).filter(|slot| self.0.abort_slot(slot, None)).count()
+    }
+
+    /// Whether aborted tasks of a logical unit may still change data.
+    #[must_use]
+    pub fn is_ending(&self, lun: Lun) -> bool {
+        let is_ending = |slot: &Slot| slot.word.load(Ordering::Acquire) & (ABORTED | BEGUN) == ABORTED | BEGUN;
+        self.0.slots_of(Some(lun)).any(is_ending)
     }
 }
 
@@ -213,12 +232,39 @@ impl Table {
         slot.lun.store(u64::from_be_bytes(lun.0), Ordering::Release);
         let state = if immediate { ACTIVE | IMMEDIATE } else { ACTIVE };
         self.active.fetch_add(1, Ordering::AcqRel);
-        self.executing.fetch_add(1, Ordering::AcqRel);
         if !immediate {
             self.in_window.fetch_add(1, Ordering::AcqRel);
         }
         slot.word.store(u64::from(itt.0) << 32 | state, Ordering::Release);
         Some(at as u32)
+    }
+
+    /// Notes that a task begins. Returns false if it was aborted.
+    fn begin_task(&self, slot: u32) -> bool {
+        let Some(slot) = self.slots.get(slot as usize) else { return false };
+        // Counted first, so that a later abort sees that the task is being executed.
+        self.executing.fetch_add(1, Ordering::AcqRel);
+        let begin = |word| (word & ABORTED == 0).then_some(word | BEGUN);
+        let is_begun = slot.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, begin).is_ok();
+        if !is_begun {
+            self.executing.fetch_sub(1, Ordering::AcqRel);
+        }
+        is_begun
+    }
+
+    /// Notes that a begun task has ended. Its reply may not have left yet.
+    fn end_task(&self, slot: u32) {
+        let word = self.slots.get(slot as usize).map_or(0, |slot| slot.word.fetch_and(!BEGUN, Ordering::AcqRel));
+        if word & (ABORTED | BEGUN) == ABORTED | BEGUN {
+            self.aborted.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.executing.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// All slots, or those of one logical unit.
+    fn slots_of(&self, lun: Option<Lun>) -> impl Iterator<Item = &Slot> {
+        let lun = lun.map(|lun| u64::from_be_bytes(lun.0));
+        self.slots.iter().filter(move |slot| lun.is_none_or(|lun| slot.lun.load(Ordering::Acquire) == lun))
     }
 
     /// Gives a slot back; false when the task was aborted.
@@ -230,9 +276,6 @@ impl Table {
         self.active.fetch_sub(1, Ordering::AcqRel);
         if word & IMMEDIATE == 0 {
             self.in_window.fetch_sub(1, Ordering::AcqRel);
-        }
-        if word & ABORTED != 0 {
-            self.aborted.fetch_sub(1, Ordering::AcqRel);
         }
         word & ABORTED == 0
     }
@@ -249,12 +292,13 @@ impl Table {
                 return false;
             }
             // Counted first: whoever sees the mark may give the slot back at once.
-            self.aborted.fetch_add(1, Ordering::AcqRel);
+            let waited_for = u32::from(word & BEGUN != 0);
+            self.aborted.fetch_add(waited_for, Ordering::AcqRel);
             match slot.word.compare_exchange(word, word | ABORTED, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }
-            self.aborted.fetch_sub(1, Ordering::AcqRel);
+            self.aborted.fetch_sub(waited_for, Ordering::AcqRel);
         }
     }
 
@@ -262,7 +306,7 @@ impl Table {
         self.slots.get(slot as usize).is_none_or(|slot| slot.word.load(Ordering::Acquire) & ABORTED != 0)
     }
 
-    /// Whether aborted tasks have not ended yet.
+    /// Whether aborted tasks that were begun have not ended yet.
     pub(super) fn has_aborted(&self) -> bool {
         self.aborted.load(Ordering::Acquire) > 0
     }

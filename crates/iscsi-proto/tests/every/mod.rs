@@ -2,7 +2,7 @@
 
 use iscsi_proto::pdu::*;
 
-/// The header made anew from its fields; none for an opcode that is unknown. Lengths of further segments are taken over.
+/// The header made again from its fields; none for an opcode that is unknown. Lengths of further segments are taken over.
 pub fn header_again(bhs: &Bhs) -> Option<Bhs> {
     macro_rules! again {
         ($($name:ident)*) => {

@@ -5,6 +5,7 @@
 mod every;
 mod exchange;
 mod golden;
+mod initiator_login;
 mod libiscsi;
 mod pair;
 mod scsi_commands;
@@ -13,6 +14,7 @@ mod scsi_model;
 mod scsi_reservations;
 mod scsi_support;
 mod target_login;
+mod target_memory;
 mod target_replies;
 mod target_requests;
 mod target_sessions;

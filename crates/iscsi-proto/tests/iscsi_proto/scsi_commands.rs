@@ -2,8 +2,8 @@
 
 use crate::scsi_support::{BLOCK, TwoLuns, Unit, nexus, read10, sixteen, ten, write10};
 use iscsi_proto::scsi::{
-    Asc, Completion, Direction, FieldPointer, Lun, Request, Residual, SENSE_BYTES_MAX, Sense, SenseKey, Status, execute_absent,
-    expected_data,
+    Asc, Completion, Direction, FieldPointer, Lun, Request, Residual, SENSE_BYTES_MAX, Sense, SenseKey, Settings, Status,
+    execute_absent, expected_data,
 };
 
 const INQUIRY: [u8; 6] = [0x12, 0, 0, 0, 255, 0];
@@ -17,12 +17,15 @@ fn inquiry_names_the_unit_and_its_standards() {
     let descriptors: Vec<_> = data[58..66].chunks(2).map(|two| u16::from_be_bytes([two[0], two[1]])).collect();
     assert_eq!(descriptors, [0x00a0, 0x0460, 0x04c0, 0x0960]);
     let pages = unit.good(&nexus(1), &[0x12, 1, 0, 0, 255, 0], &[]);
-    assert_eq!(pages[4..], [0, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2]);
+    assert_eq!(pages[4..], [0, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2, 0xc0]);
     for page in &pages[4..] {
         let data = unit.good(&nexus(1), &[0x12, 1, *page, 1, 0, 0], &[]);
         assert_eq!(usize::from(u16::from_be_bytes([data[2], data[3]])) + 4, data.len(), "page {page:#x}");
         assert_eq!(data[1], *page);
     }
+    let lost = unit.good(&nexus(1), &[0x12, 1, 0xc0, 0, 255, 0], &[]);
+    assert_eq!(iscsi_proto::scsi::read_loss_epoch(&lost), Some(iscsi_proto::scsi::Store::loss_epoch(&unit.store)));
+    assert_eq!(iscsi_proto::scsi::read_loss_epoch(&[&[0, 0xc0, 0, 16], &[0; 16][..]].concat()), None, "another vendor's");
     assert_eq!(unit.good(&nexus(1), &[0x12, 1, 0x80, 0, 255, 0], &[])[4..], *b"0123456789abcdef");
     let identification = unit.good(&nexus(1), &[0x12, 1, 0x83, 1, 0, 0], &[]);
     assert_eq!(identification[4..16], [1, 3, 0, 8, 0x30, 0, 0, 0, 0xfe, 0xed, 0xbe, 0xef]);
@@ -213,14 +216,14 @@ fn lba_status_follows_unmap_and_is_refused_beyond_the_end() {
 }
 
 #[test]
-fn a_stopped_unit_is_not_ready_until_it_is_started() {
-    let unit = Unit::thin(64);
+fn one_initiator_cannot_stop_a_unit_for_the_others() {
+    let unit = Unit::new(64, Settings { write_cache: true, ..Settings::default() });
+    unit.good(&nexus(1), &write10(0, 1), &[1; BLOCK]);
     unit.good(&nexus(1), &[0x1b, 0, 0, 0, 0, 0], &[]);
-    let not_ready = Asc::LOGICAL_UNIT_NOT_READY_INITIALIZING_COMMAND_REQUIRED;
-    unit.refused(&nexus(2), &read10(0, 1), &[], SenseKey::NotReady, not_ready);
-    unit.refused(&nexus(2), &[0; 6], &[], SenseKey::NotReady, not_ready);
-    unit.good(&nexus(2), &[0x1b, 0, 0, 0, 1, 0], &[]);
+    assert_eq!(unit.store.durable()[..BLOCK], [1; BLOCK], "it is flushed");
     unit.good(&nexus(2), &read10(0, 1), &[]);
+    unit.good(&nexus(2), &[0; 6], &[]);
+    unit.good(&nexus(2), &[0x1b, 0, 0, 0, 1, 0], &[]);
     unit.refused(&nexus(2), &[0x1b, 0, 0, 0, 2, 0], &[], SenseKey::IllegalRequest, Asc::INVALID_FIELD_IN_CDB);
 }
 

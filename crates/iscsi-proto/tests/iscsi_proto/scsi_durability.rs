@@ -59,10 +59,37 @@ fn a_flush_during_which_data_was_lost_fails_although_another_write_begins_meanwh
     let meanwhile = std::sync::Arc::clone(&unit);
     *unit.store.during_flush.lock().unwrap() = Some(Box::new(move || {
         meanwhile.store.lose();
-        meanwhile.good(&nexus(2), &write10(1, 1), &ONES);
+        assert!(meanwhile.sense(&nexus(2), &write10(1, 1), &ONES).deferred);
     }));
     unit.refused(&nexus(1), &ten(0x35, 0, 0, 0), &[], SenseKey::MediumError, Asc::WRITE_ERROR);
     assert_eq!(unit.store.bytes()[..BLOCK], [0; BLOCK], "it is gone");
+}
+
+#[test]
+fn if_data_is_lost_during_two_concurrent_flushes_both_fail() {
+    let unit = std::sync::Arc::new(cached());
+    unit.good(&nexus(1), &write10(0, 1), &ONES);
+    unit.good(&nexus(2), &write10(1, 1), &ONES);
+    let meanwhile = std::sync::Arc::clone(&unit);
+    *unit.store.during_flush.lock().unwrap() = Some(Box::new(move || {
+        let store = std::sync::Arc::clone(&meanwhile.store);
+        *meanwhile.store.during_flush.lock().unwrap() = Some(Box::new(move || store.lose()));
+        meanwhile.refused(&nexus(2), &ten(0x35, 0, 0, 0), &[], SenseKey::MediumError, Asc::WRITE_ERROR);
+    }));
+    unit.refused(&nexus(1), &ten(0x35, 0, 0, 0), &[], SenseKey::MediumError, Asc::WRITE_ERROR);
+    assert_eq!(unit.store.bytes()[..2 * BLOCK], [0; 2 * BLOCK], "it is gone");
+}
+
+#[test]
+fn a_loss_during_a_flush_is_reported_to_a_flush_that_begins_after_it() {
+    let unit = std::sync::Arc::new(cached());
+    unit.good(&nexus(1), &write10(0, 1), &ONES);
+    let meanwhile = std::sync::Arc::clone(&unit);
+    *unit.store.during_flush.lock().unwrap() = Some(Box::new(move || {
+        meanwhile.store.lose();
+        assert!(meanwhile.sense(&nexus(2), &ten(0x35, 0, 0, 0), &[]).deferred);
+    }));
+    unit.refused(&nexus(1), &ten(0x35, 0, 0, 0), &[], SenseKey::MediumError, Asc::WRITE_ERROR);
 }
 
 #[test]
@@ -93,7 +120,28 @@ fn after_a_failed_flush_every_nexus_is_told_and_writes_fail_while_reads_go_on() 
 }
 
 #[test]
-fn a_loss_of_writes_that_were_not_durable_is_told_and_one_of_none_is_not() {
+fn a_reset_that_turns_the_cache_on_again_is_reported_as_a_change_of_mode_parameters() {
+    let unit = cached();
+    let mut select = [&[0; 4], &caching(&unit)[4..]].concat();
+    for (turned_off, reported) in [
+        (false, &[Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED][..]),
+        (true, &[Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED, Asc::MODE_PARAMETERS_CHANGED]),
+    ] {
+        if turned_off {
+            select[6] &= !4;
+            unit.good(&nexus(1), &SELECT, &select);
+            unit.refused(&nexus(2), &[0; 6], &[], SenseKey::UnitAttention, Asc::MODE_PARAMETERS_CHANGED);
+        }
+        unit.unit.reset(Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
+        for number in [1, 2] {
+            reported.iter().for_each(|asc| unit.refused(&nexus(number), &[0; 6], &[], SenseKey::UnitAttention, *asc));
+        }
+        assert_eq!(caching(&unit)[6] & 4, 4);
+    }
+}
+
+#[test]
+fn a_loss_is_reported_if_writes_were_not_durable_and_only_then() {
     let unit = cached();
     unit.good(&nexus(1), &write10(0, 1), &ONES);
     unit.good(&nexus(1), &ten(0x35, 0, 0, 0), &[]);

@@ -62,6 +62,20 @@ fn a_long_list_comes_in_several_pdus() {
 }
 
 #[test]
+fn the_rest_of_a_long_list_takes_memory_that_the_host_grants() {
+    let list = |memory: usize| {
+        let host = TestHost { memory: memory.into(), ..targets(200) };
+        let offer = Offer { receive_segment_bytes_max: 512, ..Offer::default() };
+        let mut wire = Wire::of(SessionType::Discovery, offer, server(Offer::default(), 8), host);
+        text_request(&mut wire, Ttt::NONE, b"SendTargets=All\0", true, false).map(|_| wire.target.receiver.held_bytes())
+    };
+    let held = list(1 << 20).unwrap();
+    assert!(held > 1000, "{held} bytes");
+    assert!(matches!(list(held - 1), Err(Fault::Limit { .. })));
+    assert_eq!(list(held).unwrap(), held);
+}
+
+#[test]
 fn a_normal_session_may_ask_for_its_own_target_alone() {
     let mut host = targets(2);
     host.targets.push((name("iqn.2026-01.example:disk"), vec!["192.0.2.7:3260,1".into()]));

@@ -78,7 +78,7 @@ pub enum SetError {
     #[error(transparent)]
     Spec(#[from] FaultError),
     /// There are as many as there may be.
-    #[error("{FAULTS_MAX} faults are set, no more are kept; clear some")]
+    #[error("{FAULTS_MAX} faults are set, which is the limit; clear some")]
     Full,
     /// Its path does not lead to anything.
     #[error("path {path:?}: {source}")]

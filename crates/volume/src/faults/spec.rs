@@ -152,7 +152,7 @@ pub enum FaultError {
     /// Its first word is no kind.
     #[error("{0:?} is not a kind of fault; known are {known}", known = names(&FaultKind::ALL.map(FaultKind::name)))]
     Kind(String),
-    /// A word behind the kind that is no `key=value`, or of an unknown key.
+    /// A word behind the kind that is not a `key=value`, or of an unknown key.
     #[error("unknown key {0:?}; keys are {known}", known = names(KEYS))]
     Key(String),
     /// A value that makes no sense.

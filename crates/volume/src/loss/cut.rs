@@ -33,7 +33,7 @@ impl Volume {
         let _quiesced = self.quiesce(Duration::MAX).map_err(|_| Error::Busy)?;
         let mut loss = self.0.lock_loss().ok_or(Error::NotSupported)?;
         // First of all: whatever fails below, clients must learn that data may be lost.
-        self.0.loss_epoch.advance()?;
+        self.0.loss_epoch.advance(true).1?;
         let report = loss.cut(|fd, stat| self.0.identify.of(fd, stat))?;
         self.0.nodes.for_each(|node| {
             if Node(node.clone()) != self.0.root {

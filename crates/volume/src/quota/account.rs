@@ -22,7 +22,7 @@ impl Quota {
         u64::try_from(self.used.load(Ordering::SeqCst)).unwrap_or(0)
     }
 
-    /// Charges so many bytes, if the limit allows.
+    /// Charges that many bytes, if the limit allows.
     pub(super) fn take(&self, bytes: u64) -> Result<(), Error> {
         let limit = i64::try_from(self.limit.load(Ordering::SeqCst)).unwrap_or(i64::MAX);
         let bytes = i64::try_from(bytes).map_err(|_| Error::NoSpace)?;

@@ -32,7 +32,7 @@ pub struct QuotaUse {
 
 impl Volume {
     /// Sets or removes the limit of all sizes together. A limit below what is there only stops growth. With the first
-    /// one the tree is walked; what others write meanwhile may be counted twice or not at all, until the volume is opened anew.
+    /// one the tree is walked; what others write meanwhile may be counted twice or not at all, until the volume is opened again.
     ///
     /// **Errors**: the tree could not be walked; then nothing has changed.
     pub fn set_quota(&self, limit_bytes: Option<u64>) -> Result<(), Error> {

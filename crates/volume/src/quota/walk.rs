@@ -26,11 +26,8 @@ impl VolumeInner {
             if (depth == 1 && self.is_limbo(entry.name)) || entry.name == b"." || entry.name == b".." {
                 continue;
             }
-            // What vanishes meanwhile is not there; what is mounted here is another's.
-            let Ok(stat) = sys::stat_name(&*at, entry.name) else { continue };
-            if stat.mount != self.root_stat.mount {
-                continue;
-            }
+            // A name that vanishes meanwhile, or that leads into another file system, does not count.
+            let Some(stat) = sys::stat_name(&*at, entry.name).ok().filter(|stat| !self.is_of_another(stat)) else { continue };
             match stat.mode & libc::S_IFMT {
                 libc::S_IFREG if stat.nlink == 1 || seen.insert(stat.ino) => sum = sum.saturating_add(stat.size),
                 libc::S_IFDIR => match open(at, entry.name) {

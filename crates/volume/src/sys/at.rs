@@ -13,15 +13,16 @@ use rustix::io::Errno;
 
 use super::credentials::{clear_set_id_on_write, keeping_set_id};
 use super::io::RawTime;
+use crate::descriptor_budget::opening;
 
 /// Opens a path the operator named (the served directory, the state directory).
 pub(crate) fn open_path(path: &Path, flags: libc::c_int, mode: u32) -> io::Result<OwnedFd> {
-    Ok(openat(CWD, path, open_flags(flags), permissions(mode))?)
+    opening(|| openat(CWD, path, open_flags(flags), permissions(mode)))
 }
 
 /// Opens `name` in `dir`; never follows a link at the end, never waits for a pipe's other side.
 pub(crate) fn open_at(dir: impl AsFd, name: &[u8], flags: libc::c_int, mode: u32) -> io::Result<OwnedFd> {
-    Ok(openat(dir, name, open_flags(flags) | OFlags::NOFOLLOW | OFlags::NONBLOCK, permissions(mode))?)
+    opening(|| openat(&dir, name, open_flags(flags) | OFlags::NOFOLLOW | OFlags::NONBLOCK, permissions(mode)))
 }
 
 /// O_* bits as callers combine them, some of which rustix does not name.
@@ -121,6 +122,6 @@ pub(crate) fn truncate(fd: impl AsFd, size: u64) -> io::Result<()> {
     Ok(ftruncate(fd, size)?)
 }
 
-fn proc_path(fd: impl AsFd) -> String {
+pub(super) fn proc_path(fd: impl AsFd) -> String {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
 }

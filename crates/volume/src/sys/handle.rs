@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use super::{c_name, checked};
+use crate::descriptor_budget::opening;
 use crate::limits::{HANDLE_OPENS_MAX, KERNEL_HANDLE_BYTES_MAX};
 
 /// A kernel file handle: type and bytes, opaque.
@@ -15,6 +16,13 @@ pub(crate) struct KernelHandle {
 }
 
 impl KernelHandle {
+    /// The handle as a line of text.
+    pub(crate) fn to_text(self) -> String {
+        let bytes = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{}:{digits}\n", self.kind)
+    }
+
     /// A number for tables: one multiplication per word. The kernel makes identities, no client can choose
     /// them, so no keyed hash is needed.
     pub(crate) fn mix(&self) -> u64 {
@@ -83,15 +91,15 @@ pub(crate) fn open_handle(mount: impl AsFd, handle: &KernelHandle, flags: libc::
         // SAFETY: `raw` has the layout of struct file_handle and holds `handle_bytes` bytes.
         checked(unsafe { libc::open_by_handle_at(mount.as_fd().as_raw_fd(), (&raw mut raw).cast(), flags) })
     };
-    // ENOMEM is also what the kernel says while the inode's number is being given to a new file: a moment later it is ESTALE.
+    // The kernel also returns ENOMEM while it assigns the inode number to a new file. A moment later it returns ESTALE.
     let busy = |error: &io::Error| error.raw_os_error() == Some(libc::ENOMEM);
-    let mut opened = open();
+    let mut opened = opening(&mut open);
     for _ in 1..HANDLE_OPENS_MAX {
         if !opened.as_ref().is_err_and(busy) {
             break;
         }
         std::thread::yield_now();
-        opened = open();
+        opened = opening(&mut open);
     }
     let fd = opened?;
     // SAFETY: the kernel just gave us `fd`; nobody else owns it.

@@ -48,6 +48,12 @@ pub(crate) struct RawStat {
     pub(crate) btime: (i64, u32),
 }
 
+/// Whether a file may end at this offset. The host checks a seek against the largest file size of the file system. This changes the
+/// descriptor's position.
+pub(crate) fn holds_offset(file: impl AsFd, end: u64) -> bool {
+    rustix::fs::seek(file, SeekFrom::Start(end)) != Err(Errno::INVAL)
+}
+
 /// Attributes of an open object, O_PATH too.
 pub(crate) fn stat(fd: impl AsFd) -> io::Result<RawStat> {
     statx(fd, b"", AtFlags::EMPTY_PATH, ALL)
@@ -128,7 +134,7 @@ pub(crate) fn clone_content(from: impl AsFd, to: impl AsFd) -> bool {
     rustix::fs::ioctl_ficlone(to, from).is_ok()
 }
 
-/// The next stretch of a file, from `offset`, that is no hole; none behind the last. Moves the descriptor's own offset.
+/// The next stretch of a file, from `offset`, that is not a hole; none behind the last. Moves the descriptor's own offset.
 pub(crate) fn next_data(fd: impl AsFd, offset: u64) -> io::Result<Option<(u64, u64)>> {
     let offset = checked_offset(offset, libc::EINVAL)?;
     match rustix::fs::seek(&fd, SeekFrom::Data(offset)) {
@@ -141,6 +147,16 @@ pub(crate) fn next_data(fd: impl AsFd, offset: u64) -> io::Result<Option<(u64, u
 /// Free space of the file system `fd` is on.
 pub(crate) fn fs_stat(fd: impl AsFd) -> io::Result<StatVfs> {
     Ok(rustix::fs::fstatvfs(fd)?)
+}
+
+/// Types of file systems, as statfs(2) returns them.
+pub(crate) const BTRFS: i64 = 0x9123_683e;
+pub(crate) const EXT4: i64 = 0xef53;
+pub(crate) const XFS: i64 = 0x5846_5342;
+
+/// The type of the file system that `fd` is on.
+pub(crate) fn file_system_kind(fd: impl AsFd) -> Option<i64> {
+    rustix::fs::fstatfs(fd).ok().map(|found| found.f_type)
 }
 
 /// Takes the exclusive lock on a file without waiting; false when another process has one.

@@ -1,29 +1,36 @@
 //! Host calls on descriptors, each wrapped once.
 //!
-//! rustix makes them, with three exceptions that are the only unsafe code of this crate: kernel file handles and file system
-//! ids of a thread, which it does not have, and listings, whose iterator there borrows its buffer while ours is kept with it.
+//! rustix makes them, with four exceptions, which are the only unsafe code of this crate. rustix has no kernel file handles, file system
+//! ids of a thread, and ioctls of file systems. Its listing iterator borrows a buffer, but this crate keeps the buffer in the iterator.
 //!
 //! Nothing here follows a symbolic link or takes a path with more than one component, save [`open_path`]
 //! for the directories the operator named.
 
+mod acl;
 mod at;
+mod btrfs;
 mod credentials;
 mod dir;
+mod file_system_id;
 mod handle;
 mod io;
 mod uncached;
 mod zero;
 
+pub(crate) use acl::{acl_of, acl_of_path, default_acl_of};
 pub(crate) use at::{
     chown, link_at, link_descriptor, mkdir_at, mknod_at, open_at, open_path, proc_chmod, read_link, rename_at, set_mode,
     set_times, symlink_at, truncate, unlink_at,
 };
+pub(crate) use btrfs::{commit_transaction, subvolumes_below};
 pub(crate) use credentials::{as_owner, keeping_set_id, may_act_for_others};
 pub(crate) use dir::{Listing, RawEntry};
+pub(crate) use file_system_id::file_system_id;
 pub(crate) use handle::{KernelHandle, handle_of, handle_of_name, open_handle};
 pub(crate) use io::{
-    RawStat, RawTime, clone_content, descriptor_limit, effective_gid, effective_uid, fdatasync, fs_stat, fsync, lock_exclusively,
-    lock_shared, next_data, pread, pwrite, stat, stat_name, stat_untimed, sync_file_system,
+    BTRFS, EXT4, RawStat, RawTime, XFS, clone_content, descriptor_limit, effective_gid, effective_uid, fdatasync,
+    file_system_kind, fs_stat, fsync, holds_offset, lock_exclusively, lock_shared, next_data, pread, pwrite, stat, stat_name,
+    stat_untimed, sync_file_system,
 };
 pub(crate) use uncached::{pread_with, pwrite_with, read_nothing_ahead, reopen, reopen_direct};
 pub(crate) use zero::{ZeroRange, zero_range};

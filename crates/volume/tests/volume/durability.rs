@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Barrier;
 
 use crate::common::{Scratch, content, make_dir, make_file, owner};
-use volume::{Config, CreateHow, Error, Options, SetAttr, Stability, Volume};
+use volume::{Config, Error, NodeKind, Options, SetAttr, SetTime, Stability, Time, Volume};
 
 #[test]
 fn each_change_of_names_flushes_before_it_returns() {
@@ -119,7 +119,7 @@ impl LyingDisk {
         let image = format!("{backing}/image");
         run("mount", &["-t", "tmpfs", "-o", "size=24m", "tmpfs", &backing])?;
         run("truncate", &["-s", "256m", &image])?;
-        run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=1,lazy_journal_init=1", "-J", "size=4", &image])?;
+        run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=1", "-J", "size=4", &image])?;
         let device = run("losetup", &["-f", "--show", &image])?;
         disk.device = Some(device.trim().to_owned());
         run("mount", &[device.trim(), &base.join("mnt").display().to_string()])?;
@@ -128,6 +128,17 @@ impl LyingDisk {
 
     fn dir(&self) -> PathBuf {
         self.base.join("mnt")
+    }
+
+    /// Gives the disk the space that it claims to have.
+    fn make_room(&self) {
+        run("mount", &["-o", "remount,size=300m", &self.base.join("backing").display().to_string()]).unwrap();
+    }
+
+    fn mount_again(&mut self) {
+        let dir = self.dir().display().to_string();
+        run("umount", &[&dir]).unwrap();
+        run("mount", &[self.device.as_deref().unwrap_or_default(), &dir]).unwrap();
     }
 }
 
@@ -158,7 +169,13 @@ impl Drop for Mounted {
     }
 }
 
-fn run(program: &str, args: &[&str]) -> Result<String, String> {
+/// A mounted file system. `None`, with a message that skips the test, if it cannot be mounted.
+pub fn or_skip<T>(mounted: Result<T, String>) -> Option<T> {
+    let skip = |reason: &String| sim::skip_unsupported(&format!("no file system can be mounted here: {reason}"));
+    mounted.inspect_err(skip).ok()
+}
+
+pub fn run(program: &str, args: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(args).output().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -168,14 +185,9 @@ fn run(program: &str, args: &[&str]) -> Result<String, String> {
 }
 
 #[test]
-fn failed_flush_is_reported_moves_the_verifier_for_good_and_poisons() {
+fn a_flush_on_a_full_pool_fails_and_changes_the_verifier_and_the_service_continues_once_there_is_room() {
     let base = tempfile::tempdir().unwrap();
-    let disk = match LyingDisk::new(base.path()) {
-        Ok(disk) => disk,
-        Err(reason) => {
-            return sim::skip_unsupported(&format!("no loop device to break here: {reason}"));
-        }
-    };
+    let Some(disk) = or_skip(LyingDisk::new(base.path())) else { return };
     let config = Config { dir: disk.dir(), state_dir: base.path().join("state"), loss: None, options: Options::default() };
     let volume = Volume::open(config.clone()).unwrap();
     let root = volume.root();
@@ -185,23 +197,50 @@ fn failed_flush_is_reported_moves_the_verifier_for_good_and_poisons() {
     for n in 0..48 {
         volume.write(&node, n << 20, &block, Stability::Unstable).expect("the page cache takes it");
     }
-    let failed = volume.commit(&node);
-    assert!(matches!(failed, Err(Error::Io(_) | Error::NoSpace)), "{failed:?}");
-    assert_ne!(volume.verifier(), verifier, "clients must send again what they hold");
-    assert!(volume.is_poisoned());
-    assert_eq!(volume.commit(&node), Err(Error::Poisoned), "no second flush may hide the first one's failure");
-    assert_eq!(volume.write(&node, 0, b"x", Stability::FileSync), Err(Error::Poisoned));
-    let made = volume.create(&root, b"b", CreateHow::Guarded(SetAttr::default()), owner());
-    assert_eq!(made.map(drop), Err(Error::Poisoned));
-    assert!(volume.attr(&node).is_ok(), "reading goes on");
-    let verifier = volume.verifier();
-    drop((node, root, volume));
-    // The host's file system may have gone read-only; the record is elsewhere and has the new epoch.
-    let record = std::fs::read_to_string(base.path().join("state/volume-state")).unwrap();
-    assert!(record.contains(&format!("loss-epoch {}\n", epoch + 1)), "{record}");
-    if let Ok(volume) = Volume::open(config) {
-        assert_eq!(volume.verifier(), verifier);
+    assert_eq!(volume.commit(&node), Err(Error::NoSpace));
+    assert_ne!(volume.verifier(), verifier, "clients must resend their data");
+    assert!(!volume.is_poisoned());
+    disk.make_room();
+    let (verifier, moved) = (volume.verifier(), volume.loss_epoch());
+    // As a client does after it has seen the new verifier.
+    for n in 0..48 {
+        volume.write(&node, n << 20, &block, Stability::Unstable).unwrap();
     }
+    volume.commit(&node).unwrap();
+    volume.write(&node, 0, b"stable", Stability::FileSync).unwrap();
+    assert_eq!(volume.verifier(), verifier, "no further data is lost");
+    drop((node, root, volume));
+    let record = std::fs::read_to_string(base.path().join("state/volume-state")).unwrap();
+    assert!(moved > epoch && record.contains(&format!("loss-epoch {moved}\n")), "{record}");
+    Volume::open(config).expect("the volume opens although the host reports the failure to the next process too");
+}
+
+#[test]
+fn a_write_beyond_the_hosts_largest_file_is_refused_and_the_verifier_stays_the_same() {
+    let base = tempfile::tempdir().unwrap();
+    let Some(disk) = or_skip(LyingDisk::new(base.path())) else { return };
+    let config = Config { dir: disk.dir(), state_dir: base.path().join("state"), loss: None, options: Options::default() };
+    let volume = Volume::open(config).unwrap();
+    let node = make_file(&volume, &volume.root(), "a", b"");
+    let verifier = volume.verifier();
+    for stability in [Stability::Unstable, Stability::DataSync, Stability::FileSync] {
+        volume.write(&node, 0, b"unstable", Stability::Unstable).unwrap();
+        assert_eq!(volume.write(&node, 1 << 50, b"x", stability), Err(Error::TooBig));
+    }
+    volume.commit(&node).unwrap();
+    assert_eq!(volume.verifier(), verifier);
+}
+
+#[test]
+fn the_verifier_changes_when_the_file_system_is_mounted_again() {
+    let base = tempfile::tempdir().unwrap();
+    let Some(mut disk) = or_skip(LyingDisk::new(base.path())) else { return };
+    let config = Config { dir: disk.dir(), state_dir: base.path().join("state"), loss: None, options: Options::default() };
+    let verifier = |config: &Config| Volume::open(config.clone()).unwrap().verifier();
+    let first = verifier(&config);
+    assert_eq!(verifier(&config), first, "the same page cache");
+    disk.mount_again();
+    assert_ne!(verifier(&config), first, "unmounted in between: unflushed data may be lost");
 }
 
 #[test]
@@ -209,12 +248,7 @@ fn full_store_is_reported_and_does_not_poison() {
     let base = tempfile::tempdir().unwrap();
     let dir = base.path().join("dir");
     std::fs::create_dir(&dir).unwrap();
-    let _mounted = match Mounted::new(&dir, "size=2m") {
-        Ok(mounted) => mounted,
-        Err(reason) => {
-            return sim::skip_unsupported(&format!("no file system can be mounted here: {reason}"));
-        }
-    };
+    let Some(_mounted) = or_skip(Mounted::new(&dir, "size=2m")) else { return };
     let config = Config { dir: dir.clone(), state_dir: base.path().join("state"), loss: None, options: Options::default() };
     let volume = Volume::open(config).unwrap();
     let node = make_file(&volume, &volume.root(), "a", b"");
@@ -241,14 +275,11 @@ fn full_store_is_reported_and_does_not_poison() {
 }
 
 #[test]
-fn a_read_that_passes_the_largest_offset_gives_the_bytes_up_to_it() {
+fn a_read_beyond_the_largest_offset_returns_the_bytes_up_to_it() {
     let base = tempfile::tempdir().unwrap();
     let dir = base.path().join("dir");
     std::fs::create_dir(&dir).unwrap();
-    let _mounted = match Mounted::new(&dir, "size=2m") {
-        Ok(mounted) => mounted,
-        Err(reason) => return sim::skip_unsupported(&format!("no file system can be mounted here: {reason}")),
-    };
+    let Some(_mounted) = or_skip(Mounted::new(&dir, "size=2m")) else { return };
     let config = Config { dir, state_dir: base.path().join("state"), loss: None, options: Options::default() };
     let volume = Volume::open(config).unwrap();
     let node = make_file(&volume, &volume.root(), "a", b"");
@@ -284,12 +315,7 @@ fn mount_points_are_listed_but_not_entered() {
     let volume = scratch.open();
     let root = volume.root();
     make_dir(&volume, &root, "mnt");
-    let mounted = match Mounted::new(&scratch.dir().join("mnt"), "size=1m") {
-        Ok(mounted) => mounted,
-        Err(reason) => {
-            return sim::skip_unsupported(&format!("no file system can be mounted here: {reason}"));
-        }
-    };
+    let Some(mounted) = or_skip(Mounted::new(&scratch.dir().join("mnt"), "size=1m")) else { return };
     std::fs::write(scratch.dir().join("mnt/inside"), "another file system").unwrap();
     let found = volume.lookup(&root, b"mnt").map(drop);
     let listed = crate::common::names(&volume, &root);
@@ -302,4 +328,35 @@ fn mount_points_are_listed_but_not_entered() {
     assert_eq!(removed, Err(Error::Access), "busy is no JUKEBOX: waiting does not help");
     assert!(moved.is_err());
     assert!(volume.attr(&file).is_ok());
+}
+
+/// Whether data of a file has no blocks on the disk yet, by `filefrag`. `None` if `filefrag` fails.
+pub fn waits_for_writeback(file: &Path) -> Option<bool> {
+    let output = Command::new("filefrag").arg("-v").arg(file).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).contains("delalloc"))
+}
+
+#[test]
+fn links_and_special_files_are_durable_without_the_data_of_other_files() {
+    let base = tempfile::tempdir().unwrap();
+    // A separate file system, because other tests sync that of the host.
+    let Some(disk) = or_skip(LyingDisk::new(base.path())) else { return };
+    let (dir, other) = (disk.dir().join("vol"), disk.dir().join("of-another-program"));
+    std::fs::create_dir(&dir).unwrap();
+    let config = Config { dir, state_dir: base.path().join("state"), loss: None, options: Options::default() };
+    let volume = Volume::open(config).unwrap();
+    let root = volume.root();
+    std::fs::write(&other, vec![7; 1 << 20]).unwrap();
+    if waits_for_writeback(&other) != Some(true) {
+        return sim::skip("filefrag is not installed");
+    }
+    let before = volume.flushes();
+    let (link, _) = volume.symlink(&root, b"l", b"x", &SetAttr::default(), owner()).unwrap();
+    let (fifo, _) = volume.mknod(&root, b"p", NodeKind::Fifo, (0, 0), &SetAttr::default(), owner()).unwrap();
+    let times = SetAttr { mtime: SetTime::Client(Time { sec: 1, nsec: 0 }), ..SetAttr::default() };
+    volume.set_attr(&link, &times, None).unwrap();
+    volume.set_attr(&fifo, &SetAttr { mode: Some(0o600), ..SetAttr::default() }, None).unwrap();
+    volume.link(&link, &root, b"k").unwrap();
+    assert!(volume.flushes() - before >= 8, "{} flushes", volume.flushes() - before);
+    assert_eq!(waits_for_writeback(&other), Some(true), "the data of another program was written");
 }

@@ -61,7 +61,6 @@ fn a_failed_flush_on_demand_moves_the_verifier_and_poisons_until_reopened() {
         ("eio,on=flush,times=1", act_commit as fn(&Volume) -> Result<(), Error>),
         ("eio,on=flush,times=1", act_stable_write),
         ("eio,on=flush,times=1", act_mkdir),
-        ("enospc,on=flush,times=1", act_commit),
     ] {
         let scratch = Scratch::new();
         let volume = scratch.open();
@@ -83,6 +82,48 @@ fn a_failed_flush_on_demand_moves_the_verifier_and_poisons_until_reopened() {
         assert!(!volume.is_poisoned() && volume.faults().report().faults.is_empty());
         act_commit(&volume).unwrap();
     }
+}
+
+#[test]
+fn a_flush_that_fails_for_lack_of_space_changes_the_verifier_and_leaves_the_volume_in_service() {
+    for act in [act_commit as fn(&Volume) -> Result<(), Error>, act_mkdir] {
+        let scratch = Scratch::new();
+        let volume = scratch.open();
+        make_file(&volume, &volume.root(), "f", b"kept");
+        let (verifier, epoch) = (volume.verifier(), volume.loss_epoch());
+        set(&volume, "enospc,on=flush,times=1");
+        assert_eq!(act(&volume), Err(Error::NoSpace));
+        assert!(!volume.is_poisoned() && volume.loss_epoch() == epoch + 1);
+        let moved = volume.verifier();
+        assert_ne!(moved, verifier, "clients must resend their data");
+        for act in [act_commit, act_stable_write] {
+            act(&volume).unwrap();
+        }
+        assert_eq!(volume.verifier(), moved);
+        drop(volume);
+        assert_eq!(scratch.open().verifier(), moved);
+    }
+}
+
+#[test]
+fn the_loss_epoch_of_a_device_changes_with_a_loss_of_its_own_file_and_not_of_another() {
+    let scratch = Scratch::new();
+    let volume = scratch.open();
+    let (own, other) = (make_file(&volume, &volume.root(), "lun", &[0; 4096]), make_file(&volume, &volume.root(), "f", b"kept"));
+    let device = volume.open_device(&own, 512).unwrap();
+    let epoch = device.loss_epoch();
+    set(&volume, "enospc,on=flush,times=1");
+    assert_eq!(act_commit(&volume), Err(Error::NoSpace));
+    assert_eq!((volume.loss_epoch(), device.loss_epoch()), (epoch + 1, epoch), "a loss of another file");
+    volume.write(&other, 0, b"more", Stability::FileSync).unwrap();
+    device.write(0, &[1; 512], volume::Durable::OnFlush).unwrap();
+    set(&volume, "enospc,on=flush,times=1");
+    assert_eq!(device.flush(), Err(Error::NoSpace.into()));
+    assert_eq!((volume.loss_epoch(), device.loss_epoch()), (epoch + 2, epoch + 2));
+    device.flush().unwrap();
+    drop(device);
+    let device = volume.open_device(&own, 512).unwrap();
+    assert_eq!(device.loss_epoch(), epoch + 2);
 }
 
 fn act_commit(volume: &Volume) -> Result<(), Error> {

@@ -47,7 +47,7 @@ fn handle_survives_removal_of_the_first_of_two_links() {
         let volume = scratch.open();
         let root = volume.root();
         let node = make_file(&volume, &root, "first", b"linked");
-        assert_eq!(volume.link(&node, &root, b"second").unwrap().nlink, 2);
+        assert_eq!(volume.link(&node, &root, b"second").unwrap().0.nlink, 2);
         volume.remove(&root, b"first").unwrap();
         let handle = volume.handle(&node);
         assert_eq!(content(&volume, &retry_busy(|| volume.resolve(handle.as_bytes())).unwrap()).unwrap(), b"linked");

@@ -2,6 +2,7 @@
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "a panic is a test's verdict")]
 
 mod block_device;
+mod btrfs;
 mod cache_modes;
 mod cold_reads;
 mod common;

@@ -15,7 +15,7 @@ const FIRST_USE_MAX: Duration = Duration::from_secs(2);
 /// Handles kept over the restart.
 const KEPT: usize = 16;
 
-/// Files of each test that is no nightly one.
+/// Files of each test that is not a nightly one.
 const FEW: usize = 4_000;
 
 /// Files of the nightly tests.
@@ -24,7 +24,7 @@ fn many() -> usize {
     asked.unwrap_or(1_000_000).max(KEPT * 2)
 }
 
-/// A tree of so many files in directories of `each`, made on the host.
+/// A tree of that many files in directories of `each`, made on the host.
 fn grow(dir: &Path, files: usize, each: usize) {
     for first in (0..files).step_by(each) {
         let dir = dir.join(format!("d{}", first / each));

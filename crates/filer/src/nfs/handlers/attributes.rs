@@ -8,7 +8,7 @@ use nfs_proto::nfs3::{
 };
 use volume::{Attr, Error, Kind, Node};
 
-use super::{Context, refused, status};
+use super::{Context, refused};
 use crate::limits::FILE_BYTES_MAX;
 use crate::nfs::convert;
 
@@ -47,22 +47,23 @@ fn set(context: &Context<'_>, node: &Node, args: &SetAttrArgs) -> Result<WccData
             return Err(NfsStatus::FBig);
         }
     }
-    // Judged where it is done: in between, the file could get another owner.
+    // Checked at the moment of the change: before it, another caller could change the owner.
     let refusal = Cell::new(None);
     let decide = |now: &Attr| {
-        context.caller.settable(now, &wanted).map_err(|status| {
+        context.caller.settable(&context.export.volume.subject(node, *now), &wanted).map_err(|status| {
             refusal.set(Some(status));
             Error::Access
         })
     };
     let set = || context.export.volume.set_attr_if(node, args.guard.map(convert::time), &decide);
-    let after = if wanted.size.is_some() { context.keeping_roots_set_id(set) } else { set() };
-    let after = after.map_err(|error| refusal.take().unwrap_or_else(|| status(error)))?;
-    Ok(WccData { before: None, after: Some(convert::fattr(&after)) })
+    let wcc = if wanted.size.is_some() { context.keeping_roots_set_id(set) } else { set() };
+    let wcc = wcc.map_err(|error| refusal.take().unwrap_or_else(|| context.status(&error)))?;
+    Ok(convert::wcc_data(&wcc))
 }
 
 pub(super) fn access(context: &Context<'_>, args: &AccessArgs) -> AccessResult {
-    let attr = match context.any_node(&args.object).and_then(|node| context.attr(&node)) {
+    let found = context.any_node(&args.object);
+    let attr = match found.as_ref().map_err(|status| *status).and_then(|node| context.subject(node)) {
         Ok(attr) => attr,
         Err(status) => return refused(status, None),
     };

@@ -2,21 +2,26 @@
 //!
 //! **Durability**: object, attributes and name are durable when these return.
 
+use std::cell::Cell;
+
 use nfs_proto::nfs3::{
     self, CreateArgs, CreateHow, CreateOk, CreateResult, DirOpArgs, FileType, MkDirArgs, MkNodArgs, NfsStatus, NodeData,
     SymLinkArgs, WccData,
 };
-use volume::{Attr, Creator, Error, Kind, Node, NodeKind, Owner, SetAttr};
+use volume::{Attr, Creator, Error, Kind, Node, NodeKind, Owner, SetAttr, Subject, Wcc};
 
-use super::{Context, refused, status};
+use super::{Context, refused};
 use crate::limits::FILE_BYTES_MAX;
 use crate::nfs::convert;
 
 const SET_GID: u32 = 0o2000;
 
+/// Where the volume puts the attributes of the directory around the change.
+type Around = Cell<Option<Wcc>>;
+
 pub(super) fn create(context: &Context<'_>, args: &CreateArgs<'_>) -> CreateResult {
     let volume = &context.export.volume;
-    in_directory(context, &args.place, |dir, dir_attr| {
+    in_directory(context, &args.place, |dir, dir_attr, around| {
         let how = match &args.how {
             // An existing file is taken, and then whoever may write to it may cut or extend it.
             CreateHow::Unchecked(set) => volume::CreateHow::Unchecked(new_attributes(context, set, dir_attr)?),
@@ -24,37 +29,42 @@ pub(super) fn create(context: &Context<'_>, args: &CreateArgs<'_>) -> CreateResu
             CreateHow::Exclusive(_) if !context.caller.may_add(dir_attr) => return Err(NfsStatus::Acces),
             CreateHow::Exclusive(verifier) => volume::CreateHow::Exclusive(verifier.0),
         };
-        let create = |creator: Creator<'_>| volume.create(dir, args.place.name.0, how, creator).map_err(status);
+        let create =
+            |creator: Creator<'_>| volume.create(dir, args.place.name.0, how, creator).map_err(|error| context.status(&error));
         let cuts = matches!(how, volume::CreateHow::Unchecked(SetAttr { size: Some(_), .. }));
-        let created = || with_creator(context, dir_attr, create);
+        let created = || with_creator(context, dir_attr, around, create);
         if cuts { context.keeping_roots_set_id(created) } else { created() }
     })
 }
 
 pub(super) fn mkdir(context: &Context<'_>, args: &MkDirArgs<'_>) -> CreateResult {
-    in_directory(context, &args.place, |dir, dir_attr| {
+    in_directory(context, &args.place, |dir, dir_attr, around| {
         let set = addable(context, dir_attr, &args.attributes)?;
         if set.size.is_some() {
             return Err(NfsStatus::Inval);
         }
-        let make = |creator: Creator<'_>| context.export.volume.mkdir(dir, args.place.name.0, &set, creator).map_err(status);
-        with_creator(context, dir_attr, make)
+        let make = |creator: Creator<'_>| {
+            context.export.volume.mkdir(dir, args.place.name.0, &set, creator).map_err(|error| context.status(&error))
+        };
+        with_creator(context, dir_attr, around, make)
     })
 }
 
 pub(super) fn symlink(context: &Context<'_>, args: &SymLinkArgs<'_>) -> CreateResult {
-    in_directory(context, &args.place, |dir, dir_attr| {
+    in_directory(context, &args.place, |dir, dir_attr, around| {
         let set = addable(context, dir_attr, &args.attributes)?;
         // The host gives every link the same mode and no size of its own.
         let set = SetAttr { mode: None, size: None, ..set };
         let volume = &context.export.volume;
-        let make = |creator: Creator<'_>| volume.symlink(dir, args.place.name.0, args.target.0, &set, creator).map_err(status);
-        with_creator(context, dir_attr, make)
+        let make = |creator: Creator<'_>| {
+            volume.symlink(dir, args.place.name.0, args.target.0, &set, creator).map_err(|error| context.status(&error))
+        };
+        with_creator(context, dir_attr, around, make)
     })
 }
 
 pub(super) fn mknod(context: &Context<'_>, args: &MkNodArgs<'_>) -> CreateResult {
-    in_directory(context, &args.place, |dir, dir_attr| {
+    in_directory(context, &args.place, |dir, dir_attr, around| {
         let (kind, set, rdev) = match &args.what {
             NodeData::Device(kind, set, numbers) => (*kind, set, (numbers.major, numbers.minor)),
             NodeData::Pipe(kind, set) => (*kind, set, (0, 0)),
@@ -73,8 +83,10 @@ pub(super) fn mknod(context: &Context<'_>, args: &MkNodArgs<'_>) -> CreateResult
             return Err(NfsStatus::Perm);
         }
         let volume = &context.export.volume;
-        let make = |creator: Creator<'_>| volume.mknod(dir, args.place.name.0, kind, rdev, &set, creator).map_err(status);
-        with_creator(context, dir_attr, make)
+        let make = |creator: Creator<'_>| {
+            volume.mknod(dir, args.place.name.0, kind, rdev, &set, creator).map_err(|error| context.status(&error))
+        };
+        with_creator(context, dir_attr, around, make)
     })
 }
 
@@ -82,14 +94,15 @@ pub(super) fn mknod(context: &Context<'_>, args: &MkNodArgs<'_>) -> CreateResult
 fn in_directory(
     context: &Context<'_>,
     place: &DirOpArgs<'_>,
-    make: impl FnOnce(&Node, &Attr) -> Result<(Node, Attr), NfsStatus>,
+    make: impl FnOnce(&Node, &Subject<'_>, &Around) -> Result<(Node, Attr), NfsStatus>,
 ) -> CreateResult {
     let dir = match context.node(&place.dir) {
         Ok(dir) => dir,
         Err(status) => return refused(status, WccData::default()),
     };
+    let around = Cell::new(None);
     let made = (|| {
-        let dir_attr = context.attr(&dir)?;
+        let dir_attr = context.subject(&dir)?;
         if dir_attr.kind != Kind::Directory {
             return Err(NfsStatus::NotDir);
         }
@@ -99,9 +112,9 @@ fn in_directory(
         if [&b"."[..], b".."].contains(&place.name.0) {
             return Err(NfsStatus::Exist);
         }
-        make(&dir, &dir_attr)
+        make(&dir, &dir_attr, &around)
     })();
-    let dir_wcc = context.wcc(&dir);
+    let dir_wcc = context.wcc_around(&dir, if made.is_ok() { around.take() } else { None });
     match made {
         Ok((node, attr)) => Ok(CreateOk { object: context.handle(&node), attributes: Some(convert::fattr(&attr)), dir_wcc }),
         Err(status) => refused(status, dir_wcc),
@@ -109,7 +122,7 @@ fn in_directory(
 }
 
 /// The attributes of a new object, after the right to add a name was checked.
-fn addable(context: &Context<'_>, dir: &Attr, set: &nfs3::SetAttr) -> Result<SetAttr, NfsStatus> {
+fn addable(context: &Context<'_>, dir: &Subject<'_>, set: &nfs3::SetAttr) -> Result<SetAttr, NfsStatus> {
     if !context.caller.may_add(dir) {
         return Err(NfsStatus::Acces);
     }
@@ -123,7 +136,7 @@ fn new_attributes(context: &Context<'_>, set: &nfs3::SetAttr, dir: &Attr) -> Res
         return Err(NfsStatus::FBig);
     }
     let owner = owner(context, dir);
-    // Clients name themselves here; that is no change of owner, and an unprivileged filer could make none.
+    // Clients name themselves here; that is not a change of owner, and an unprivileged filer could make none.
     set.uid = set.uid.filter(|uid| *uid != owner.uid);
     set.gid = set.gid.filter(|gid| *gid != owner.gid);
     if context.caller.uid != 0 {
@@ -139,8 +152,8 @@ fn new_attributes(context: &Context<'_>, set: &nfs3::SetAttr, dir: &Attr) -> Res
     Ok(set)
 }
 
-/// Makes something in a directory for the caller.
-fn with_creator<T>(context: &Context<'_>, dir: &Attr, make: impl FnOnce(Creator<'_>) -> T) -> T {
+/// Creates an object in a directory for the caller.
+fn with_creator<T>(context: &Context<'_>, dir: &Subject<'_>, around: &Around, make: impl FnOnce(Creator<'_>) -> T) -> T {
     let caller = &context.caller;
     let allowed = |may: bool| if may { Ok(()) } else { Err(Error::Access) };
     make(Creator {
@@ -148,6 +161,7 @@ fn with_creator<T>(context: &Context<'_>, dir: &Attr, make: impl FnOnce(Creator<
         in_group: &|gid| caller.uid == 0 || caller.in_group(gid),
         may_add: allowed(caller.may_add(dir)),
         may_take: &|file| allowed(caller.may_write(file)),
+        dir_wcc: Some(around),
     })
 }
 

@@ -3,14 +3,14 @@
 use nfs_proto::limits::TRANSFER_BYTES_MAX;
 use nfs_proto::nfs3::{
     CommitArgs, CommitOk, CommitResult, NfsStatus, Outcome, PostOpAttr, ReadArgs, ReadOkHead, StableHow, WccData, WriteArgs,
-    WriteArgsHead, WriteOk, WriteResult, WriteVerifier,
+    WriteArgsHead, WriteOk, WriteResult,
 };
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Decode, Reader, encode_to, padding};
 use volume::Kind;
 use volume::medium::Kind as MediumKind;
 
-use super::{Context, Done, arguments, fail, refused, status};
+use super::{Context, Done, arguments, fail, refused};
 use crate::limits::{FILE_BYTES_MAX, TRANSFER_MAX};
 use crate::nfs::access::has_set_id;
 use crate::nfs::convert;
@@ -40,15 +40,18 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
                 Some(result) => result,
                 None => {
                     out.truncate(start);
-                    return Ok(Done { cold: true, ..Done::of(NfsStatus::JukeBox) });
+                    return Ok(Done::COLD);
                 }
             }
         }
     };
-    // Access is judged by the attributes that come with the read, before any byte leaves.
+    // Access is checked with the attributes that come with the read, before any byte leaves.
     let failure = match &result {
-        Ok((_, _, attr)) => (!context.caller.may_read(attr)).then_some(NfsStatus::Acces),
-        Err(error) => Some(convert::status(error)),
+        Ok((_, _, attr)) => {
+            let file = context.export.volume.subject(&node, *attr);
+            (!context.caller.may_read(&file)).then_some(NfsStatus::Acces)
+        }
+        Err(error) => Some(context.status(error)),
     };
     match (failure, result) {
         (None, Ok((count, eof, attr))) => {
@@ -122,10 +125,10 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
     };
     let volume = &context.export.volume;
     // Taken before the write: if unstable data is lost between the two, the client sees an old verifier and resends.
-    let verifier = WriteVerifier(volume.verifier());
+    let verifier = context.verifier();
     let stable = args.stable != StableHow::Unstable;
     let written = (|| {
-        let attr = volume.attr_untimed(&node).map_err(status)?;
+        let attr = volume.subject(&node, volume.attr_untimed(&node).map_err(|error| context.status(&error))?);
         match attr.kind {
             Kind::File => {}
             Kind::Directory => return Err(NfsStatus::IsDir),
@@ -142,15 +145,18 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
         }
         let write = || {
             let stability = convert::stability(args.stable);
-            let Some(later) = context.later else { return volume.write(&node, args.offset, data, stability).map_err(status) };
-            let (count, unsettled) = volume.write_deferred(&node, args.offset, data, stability).map_err(status)?;
+            let Some(later) = context.later else {
+                return volume.write(&node, args.offset, data, stability).map_err(|error| context.status(&error));
+            };
+            let (count, unsettled) =
+                volume.write_deferred(&node, args.offset, data, stability).map_err(|error| context.status(&error))?;
             later.replace(unsettled);
             Ok(count)
         };
         match (has_set_id(&attr), context.caller.uid) {
             (false, _) => write(),
             (true, 0) => context.keeping_roots_set_id(write),
-            (true, _) => volume.clear_set_id(&node).map_err(status).and_then(|()| write()),
+            (true, _) => volume.clear_set_id(&node).map_err(|error| context.status(&error)).and_then(|()| write()),
         }
     })();
     match written {
@@ -180,16 +186,16 @@ fn commit(context: &Context<'_>, args: &CommitArgs) -> CommitResult {
         Err(status) => return refused(status, WccData::default()),
     };
     let committed = (|| {
-        let attr = context.attr(&node)?;
+        let attr = context.subject(&node)?;
         if !context.caller.may_write(&attr) {
             return Err(NfsStatus::Acces);
         }
-        context.export.volume.commit(&node).map_err(status)
+        context.export.volume.commit(&node).map_err(|error| context.status(&error))
     })();
     let wcc = context.wcc(&node);
     match committed {
         // Taken after the flush: if data was lost before it, the client sees the new verifier and resends.
-        Ok(()) => Ok(CommitOk { wcc, verifier: WriteVerifier(context.export.volume.verifier()) }),
+        Ok(()) => Ok(CommitOk { wcc, verifier: context.verifier() }),
         Err(status) => refused(status, wcc),
     }
 }

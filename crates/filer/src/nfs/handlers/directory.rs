@@ -8,7 +8,7 @@ use nfs_proto::xdr::encode_to;
 use volume::{Attr, Kind, Node};
 
 use super::{Context, Done, arguments, fail};
-use crate::limits::LISTING_BYTES_MAX;
+use crate::limits::{BRIEF_LISTING_BYTES, LISTING_BYTES_MAX};
 use crate::nfs::convert;
 
 /// Cookies are the host's directory offsets: they hold while names come and go and over restarts, so the verifier never
@@ -33,6 +33,9 @@ pub(super) fn read_dir(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -
         Ok(found) => found,
         Err((status, attributes)) => return Ok(fail(status, &attributes, out)),
     };
+    if takes_long(context, &attr) {
+        return Ok(Done::COLD);
+    }
     let start = out.len();
     let result_start = begin(&attr, out);
     let mut entries = EntriesWriter::new(result_start, args.count.min(LISTING_BYTES_MAX), u32::MAX);
@@ -42,7 +45,7 @@ pub(super) fn read_dir(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -
     });
     let eof = match listed {
         Ok(eof) => eof,
-        Err(error) => return Ok(give_up(context, convert::status(&error), &dir, start, out)),
+        Err(error) => return Ok(give_up(context, context.status(&error), &dir, start, out)),
     };
     Ok(finish(context, entries, eof, args.count, &dir, start, out))
 }
@@ -53,6 +56,9 @@ pub(super) fn read_dir_plus(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u
         Ok(found) => found,
         Err((status, attributes)) => return Ok(fail(status, &attributes, out)),
     };
+    if takes_long(context, &attr) {
+        return Ok(Done::COLD);
+    }
     let bytes_max = args.max_count.min(LISTING_BYTES_MAX);
     let start = out.len();
     let result_start = begin(&attr, out);
@@ -72,9 +78,9 @@ pub(super) fn read_dir_plus(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u
     });
     let mut eof = match listed {
         Ok(eof) => eof,
-        Err(error) => return Ok(give_up(context, convert::status(&error), &dir, start, out)),
+        Err(error) => return Ok(give_up(context, context.status(&error), &dir, start, out)),
     };
-    let searchable = context.caller.may_search(&attr);
+    let searchable = context.caller.may_search(&context.export.volume.subject(&dir, attr));
     let mut entries = EntriesWriter::new(result_start, bytes_max, args.dir_count);
     for item in &listing {
         let name = names.get(item.name.clone()).unwrap_or_default();
@@ -88,10 +94,10 @@ pub(super) fn read_dir_plus(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u
     Ok(finish(context, entries, eof, args.max_count, &dir, start, out))
 }
 
-/// Attributes and handle of an entry, where they can be had: they are optional.
+/// Attributes and handle of an entry, if they are available: they are optional.
 fn look(context: &Context<'_>, dir: &Node, name: &[u8]) -> (PostOpAttr, Option<FileHandle>) {
-    match context.export.volume.lookup(dir, name) {
-        Ok((node, attr)) => (Some(convert::fattr(&attr)), context.handle(&node)),
+    match context.find(dir, name) {
+        Ok((handle, attr)) => (Some(convert::fattr(&attr)), Some(handle)),
         Err(_) => (None, None),
     }
 }
@@ -109,17 +115,22 @@ fn listable(
     if attr.kind != Kind::Directory {
         return refuse(NfsStatus::NotDir);
     }
-    if !context.caller.may_list(&attr) {
+    if !context.caller.may_list(&context.export.volume.subject(&dir, attr)) {
         return refuse(NfsStatus::Acces);
     }
-    // Some clients send no verifier with a cookie: a cookie of ours holds without it.
+    // Some clients send no verifier with a cookie. The filer's cookies are valid without it.
     if cookie != 0 && verifier != VERIFIER && verifier != CookieVerifier::default() {
         return refuse(NfsStatus::BadCookie);
     }
     Ok((dir, attr))
 }
 
-/// Appends status, attributes and verifier; gives the place behind the status, where the counted result begins.
+/// Whether the listing is not executed now because it may take long and the call may not wait.
+const fn takes_long(context: &Context<'_>, dir: &Attr) -> bool {
+    !context.may_wait && dir.size > BRIEF_LISTING_BYTES
+}
+
+/// Appends status, attributes and verifier. Returns the position after the status, where the counted part of the result begins.
 fn begin(dir: &Attr, out: &mut Vec<u8>) -> usize {
     encode_to(&NfsStatus::Ok, out);
     let result_start = out.len();

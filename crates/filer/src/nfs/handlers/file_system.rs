@@ -5,7 +5,7 @@ use nfs_proto::nfs3::{
     PathConfOk, PathConfResult,
 };
 
-use super::{Context, refused, status};
+use super::{Context, refused};
 use crate::limits::{FILE_BYTES_MAX, LISTING_BYTES_PREFERRED, TRANSFER_MAX, WRITE_BYTES_PREFERRED};
 
 /// READ and WRITE sizes should be multiples of a page.
@@ -28,7 +28,7 @@ pub(super) fn fs_stat(context: &Context<'_>, args: &ObjectArgs) -> FsStatResult 
             available_files: room.available_files,
             invariant_seconds: 0,
         }),
-        Err(error) => refused(status(error), attributes),
+        Err(error) => refused(context.status(&error), attributes),
     }
 }
 
@@ -68,6 +68,6 @@ pub(super) fn path_conf(context: &Context<'_>, args: &ObjectArgs) -> PathConfRes
             case_insensitive: false,
             case_preserving: true,
         }),
-        Err(error) => refused(status(error), attributes),
+        Err(error) => refused(context.status(&error), attributes),
     }
 }

@@ -10,6 +10,7 @@
 mod attributes;
 mod channel;
 mod create;
+mod crossing;
 mod data;
 mod directory;
 mod file_system;
@@ -22,7 +23,7 @@ use nfs_proto::nfs3::{self, Failure, FileHandle, NfsStatus, Outcome, PostOpAttr,
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Decode, Encode, decode_all, encode_to};
 use volume::medium::{Kind, Operation};
-use volume::{Attr, Error, Node};
+use volume::{Attr, Error, Node, Subject, Wcc};
 
 use crate::nfs::access::Caller;
 use crate::nfs::call::{Call, Later, Served};
@@ -76,9 +77,9 @@ pub(crate) struct Context<'a> {
     /// The export whose volume made the handle of the call.
     pub(crate) export: &'a Export,
     pub(crate) caller: Caller,
-    /// Whether the call may wait for the store here; if not, a READ that would have to is left undone.
+    /// Whether the call may take long. If not, a READ that would wait for the store and a listing of a large directory are not executed.
     pub(crate) may_wait: bool,
-    /// Where a stable WRITE may leave its flush to somebody else.
+    /// Where a stable WRITE may leave its flush for the caller.
     pub(crate) later: Option<&'a Later>,
     /// Whether the rules of the export let the call be carried out; if not, the status of its reply.
     pub(crate) verdict: Result<(), NfsStatus>,
@@ -94,7 +95,7 @@ pub(crate) struct Done {
     pub(crate) status: NfsStatus,
     /// The status was "try again later": nothing was done.
     pub(crate) retry_later: bool,
-    /// Nothing was done nor appended: the call would have to wait for the store, and must not.
+    /// Nothing was done or appended, because the call would take long and may not.
     pub(crate) cold: bool,
     /// Payload of READ and WRITE, in bytes.
     pub(crate) bytes: u64,
@@ -105,6 +106,9 @@ pub(crate) struct Done {
 impl Done {
     pub(crate) const OK: Self =
         Self { ok: true, status: NfsStatus::Ok, retry_later: false, cold: false, bytes: 0, operation: None };
+
+    /// See [`Self::cold`].
+    pub(crate) const COLD: Self = Self { ok: false, status: NfsStatus::JukeBox, retry_later: true, cold: true, ..Self::OK };
 
     pub(crate) fn of(status: NfsStatus) -> Self {
         Self { ok: status == NfsStatus::Ok, status, retry_later: status == NfsStatus::JukeBox, ..Self::OK }
@@ -147,9 +151,9 @@ pub(crate) fn serve(
     }
 }
 
-/// Appends the results of a WRITE whose flush failed.
-pub(crate) fn refuse_write(error: &Error, out: &mut Vec<u8>) -> NfsStatus {
-    fail(convert::status(error), &WccData::default(), out).status
+/// Appends the results of a WRITE of this volume whose flush failed.
+pub(crate) fn refuse_write(error: &Error, volume: &str, out: &mut Vec<u8>) -> NfsStatus {
+    fail(convert::status(error, volume), &WccData::default(), out).status
 }
 
 /// Reads the arguments, which must fill the call to its end.
@@ -175,17 +179,17 @@ fn fail<F: Encode>(status: NfsStatus, body: &F, out: &mut Vec<u8>) -> Done {
     Done::of(status)
 }
 
-/// The status of an error of the volume.
-fn status(error: Error) -> NfsStatus {
-    convert::status(&error)
-}
-
 /// A refusal with attributes.
 fn refused<O, F>(status: NfsStatus, body: F) -> Outcome<O, F> {
     Err(Failure { status, body })
 }
 
 impl Context<'_> {
+    /// The status of an error of the volume.
+    fn status(&self, error: &Error) -> NfsStatus {
+        convert::status(error, self.export.name())
+    }
+
     /// The object of a handle, for a caller that may use this filer at all.
     fn node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
         self.admitted()?;
@@ -204,7 +208,7 @@ impl Context<'_> {
     /// 3.3.20), and a client's mount asks for it as root.
     fn any_node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
         self.verdict?;
-        self.export.volume.resolve(handle.as_bytes()).map_err(status)
+        self.export.volume.resolve(handle.as_bytes()).map_err(|error| self.status(&error))
     }
 
     /// An unprivileged filer acts with its own rights: for others it could neither create nor refuse rightly.
@@ -219,22 +223,32 @@ impl Context<'_> {
     }
 
     fn attr(&self, node: &Node) -> Result<Attr, NfsStatus> {
-        self.export.volume.attr(node).map_err(status)
+        self.export.volume.attr(node).map_err(|error| self.status(&error))
     }
 
-    /// Changes a file's content, which clears set-id bits unless root does it.
+    /// An object with its attributes and its ACL, for access checks.
+    fn subject<'s>(&'s self, node: &'s Node) -> Result<Subject<'s>, NfsStatus> {
+        Ok(self.export.volume.subject(node, self.attr(node)?))
+    }
+
+    /// Runs a change of a file's content. It clears set-id bits unless the caller is root.
     fn keeping_roots_set_id<T>(&self, change: impl FnOnce() -> T) -> T {
         if self.caller.uid == 0 { volume::keeping_set_id(change) } else { change() }
     }
 
-    /// Attributes after the operation, if they can be had.
+    /// Attributes after the operation, if they are available.
     fn post(&self, node: &Node) -> PostOpAttr {
         self.export.volume.attr(node).ok().map(|attr| convert::fattr(&attr))
     }
 
-    /// The same as `wcc_data`. Attributes from before are never sent: none are taken under the lock of the change.
+    /// The same as `wcc_data`, without attributes from before: they were not read under the lock of the change.
     fn wcc(&self, node: &Node) -> WccData {
         WccData { before: None, after: self.post(node) }
+    }
+
+    /// The attributes around a change where the volume has read them, else those of now.
+    fn wcc_around(&self, node: &Node, around: Option<Wcc>) -> WccData {
+        around.map_or_else(|| self.wcc(node), |around| convert::wcc_data(&around))
     }
 
     /// The same after a write. After a stable one they are left out while they would cost a system call and clients do not ask

@@ -66,7 +66,7 @@ fn carry_out(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<MountStatus, R
         }
         Procedure::UmntAll => filer.mounts().retain(|mount| mount.client != client),
         Procedure::Export => {
-            let exports: Vec<_> = view.exports().entries().iter().map(listed).collect();
+            let exports: Vec<_> = view.exports().entries().iter().filter(|entry| !entry.export.is_inside()).map(listed).collect();
             mount3::encode_exports(&exports, &mut Writer::new(out));
         }
     }
@@ -93,7 +93,12 @@ fn mount(view: &View, path: &[u8]) -> MountResult {
         if name == b".." {
             return Err(MountStatus::Inval);
         }
-        node = volume.lookup(&node, name).map_err(|error| mount_status(&error))?.0;
+        let found = volume.lookup(&node, name).inspect_err(|error| {
+            if *error == volume::Error::CrossDevice {
+                view.log_crossing(export, name);
+            }
+        });
+        node = found.map_err(|error| mount_status(&error))?.0;
     }
     if node.kind() != Kind::Directory {
         return Err(MountStatus::NotDir);
@@ -107,7 +112,9 @@ const fn mount_status(error: &volume::Error) -> MountStatus {
         volume::Error::NoEntry => MountStatus::NoEnt,
         volume::Error::NotDirectory => MountStatus::NotDir,
         volume::Error::NameTooLong => MountStatus::NameTooLong,
-        volume::Error::Access | volume::Error::NotPermitted | volume::Error::CrossDevice => MountStatus::Acces,
+        volume::Error::Access | volume::Error::NotPermitted => MountStatus::Acces,
+        // With MNT3ERR_ACCES the user would check the rules of the export.
+        volume::Error::CrossDevice => MountStatus::NotSupp,
         volume::Error::Invalid => MountStatus::Inval,
         volume::Error::Io(_) | volume::Error::Poisoned => MountStatus::Io,
         _ => MountStatus::ServerFault,

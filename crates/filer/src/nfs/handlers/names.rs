@@ -6,9 +6,9 @@ use nfs_proto::nfs3::{
 };
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::encode_to;
-use volume::{Attr, Error, Kind, Node};
+use volume::{Attr, Error, Kind, Node, Subject};
 
-use super::{Context, Done, arguments, fail, refused, status};
+use super::{Context, Done, arguments, fail, refused};
 use crate::nfs::convert;
 
 pub(super) fn lookup(context: &Context<'_>, args: &DirOpArgs<'_>) -> LookupResult {
@@ -17,20 +17,20 @@ pub(super) fn lookup(context: &Context<'_>, args: &DirOpArgs<'_>) -> LookupResul
         Err(status) => return refused(status, None),
     };
     let found = (|| {
-        let attr = context.attr(&dir)?;
+        let attr = context.subject(&dir)?;
         if attr.kind != Kind::Directory {
             return Err(NfsStatus::NotDir);
         }
         if !context.caller.may_search(&attr) {
             return Err(NfsStatus::Acces);
         }
-        let (node, attr) = context.export.volume.lookup(&dir, args.name.0).map_err(|error| match error {
-            // LOOKUP has no word for another device (RFC 1813 3.3.3); what is mounted inside is not exported.
-            Error::CrossDevice => NfsStatus::Acces,
-            other => status(other),
-        })?;
-        let object = context.handle(&node).ok_or(NfsStatus::ServerFault)?;
-        Ok((object, attr))
+        context.find(&dir, args.name.0).map_err(|error| {
+            // RFC 1813 3.3.3 does not list NFS3ERR_XDEV for LOOKUP, but no other NFSv3 status names the cause.
+            if error == Error::CrossDevice {
+                context.view.log_crossing(context.export, args.name.0);
+            }
+            context.status(&error)
+        })
     })();
     let dir_attributes = context.post(&dir);
     match found {
@@ -53,7 +53,7 @@ pub(super) fn read_link(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) 
             encode_to(&Outcome::<_, PostOpAttr>::Ok(ok), out);
             Ok(Done::OK)
         }
-        Err(error) => Ok(fail(convert::status(&error), &attributes, out)),
+        Err(error) => Ok(fail(context.status(&error), &attributes, out)),
     }
 }
 
@@ -73,26 +73,28 @@ pub(super) fn remove(context: &Context<'_>, args: &DirOpArgs<'_>, directory: boo
             return Err(if directory { NfsStatus::Exist } else { NfsStatus::IsDir });
         }
         let dir_attr = searchable(context, &dir)?;
-        volume.remove_if(&dir, name, directory, &|victim| may_remove(context, &dir_attr, victim)).map_err(status)
+        volume
+            .remove_if(&dir, name, directory, &|victim| may_remove(context, &dir_attr, victim))
+            .map_err(|error| context.status(&error))
     })();
     match removed {
-        Ok(()) => Ok(context.wcc(&dir)),
+        Ok(around) => Ok(context.wcc_around(&dir, around)),
         Err(status) => refused(status, context.wcc(&dir)),
     }
 }
 
 /// The attributes of a directory that the caller may look names up in.
-fn searchable(context: &Context<'_>, dir: &Node) -> Result<Attr, NfsStatus> {
-    let attr = context.attr(dir)?;
+fn searchable<'s>(context: &'s Context<'_>, dir: &'s Node) -> Result<Subject<'s>, NfsStatus> {
+    let attr = context.subject(dir)?;
     if attr.kind != Kind::Directory {
         return Err(NfsStatus::NotDir);
     }
     if context.caller.may_search(&attr) { Ok(attr) } else { Err(NfsStatus::Acces) }
 }
 
-/// Whether the caller may take the name of `victim` out of a directory; judged where that is done: in between, the name could
-/// lead to another object.
-fn may_remove(context: &Context<'_>, dir: &Attr, victim: &Attr) -> Result<(), Error> {
+/// Whether the caller may remove the name of `victim` from a directory. Called at the moment of the removal: before it, the name could
+/// come to mean another object.
+fn may_remove(context: &Context<'_>, dir: &Subject<'_>, victim: &Attr) -> Result<(), Error> {
     if context.caller.may_remove(dir, victim) { Ok(()) } else { Err(Error::Access) }
 }
 
@@ -108,21 +110,22 @@ pub(super) fn rename(context: &Context<'_>, args: &RenameArgs<'_>) -> RenameResu
         if [from, to].iter().any(|name| [&b"."[..], b".."].contains(name)) {
             return Err(NfsStatus::Inval);
         }
-        let (from_attr, to_attr) = (searchable(context, &from_dir)?, context.attr(&to_dir)?);
+        let (from_attr, to_attr) = (searchable(context, &from_dir)?, context.subject(&to_dir)?);
         if to_attr.kind != Kind::Directory {
             return Err(NfsStatus::NotDir);
         }
-        let may_move = |moved: &Attr| {
+        let may_move = |moved: &Subject<'_>| {
             may_remove(context, &from_attr, moved)?;
             let may = context.caller.may_add(&to_attr) && context.caller.may_move(moved, from_dir != to_dir);
             if may { Ok(()) } else { Err(Error::Access) }
         };
-        let may_replace = |replaced: &Attr| may_remove(context, &to_attr, replaced);
-        volume.rename_if((&from_dir, from), (&to_dir, to), &may_move, &may_replace).map_err(status)
+        let may_replace = |replaced: &Subject<'_>| may_remove(context, &to_attr, replaced);
+        volume.rename_if((&from_dir, from), (&to_dir, to), &may_move, &may_replace).map_err(|error| context.status(&error))
     })();
-    let wcc = RenameWcc { from_dir: context.wcc(&from_dir), to_dir: context.wcc(&to_dir) };
+    let [from_around, to_around] = renamed.unwrap_or_default();
+    let wcc = RenameWcc { from_dir: context.wcc_around(&from_dir, from_around), to_dir: context.wcc_around(&to_dir, to_around) };
     match renamed {
-        Ok(()) => Ok(wcc),
+        Ok(_) => Ok(wcc),
         Err(status) => refused(status, wcc),
     }
 }
@@ -134,16 +137,22 @@ pub(super) fn link(context: &Context<'_>, args: &LinkArgs<'_>) -> LinkResult {
         (Err(status), _) | (_, Err(status)) => return refused(status, LinkWcc::default()),
     };
     let linked = (|| {
-        let dir_attr = context.attr(&dir)?;
+        let dir_attr = context.subject(&dir)?;
         if dir_attr.kind != Kind::Directory {
             return Err(NfsStatus::NotDir);
         }
         if !context.caller.may_add(&dir_attr) {
             return Err(NfsStatus::Acces);
         }
-        context.export.volume.link(&node, &dir, args.link.name.0).map_err(status)
+        context
+            .export
+            .volume
+            .link(&node, &dir, args.link.name.0)
+            .map_err(|error| context.status(&error))
+            .map(|(_, around)| around)
     })();
-    let wcc = LinkWcc { attributes: context.post(&node), link_dir: context.wcc(&dir) };
+    let link_dir = context.wcc_around(&dir, linked.unwrap_or_default());
+    let wcc = LinkWcc { attributes: context.post(&node), link_dir };
     match linked {
         Ok(_) => Ok(wcc),
         Err(status) => refused(status, wcc),

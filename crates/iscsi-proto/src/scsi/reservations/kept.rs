@@ -80,7 +80,7 @@ impl State {
         }
         let mut input = Cursor { bytes, offset: 0 };
         if input.take(4)? != MAGIC {
-            return Err(KeptError { offset: 0, reason: "they are no reservations" });
+            return Err(KeptError { offset: 0, reason: "not a record of reservations" });
         }
         if input.number(2)? != u64::from(VERSION) {
             return Err(KeptError { offset: 4, reason: "they have a version this program does not know" });
@@ -118,7 +118,7 @@ fn read_registration(input: &mut Cursor<'_>) -> Result<(Nexus, u64), KeptError> 
     let port = input.number(2)? as u16;
     let isid = input.take(6)?.try_into().map_err(|_| input.error("bytes are missing"))?;
     let length = input.number(1)? as usize;
-    let name = std::str::from_utf8(input.take(length)?).map_err(|_| input.error("a name is no UTF-8"))?;
-    let nexus = Nexus::new(name, isid, port).map_err(|_| input.error("a name is no iSCSI name"))?;
+    let name = std::str::from_utf8(input.take(length)?).map_err(|_| input.error("a name is not UTF-8"))?;
+    let nexus = Nexus::new(name, isid, port).map_err(|_| input.error("a name is not an iSCSI name"))?;
     Ok((nexus, key))
 }

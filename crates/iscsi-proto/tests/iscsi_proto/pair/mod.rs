@@ -4,10 +4,11 @@ use iscsi_proto::initiator::{self, Initiator};
 use iscsi_proto::login::{LoginStatus, Name};
 use iscsi_proto::pdu::{Framed, Itt, Lun};
 use iscsi_proto::target::{
-    self, Access, Authentication, Challenge, Command, End, Event, Fault, Host, Opening, Outcome, Receiver, Replies, Sender, Tsih,
+    self, Access, Authentication, Challenge, Command, End, Event, Fault, Host, Opening, Outcome, Purpose, Receiver, Replies,
+    Sender, Tsih,
 };
 use sim::Rng;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 pub const BLOCK: usize = 512;
 pub const READ_10: u8 = 0x28;
@@ -31,6 +32,8 @@ pub struct TestHost {
     pub targets: Vec<(Name, Vec<String>)>,
     /// What `open` answers instead of a session.
     pub closed: Option<LoginStatus>,
+    /// Bytes of memory that are left for data of commands. Freed memory is not added again.
+    pub memory: Cell<usize>,
 }
 
 impl Default for TestHost {
@@ -40,6 +43,7 @@ impl Default for TestHost {
             opened: RefCell::default(),
             targets: vec![(name("iqn.2026-01.example:disk"), vec!["127.0.0.1:3260,1".into()])],
             closed: None,
+            memory: Cell::new(usize::MAX),
         }
     }
 }
@@ -64,6 +68,12 @@ impl Host for TestHost {
             WRITE_SHORT => u64::from(u32::from_be_bytes(*cdb[2..].first_chunk().unwrap())),
             _ => 0,
         }
+    }
+
+    fn reserve(&self, bytes: usize, _purpose: Purpose) -> bool {
+        let left = self.memory.get().checked_sub(bytes);
+        self.memory.set(left.unwrap_or(self.memory.get()));
+        left.is_some()
     }
 }
 
@@ -207,6 +217,7 @@ pub fn initiator_settings() -> initiator::Settings {
         offer: Default::default(),
         credential: None,
         target_credential: None,
+        algorithms: iscsi_proto::chap::Algorithm::ALL.to_vec(),
         challenge: Challenge { identifier: 9, bytes: [0xa5; 32] },
     }
 }

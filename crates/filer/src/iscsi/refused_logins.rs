@@ -1,0 +1,44 @@
+//! The log of logins whose authentication failed.
+
+use std::net::SocketAddr;
+
+use iscsi_proto::login::Name;
+use iscsi_proto::target::AuthenticationFault;
+
+use super::settings::Settings;
+use crate::paced::Paced;
+
+/// Failed authentications, by cause.
+#[derive(Default)]
+pub(super) struct RefusedLogins([Paced; 8]);
+
+impl RefusedLogins {
+    /// Logs a failed authentication, unless one of the same cause was logged within the last seconds.
+    pub(super) fn log(
+        &self,
+        settings: &Settings,
+        peer: SocketAddr,
+        initiator: &Name,
+        user: Option<&str>,
+        fault: AuthenticationFault,
+    ) {
+        let (index, cause) = cause(settings, user, fault);
+        let Some(count) = self.0.get(index).and_then(Paced::count) else { return };
+        tracing::warn!(%peer, initiator = initiator.as_str(), user, cause, count, "login refused: the initiator did not authenticate");
+    }
+}
+
+/// The number of a cause, and the cause in words.
+fn cause(settings: &Settings, user: Option<&str>, fault: AuthenticationFault) -> (usize, &'static str) {
+    let is_user = || settings.users.iter().any(|known| Some(known.credential.name()) == user);
+    match fault {
+        AuthenticationFault::UnknownUser if is_user() => (0, "this initiator may not be this user"),
+        AuthenticationFault::UnknownUser => (1, "unknown user"),
+        AuthenticationFault::WrongSecret => (2, "wrong secret"),
+        AuthenticationFault::NoOwnSecret => (3, "the initiator asks for mutual CHAP, and [iscsi.own] is missing"),
+        AuthenticationFault::NoChap => (4, "the initiator does not offer CHAP, and [[iscsi.user]] demands it"),
+        AuthenticationFault::ChapNotWanted => (5, "the initiator demands CHAP, and no [[iscsi.user]] is configured"),
+        AuthenticationFault::NoAlgorithm => (6, "the initiator offers no CHAP algorithm that the filer knows"),
+        AuthenticationFault::Invalid => (7, "the CHAP keys are not valid"),
+    }
+}

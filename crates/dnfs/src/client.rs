@@ -250,6 +250,7 @@ impl Client {
         service.fence = url.options.fence;
         service.privileged_port = url.options.privileged_port;
         service.tls_config = tls_config;
+        service.root = crate::nfs3_types::handle(&parts.root).ok();
         service.gone.export = url.export_path.as_str().into();
         service.local.clone_from(&url.options.local);
         if retry_policy == RetryPolicy::Mounting {

@@ -228,6 +228,11 @@ impl Error {
                 hints.extend(privileged_port_hints());
                 hints
             }
+            Self::Mount { status: MountStatus::NotSupp, exports, .. } => {
+                let mut hints = exports_hint(exports);
+                hints.push(OTHER_FILE_SYSTEM_HINT.into());
+                hints
+            }
             Self::Mount { exports, .. } => exports_hint(exports),
             Self::Connect { source, server, service } => vec![connect_hint(source.kind(), *server, service)],
             Self::TimedOut { .. } => vec![REACH_HINT.to_owned()],
@@ -331,6 +336,7 @@ const fn file_hint(error: FsError) -> Option<&'static str> {
         FsError::ReadOnly => Some(
             "let this host write there: access = \"rw\" in the file of millrace serve, then `millrace volume reload`; knfsd: rw in /etc/exports",
         ),
+        FsError::CrossDevice => Some(OTHER_FILE_SYSTEM_HINT),
         _ => None,
     }
 }
@@ -338,6 +344,10 @@ const fn file_hint(error: FsError) -> Option<&'static str> {
 /// The export may require TLS; the port does not matter then.
 const TLS_HINT: &str =
     "the export may serve under TLS only: add xprtsec=tls&cacert=FILE to the URL, or xprtsec=mtls with cert and key";
+
+/// The hint for the status with which a server refuses a path that leads into another file system.
+const OTHER_FILE_SYSTEM_HINT: &str = "the path may lead into another file system or a btrfs subvolume on the server, which the export does \
+not include: export that file system too; millrace serve does so with crossmnt = true";
 
 fn exports_hint(exports: &[String]) -> Vec<String> {
     if exports.is_empty() { vec![] } else { vec![format!("the server exports: {}", exports.join(", "))] }

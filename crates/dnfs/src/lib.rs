@@ -58,7 +58,7 @@ pub use payload::LazyBuffer;
 pub use pipeline::{Answer, Pipeline, Work};
 pub use rpc::denial::Denial;
 pub use rpc::events::{Cause, Event, ProcedureName, UnansweredCall, report_to};
-pub use slot_limiter::{CallFrame, begin_call, is_inside_call, left_cancellation_off};
+pub use slot_limiter::{CallFrame, begin_call, is_inside_call};
 pub use sys::clock::cpu_time;
 pub use sys::fork::{expect_sharing, shares_memory};
 pub use sys::internal_fd::{is_internal_fd, lowest_internal_fd, move_internal_fd, set_internal_fd};

@@ -104,8 +104,9 @@ pub const DIRECTORY_BYTES: u32 = 64 * 1024;
 pub const PROTOCOL_ERRORS_MAX: u32 = 8;
 /// Replies with an unknown xid skipped on one connection while waiting for one answer.
 pub const UNEXPECTED_REPLIES_MAX: u32 = 64;
-/// Largest call and reply of the program CHANNEL, in bytes: head with credential, 28 bytes of arguments; some 50 of results.
-pub const ATTACH_BYTES_MAX: usize = 4 + 24 + 8 + AUTH_BYTES_MAX + 8 + 28;
+/// Size of the largest call or reply of the program CHANNEL, in bytes. A call has a header with a credential, 40 bytes of arguments
+/// and a handle. A result has about 50 bytes.
+pub const ATTACH_BYTES_MAX: usize = 4 + 24 + 8 + AUTH_BYTES_MAX + 8 + 40 + nfs_proto::limits::HANDLE_BYTES_MAX;
 /// Times in a row that a new connection asks for its channel: another run of the server, calls of the old one that still run.
 pub const ATTACH_ROUNDS_MAX: u32 = 4;
 /// First attempts to attach a channel that may end without a reply; after them the client assumes that the server does not have
@@ -189,8 +190,8 @@ pub const SILLY_IN_FLIGHT_MS: u64 = 10_000;
 /// If this process changed other attributes of a file within this time, in ms, a change to the owner that the file already has
 /// sends no SETATTR: it would change only the ctime, by at most this time.
 pub const SAME_OWNER_MS_MAX: u32 = 50;
-/// The client takes the first write to a new file for its whole content if it is shorter than this, in bytes, and not a whole
-/// number of sectors.
+/// The client assumes that the first write to a new file is its whole content if the write is shorter than this, in bytes, and its
+/// length is not a multiple of the sector size.
 pub const SMALL_FILE_BYTES_MAX: usize = 64 << 10;
 /// Shortest time between searches for files that were unlinked while open and whose last close was not seen, in ms. A search
 /// costs three system calls for each such file.

@@ -235,8 +235,8 @@ impl Options {
                 self.channel_count = count as usize;
             }
             "local" => self.local = value.and_then(addresses).ok_or_else(|| bad("1 to 8 IP addresses with commas between"))?,
-            "uid" => self.uid = Some(number(u32::MAX).ok_or_else(|| bad("a user id"))?),
-            "gid" => self.gid = Some(number(u32::MAX).ok_or_else(|| bad("a group id"))?),
+            "uid" => self.uid = Some(number(u32::MAX).ok_or_else(|| bad("a number, as `id -u USER` prints it"))?),
+            "gid" => self.gid = Some(number(u32::MAX).ok_or_else(|| bad("a number, as `id -g USER` prints it"))?),
             "resvport" => self.privileged_port = value != Some("0"),
             "noresvport" => self.privileged_port = false,
             "owner" => {

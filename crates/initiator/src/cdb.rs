@@ -58,6 +58,11 @@ pub(crate) fn report_target_port_groups(bytes: u32) -> Cdb {
     Cdb::new(12, 0xa3).set(1, [0x0a]).set(6, bytes.to_be_bytes())
 }
 
+/// REPORT LUNS without the well known logical units (SPC-4 6.33).
+pub(crate) fn report_luns(bytes: u32) -> Cdb {
+    Cdb::new(12, 0xa0).set(6, bytes.to_be_bytes())
+}
+
 pub(crate) fn read(lba: u64, count: u32) -> Cdb {
     Cdb::blocks(0x88, 0, lba, count)
 }
@@ -66,12 +71,12 @@ pub(crate) fn write(lba: u64, count: u32, fua: bool) -> Cdb {
     Cdb::blocks(0x8a, if fua { FUA } else { 0 }, lba, count)
 }
 
-/// SYNCHRONIZE CACHE (16) of everything.
+/// SYNCHRONIZE CACHE (16) of the whole LUN.
 pub(crate) fn synchronize_cache() -> Cdb {
     Cdb::blocks(0x91, 0, 0, 0)
 }
 
-/// WRITE SAME (16) of the block that goes along.
+/// WRITE SAME (16) with one block of data.
 pub(crate) fn write_same(lba: u64, count: u32, unmap: bool) -> Cdb {
     Cdb::blocks(0x93, if unmap { UNMAP } else { 0 }, lba, count)
 }

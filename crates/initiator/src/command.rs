@@ -64,11 +64,11 @@ pub enum Failure {
     /// Another initiator has the LUN reserved.
     #[error("reservation conflict: another initiator has reserved the LUN")]
     Reserved,
-    /// Another SCSI status, again and again.
+    /// Another SCSI status, also after retries.
     #[error("SCSI status {0:#04x}")]
     Status(u8),
-    /// A target that failed (RFC 7143 11.4.3), again and again.
-    #[error("iSCSI response {0:#04x} of a target that failed")]
+    /// A failure of the target (RFC 7143 11.4.3), also after retries.
+    #[error("the target failed with iSCSI response {0:#04x}")]
     Target(u8),
     /// Fewer bytes than asked for.
     #[error("{0} bytes fewer than asked for")]
@@ -76,8 +76,8 @@ pub enum Failure {
     /// No path for as long as commands wait.
     #[error("no path to the LUN")]
     NoPath,
-    /// What was written before and not flushed is lost: the device is of no use any more.
-    #[error("the target lost what it had not flushed")]
+    /// Writes that were not flushed are lost. The device accepts no further command.
+    #[error("the target lost writes that were not flushed")]
     Lost,
     /// It does not fit the LUN: outside of it, not in whole blocks, or not supported.
     #[error("outside the LUN, or not in whole blocks of it")]
@@ -122,7 +122,35 @@ impl Command {
         matches!(self, Self::Write { .. } | Self::Unmap { .. } | Self::WriteZeroes { .. })
     }
 
-    /// The command for a LUN with blocks of so many bytes; it was checked before.
+    /// The part of a change before the byte `end` of the LUN. `None` if that part is empty.
+    pub(crate) fn before(&self, end: u64) -> Option<Self> {
+        let (start, bytes) = self.range();
+        let bytes = bytes.min(end.saturating_sub(start));
+        (bytes > 0).then(|| self.part(start, bytes))
+    }
+
+    /// The part of a change from the byte `start` of the LUN on. `None` if that part is empty.
+    pub(crate) fn from(&self, start: u64) -> Option<Self> {
+        let (first, bytes) = self.range();
+        let start = start.max(first);
+        let bytes = (first + bytes).saturating_sub(start);
+        (bytes > 0).then(|| self.part(start, bytes))
+    }
+
+    fn part(&self, start: u64, bytes: u64) -> Self {
+        match self {
+            Self::Write { offset, data, fua } => {
+                let from = (start - offset) as usize;
+                let data = data.get(from..from + bytes as usize).unwrap_or_default().to_vec();
+                Self::Write { offset: start, data, fua: *fua }
+            }
+            Self::Unmap { .. } => Self::Unmap { offset: start, bytes },
+            Self::WriteZeroes { unmap, .. } => Self::WriteZeroes { offset: start, bytes, unmap: *unmap },
+            Self::Read { .. } | Self::Flush => self.clone(),
+        }
+    }
+
+    /// The command as it is sent to a LUN with blocks of `block_bytes`. The caller has checked its range.
     pub(crate) fn wire(&self, block_bytes: u32) -> Wire<'_> {
         let (offset, bytes) = self.range();
         let (lba, count) = (offset / u64::from(block_bytes), (bytes / u64::from(block_bytes)) as u32);

@@ -12,7 +12,7 @@ use crate::url::IscsiUrl;
 use crate::work::{Origin, Submitted, Work};
 use std::time::{Duration, Instant};
 
-/// Once one path is up, the others have this long to come too before the device is handed over.
+/// How long the device waits for the other paths once the first path is up.
 const OTHERS: Duration = Duration::from_secs(1);
 
 /// A LUN over one or several portals. One thread owns it; nothing happens outside of [`Device::turn`].
@@ -23,7 +23,7 @@ pub struct Device {
     pub(crate) work: Work,
     pub(crate) identity: Identity,
     pub(crate) geometry: Geometry,
-    /// Since when there is no path; none while there is one.
+    /// Since when there is no path. `None` while there is one.
     pub(crate) without_path: Option<Instant>,
     last_number: u64,
     under_way: usize,
@@ -33,7 +33,7 @@ impl Device {
     /// Logs in over each portal of the URL, and waits until one leads to the LUN and the others do or have failed.
     ///
     /// # Errors
-    /// What is wrong with the first portal when none leads to the LUN; [`Error::OtherLun`] when one leads to another.
+    /// The error of the first portal if no portal leads to the LUN. [`Error::OtherLun`] if one leads to another LUN.
     pub fn open(url: &IscsiUrl, options: Options) -> Result<Self, Error> {
         if url.target.is_none() {
             return Err(Error::NoLun { url: url.to_string() });
@@ -163,7 +163,7 @@ impl Device {
         self.under_way
     }
 
-    /// Takes what a path learned: the first time it is what the LUN is, later it has to be the same LUN.
+    /// Takes what a path learned about its LUN. The first path defines which LUN it is. Later ones must lead to the same LUN.
     pub(crate) fn learn(&mut self, number: usize) -> Result<(), Error> {
         let Some(probe) = self.paths.get_mut(number).and_then(|path| path.learned.take()) else { return Ok(()) };
         let is_known = !self.identity.designator.is_empty();
@@ -171,6 +171,9 @@ impl Device {
             let portal = self.paths.get(number).map(|path| path.report().portal).unwrap_or_default();
             let (found, expected) = (probe.identity.to_string(), self.identity.to_string());
             return Err(Error::OtherLun { portal, found, expected });
+        }
+        if let Some(epoch) = probe.loss_epoch {
+            self.work.note_epoch(epoch);
         }
         (self.identity, self.geometry) = (probe.identity, probe.geometry);
         (self.work.write_cache, self.work.block_bytes) = (self.geometry.write_cache, self.geometry.block_bytes);

@@ -1,5 +1,6 @@
 //! SendTargets (RFC 7143 appendix C).
 
+use crate::attempt::Attempt;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::naming;
@@ -8,24 +9,24 @@ use crate::path::settings;
 use crate::socket::{self, Wait};
 use crate::url::{IscsiUrl, portal_text};
 use iscsi_proto::initiator::{Event, Initiator};
-use iscsi_proto::text;
+use iscsi_proto::text::{self, TextError};
 use std::net::ToSocketAddrs as _;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-/// A target that a portal told of.
+/// A target in the answer of a portal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discovered {
     /// Its name.
     pub target: String,
-    /// Its addresses: host, port and portal group, as the portal wrote them; the portal's own where it names none.
+    /// Its addresses: host, port and portal group, as the portal wrote them. The portal's own address if it wrote no address.
     pub addresses: Vec<String>,
 }
 
 /// Asks the first portal of the URL that answers for its targets.
 ///
 /// # Errors
-/// What is wrong with the first portal when none answers.
+/// The error of the first portal if no portal answers.
 pub fn discover(url: &IscsiUrl, options: &Options) -> Result<Vec<Discovered>, Error> {
     let url = IscsiUrl { target: None, ..url.clone() };
     let mut first_error = None;
@@ -45,20 +46,33 @@ fn ask(url: &IscsiUrl, options: &Options, host: &str, port: u16) -> Result<Vec<D
     let addresses = (host, port).to_socket_addrs().map_err(resolve)?;
     let mut last_error = None;
     for address in addresses {
-        let session = Initiator::new(settings(url, options, naming::isids(None)(0)));
-        let now = Instant::now();
-        match Connection::begin(portal.clone(), address, session, now).and_then(|one| converse(one, now + options.login_timeout))
-        {
-            Ok(text) => return Ok(targets(&text, &portal)),
-            Err(error) => last_error = Some(error),
+        let (mut attempt, deadline) = (Attempt::default(), Instant::now() + options.login_timeout);
+        loop {
+            let address = attempt.begin(Some(address)).unwrap_or(address);
+            let session = Initiator::new(settings(url, options, attempt.algorithms(url), naming::isids(None)(0)));
+            let asked = Connection::begin(portal.clone(), address, session, Instant::now());
+            let asked = asked.and_then(|mut one| {
+                converse(&mut one, deadline, &mut attempt).inspect_err(|error| attempt.ended(url, &one.session, error))
+            });
+            match asked {
+                Ok(text) => {
+                    let at = if attempt.is_redirected() { address.to_string() } else { portal.clone() };
+                    return targets(&text, &at).map_err(|error| Error::Protocol { portal, source: error.into() });
+                }
+                Err(_) if attempt.goes_on() => {}
+                Err(error) => {
+                    last_error = Some(error);
+                    break;
+                }
+            }
         }
     }
     let missing = || Error::Resolve { host: host.to_owned(), source: std::io::ErrorKind::NotFound.into() };
     Err(last_error.unwrap_or_else(missing))
 }
 
-/// Logs in, asks, and logs out; the text of the answer.
-fn converse(mut connection: Connection, deadline: Instant) -> Result<Vec<u8>, Error> {
+/// Logs in, sends SendTargets, and logs out. Returns the text of the answer.
+fn converse(connection: &mut Connection, deadline: Instant, attempt: &mut Attempt) -> Result<Vec<u8>, Error> {
     let (began, portal) = (Instant::now(), connection.portal().to_owned());
     let mut answer = None;
     loop {
@@ -80,7 +94,7 @@ fn converse(mut connection: Connection, deadline: Instant) -> Result<Vec<u8>, Er
                     let asked = session.send_targets(output, "All");
                     asked.map_err(|error| Error::Broken { portal: portal.clone(), source: std::io::Error::other(error) })?;
                 }
-                Event::LoginRefused { status, .. } => return Err(Error::Refused { portal: portal.clone(), status }),
+                Event::LoginRefused { status, address } => return Err(attempt.refused(&portal, status, address.as_deref())),
                 Event::Text { text, .. } => {
                     answer = Some(text);
                     let _ = session.logout(output);
@@ -92,9 +106,10 @@ fn converse(mut connection: Connection, deadline: Instant) -> Result<Vec<u8>, Er
     }
 }
 
-fn targets(answer: &[u8], portal: &str) -> Vec<Discovered> {
+fn targets(answer: &[u8], portal: &str) -> Result<Vec<Discovered>, TextError> {
     let mut found: Vec<Discovered> = Vec::new();
-    for pair in text::parse(answer).unwrap_or_default() {
+    for pair in text::pairs(answer) {
+        let pair = pair?;
         match (pair.key, found.last_mut()) {
             ("TargetName", _) => found.push(Discovered { target: pair.value.to_owned(), addresses: Vec::new() }),
             ("TargetAddress", Some(last)) => last.addresses.push(pair.value.to_owned()),
@@ -104,7 +119,7 @@ fn targets(answer: &[u8], portal: &str) -> Vec<Discovered> {
     for target in found.iter_mut().filter(|target| target.addresses.is_empty()) {
         target.addresses.push(portal.to_owned());
     }
-    found
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -114,8 +129,16 @@ mod tests {
     #[test]
     fn a_target_without_an_address_is_at_the_portal_that_told_of_it() {
         let answer = b"TargetName=iqn.a\0TargetAddress=10.0.0.1:3260,1\0TargetAddress=10.0.0.2:3260,2\0TargetName=iqn.b\0";
-        let found = targets(answer, "filer:3260");
+        let found = targets(answer, "filer:3260").unwrap();
         assert_eq!(found[0].addresses, ["10.0.0.1:3260,1", "10.0.0.2:3260,2"]);
         assert_eq!((found[1].target.as_str(), &found[1].addresses[..]), ("iqn.b", &["filer:3260".to_owned()][..]));
+    }
+
+    #[test]
+    fn a_list_of_4096_targets_is_read_whole_and_a_malformed_one_is_an_error() {
+        let answer: String =
+            (0..4096).map(|number| format!("TargetName=iqn.a:{number}\0TargetAddress=10.0.0.1:3260,1\0")).collect();
+        assert_eq!(targets(answer.as_bytes(), "filer:3260").unwrap().len(), 4096);
+        assert!(targets(b"TargetName=iqn.a\0TargetAddress\0", "filer:3260").is_err());
     }
 }

@@ -1,6 +1,7 @@
-//! Why a LUN is not there.
+//! Why a LUN cannot be used.
 
 use crate::command::Failure;
+use crate::units::Units;
 use iscsi_proto::initiator::Fault;
 use iscsi_proto::login::LoginStatus;
 use std::io;
@@ -49,16 +50,26 @@ pub enum Error {
         /// Its status.
         status: LoginStatus,
     },
-    /// No answer in time.
+    /// The login was redirected, and the redirect cannot be followed.
+    #[error("portal {portal} redirects the login to {to:?}: {reason}")]
+    Redirected {
+        /// The portal.
+        portal: String,
+        /// The TargetAddress of the target.
+        to: String,
+        /// Why it is not followed.
+        reason: Redirect,
+    },
+    /// The portal did not answer in time.
     #[error("portal {portal} did not answer in {seconds} s")]
     Silent {
         /// The portal.
         portal: String,
-        /// How long was waited.
+        /// How long the initiator waited.
         seconds: u64,
     },
-    /// A command that a LUN must have failed.
-    #[error("LUN behind portal {portal}: {what}: {failure}")]
+    /// A command failed that every LUN must support.
+    #[error("LUN at portal {portal}: {what}: {failure}")]
     Unusable {
         /// The portal.
         portal: String,
@@ -67,9 +78,17 @@ pub enum Error {
         /// How it failed.
         failure: Failure,
     },
+    /// The LUN does not exist, or is not a disk.
+    #[error("portal {portal}: {units}")]
+    NoDisk {
+        /// The portal.
+        portal: String,
+        /// What the target has instead.
+        units: Units,
+    },
     /// A path leads to another LUN than the first.
     #[error(
-        "portal {portal} has another LUN under this name ({found}) than the first one ({expected}): no path to the same data"
+        "portal {portal} has another LUN under this name ({found}) than the first portal ({expected}): it does not lead to the same data"
     )]
     OtherLun {
         /// The portal.
@@ -87,11 +106,30 @@ pub enum Error {
     },
 }
 
+/// Whether a redirect is followed, and why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Redirect {
+    /// The next login goes there.
+    #[error("the next login goes there")]
+    Followed,
+    /// It does not name a usable address.
+    #[error(
+        "the target did not name HOST[:PORT][,GROUP], or HOST has no address; check the address that the target redirects to"
+    )]
+    NoAddress,
+    /// The target redirects in a loop.
+    #[error("{0} redirects in a row did not lead to the LUN; check the addresses that the target redirects to")]
+    Loop(u32),
+}
+
 impl Error {
-    /// Whether a target answered, and said no.
+    /// Whether a target answered with a refusal.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused { .. } | Self::Unusable { .. } | Self::OtherLun { .. })
+        matches!(
+            self,
+            Self::Refused { .. } | Self::Redirected { .. } | Self::Unusable { .. } | Self::NoDisk { .. } | Self::OtherLun { .. }
+        )
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! **Paths.** Each portal is a session of its own (RFC 7143, ErrorRecoveryLevel 0, one connection). A command goes to the path with
 //! the best ALUA state and, among these, the fewest commands under way. A path that breaks, or that answers neither commands nor a
-//! NOP-Out, is closed; its commands are sent again over another one, and it is tried again until it answers. While there is no path,
+//! NOP-Out, is closed; its commands are resent over another one, and it is tried again until it answers. While there is no path,
 //! commands wait for [`Options::replacement_timeout`], then fail.
 //!
 //! **Order.** Commands under way together have no order: whoever wants two writes of a block in order submits the second when the
@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attach;
+mod attempt;
 mod blocking;
 mod cdb;
 mod command;
@@ -38,6 +39,7 @@ mod retention;
 mod sense;
 mod socket;
 mod turn;
+mod units;
 mod url;
 mod work;
 
@@ -45,11 +47,12 @@ pub use blocking::Blocking;
 pub use command::{Command, Completion, Failure};
 pub use device::Device;
 pub use discover::{Discovered, discover};
-pub use error::Error;
+pub use error::{Error, Redirect};
 pub use identity::{Geometry, Identity};
 pub use naming::default_name;
 pub use options::Options;
 pub use path_report::{AccessState, PathReport, PathState};
 pub use sense::SenseCode;
 pub use turn::Turn;
+pub use units::Units;
 pub use url::{IscsiUrl, UrlError};

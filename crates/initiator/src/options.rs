@@ -60,7 +60,7 @@ impl Options {
     /// # Errors
     /// [`NameError`] where it is none.
     pub fn set_name(&mut self, name: &str) -> Result<(), NameError> {
-        self.name = Name::new(name)?;
+        self.name = Name::of_user(name)?;
         Ok(())
     }
 }

@@ -1,15 +1,17 @@
-//! One path: a portal, the session over it, and the commands that are under way there.
+//! One path: a portal, the session over it, and the commands in progress there.
 
+use crate::attempt::Attempt;
 use crate::command::Wire;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::naming;
 use crate::options::Options;
 use crate::path_report::{AccessState, PathReport, PathState};
-use crate::probe::Probe;
+use crate::probe::{Probe, loss_epoch_command};
 use crate::url::{IscsiUrl, portal_text};
 use crate::work::{FenceAnswer, Origin, Submitted, Work};
 use fnv::FnvHashMap;
+use iscsi_proto::chap::Algorithm;
 use iscsi_proto::initiator::{Initiator, Request, Settings, Transfer};
 use iscsi_proto::login::{DigestChoice, Offer};
 use iscsi_proto::pdu::{Isid, Itt, Lun};
@@ -18,59 +20,62 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
-/// The wait before a path is tried again: the first, and the longest.
+/// The wait before the next login of a path that failed: the first, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// How often a session may be sent on to another address (RFC 7143 11.13.5, status class 1).
-pub(crate) const REDIRECTIONS_MAX: u32 = 4;
 
 pub(crate) enum Task {
     Command(Submitted),
     Probe(Vec<u8>),
-    /// The request to end the session of the path with this number, and how often that path had failed by then.
+    /// A flush that the target answered with GOOD. It succeeds once the loss epoch in this page is known to be the same as before.
+    Verify(Submitted, Vec<u8>),
+    /// The request to end the session of the path with this number, and how often that path had failed when it was sent.
     EndSession(usize, u64),
-    /// The request to end the sessions that a process before this one left.
+    /// The request to end the sessions that an earlier process left.
     EndFormer,
 }
 
-/// How far it is that the writes of a broken session may be sent again.
+/// Whether the target must still be asked to end a broken session, before its writes may be resent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fence {
-    /// The target has to be asked, from this time on.
+    /// The target must be asked, at this time at the earliest.
     Due(Instant),
-    /// It was asked.
+    /// It was asked, and has not answered.
     Asked,
 }
 
 pub(crate) struct Path {
     pub(crate) portal: String,
     addresses: Vec<SocketAddr>,
-    /// Which of them was tried last.
+    /// The index of the last address that was tried.
     address: Option<SocketAddr>,
     pub(crate) portal_group: Option<u16>,
     isid: Isid,
-    /// What a process before this one left at the target has not ended yet, as far as is known.
+    /// Sessions that an earlier process left at the target may not have ended yet.
     pub(crate) has_former: bool,
     former_due: Option<Instant>,
+    pub(crate) lun_number: u16,
     lun: Lun,
     pub(crate) connection: Option<Connection>,
     pub(crate) state: PathState,
     pub(crate) access: AccessState,
     pub(crate) tasks: FnvHashMap<u32, Task>,
     pub(crate) commands: usize,
-    /// Changes of a session that broke: the target may still have them to do.
+    /// Changes of a broken session. The target may still execute them.
     pub(crate) fenced: Vec<Submitted>,
     fence: Fence,
     pub(crate) probe: Option<Probe>,
-    /// What was learned, until the device takes it.
+    /// What the path has learned about its LUN, until the device takes it.
     pub(crate) learned: Option<Probe>,
-    pub(crate) redirected: Option<(SocketAddr, u32)>,
+    /// Whether the loss epoch must still be compared after the first flush of this session.
+    pub(crate) verifies: bool,
+    pub(crate) attempt: Attempt,
     retry_at: Instant,
     began: Instant,
     pinged: Option<Instant>,
     looked: Instant,
     pub(crate) in_a_row: u32,
     pub(crate) failures: u64,
-    /// Times that it went down after it had been up, also when the target asked for it: what fails while it is down is a retry.
+    /// How often the path went down after it had been up, also at the request of the target. Failures while it is down are retries.
     downs: u64,
     pub(crate) completed: u64,
     pub(crate) last_error: Option<Error>,
@@ -98,6 +103,7 @@ impl Path {
             isid,
             has_former,
             former_due: None,
+            lun_number: lun,
             lun: Lun([high, low, 0, 0, 0, 0, 0, 0]),
             connection: None,
             state: PathState::Down,
@@ -108,7 +114,8 @@ impl Path {
             fence: Fence::Due(now),
             probe: None,
             learned: None,
-            redirected: None,
+            verifies: true,
+            attempt: Attempt::default(),
             retry_at: now,
             began: now,
             pinged: None,
@@ -136,28 +143,28 @@ impl Path {
         }
     }
 
-    /// Whether it failed and is not on its way to another address that the target named.
+    /// Whether the path has failed since the start.
     pub(crate) const fn has_given_up(&self) -> bool {
-        self.failures > 0 && self.redirected.is_none()
+        self.failures > 0
     }
 
     pub(crate) const fn commands(&self) -> usize {
         self.commands
     }
 
-    /// Commands that have to end before lost changes are written again: those that are under way, and changes of a replay that a broken
+    /// Number of commands that must end before lost changes are written again: those in progress, and changes of a replay that a broken
     /// session may still execute.
     pub(crate) fn under_way_for_replay(&self) -> usize {
         self.commands + self.fenced.iter().filter(|one| matches!(one.origin, Origin::Replay(_))).count()
     }
 
-    /// Whether it takes one more command.
+    /// Whether the path accepts one more command.
     pub(crate) fn is_open(&self, options: &Options) -> bool {
         let is_open = |connection: &Connection| !connection.is_full() && connection.session.window() > 0;
         self.state == PathState::Up && self.commands < options.depth && self.connection.as_ref().is_some_and(is_open)
     }
 
-    /// Sends a command; it comes back where the session does not take it.
+    /// Sends a command. Returns it if the session does not accept it.
     pub(crate) fn send(&mut self, mut submitted: Submitted, block_bytes: u32, now: Instant) -> Result<(), Submitted> {
         let Some(connection) = &mut self.connection else { return Err(submitted) };
         let (session, output) = (&mut connection.session, &mut connection.output);
@@ -174,7 +181,7 @@ impl Path {
         Ok(())
     }
 
-    /// Begins to ask anew what it leads to, beside the commands.
+    /// Starts to probe the LUN again, while commands continue.
     pub(crate) fn ask_again(&mut self) {
         if self.state == PathState::Up && self.probe.is_none() {
             self.start_probe();
@@ -193,26 +200,45 @@ impl Path {
         let Some(probe) = &self.probe else { return };
         let (cdb, bytes) = probe.command();
         let transfer = if bytes == 0 { Transfer::None } else { Transfer::Read(bytes) };
-        match request(session, output, self.lun, cdb.as_bytes(), transfer) {
+        // Some targets answer REPORT LUNS only at LUN 0, which each target has (SAM-5 4.6.4).
+        let lun = if probe.asks_the_target() { Lun([0; 8]) } else { self.lun };
+        match request(session, output, lun, cdb.as_bytes(), transfer) {
             Some(itt) => {
                 self.tasks.insert(itt.0, Task::Probe(vec![0; bytes as usize]));
             }
-            // The window is closed: what was learned before stands.
+            // The command window is closed. What was learned before remains valid.
             None => self.probe = None,
         }
     }
 
-    /// Closes it; its commands are to be sent again. It is tried again later.
-    pub(crate) fn fail(&mut self, error: Error, now: Instant, work: &mut Work) {
+    /// Asks for the loss epoch after a flush that the target answered with GOOD. Returns the flush if the session does not accept the command.
+    pub(crate) fn verify(&mut self, session: &mut Initiator, output: &mut Vec<u8>, flush: Submitted) -> Result<(), Submitted> {
+        let (cdb, bytes) = loss_epoch_command();
+        let Some(itt) = request(session, output, self.lun, cdb.as_bytes(), Transfer::Read(bytes)) else { return Err(flush) };
+        self.tasks.insert(itt.0, Task::Verify(flush, vec![0; bytes as usize]));
+        self.commands += 1;
+        Ok(())
+    }
+
+    /// Closes the path and queues its commands for a resend. The next login follows later, or at once after a redirect or with another list
+    /// of CHAP algorithms.
+    pub(crate) fn fail(&mut self, url: &IscsiUrl, error: Error, now: Instant, work: &mut Work) {
+        if let (PathState::Starting, Some(connection)) = (self.state, &self.connection) {
+            self.attempt.ended(url, &connection.session, &error);
+            if self.attempt.goes_on() {
+                self.close();
+                self.retry_at = now;
+                return;
+            }
+        }
         let (changes, others) = self.take_tasks(work).into_iter().partition(|submitted| submitted.command.is_change());
         work.send_again(others);
-        // A login that is refused or broken off changes nothing about what its forerunner left.
+        // A login that fails does not end the session before it, whose changes must still be fenced.
         self.fenced.extend::<Vec<Submitted>>(changes);
         self.fence = Fence::Due(now);
         self.close();
         let wait = RETRY.0.saturating_mul(1 << self.in_a_row.min(8)).min(RETRY.1);
-        // A target that sent us elsewhere is followed at once.
-        self.retry_at = if self.redirected.is_some() { now } else { now + wait };
+        self.retry_at = now + wait;
         self.in_a_row += 1;
         self.failures += 1;
         self.last_error = Some(error);
@@ -223,7 +249,7 @@ impl Path {
         let mut commands = Vec::new();
         for (_, task) in self.tasks.drain() {
             match task {
-                Task::Command(submitted) => commands.push(submitted),
+                Task::Command(submitted) | Task::Verify(submitted, _) => commands.push(submitted),
                 Task::EndSession(path, failures) => work.fence_answers.push((path, failures, FenceAnswer::Again)),
                 Task::Probe(_) | Task::EndFormer => {}
             }
@@ -231,7 +257,7 @@ impl Path {
         commands
     }
 
-    /// The ISID of a session that the target has to be asked to end, over another path.
+    /// The ISID of a broken session that the target must be asked to end, over another path.
     pub(crate) fn fence_due(&self, now: Instant) -> Option<(Isid, u64)> {
         let is_due = matches!(self.fence, Fence::Due(at) if now >= at);
         let is_down = matches!(self.state, PathState::Down | PathState::Starting);
@@ -245,13 +271,13 @@ impl Path {
         asked.is_ok_and(|itt| self.tasks.insert(itt.0, Task::EndSession(of, failures)).is_none())
     }
 
-    /// Goes on behind the login: asks the target to end what a process before this one left, then what the path leads to.
+    /// Continues after the login: asks the target to end the sessions that an earlier process left, then probes the LUN.
     pub(crate) fn begin_use(&mut self, session: &mut Initiator, output: &mut Vec<u8>, now: Instant) {
         self.former_due = None;
         if self.has_former {
             match session.end_former(output) {
                 Ok(itt) => drop(self.tasks.insert(itt.0, Task::EndFormer)),
-                // The command window is closed: no command goes before that is asked.
+                // The command window is closed. No command is sent before this request.
                 Err(_) => self.former_due = Some(now + RETRY.0),
             }
             return;
@@ -260,7 +286,7 @@ impl Path {
         self.send_probe(session, output);
     }
 
-    /// What a process before this one left has ended, or will be asked for again.
+    /// Notes whether the sessions of an earlier process have ended, or must be asked for again.
     pub(crate) fn former_ended(&mut self, has_ended: bool, session: &mut Initiator, output: &mut Vec<u8>, now: Instant) {
         if has_ended {
             self.has_former = false;
@@ -270,13 +296,13 @@ impl Path {
         }
     }
 
-    /// It was asked.
+    /// Notes that the target was asked.
     pub(crate) const fn fence_asked(&mut self) {
         self.fence = Fence::Asked;
     }
 
-    /// What the target said of the session that had broken when the path had failed so often. Of a later one it says nothing: that
-    /// may have begun behind the answer.
+    /// Takes the target's answer about the session that broke at this failure of the path. The answer does not count for a later session,
+    /// which may have begun after it.
     pub(crate) fn fence_answered(&mut self, failures: u64, answer: FenceAnswer, now: Instant, work: &mut Work) {
         if failures != self.failures {
             return;
@@ -310,24 +336,18 @@ impl Path {
     }
 
     fn begin(&mut self, url: &IscsiUrl, options: &Options, now: Instant) -> Result<(), Error> {
-        let address = match self.redirected {
-            Some((address, _)) => Some(address),
-            None => {
-                self.address = self.addresses.get(self.in_a_row as usize % self.addresses.len().max(1)).copied();
-                self.address
-            }
-        };
-        let address = address.ok_or_else(|| Error::Resolve {
+        self.address = self.addresses.get(self.in_a_row as usize % self.addresses.len().max(1)).copied();
+        let address = self.attempt.begin(self.address).ok_or_else(|| Error::Resolve {
             host: self.portal.clone(),
-            source: io::Error::new(io::ErrorKind::NotFound, "the resolver knows none"),
+            source: io::Error::new(io::ErrorKind::NotFound, "the resolver found no address"),
         })?;
-        let session = Initiator::new(settings(url, options, self.isid));
+        let session = Initiator::new(settings(url, options, self.attempt.algorithms(url), self.isid));
         (self.began, self.state) = (now, PathState::Starting);
         self.connection = Some(Connection::begin(self.portal.clone(), address, session, now)?);
         Ok(())
     }
 
-    /// What time brings: a new try, the end of a wait, a ping.
+    /// Handles what is due: a new login, the end of a wait, a ping.
     pub(crate) fn tick(&mut self, url: &IscsiUrl, options: &Options, now: Instant) -> Result<(), Error> {
         match self.state {
             PathState::Down if now >= self.retry_at => return self.begin(url, options, now),
@@ -364,7 +384,7 @@ impl Path {
         }
         if now >= self.looked + Duration::from_secs(1) {
             self.looked = now;
-            let is_late = |task: &Task| matches!(task, Task::Command(one) if now >= one.sent + options.command_timeout);
+            let is_late = |task: &Task| matches!(task, Task::Command(one) | Task::Verify(one, _) if now >= one.sent + options.command_timeout);
             if self.tasks.values().any(is_late) {
                 return Err(self.silent(options.command_timeout));
             }
@@ -380,7 +400,7 @@ impl Path {
         Error::Silent { portal: self.portal.clone(), seconds: waited.as_secs().max(1) }
     }
 
-    /// When `tick` has something to do next.
+    /// The next time at which `tick` has something to do.
     pub(crate) fn next_tick(&self, options: &Options, now: Instant) -> Instant {
         let fence = if let (Fence::Due(at), false) = (self.fence, self.fenced.is_empty()) { Some(at) } else { None };
         let tick = match self.state {
@@ -403,7 +423,7 @@ fn request(session: &mut Initiator, output: &mut Vec<u8>, lun: Lun, cdb: &[u8], 
     session.command(output, &Request { lun, cdb, attribute: 1, transfer }).ok()
 }
 
-pub(crate) fn settings(url: &IscsiUrl, options: &Options, isid: Isid) -> Settings {
+pub(crate) fn settings(url: &IscsiUrl, options: &Options, algorithms: Vec<Algorithm>, isid: Isid) -> Settings {
     let choice = |wanted| if wanted { DigestChoice::Required } else { DigestChoice::Allowed };
     let offer = Offer { header_digest: choice(url.digests.0), data_digest: choice(url.digests.1), ..Offer::default() };
     let [identifier] = naming::random();
@@ -414,6 +434,7 @@ pub(crate) fn settings(url: &IscsiUrl, options: &Options, isid: Isid) -> Setting
         offer,
         credential: url.credential.clone(),
         target_credential: url.target_credential.clone(),
+        algorithms,
         challenge: Challenge { identifier, bytes: naming::random() },
     }
 }
@@ -429,7 +450,7 @@ mod tests {
         let mut path = Path::new(&url, Isid::of_life([0, 0, 1], 1, 0), false, ("127.0.0.1", 3260), now).unwrap();
         let mut fail = |path: &mut Path| {
             let error = Error::Broken { portal: path.portal.clone(), source: io::ErrorKind::ConnectionRefused.into() };
-            path.fail(error, now, &mut work);
+            path.fail(&url, error, now, &mut work);
             (path.report().downs, path.report().failures)
         };
         assert_eq!(fail(&mut path), (0, 1), "it was never up");

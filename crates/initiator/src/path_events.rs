@@ -1,22 +1,23 @@
-//! What a path does with what comes over its connection.
+//! How a path handles the events of its connection.
 
 use crate::command::{Command, Failure, Wire};
 use crate::error::Error;
-use crate::path::{Path, REDIRECTIONS_MAX, Task};
+use crate::path::{Path, Task};
 use crate::path_report::{AccessState, PathState};
 use crate::probe::Next;
 use crate::sense::{Reaction, SenseCode};
+use crate::units::Units;
 use crate::work::{ATTEMPTS_MAX, BUSY, FenceAnswer, Submitted, Work};
 use iscsi_proto::initiator::{Event, Initiator, Residual, Status};
-use iscsi_proto::login::{END_SESSION_KEY, LoginStatus};
+use iscsi_proto::login::END_SESSION_KEY;
 use iscsi_proto::pdu::Itt;
+use iscsi_proto::scsi::read_loss_epoch;
 use iscsi_proto::text;
 use std::io;
-use std::net::ToSocketAddrs as _;
 use std::time::Instant;
 
 impl Path {
-    /// Receives, and does what the events ask for.
+    /// Receives, and handles the events.
     pub(crate) fn receive(&mut self, now: Instant, work: &mut Work) -> Result<(), Error> {
         let Some(mut connection) = self.connection.take() else { return Ok(()) };
         let result = connection
@@ -38,16 +39,19 @@ impl Path {
             Event::LoggedIn(_) => {
                 // The login ended the session before, with its tasks (RFC 7143 6.3.5).
                 work.send_again(std::mem::take(&mut self.fenced));
-                // Where it was sent elsewhere, that is the group of another portal.
-                self.portal_group = session.portal_group().filter(|_| self.redirected.is_none());
-                self.redirected = None;
+                // After a redirect the group belongs to another portal.
+                self.portal_group = session.portal_group().filter(|_| !self.attempt.is_redirected());
+                self.attempt.logged_in();
+                self.verifies = true;
                 self.begin_use(session, output, now);
             }
-            Event::LoginRefused { status, address } => return Err(self.refused(status, address.as_deref())),
+            Event::LoginRefused { status, address } => {
+                return Err(self.attempt.refused(&self.portal, status, address.as_deref()));
+            }
             Event::Data { itt, offset, data, status } => {
                 let buffer = match self.tasks.get_mut(&itt.0) {
                     Some(Task::Command(Submitted { command: Command::Read { buffer, .. }, .. })) => Some(buffer),
-                    Some(Task::Probe(buffer)) => Some(buffer),
+                    Some(Task::Probe(buffer) | Task::Verify(_, buffer)) => Some(buffer),
                     _ => None,
                 };
                 let start = offset as usize;
@@ -72,19 +76,7 @@ impl Path {
             }
             Event::Async { event: 1, .. } => self.state = PathState::Draining,
             Event::Async { event: 2 | 3, .. } => return Err(self.closed("the target ends the session")),
-            Event::Rejected { itt, .. } => {
-                match self.tasks.remove(&itt.0) {
-                    Some(Task::Command(submitted)) => {
-                        self.commands -= 1;
-                        work.repeat(submitted, Failure::Target(0), now + BUSY, ATTEMPTS_MAX);
-                    }
-                    // A target that takes no text requests here.
-                    Some(Task::EndSession(path, failures)) => work.fence_answers.push((path, failures, FenceAnswer::Go)),
-                    Some(Task::EndFormer) => self.former_ended(true, session, output, now),
-                    Some(Task::Probe(_)) => return Err(self.closed("the target rejected a command")),
-                    None => {}
-                }
-            }
+            Event::Rejected { itt, .. } => return self.rejected((session, output), itt, (now, work)),
             Event::Text { itt, text } => {
                 let pairs = text::parse(&text).unwrap_or_default();
                 let is_open = pairs.iter().any(|pair| pair.key == END_SESSION_KEY && pair.value == "No");
@@ -102,18 +94,29 @@ impl Path {
         Ok(())
     }
 
-    fn closed(&self, why: &'static str) -> Error {
-        Error::Broken { portal: self.portal.clone(), source: io::Error::other(why) }
+    /// The target rejected a PDU.
+    fn rejected(
+        &mut self,
+        (session, output): (&mut Initiator, &mut Vec<u8>),
+        itt: Itt,
+        (now, work): (Instant, &mut Work),
+    ) -> Result<(), Error> {
+        match self.tasks.remove(&itt.0) {
+            Some(Task::Command(submitted) | Task::Verify(submitted, _)) => {
+                self.commands -= 1;
+                work.repeat(submitted, Failure::Target(0), now + BUSY, ATTEMPTS_MAX);
+            }
+            // The target does not accept text requests here.
+            Some(Task::EndSession(path, failures)) => work.fence_answers.push((path, failures, FenceAnswer::Go)),
+            Some(Task::EndFormer) => self.former_ended(true, session, output, now),
+            Some(Task::Probe(_)) => return Err(self.closed("the target rejected a command")),
+            None => {}
+        }
+        Ok(())
     }
 
-    fn refused(&mut self, status: LoginStatus, address: Option<&str>) -> Error {
-        let moved = matches!(status, LoginStatus::MOVED_TEMPORARILY | LoginStatus::MOVED_PERMANENTLY);
-        let times = self.redirected.map_or(0, |(_, times)| times);
-        // TargetAddress: host, port, portal group (RFC 7143 13.8).
-        let address = address.filter(|_| moved && times < REDIRECTIONS_MAX).map(|text| text.split(',').next().unwrap_or(text));
-        let address = address.and_then(|text| text.to_socket_addrs().ok()?.next());
-        self.redirected = address.map(|address| (address, times + 1));
-        Error::Refused { portal: self.portal.clone(), status }
+    fn closed(&self, why: &'static str) -> Error {
+        Error::Broken { portal: self.portal.clone(), source: io::Error::other(why) }
     }
 
     /// A command ended.
@@ -132,13 +135,33 @@ impl Path {
                 if let Some(code) = SenseCode::parse(sense)
                     && status.status == 2
                 {
+                    // The LUN may have a write cache from now on. The path asks for the mode again, and assumes a cache until then.
+                    work.write_cache |= code.is_new_mode();
                     work.ask_again |= code.is_new_capacity() || code.is_new_access_state() || code.is_new_mode();
                     if code.reaction() == Reaction::OtherPath {
                         self.access = AccessState::Unavailable;
                         work.ask_again = true;
                     }
                 }
-                work.ended(submitted, status, sense, now);
+                let is_flushed = submitted.command == Command::Flush && status.status == 0 && status.response == 0;
+                if is_flushed && self.verifies && work.compares_losses() {
+                    if let Err(flush) = self.verify(session, output, submitted) {
+                        work.repeat(flush, Failure::Target(0), now + BUSY, ATTEMPTS_MAX);
+                    }
+                } else {
+                    work.ended(submitted, status, sense, now);
+                }
+            }
+            Some(Task::Verify(flush, page)) => {
+                self.commands -= 1;
+                match read_loss_epoch(&page).filter(|_| status.status == 0 && status.response == 0) {
+                    Some(epoch) => {
+                        self.verifies = false;
+                        work.note_epoch(epoch);
+                        work.finish(flush, Ok(()));
+                    }
+                    None => work.repeat(flush, Failure::Status(status.status), now + BUSY, ATTEMPTS_MAX),
+                }
             }
             Some(Task::Probe(mut data)) => {
                 let missing = if let Residual::Underflow(bytes) = status.residual { bytes as usize } else { 0 };
@@ -185,6 +208,10 @@ impl Path {
                     self.state = PathState::Up;
                     self.in_a_row = 0;
                 }
+            }
+            Next::NoDisk(device_type, data) => {
+                let units = Units::new(self.lun_number, device_type, &data);
+                return Err(Error::NoDisk { portal: self.portal.clone(), units });
             }
             Next::Failed(what, failure) => return Err(Error::Unusable { portal: self.portal.clone(), what, failure }),
         }

@@ -18,9 +18,9 @@ pub struct SenseCode {
 /// What a CHECK CONDITION asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reaction {
-    /// The command is sent again, which helps at once or not at all.
+    /// The command is resent, which helps at once or not at all.
     Repeat,
-    /// The command is sent again for a while: the target is not ready yet.
+    /// The command is resent for a while: the target is not ready yet.
     Later,
     /// The same, over another path: this one has no access.
     OtherPath,

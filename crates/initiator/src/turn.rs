@@ -1,4 +1,4 @@
-//! One turn of a device: what is due, what can be sent, what came.
+//! One turn of a device: handle what is due, send, and receive.
 
 use crate::command::{Command, Failure};
 use crate::device::Device;
@@ -11,10 +11,10 @@ use iscsi_proto::pdu::Isid;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// The longest wait for the kernel, whoever asks for more.
+/// The longest wait for the kernel, even if the caller asks for more.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// What a turn came to.
+/// How a turn ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// The caller's own descriptor can be read.
@@ -42,14 +42,14 @@ impl Device {
             socket::wait(&waits, wait).map_err(|source| Error::Broken { portal: self.url.portals_text(), source })?
         };
         self.receive(&ready)?;
-        // It was the last that was waited for.
+        // This was the last command that the caller waited for.
         Ok(Turn { is_woken: wake.is_some() && ready.last() == Some(&true) })
     }
 
     fn keep_paths(&mut self, now: Instant) {
         for path in &mut self.paths {
             if let Err(error) = path.tick(&self.url, &self.options, now) {
-                path.fail(error, now, &mut self.work);
+                path.fail(&self.url, error, now, &mut self.work);
             }
         }
         self.work.take_due(now);
@@ -67,12 +67,12 @@ impl Device {
                 .flat_map(|path| path.fenced().extract_if(.., |one| one.is_older(limit, now)).collect::<Vec<_>>())
                 .collect();
             self.work.send_again(fenced);
-            // Each command waits as long: those that come now have not.
+            // Each command may wait for the whole time, so commands that are submitted now do not fail yet.
             self.work.fail_waiting(Failure::NoPath, |submitted| submitted.is_older(limit, now));
         }
     }
 
-    /// Has the target end the sessions of broken paths over another one: their writes are not sent again before.
+    /// Asks the target, over another path, to end the sessions of broken paths. Their writes are not resent before.
     fn fence(&mut self, now: Instant) {
         for (number, failures, answer) in std::mem::take(&mut self.work.fence_answers) {
             if let Some(path) = self.paths.get_mut(number) {
@@ -86,22 +86,27 @@ impl Device {
             let is_asked = others.any(|path| path.ask_to_end(session, number));
             match self.paths.get_mut(number) {
                 Some(path) if is_asked => path.fence_asked(),
-                // Nobody to ask: a moment later, not at once and all the time.
+                // No path can send the request. It is tried again a moment later.
                 Some(path) => path.fence_answered(session.1, FenceAnswer::Again, now, &mut self.work),
                 None => {}
             }
         }
     }
 
-    /// Gives commands to paths; while a replay is under way, only its own.
+    /// Gives commands to paths. During a replay, only the commands of the replay.
     fn dispatch(&mut self, now: Instant) {
         if self.work.retention.is_replaying() {
             self.replay(now);
             return;
         }
         if self.work.retention.take_flush() {
-            let flush = self.numbered(0, Command::Flush, Origin::OwnFlush, now);
-            self.work.queue.push_front(flush);
+            self.work.own_flush = Some(self.numbered(0, Command::Flush, Origin::OwnFlush, now));
+        }
+        if let Some(flush) = self.work.own_flush.take()
+            && let Err(flush) = self.give(flush, now)
+        {
+            self.work.own_flush = Some(flush);
+            return;
         }
         while let Some(submitted) = self.work.queue.pop_front() {
             let is_held_back = submitted.command.is_change() && self.work.retention.is_full();
@@ -113,7 +118,7 @@ impl Device {
         }
     }
 
-    /// Writes again what the target has lost, behind what is under way.
+    /// Writes again what the target has lost, after the commands in progress.
     fn replay(&mut self, now: Instant) {
         let epoch = self.work.retention.epoch();
         loop {
@@ -146,12 +151,12 @@ impl Device {
             if let Some(connection) = &mut path.connection
                 && let Err(error) = connection.send()
             {
-                path.fail(error, now, &mut self.work);
+                path.fail(&self.url, error, now, &mut self.work);
             }
         }
     }
 
-    /// How long to wait: until the next thing that time brings, at most.
+    /// How long to wait: at most until something is due.
     fn bounded(&self, wait: Duration, now: Instant) -> Duration {
         let ticks = self.paths.iter().map(|path| path.next_tick(&self.options, now));
         let next = ticks.chain(self.work.next_due()).min();
@@ -166,7 +171,7 @@ impl Device {
         for (number, _) in connected.into_iter().zip(ready).filter(|(_, ready)| **ready) {
             let Some(path) = self.paths.get_mut(number) else { continue };
             if let Err(error) = path.receive(now, &mut self.work) {
-                path.fail(error, now, &mut self.work);
+                path.fail(&self.url, error, now, &mut self.work);
             }
             self.learn(number)?;
         }

@@ -1,6 +1,9 @@
-//! `iscsi://[USER%SECRET@]HOST[:PORT][,HOST2[:PORT2]…][/IQN/LUN][?key=value&…]`, as libiscsi writes it; several hosts are ours.
+//! `iscsi://[USER%SECRET@]HOST[:PORT][,HOST2[:PORT2]…][/IQN/LUN][?key=value&…]`, the URL of libiscsi. Several hosts are an extension.
+//!
+//! No error shows a secret: the error leaves out each part of the URL that may belong to one. No host is resolved before the whole URL is
+//! valid.
 
-use iscsi_proto::chap::Credential;
+use iscsi_proto::chap::{Algorithm, Credential};
 use iscsi_proto::login::Name;
 use std::fmt;
 use std::str::FromStr;
@@ -8,27 +11,32 @@ use thiserror::Error;
 
 /// The registered port of iSCSI.
 pub(crate) const PORT: u16 = 3260;
-/// Portals of one URL.
+/// Most portals in one URL.
 const PORTALS_MAX: usize = 8;
 
-/// Where a LUN, or a portal, is.
+/// The portals of a target, and a LUN of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IscsiUrl {
     /// Host (IPv6 without brackets) and port of each portal.
     pub portals: Vec<(String, u16)>,
-    /// The target and the number of the LUN; none in a URL for discovery.
+    /// The target and the LUN. `None` in a URL for discovery.
     pub target: Option<(Name, u16)>,
-    /// What this side proves itself by.
+    /// The CHAP credential of this side.
     pub credential: Option<Credential>,
-    /// What the target has to prove itself by.
+    /// The CHAP credential of the target.
     pub target_credential: Option<Credential>,
+    /// The CHAP algorithms to offer, the preferred one first: `chap_algs=sha256,md5`. Without this option all are offered, and if that fails
+    /// only MD5.
+    pub chap_algorithms: Option<Vec<Algorithm>>,
     /// Whether headers and data shall carry CRC32C digests: `header_digest=crc32c`, `data_digest=crc32c`.
     pub digests: (bool, bool),
 }
 
-/// Text that is no such URL.
+/// A text that is not a valid URL.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{reason} in {url:?}; write iscsi://HOST[:PORT][,HOST2[:PORT2]]/IQN/LUN, as `millrace lun list` shows it")]
+#[error(
+    "{reason} in {url:?}; write iscsi://HOST[:PORT][,HOST2[:PORT2]]/IQN/LUN (`millrace lun list` shows it; `iscsi discover` takes iscsi://HOST[:PORT])"
+)]
 pub struct UrlError {
     /// The text, without a secret.
     pub url: String,
@@ -46,47 +54,134 @@ impl IscsiUrl {
 
     fn parse(url: &str) -> Result<Self, String> {
         let rest = url.strip_prefix("iscsi://").ok_or("no iscsi:// at the start")?;
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, path) = place.split_once('/').unwrap_or((place, ""));
-        let (user, hosts) = authority.rsplit_once('@').map_or((None, authority), |(user, hosts)| (Some(user), hosts));
+        let Parts { user, hosts, path, query } = Parts::of(rest);
+        if path.contains('@') || query.contains('@') {
+            return Err("an @ after the first / or ? (in a user or a secret, write / as %2F, ? as %3F, @ as %40)".into());
+        }
         let portals: Vec<_> = hosts.split(',').map(portal).collect::<Result<_, _>>()?;
         if portals.len() > PORTALS_MAX {
             return Err(format!("more than {PORTALS_MAX} portals"));
         }
         let target = if path.trim_matches('/').is_empty() { None } else { Some(target(path)?) };
-        let mut found = Self { portals, target, credential: None, target_credential: None, digests: (false, false) };
-        let (mut target_user, mut target_secret) = (None, None);
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=') {
-                Some(("header_digest", value)) => found.digests.0 = is_crc(value)?,
-                Some(("data_digest", value)) => found.digests.1 = is_crc(value)?,
-                Some(("target_user", value)) => target_user = Some(value.to_owned()),
-                Some(("target_password", value)) => target_secret = Some(value.to_owned()),
-                _ => return Err(format!("option {:?}, which is unknown,", pair.split('=').next().unwrap_or_default())),
-            }
-        }
+        let options = UrlOptions::parse(query)?;
         let user = user.map(|user| user.split_once('%').ok_or("a user without a secret (USER%SECRET@)")).transpose()?;
-        let variable = |name: &str| std::env::var(name).ok();
-        // The variables of libiscsi: secrets in arguments are seen by everybody on the host.
-        let user = user
-            .map(|(user, secret)| (user.to_owned(), secret.to_owned()))
-            .or_else(|| variable("LIBISCSI_CHAP_USERNAME").zip(variable("LIBISCSI_CHAP_PASSWORD")));
-        let target_user = target_user
-            .zip(target_secret)
-            .or_else(|| variable("LIBISCSI_CHAP_TARGET_USERNAME").zip(variable("LIBISCSI_CHAP_TARGET_PASSWORD")));
-        let credential = |(user, secret): (String, String)| {
-            Credential::new(&user, secret.as_bytes()).map_err(|error| format!("a user whose secret is not usable ({error})"))
-        };
-        found.credential = user.map(credential).transpose()?;
-        found.target_credential = target_user.map(credential).transpose()?;
-        match (&found.credential, &found.target_credential) {
-            (None, Some(_)) => Err("a secret of the target without one of this side, which CHAP does not have,".into()),
+        let user = user.map(|(user, secret)| Some((user.to_owned(), unescape(secret)?)));
+        let user = user.map(|user| user.ok_or("a secret whose percent-encoding is not UTF-8")).transpose()?;
+        let credential = credential(user, "LIBISCSI_CHAP_USERNAME", "LIBISCSI_CHAP_PASSWORD")?;
+        let target_user = pair("target_user", options.target_user, "target_password", options.target_password)?;
+        let target_credential = credential_of_target(target_user)?;
+        match (&credential, &target_credential) {
+            (None, Some(_)) => return Err("a secret of the target without one of this side (mutual CHAP needs both)".into()),
             (Some(own), Some(other)) if own.shares_secret(other) => {
-                Err("one secret for both sides, which RFC 7143 forbids,".into())
+                return Err("the same secret for both sides (RFC 7143 forbids that)".into());
             }
-            _ => Ok(found),
+            _ => {}
         }
+        let (digests, chap_algorithms) = (options.digests, options.chap_algorithms);
+        Ok(Self { portals, target, credential, target_credential, chap_algorithms, digests })
     }
+}
+
+/// The parts of a URL after its scheme.
+struct Parts<'a> {
+    user: Option<&'a str>,
+    hosts: &'a str,
+    path: &'a str,
+    query: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn of(rest: &'a str) -> Self {
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+        let (user, hosts) = authority.rsplit_once('@').map_or((None, authority), |(user, hosts)| (Some(user), hosts));
+        Self { user, hosts, path, query }
+    }
+}
+
+/// The options after the `?`.
+#[derive(Default)]
+struct UrlOptions {
+    digests: (bool, bool),
+    chap_algorithms: Option<Vec<Algorithm>>,
+    target_user: Option<String>,
+    target_password: Option<String>,
+}
+
+impl UrlOptions {
+    fn parse(query: &str) -> Result<Self, String> {
+        let mut found = Self::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').ok_or("an option without a value (KEY=VALUE)")?;
+            let text = || unescape(value).ok_or_else(|| format!("option {key:?} whose percent-encoding is not UTF-8"));
+            match key {
+                "header_digest" => found.digests.0 = is_crc(value)?,
+                "data_digest" => found.digests.1 = is_crc(value)?,
+                "chap_algs" => found.chap_algorithms = Some(algorithms(value)?),
+                "target_user" => found.target_user = Some(text()?),
+                "target_password" => found.target_password = Some(text()?),
+                _ => return Err(format!("the unknown option {key:?}")),
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn algorithms(list: &str) -> Result<Vec<Algorithm>, String> {
+    let one = |name: &str| {
+        Algorithm::from_name(name).ok_or_else(|| format!("the unknown CHAP algorithm {name:?} (known: md5, sha1, sha256)"))
+    };
+    list.split(',').map(one).collect()
+}
+
+/// The credential of a URL, or that in two environment variables of libiscsi. Environment variables exist because every user of the host
+/// can see the arguments of a program.
+fn credential(given: Option<(String, String)>, user: &str, secret: &str) -> Result<Option<Credential>, String> {
+    let given = match given {
+        Some(given) => Some(given),
+        None => pair(user, std::env::var(user).ok(), secret, std::env::var(secret).ok())?,
+    };
+    let checked = given.map(|(user, secret)| Credential::new(&user, secret.as_bytes()));
+    checked.transpose().map_err(|error| format!("a secret that CHAP cannot use ({error})"))
+}
+
+/// A user and a secret, which are given together or not at all.
+fn pair(
+    user_key: &str,
+    user: Option<String>,
+    secret_key: &str,
+    secret: Option<String>,
+) -> Result<Option<(String, String)>, String> {
+    match (user, secret) {
+        (Some(user), Some(secret)) => Ok(Some((user, secret))),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(format!("{user_key} without {secret_key}")),
+        (None, Some(_)) => Err(format!("{secret_key} without {user_key}")),
+    }
+}
+
+fn credential_of_target(given: Option<(String, String)>) -> Result<Option<Credential>, String> {
+    credential(given, "LIBISCSI_CHAP_TARGET_USERNAME", "LIBISCSI_CHAP_TARGET_PASSWORD")
+}
+
+/// Decodes `%XX`. A `%` without two hexadecimal digits is kept as it is. `None` if the result is not UTF-8.
+fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digit = |at: usize| after.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        rest = match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push((high << 4 | low) as u8);
+                after.get(2..).unwrap_or_default()
+            }
+            _ => {
+                bytes.push(*first);
+                after
+            }
+        };
+    }
+    String::from_utf8(bytes).ok()
 }
 
 impl FromStr for IscsiUrl {
@@ -112,7 +207,8 @@ pub(crate) fn portal_text(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-fn portal(text: &str) -> Result<(String, u16), String> {
+/// Parses a host name or an address, and a port. An error does not show the text, because it may be part of a secret that was not encoded.
+pub(crate) fn portal(text: &str) -> Result<(String, u16), String> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or("an address without its ]")?;
@@ -123,7 +219,11 @@ fn portal(text: &str) -> Result<(String, u16), String> {
     if host.is_empty() {
         return Err("no host".into());
     }
-    let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| format!("port {port:?}")))?;
+    let is_allowed = |c: char| c.is_alphanumeric() || "-._".contains(c) || text.starts_with('[') && ":%".contains(c);
+    if !host.chars().all(is_allowed) {
+        return Err("a host with a character that is not allowed in a host name".into());
+    }
+    let port: u16 = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| "a port that is not a number from 1 to 65535"))?;
     if port == 0 {
         return Err("port 0".into());
     }
@@ -131,12 +231,12 @@ fn portal(text: &str) -> Result<(String, u16), String> {
 }
 
 fn target(path: &str) -> Result<(Name, u16), String> {
-    // A name may have a slash; a number of a LUN has none.
-    let (name, lun) = path.rsplit_once('/').ok_or("no number of a LUN behind the name of the target")?;
+    // A target name may contain a slash. A LUN number does not.
+    let (name, lun) = path.rsplit_once('/').ok_or("no LUN number after the target name")?;
     let name = Name::new(name).map_err(|error| error.to_string())?;
-    let lun: u16 = lun.parse().map_err(|_| format!("LUN {lun:?}, which is no number,"))?;
+    let lun: u16 = lun.parse().map_err(|_| format!("LUN {lun:?}, which is not a number,"))?;
     // Flat addressing (SAM-5 4.7.7.3) has 14 bits.
-    if lun < 1 << 14 { Ok((name, lun)) } else { Err(format!("LUN {lun}, over 16383,")) }
+    if lun < 1 << 14 { Ok((name, lun)) } else { Err(format!("LUN {lun}, which is over 16383,")) }
 }
 
 fn is_crc(value: &str) -> Result<bool, String> {
@@ -147,17 +247,18 @@ fn is_crc(value: &str) -> Result<bool, String> {
     }
 }
 
+/// The URL without each part that is, or may be, part of a secret.
 fn without_secrets(url: &str) -> String {
-    let (place, query) = url.split_once('?').map_or((url, None), |(place, query)| (place, Some(query)));
-    let hidden = match (place.split_once("://"), place.rsplit_once('@')) {
-        (Some((scheme, _)), Some((user, rest))) if user.contains('%') => format!("{scheme}://…@{rest}"),
-        _ => place.to_owned(),
-    };
-    match query {
-        Some(query) if query.contains("password") => format!("{hidden}?…"),
-        Some(query) => format!("{hidden}?{query}"),
-        None => hidden,
+    let Some((scheme, rest)) = url.split_once("://") else { return "…".into() };
+    let Parts { user, hosts, path, query } = Parts::of(rest);
+    let is_clear =
+        !path.contains('@') && !query.contains('@') && hosts.split(',').all(|host| host.is_empty() || portal(host).is_ok());
+    if !is_clear {
+        return format!("{scheme}://…");
     }
+    let user = user.map_or("", |_| "…@");
+    let (slash, query) = (if path.is_empty() { "" } else { "/" }, if query.is_empty() { "" } else { "?…" });
+    format!("{scheme}://{user}{hosts}{slash}{path}{query}")
 }
 
 #[cfg(test)]
@@ -193,15 +294,61 @@ mod tests {
         };
         says("nfs://host/x", "no iscsi://");
         says("iscsi:///iqn.a/0", "no host");
-        says("iscsi://host/iqn.a", "no number of a LUN");
+        says("iscsi://host/iqn.a", "no LUN number");
         says("iscsi://host/iqn.a/x", "LUN \"x\"");
         says("iscsi://host/iqn.a/16384", "over 16383");
         says("iscsi://host:0/iqn.a/1", "port 0");
-        says("iscsi://host:x/iqn.a/1", "port \"x\"");
+        says("iscsi://host:x/iqn.a/1", "not a number from 1");
         says("iscsi://user%hidden@host/iqn.a/1", "secret of 6 bytes");
         says("iscsi://user@host/iqn.a/1", "without a secret");
         says("iscsi://host/iqn.a/1?depth=3", "\"depth\"");
         says("iscsi://host/iqn.a/1?data_digest=md5", "neither crc32c nor none");
         says("iscsi://host/iqn.a/1?target_user=a&target_password=hidden-hidden", "without one of this side");
+        says("iscsi://host/iqn.a/1?target_user=a", "target_user without target_password");
+        says("iscsi://u%hidden-hidden@host/iqn.a/1?target_password=hidden-hidden-2", "target_password without target_user");
+        says("iscsi://host/iqn.a/1?chap_algs=md4", "\"md4\"");
+    }
+
+    #[test]
+    fn a_percent_encoded_secret_may_have_any_character() {
+        let url: IscsiUrl =
+            "iscsi://db%a%2Fb%3Fc%40d%25%23%26e%C3%A4@h/iqn.a/0?target_user=t%26u&target_password=x%26y%3Dz-123456"
+                .parse()
+                .unwrap();
+        let (own, other) = (url.credential.unwrap(), url.target_credential.unwrap());
+        assert_eq!((own.name(), own.secret()), ("db", "a/b?c@d%#&eä".as_bytes()));
+        assert_eq!((other.name(), other.secret()), ("t&u", &b"x&y=z-123456"[..]));
+        for raw in ["twelve: bytes", "twelve%bytes!", "twelve@bytes=#", "100%zz-percent"] {
+            let url: IscsiUrl = format!("iscsi://db%{raw}@h/iqn.a/0").parse().unwrap();
+            assert_eq!(url.credential.unwrap().secret(), raw.as_bytes());
+        }
+    }
+
+    #[test]
+    fn no_error_shows_a_part_of_a_secret_that_is_not_encoded() {
+        let before =
+            ["hid/den", "hid?den", "den/hid", "hid@x/den", "hid?header_digest=den", "hid@den?target_password=den", "a:den/hid"];
+        for secret in before {
+            for url in ["iscsi://u%SECRET@h:1/iqn.a/0", "iscsi://u%SECRET@h", "iscsi://u:SECRET@h/iqn.a/0", "iscsi:u%SECRET@h"] {
+                let error = url.replace("SECRET", secret).parse::<IscsiUrl>().unwrap_err().to_string();
+                assert!(!error.contains("hid") && !error.contains("den"), "{error}");
+            }
+        }
+        for url in [
+            "iscsi://u%hidden-hidden/iqn.a/0",
+            "iscsi://u:hidden-hidden",
+            "iscsi://u@h/iqn.a/0?target_pasword=hidden",
+            "iscsi://u%x@h/iqn.a/0?hidden",
+        ] {
+            let error = url.parse::<IscsiUrl>().unwrap_err().to_string();
+            assert!(!error.contains("hidden"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_algorithms_of_chap_can_be_chosen() {
+        let chosen = |query: &str| format!("iscsi://h/iqn.a/0{query}").parse::<IscsiUrl>().unwrap().chap_algorithms;
+        assert_eq!(chosen("?chap_algs=SHA256,md5"), Some(vec![Algorithm::Sha256, Algorithm::Md5]));
+        assert_eq!(chosen(""), None);
     }
 }

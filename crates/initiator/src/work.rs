@@ -1,4 +1,4 @@
-//! Commands on their way, shared by the paths of a LUN: which are sent again, which have ended, what is lost.
+//! The commands of a LUN, shared by its paths: which must be resent, which have ended, and what is lost.
 
 use crate::command::{Command, Completion, Failure};
 use crate::retention::Retention;
@@ -7,14 +7,14 @@ use iscsi_proto::initiator::{Residual, Status};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Times that a command is sent again because of what the target answered.
+/// How often a command is resent because of the target's answer.
 pub(crate) const ATTEMPTS_MAX: u16 = 50;
-/// The same where the target is busy or not ready: 30 s at least, behind which Linux gives a command up too.
+/// How often a command is resent while the target is busy or not ready: for at least 30 s, after which Linux gives up too.
 const BUSY_ATTEMPTS_MAX: u16 = 3000;
-/// The pause before a command is sent again.
+/// The pause before a command is resent.
 pub(crate) const BUSY: Duration = Duration::from_millis(10);
 
-/// A command on its way.
+/// A submitted command.
 #[derive(Debug)]
 pub(crate) struct Submitted {
     pub(crate) number: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Submitted {
     pub(crate) tag: u64,
     pub(crate) command: Command,
     pub(crate) attempts: u16,
-    /// Of a flush: the changes that had completed when it was submitted.
+    /// For a flush: the number of changes that had completed when it was submitted.
     pub(crate) covers: u64,
     pub(crate) submitted: Instant,
     pub(crate) sent: Instant,
@@ -32,37 +32,57 @@ pub(crate) struct Submitted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Caller,
-    /// It was lost and is written again, in the replay of this number.
+    /// The replay with this number: the target had lost the change.
     Replay(u64),
-    /// Too much is kept.
+    /// The initiator itself: a flush that makes room among the kept changes.
     OwnFlush,
 }
 
-/// What the paths share: commands that wait, commands that ended, and what is known of the LUN's state.
+/// The state that the paths share: commands that wait, commands that ended, and the state of the LUN.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) queue: VecDeque<Submitted>,
-    /// The same of a replay, before which nothing else is sent.
+    /// Waiting commands of a replay. No other command is sent before them.
     pub(crate) replays: VecDeque<Submitted>,
     pub(crate) retention: Retention,
+    /// The flush that makes room among the kept changes, while it waits to be sent. It is not in `queue`, so that it does not wait for changes
+    /// that wait for it.
+    pub(crate) own_flush: Option<Submitted>,
     pub(crate) later: Vec<(Instant, Submitted)>,
     pub(crate) done: VecDeque<Completion>,
     pub(crate) changes: u64,
     pub(crate) flushed: u64,
     pub(crate) is_lost: bool,
+    /// The loss epoch of the LUN under which the kept changes were acknowledged. Only Millrace's target has it.
+    pub(crate) loss_epoch: Option<u64>,
+    /// The failure of the initiator's own flush, until a flush of a caller reports it.
+    pub(crate) own_failure: Option<Failure>,
     pub(crate) write_cache: bool,
     pub(crate) block_bytes: u32,
     pub(crate) ask_again: bool,
-    /// What targets said to requests to end the session of a path that had failed so often.
+    /// Answers to requests to end the session of a path: the path, how often it had failed by then, and the answer.
     pub(crate) fence_answers: Vec<(usize, u64, FenceAnswer)>,
 }
 
 impl Work {
-    /// What is in the LUN's volatile cache may be gone: it is written again, or the device has come to its end.
+    /// Called when the content of the LUN's volatile cache may be lost. The kept changes are written again. If they are not kept, the device
+    /// accepts no further command.
     pub(crate) fn note_loss(&mut self) {
         if self.write_cache && self.changes > self.flushed && !self.retention.begin_replay() {
             self.lose();
         }
+    }
+
+    /// Takes the loss epoch of the LUN. A changed epoch is a loss, even if no unit attention came.
+    pub(crate) fn note_epoch(&mut self, epoch: u64) {
+        if self.loss_epoch.replace(epoch).is_some_and(|known| known != epoch) {
+            self.note_loss();
+        }
+    }
+
+    /// Whether a flush succeeds only if the loss epoch is the same as before.
+    pub(crate) const fn compares_losses(&self) -> bool {
+        self.write_cache && self.loss_epoch.is_some()
     }
 
     fn lose(&mut self) {
@@ -74,11 +94,12 @@ impl Work {
     fn put_first(&mut self, submitted: Submitted) {
         match submitted.origin {
             Origin::Replay(_) => self.replays.push_front(submitted),
-            Origin::Caller | Origin::OwnFlush => self.queue.push_front(submitted),
+            Origin::OwnFlush => self.own_flush = Some(submitted),
+            Origin::Caller => self.queue.push_front(submitted),
         }
     }
 
-    /// A command is to be sent again at a time, unless it was too often.
+    /// Sends a command again at a time, unless it was sent too often.
     pub(crate) fn repeat(&mut self, mut submitted: Submitted, failure: Failure, at: Instant, attempts_max: u16) {
         submitted.attempts = submitted.attempts.saturating_add(1);
         if submitted.attempts >= attempts_max {
@@ -94,7 +115,7 @@ impl Work {
         commands.into_iter().rev().for_each(|submitted| self.put_first(submitted));
     }
 
-    /// Moves what is due to the queue.
+    /// Moves the commands that are due to the queue.
     pub(crate) fn take_due(&mut self, now: Instant) {
         if self.later.iter().any(|(at, _)| *at <= now) {
             let (due, later) = std::mem::take(&mut self.later).into_iter().partition(|(at, _)| *at <= now);
@@ -104,14 +125,14 @@ impl Work {
         }
     }
 
-    /// When something is due.
+    /// When the next command is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.later.iter().map(|(at, _)| *at).min()
     }
 
-    pub(crate) fn finish(&mut self, submitted: Submitted, result: Result<(), Failure>) {
+    pub(crate) fn finish(&mut self, submitted: Submitted, mut result: Result<(), Failure>) {
         if let Origin::Replay(epoch) = submitted.origin {
-            // One of an earlier replay was begun again.
+            // A result of an earlier replay does not count.
             match result {
                 Err(_) if epoch == self.retention.epoch() => self.lose(),
                 _ => self.retention.replayed(epoch, submitted.command.range()),
@@ -126,7 +147,7 @@ impl Work {
             let was_under_way = self.retention.is_replaying();
             match &submitted.command {
                 Command::Flush if was_under_way && is_own => return,
-                // It was executed before the loss or behind it: what it found or covered is not what was written.
+                // It may have been executed before or after the loss, so its data, or what it covered, may lack lost changes.
                 Command::Flush | Command::Read { .. } if was_under_way => return self.later.push((submitted.sent, submitted)),
                 Command::Flush => {
                     self.flushed = self.flushed.max(submitted.covers);
@@ -141,16 +162,23 @@ impl Work {
                 _ => {}
             }
         } else if is_own {
+            // The target could not make the changes durable, and another write of them would not help. The next flush of a caller reports it.
+            self.own_failure = result.err();
             self.retention.give_up();
         }
         if is_own {
             return;
         }
+        if submitted.command == Command::Flush
+            && let Some(failure) = self.own_failure.take()
+        {
+            result = Err(failure);
+        }
         let result = if self.is_lost { Err(Failure::Lost) } else { result };
         self.done.push_back(Completion { tag: submitted.tag, command: submitted.command, result });
     }
 
-    /// The target answered a command.
+    /// Handles the target's answer to a command.
     pub(crate) fn ended(&mut self, submitted: Submitted, status: Status, sense: &[u8], now: Instant) {
         match (status.response, status.status) {
             (0, 0x00) => {
@@ -182,14 +210,14 @@ impl Work {
                 if self.is_lost {
                     self.finish(submitted, Err(Failure::Lost));
                 } else if !matches!(submitted.origin, Origin::Replay(_)) {
-                    // A replay has begun anew.
+                    // Another replay has begun.
                     self.repeat(submitted, failure, now + BUSY, ATTEMPTS_MAX);
                 }
             }
         }
     }
 
-    /// Ends all that waits.
+    /// Ends all waiting commands.
     pub(crate) fn fail_waiting(&mut self, failure: Failure, is_meant: impl Fn(&Submitted) -> bool) {
         let waiting = self.later.drain(..).map(|(_, submitted)| submitted).chain(self.queue.drain(..));
         let is_meant = |submitted: &Submitted| submitted.origin == Origin::Caller && is_meant(submitted);
@@ -205,12 +233,12 @@ impl Submitted {
     }
 }
 
-/// What the target said to a request to end a session.
+/// The target's answer to a request to end a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FenceAnswer {
-    /// It has ended; or the target does not know such requests, and what dm-multipath does has to do.
+    /// The session has ended. Or the target does not know such requests; then the initiator resends as dm-multipath does.
     Go,
-    /// Not yet, or the answer did not come.
+    /// The session has not ended yet, or no answer came.
     Again,
 }
 
@@ -237,7 +265,7 @@ mod tests {
         work.ended(submitted(write(), 0), status(0), &[], now);
         work.ended(submitted(Command::Flush, 1), status(0), &[], now);
         work.ended(submitted(write(), 0), status(2), &POWER_ON, now);
-        assert!(!work.is_lost && work.later.len() == 1, "it was flushed: the write is sent again");
+        assert!(!work.is_lost && work.later.len() == 1, "it was flushed: the write is resent");
         work.ended(submitted(write(), 0), status(0), &[], now);
         work.ended(submitted(Command::Flush, 1), status(0), &[], now); // submitted before that write completed
         work.ended(submitted(write(), 0), status(2), &POWER_ON, now);
@@ -267,6 +295,41 @@ mod tests {
         };
         failed(&mut work);
         assert!(work.is_lost && !work.retention.is_replaying());
+    }
+
+    #[test]
+    fn a_flush_that_makes_room_does_not_wait_for_the_changes_that_wait_for_it() {
+        let mut work = Work { write_cache: true, retention: Retention::new(1 << 20), ..Work::default() };
+        let write = Command::Write { offset: 0, data: vec![1; 512], fua: false };
+        let own = Submitted { origin: Origin::OwnFlush, number: 2, ..submitted(Command::Flush, 0) };
+        work.send_again(vec![own, submitted(write, 0)]); // of a session that broke
+        assert!(work.own_flush.is_some() && work.queue.len() == 1);
+    }
+
+    #[test]
+    fn another_loss_epoch_is_a_loss_though_no_unit_attention_came() {
+        let now = Instant::now();
+        let write = || Command::Write { offset: 0, data: vec![1; 512], fua: false };
+        let mut work = Work { write_cache: true, retention: Retention::new(1 << 20), ..Work::default() };
+        work.note_epoch(3);
+        work.ended(submitted(write(), 0), status(0), &[], now);
+        work.note_epoch(3);
+        assert!(!work.retention.is_replaying());
+        work.note_epoch(4);
+        assert!(work.retention.is_replaying() && !work.is_lost);
+    }
+
+    #[test]
+    fn a_flush_that_makes_room_and_fails_fails_the_next_flush_of_a_caller_once() {
+        let now = Instant::now();
+        let mut work = Work { write_cache: true, retention: Retention::new(1 << 20), ..Work::default() };
+        let own = Submitted { origin: Origin::OwnFlush, ..submitted(Command::Flush, 0) };
+        work.ended(own, status(2), &[0x72, 3, 0x0c, 0, 0, 0, 0, 0], now);
+        assert!(work.done.is_empty());
+        for expected in [true, false] {
+            work.ended(submitted(Command::Flush, 0), status(0), &[], now);
+            assert_eq!(work.done.pop_back().unwrap().result.is_err(), expected);
+        }
     }
 
     #[test]

@@ -154,7 +154,7 @@ fn refuse_stranger(place: Place, stat: &libc::stat) -> Result<(), Out> {
     }
     if !REPORTED.swap(true, Ordering::Relaxed) {
         warn(format_args!(
-            "{} stands for a directory of a mount that this process does not reach: paths relative to it fail (ESTALE)",
+            "{} is the placeholder of a directory of a mount that this process does not reach: paths relative to it fail (ESTALE)",
             String::from_utf8_lossy(path)
         ));
     }

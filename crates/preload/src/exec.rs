@@ -30,7 +30,7 @@ pub(crate) mod needed;
 pub(crate) mod search;
 pub(crate) mod stored;
 
-/// The shell, with which execvp(3) runs a file that is no program.
+/// The shell, with which execvp(3) runs a file that is not a program.
 const SHELL: &CStr = c"/bin/sh";
 
 /// Below this much address space the loader may be unable to map this library (text and data: 6 MiB, 9 MiB in a debug build)

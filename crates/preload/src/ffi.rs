@@ -16,7 +16,7 @@ use std::io::{IoSlice, IoSliceMut};
 pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a [u8], Out> {
     // SAFETY: the memory of the program does not change under its own call.
     let length = unsafe { pointers::string_length(path as usize) }.ok_or(Out::Errno(libc::EFAULT))?;
-    // SAFETY: so many bytes before a NUL, alive during the call.
+    // SAFETY: that many bytes before a NUL, alive during the call.
     Ok(unsafe { std::slice::from_raw_parts(path.cast(), length) })
 }
 

@@ -22,17 +22,14 @@ pub(crate) static TEXT_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// call libc's function after this call has ended, because a thread may be cancelled there.
 pub(crate) fn entered<R: Failure>(timed: impl FnOnce() -> R, body: impl FnOnce() -> Result<R, Out>) -> Option<R> {
     let saved = errno();
-    let before = switch_cancellation_off();
-    let call = crate::mounts::any().then(dnfs::begin_call);
-    if let Some(call) = &call {
-        call.mark();
-    }
-    let switched = call.as_ref().filter(|_| before == CANCELLATION_ON);
-    switched.inspect(|call| call.note_cancellation(true));
+    let mut call = crate::mounts::any().then(dnfs::begin_call);
+    let before = switch_cancellation_off(call.as_mut());
     let outcome = catch_unwind(AssertUnwindSafe(body));
-    switched.inspect(|call| call.note_cancellation(false));
     // SAFETY: the state that the thread had. Where it may be cancelled at any instruction, it ends here, and the frame above is dropped.
     unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+    if let Some(call) = &call {
+        call.note_cancellation_restored();
+    }
     match outcome {
         Ok(Ok(value)) => {
             set_errno(value.errno_left().unwrap_or(saved));
@@ -70,13 +67,23 @@ const CANCELLATION_ON: c_int = 0;
 /// PTHREAD_CANCEL_DISABLE.
 const CANCELLATION_OFF: c_int = 1;
 
-/// Disables cancellation in this thread while a hook's body runs: an unwinding by pthread_cancel would end the process at
-/// `catch_unwind`. Returns the previous state. If this thread left a call by a jump, that is the state before that call.
-fn switch_cancellation_off() -> c_int {
+/// Marks `call` and disables cancellation in this thread while a hook's body runs, because the unwinding of pthread_cancel would end the
+/// process at `catch_unwind`. Returns the previous state. If the thread left an earlier call by a jump, that is the state before the
+/// earlier call.
+#[inline]
+fn switch_cancellation_off(call: Option<&mut dnfs::CallFrame>) -> c_int {
+    if let Some(call) = &call {
+        call.mark();
+    }
     let mut before = CANCELLATION_ON;
     // SAFETY: a variable of this frame.
     unsafe { pthread_setcancelstate(CANCELLATION_OFF, &raw mut before) };
-    if before == CANCELLATION_OFF && crate::mounts::any() && dnfs::left_cancellation_off() { CANCELLATION_ON } else { before }
+    let Some(call) = call.filter(|_| before == CANCELLATION_OFF) else { return before };
+    if call.take_left_uncancelled() {
+        return CANCELLATION_ON;
+    }
+    call.note_cancellation_restored();
+    before
 }
 
 /// A cancellation point of POSIX: the thread may end here, and its stack frames are unwound. Not in a signal handler that

@@ -130,7 +130,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     }
     // SAFETY: the handlers are async-signal-safe and live as long as the process.
     unsafe { libc::pthread_atfork(None, Some(table::note_copies), Some(mounts::after_fork_child)) };
-    // SAFETY: a function that lives as long as the process; exit(3) ends with a call of libc's own, which is no hook.
+    // SAFETY: a function that lives as long as the process; exit(3) ends with a call of libc's own, which is not a hook.
     let _ = unsafe { libc::atexit(close::at_exit) };
     for look_up in [data::read::look_up, data::write::look_up, close::close::look_up] {
         look_up();

@@ -57,8 +57,8 @@ pub(crate) fn report(event: Event) {
             MountsOf { server }
         )),
         Event::NothingKept => report_server(format_args!(
-            "warning: written data is not kept until COMMIT, so that a power cut of the server loses it and fsync fails: no space left in {}; \
-             free or enlarge that (docker and podman: --shm-size), and begin again when no program uses the mount",
+            "warning: no space left in {}: written data is not kept until COMMIT, so a power cut of the server loses it, and fsync fails \
+             then. Enlarge it (docker and podman: --shm-size), stop all programs of the mount, and start them again",
             Text(mounts::root().unwrap_or_default())
         )),
     }

@@ -1,7 +1,7 @@
 //! Files as the mount layer and its users see them: types that belong to no version of the protocol.
 //!
-//! The client turns what its protocol says into these ([`crate::client`] and its siblings are the only files that see
-//! NFSv3's structures), so that another version can be spoken below without a change above.
+//! The client converts NFSv3's structures to these types. `preload`, `fuse-mount` and `lab` see only these; inside this crate
+//! `rpc`, `pipeline` and the asynchronous calls and read-ahead of [`crate::mount`] use NFSv3's structures too.
 
 mod access;
 mod attributes;

@@ -137,8 +137,8 @@ impl Mount {
         slot.size.load(Acquire)
     }
 
-    /// Notes a possible loss if the file is shorter than known: the server may have lost writes. The caller returns the size only
-    /// afterwards, so that no writer appends there.
+    /// Notes a possible loss if the file is shorter than the known size: the server may have lost writes. The caller returns the new size
+    /// only afterwards, so that no writer appends at the shorter end.
     fn note_shorter(&self, slot: &Slot, size: u64) -> Result<(), Error> {
         let shorter = slot.size_known().is_none_or(|known| size < known);
         if shorter { self.detect_loss(slot).map(|_| ()) } else { Ok(()) }

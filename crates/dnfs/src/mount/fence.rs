@@ -17,6 +17,7 @@ pub(super) struct FenceClient {
     parts: MountParts,
     url: NfsUrl,
     who: Credentials,
+    mount_secret: u64,
     client: OnceLock<Option<Box<Client>>>,
 }
 
@@ -27,11 +28,16 @@ impl FenceClient {
         let options = &mut url.options;
         (options.soft, options.retries, options.resend_after) = (true, 0, Duration::from_millis(FENCE_CALL_MS));
         (options.slot_count, options.channel_count) = (None, 1);
-        Self { parts: client.offered(), url, who: who.clone(), client: OnceLock::new() }
+        let mount_secret = client.service.mount_secret;
+        Self { parts: client.offered(), url, who: who.clone(), mount_secret, client: OnceLock::new() }
     }
 
     fn client(&self) -> Option<&Client> {
-        let make = || Client::from_parts(self.parts, &self.url, &self.who).ok().map(Box::new);
+        let make = || {
+            let mut client = Client::from_parts(self.parts, &self.url, &self.who).ok()?;
+            client.service.mount_secret = self.mount_secret;
+            Some(Box::new(client))
+        };
         self.client.get_or_init(make).as_deref()
     }
 }

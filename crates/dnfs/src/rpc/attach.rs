@@ -57,7 +57,8 @@ impl ChannelIdentity {
             if let Some(members) = &service.leases {
                 members.publish_fence_number(process); // before a connection has it
             }
-            let args = AttachArgs { instance, process, channel: self.channel, generation: self.generation };
+            let (secret, Some(root)) = (service.mount_secret, service.root) else { return Ok(()) };
+            let args = AttachArgs { instance, process, channel: self.channel, generation: self.generation, secret, root };
             let answer = exchange(stream, service, Procedure::Attach, &args, &mut self.call);
             match &answer {
                 Ok(Some(result)) => support.set_present(result.instance),
@@ -66,7 +67,7 @@ impl ChannelIdentity {
             }
             let Some(result) = answer? else { return Ok(()) };
             match result.status {
-                ChannelStatus::Ok | ChannelStatus::Full => return Ok(()),
+                ChannelStatus::Ok | ChannelStatus::Full | ChannelStatus::Denied => return Ok(()),
                 ChannelStatus::OtherInstance | ChannelStatus::Busy => {}
                 ChannelStatus::Fenced => {
                     // This process was stopped and another one took over its locks. The server has ended all its calls. It
@@ -82,8 +83,9 @@ impl ChannelIdentity {
 }
 
 impl ChannelIdentity {
-    /// Closes the connections that were made under this number, by a call on a connection of another number. False if the
-    /// server does not have the program, or has no room to remember the number. `None` if the call must be repeated.
+    /// Makes the server close the connections of the process with this number. The call is sent on a connection of another process.
+    /// Returns false if the server does not have the program, has no room to remember the number, or knows the number as one of another
+    /// mount. Returns `None` if the call must be repeated.
     pub(crate) fn fence(&mut self, stream: &mut Stream<'_>, service: &Service, process: u64) -> Result<Option<bool>, Fault> {
         let support = &service.channel_support;
         let args = FenceArgs { instance: support.instance(), process };
@@ -91,7 +93,7 @@ impl ChannelIdentity {
         support.set_present(result.instance);
         match result.status {
             ChannelStatus::Ok => Ok(Some(true)),
-            ChannelStatus::Full => Ok(Some(false)),
+            ChannelStatus::Full | ChannelStatus::Denied => Ok(Some(false)),
             ChannelStatus::OtherInstance | ChannelStatus::Busy | ChannelStatus::Fenced => Ok(None),
         }
     }

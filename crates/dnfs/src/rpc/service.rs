@@ -90,6 +90,11 @@ pub(crate) struct Service {
     pub(crate) gone: GoneReport,
     /// The members whose leases the callers hold (docs/design/028-stopped-processes.md). `None` for a client without a segment.
     pub(crate) leases: Option<Arc<Members>>,
+    /// A handle of the export. `None` for programs other than NFS.
+    pub(crate) root: Option<nfs_proto::nfs3::FileHandle>,
+    /// Proves to Millrace's filer that this process belongs to the mount, so that it may fence others of it. 0 for a client without
+    /// a segment.
+    pub(crate) mount_secret: u64,
     header: Vec<u8>, // record mark, call header, credential, verifier; xid and procedure are filled in later
     unresponsive: AtomicBool,
     /// When that was last reported, on the monotonic clock; 0: never.
@@ -127,6 +132,8 @@ impl Service {
             export_state: None,
             gone: GoneReport::default(),
             leases: None,
+            root: None,
+            mount_secret: 0,
             header,
             unresponsive: AtomicBool::new(false),
             reported_ms: AtomicU64::new(0),
@@ -145,6 +152,7 @@ impl Service {
         let namespace = segment.header().network_namespace.load(Ordering::Relaxed);
         self.answers = Answers::Shared(segment.memory());
         self.export_state = Some(segment.export_state());
+        self.mount_secret = segment.header().instance.load(Ordering::Relaxed);
         self.network_namespace = Some(namespace).filter(|namespace| *namespace != 0);
     }
 
@@ -155,6 +163,7 @@ impl Service {
         self.network_namespace = other.network_namespace;
         self.call_notes.clone_from(&other.call_notes);
         self.leases.clone_from(&other.leases);
+        self.mount_secret = other.mount_secret;
     }
 
     /// The server's address.

@@ -23,11 +23,11 @@ struct Thread {
     /// The leases of the current call are those from `base` to `count`.
     base: AtomicU32,
     count: AtomicU32,
-    /// Number of calls that the thread is in: each is interrupted by the next. Calls that the thread left are counted too.
+    /// Number of marked calls that the thread is in: each one interrupts the one before. Calls that the thread left by a jump count too.
     depth: AtomicU32,
     /// Stack mark of the innermost call.
     innermost: MarkPlace,
-    /// 1 while a call has disabled the thread's cancellation.
+    /// 1 while a call has disabled the thread's cancellation, and for a moment before and after.
     uncancelled: AtomicU32,
     leases: [Listed; THREAD_LEASES_MAX],
 }
@@ -48,6 +48,8 @@ pub struct CallFrame {
     count: u32,
     depth: u32,
     outer: (u64, u64),
+    /// The thread's `uncancelled` before this call.
+    uncancelled: u32,
     mark: StackMark,
 }
 
@@ -55,13 +57,14 @@ pub struct CallFrame {
 #[must_use]
 #[inline]
 pub fn begin_call() -> CallFrame {
-    let mut frame = CallFrame { thread: None, base: 0, count: 0, depth: 0, outer: (0, 0), mark: StackMark::new() };
+    let mut frame =
+        CallFrame { thread: None, base: 0, count: 0, depth: 0, outer: (0, 0), uncancelled: 0, mark: StackMark::new() };
     if let Some((place, thread)) = Thread::current() {
         frame.thread = Some(place as u16);
         (frame.base, frame.count) = (thread.base.load(Relaxed), thread.count.load(Relaxed));
         (frame.depth, frame.outer) = (thread.depth.load(Relaxed), thread.innermost.noted());
+        frame.uncancelled = thread.uncancelled.load(Relaxed);
         thread.base.store(frame.count, Relaxed);
-        thread.depth.store(frame.depth + 1, Relaxed);
     }
     frame
 }
@@ -82,35 +85,48 @@ pub fn is_inside_call() -> bool {
     !is_left
 }
 
-/// Whether the thread left a call by a jump while the call had disabled its cancellation.
-#[must_use]
-pub fn left_cancellation_off() -> bool {
-    !is_inside_call() && Thread::current().is_some_and(|(_, thread)| thread.uncancelled.load(Relaxed) == 1)
-}
-
 impl CallFrame {
-    /// Notes whether this call has disabled the thread's cancellation.
+    /// Marks the caller's stack frame, which contains `self`, and notes that the call is about to disable the thread's
+    /// cancellation. The notes are complete before either takes effect, so that the thread may leave the call by a jump at any
+    /// instruction: the next call then finds both. `self` must not move afterwards.
     #[inline]
-    pub fn note_cancellation(&self, is_off: bool) {
-        if let Some(thread) = self.thread.and_then(|place| THREADS.get(usize::from(place))) {
-            thread.uncancelled.store(u32::from(is_off), Relaxed);
+    pub fn mark(&self) {
+        if let Some(thread) = self.thread() {
+            self.mark.set(&thread.innermost);
+            thread.depth.store(self.depth + 1, Relaxed);
+            thread.uncancelled.store(1, Relaxed);
         }
     }
 
-    /// Marks the caller's stack frame, which contains `self`. The mark shows later whether the thread left the frame. `self`
-    /// must not move afterwards.
+    /// Notes that this call no longer disables cancellation: the state is that before the call.
     #[inline]
-    pub fn mark(&self) {
-        if let Some(thread) = self.thread.and_then(|place| THREADS.get(usize::from(place))) {
-            self.mark.set(&thread.innermost);
+    pub fn note_cancellation_restored(&self) {
+        if let Some(thread) = self.thread() {
+            thread.uncancelled.store(self.uncancelled, Relaxed);
         }
+    }
+
+    /// Whether the thread left an earlier call by a jump while that call had disabled its cancellation. The caller enables it
+    /// again, so this call clears the note of the earlier one.
+    #[cold]
+    pub fn take_left_uncancelled(&mut self) -> bool {
+        let is_left = self.uncancelled == 1 && (self.depth == 0 || MarkPlace::at(self.outer).is_left());
+        if is_left {
+            self.uncancelled = 0;
+        }
+        is_left
+    }
+
+    #[inline]
+    fn thread(&self) -> Option<&'static Thread> {
+        self.thread.and_then(|place| THREADS.get(usize::from(place)))
     }
 }
 
 impl Drop for CallFrame {
     #[inline]
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.and_then(|place| THREADS.get(usize::from(place))) {
+        if let Some(thread) = self.thread() {
             // This also removes inner calls that are still registered: the thread left them.
             thread.count.store(self.count, Relaxed);
             thread.base.store(self.base, Relaxed);
@@ -278,5 +294,35 @@ mod tests {
         }
         drop(outermost);
         assert!(held().is_empty());
+    }
+
+    /// A call that the thread leaves by a jump, before (0) or after (1) it has marked its frame. The frame is then overwritten.
+    #[inline(never)]
+    fn leave_after(steps: u32) {
+        let call = std::mem::ManuallyDrop::new(begin_call());
+        if steps > 0 {
+            call.mark();
+            call.mark.overwrite();
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_left_at_any_step_keeps_no_later_call_from_being_cancelled() {
+        std::thread::spawn(|| {
+            for steps in [0, 1, 0, 1, 1] {
+                leave_after(steps);
+                assert!(!is_inside_call());
+                let mut call = begin_call();
+                call.mark();
+                assert_eq!(call.take_left_uncancelled(), steps == 1);
+                assert!(is_inside_call());
+                call.note_cancellation_restored();
+                drop(call);
+                let mut call = begin_call();
+                assert!(!call.take_left_uncancelled(), "the earlier call had taken it");
+            }
+        })
+        .join()
+        .unwrap();
     }
 }

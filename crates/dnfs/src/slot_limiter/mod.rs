@@ -17,7 +17,7 @@ mod members;
 mod tests;
 mod writer_lock;
 
-pub use call_frames::{CallFrame, begin_call, is_inside_call, left_cancellation_off};
+pub use call_frames::{CallFrame, begin_call, is_inside_call};
 pub(crate) use commit_turn::CommitTurn;
 pub(crate) use kept::{KeptConnections, KeptPlace, KeptTable};
 pub(crate) use lease_lock::{LeaseLock, Locked};

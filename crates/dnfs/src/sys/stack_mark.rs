@@ -41,6 +41,14 @@ impl StackMark {
     }
 }
 
+#[cfg(test)]
+impl StackMark {
+    /// Overwrites the mark, as a later call does with the frame of a function that was left.
+    pub(crate) fn overwrite(&self) {
+        self.0.set(0);
+    }
+}
+
 impl Drop for StackMark {
     #[inline]
     fn drop(&mut self) {
@@ -52,6 +60,11 @@ impl Drop for StackMark {
 impl MarkPlace {
     pub(crate) const fn new() -> Self {
         Self { address: AtomicU64::new(0), word: AtomicU64::new(0), serial: AtomicU64::new(0) }
+    }
+
+    /// A place with this address and word of a mark ([`Self::noted`]).
+    pub(crate) const fn at((address, word): (u64, u64)) -> Self {
+        Self { address: AtomicU64::new(address), word: AtomicU64::new(word), serial: AtomicU64::new(0) }
     }
 
     /// Restores the place to the state before another mark was noted.

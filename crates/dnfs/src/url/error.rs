@@ -17,6 +17,12 @@ pub enum UrlError {
         /// The text.
         url: String,
     },
+    /// A user before the host.
+    #[error("URL {url} has a user before its host")]
+    User {
+        /// The text, without the user.
+        url: String,
+    },
     /// More hosts than are kept.
     #[error("URL {url} names more than {ADDRESSES_MAX} hosts")]
     ManyHosts {
@@ -83,8 +89,9 @@ impl UrlError {
             Self::Scheme { .. } | Self::Host { .. } | Self::Path { .. } => {
                 Some("write nfs://HOST[:PORT]/EXPORT, for example nfs://10.0.0.5/vol or nfs://127.0.0.1:2049/vol".into())
             }
+            Self::User { .. } => Some("NFS has no passwords: write nfs://HOST/EXPORT, with uid= and gid= as options".into()),
             Self::ManyHosts { .. } => Some("the hosts are the addresses of one server: name the ones to be tried first".into()),
-            Self::PortPlace { .. } => Some("the port is that of all hosts: write it once, behind the last one".into()),
+            Self::PortPlace { .. } => Some("all hosts have the same port: write it once, after the last host".into()),
             Self::Key { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest}?")),
             Self::Key { .. } => Some(
                 "options are rsize, wsize, split, slots, channels, writers, stable, close, retain, uid, gid, nfsport, mountport, local, timeo, retrans, \

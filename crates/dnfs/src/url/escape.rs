@@ -1,8 +1,24 @@
 //! `%XX` in paths.
 
 use super::error::UrlError;
+use std::fmt::Write as _;
 
-/// The text with its escapes put right.
+/// Percent-encodes a path for a URL.
+#[must_use]
+pub fn escape(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'%' | b'?' | b'#' | 0..=b' ' | 0x7f.. => {
+                let _ = write!(text, "%{byte:02X}");
+            }
+            _ => text.push(char::from(byte)),
+        }
+    }
+    text
+}
+
+/// Decodes the percent-encoded bytes of a path.
 pub(crate) fn unescape(path: &str) -> Result<String, UrlError> {
     let bad = || UrlError::Escape { path: path.to_owned() };
     let mut bytes = Vec::with_capacity(path.len());

@@ -11,6 +11,7 @@ pub use error::UrlError;
 
 use crate::limits::ADDRESSES_MAX;
 use crate::options::Options;
+pub use escape::escape;
 use escape::unescape;
 use std::fmt;
 use std::str::FromStr;
@@ -59,18 +60,25 @@ impl FromStr for NfsUrl {
     type Err = UrlError;
 
     fn from_str(url: &str) -> Result<Self, UrlError> {
-        let owned = || url.to_owned();
+        let owned = || without_user(url);
         let Some(rest) = url.strip_prefix("nfs://") else { return Err(UrlError::Scheme { url: owned() }) };
         let (location, query) = rest.split_once('?').map_or((rest, ""), |(location, query)| (location, query));
         let Some(slash) = location.find('/') else {
             return Err(if location.is_empty() { UrlError::Host { url: owned() } } else { UrlError::Path { url: owned() } });
         };
         let (authority, path) = location.split_at(slash);
+        if authority.contains('@') {
+            return Err(UrlError::User { url: owned() });
+        }
         let mut options = Options::default();
         let mut servers = Vec::new();
         for host in authority.split(',') {
-            let (host, port) = split_port(host)?;
-            if host.is_empty() || host.contains('@') {
+            // If an `@` follows, an invalid port may be the start of a password that contains a slash.
+            let (host, port) = split_port(host).map_err(|error| match error {
+                UrlError::Port { .. } if url.contains('@') => UrlError::User { url: owned() },
+                other => other,
+            })?;
+            if host.is_empty() {
                 return Err(UrlError::Host { url: owned() });
             }
             if options.nfs_port.is_some() {
@@ -105,18 +113,19 @@ impl fmt::Display for NfsUrl {
         if let Some(port) = self.options.nfs_port {
             write!(f, ":{port}")?;
         }
-        for byte in self.export_path.bytes() {
-            match byte {
-                b'%' | b'?' | b'#' | 0..=b' ' => write!(f, "%{byte:02X}")?,
-                0x80.. => write!(f, "%{byte:02X}")?,
-                _ => write!(f, "{}", char::from(byte))?,
-            }
-        }
+        write!(f, "{}", escape(&self.export_path))?;
         for (index, local) in self.options.local.iter().enumerate() {
             write!(f, "{}{local}", if index > 0 { "," } else { "?local=" })?;
         }
         Ok(())
     }
+}
+
+/// Replaces what may be a user and a password in a URL inside `text`, so that no message shows them. NFS URLs have neither.
+#[must_use]
+pub fn without_user(text: &str) -> String {
+    let before = text.find("://").and_then(|at| text.get(..at + 3)).unwrap_or_default();
+    text.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, rest)| format!("{before}…@{rest}"))
 }
 
 /// How a host is compared with another: plain variants of spelling are one.
@@ -199,6 +208,20 @@ mod tests {
         let locals = ["127.0.0.1"; 9].join(",");
         assert!(matches!(parse(&format!("nfs://h/v?local={locals}")), Err(UrlError::Value { .. })));
         assert!(matches!(parse("nfs://h/v?local=eth0"), Err(UrlError::Value { .. })));
+    }
+
+    #[test]
+    fn no_error_shows_what_may_be_a_password() {
+        for url in ["nfs://u:hidden@h/v", "nfs://u:hid/hidden@h/v", "nfs://hidden@h", "nfs:u:hidden@h/v", "nfs://hidden@"] {
+            let error = url.parse::<NfsUrl>().unwrap_err().to_string();
+            assert!(!error.contains("hid"), "{error}");
+        }
+        let error = "nfs://u:hidden@h/v".parse::<NfsUrl>().unwrap_err();
+        assert_eq!(error.to_string(), "URL nfs://…@h/v has a user before its host");
+        assert_eq!(without_user("/db=nfs://u:hidden@h/v"), "/db=nfs://…@h/v");
+        assert!("nfs://h/v/a@b".parse::<NfsUrl>().is_ok());
+        let error = "nfs://filer:nfs/v".parse::<NfsUrl>().unwrap_err();
+        assert!(matches!(&error, UrlError::Port { port } if port == "nfs"), "{error}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub enum Fault {
     Reboot,
     /// So many bytes of the reply, then the end.
     Cut(usize),
-    /// The reply in fragments of so many bytes.
+    /// The reply in fragments of that many bytes.
     Split(usize),
     /// So many bytes at a time, each in a segment of its own.
     Drip(usize),

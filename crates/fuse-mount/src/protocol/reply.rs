@@ -9,7 +9,7 @@ use std::io::IoSlice;
 /// An opened file: past the page cache (FOPEN_DIRECT_IO), writes beside each other (FOPEN_PARALLEL_DIRECT_WRITES).
 pub(crate) const OPENED_FILE: u32 = 1 | 1 << 6;
 
-/// A reply's header: for so many bytes behind it, or with an error number.
+/// A reply's header: for that many bytes behind it, or with an error number.
 pub(crate) fn header(unique: Unique, bytes: usize, errno: i32) -> [u8; 16] {
     let mut header = [0; 16];
     let length = (16 + bytes) as u32;

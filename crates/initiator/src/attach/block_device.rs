@@ -33,7 +33,7 @@ impl BlockDevice {
         }
     }
 
-    /// Partitions that do not begin at a multiple of so many bytes, and where they do.
+    /// Partitions that do not begin at a multiple of that many bytes, and where they do.
     #[must_use]
     pub fn misaligned_partitions(&self, bytes: u64) -> Vec<(String, u64)> {
         match self {

@@ -99,7 +99,7 @@ pub fn update_in_place(directory: &Path) -> Result<(), AttachError> {
 }
 
 /// Has the kernel forget a device that it knows as a member of a file system that is not mounted: its number is soon that of
-/// another. Does nothing without btrfs-progs: the kernel then finds out when it looks at the device anew.
+/// another. Does nothing without btrfs-progs: the kernel then finds out when it looks at the device again.
 pub(crate) fn forget(device: &str) {
     if Path::new(MOUNTED).exists() {
         let mut command = Command::new("btrfs");

@@ -53,7 +53,7 @@ pub enum AttachError {
         source: io::Error,
     },
     /// A directory whose files would be copied on write.
-    #[error("have new files below {} updated in place: {source}", .directory.display())]
+    #[error("set in-place updates for new files below {}: {source}", .directory.display())]
     InPlace {
         /// The directory.
         directory: PathBuf,

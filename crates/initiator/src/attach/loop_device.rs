@@ -24,7 +24,7 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Makes one with direct I/O, with logical blocks of so many bytes, and with its partitions.
+    /// Makes one with direct I/O, with logical blocks of that many bytes, and with its partitions.
     ///
     /// # Errors
     /// [`AttachError::Program`], [`AttachError::Failed`]; [`AttachError::Buffered`], and there is none left then.
@@ -70,7 +70,7 @@ impl LoopDevice {
         format!("/dev/{}", self.name)
     }
 
-    /// Partitions that do not begin at a multiple of so many bytes, and where they do.
+    /// Partitions that do not begin at a multiple of that many bytes, and where they do.
     #[must_use]
     pub fn misaligned_partitions(&self, bytes: u64) -> Vec<(String, u64)> {
         misaligned_partitions(&self.name, bytes)

@@ -89,7 +89,7 @@ pub(crate) fn begin(unique: Unique, operation: &Operation<'_>, geometry: &Geomet
     })
 }
 
-/// The parts of a range, each of so many bytes at most.
+/// The parts of a range, each of that many bytes at most.
 fn ranges(offset: u64, bytes: u64, part: u64) -> Vec<(u64, u64)> {
     let part = part.max(1);
     let count = bytes.div_ceil(part);

@@ -131,7 +131,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Unique, Operation<'_>)> {
     Some((unique, operation))
 }
 
-/// A reply's header: for so many bytes behind it, or with an error number.
+/// A reply's header: for that many bytes behind it, or with an error number.
 pub(crate) fn header(unique: Unique, bytes: usize, errno: i32) -> [u8; 16] {
     let mut header = [0; 16];
     let length = (16 + bytes) as u32;

@@ -142,7 +142,7 @@ impl KernelDevice {
         self.path() == place || (place.parent() == Some(Path::new("/dev")) && self.names().contains(&name))
     }
 
-    /// Partitions that do not begin at a multiple of so many bytes, and where they do.
+    /// Partitions that do not begin at a multiple of that many bytes, and where they do.
     #[must_use]
     pub fn misaligned_partitions(&self, bytes: u64) -> Vec<(String, u64)> {
         self.disks.first().map(|disk| misaligned_partitions(&disk.name, bytes)).unwrap_or_default()

@@ -60,7 +60,7 @@ impl Node<'_> {
             let file = self.file().ok_or_else(|| KernelError::NoRecord { target: self.target.to_owned() })?;
             record::append(&file, &secrets)?;
         }
-        // It writes the file anew, so the mark comes behind it.
+        // It writes the file again, so the mark comes behind it.
         expect(PROGRAM, &self.update_words(settings), RECORD_MAX, waiting)?;
         self.file().map_or(Ok(()), |file| record::mark(&file))
     }

@@ -1,7 +1,7 @@
-//! A portal of a target, and how a session over it is used.
+//! A portal of a target, and the settings of a session over it.
 
 use super::error::KernelError;
-use iscsi_proto::chap::Credential;
+use iscsi_proto::chap::{Algorithm, Credential};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -21,29 +21,38 @@ pub struct Portal {
     pub group: Option<u16>,
 }
 
-/// How a session is used.
+/// The settings of a session.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Commands under way for a LUN.
+    /// Commands in progress for a LUN.
     pub depth: u32,
-    /// Commands wait this long for a connection, then they fail, or go another path.
+    /// How long commands wait for a connection. Then they fail or take another path.
     pub replacement_timeout: Duration,
-    /// Whether headers and data have to carry CRC32C digests.
+    /// Whether headers and data must have CRC32C digests.
     pub digests: (bool, bool),
-    /// What this side proves itself by.
+    /// The CHAP algorithms to offer. `None`: those of iscsid.conf.
+    pub chap_algorithms: Option<Vec<Algorithm>>,
+    /// The CHAP credential of this side.
     pub credential: Option<Credential>,
-    /// What the target has to prove itself by.
+    /// The CHAP credential of the target.
     pub target_credential: Option<Credential>,
 }
 
 impl Settings {
-    /// Without digests that are asked for, and without CHAP.
+    /// Settings that require no digests and no CHAP.
     #[must_use]
     pub const fn new(depth: u32, replacement_timeout: Duration) -> Self {
-        Self { depth, replacement_timeout, digests: (false, false), credential: None, target_credential: None }
+        Self {
+            depth,
+            replacement_timeout,
+            digests: (false, false),
+            chap_algorithms: None,
+            credential: None,
+            target_credential: None,
+        }
     }
 
-    /// The settings of a record, but for its secrets.
+    /// The settings of a record, without its secrets.
     pub(super) fn values(&self) -> Vec<(&'static str, String)> {
         let commands = (self.depth + OWN_COMMANDS).next_power_of_two().clamp(*COMMANDS.start(), *COMMANDS.end());
         let method = if self.credential.is_some() { "CHAP" } else { "None" };
@@ -56,9 +65,11 @@ impl Settings {
             ("node.session.cmds_max", commands.to_string()),
             ("node.session.timeo.replacement_timeout", self.replacement_timeout.as_secs().to_string()),
         ];
-        // Not all versions know both: what is not asked for is left as iscsid.conf has it.
+        // Not all versions know both settings. A digest that is not required is left as iscsid.conf has it.
         let digests = [("node.conn[0].iscsi.HeaderDigest", self.digests.0), ("node.conn[0].iscsi.DataDigest", self.digests.1)];
         values.extend(digests.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| (name, "CRC32C".to_owned())));
+        let names = self.chap_algorithms.iter().map(|list| list.iter().map(|one| one.name()).collect::<Vec<_>>().join(","));
+        values.extend(names.map(|names| ("node.session.auth.chap_algs", names)));
         values
     }
 

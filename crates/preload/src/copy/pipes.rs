@@ -97,7 +97,7 @@ fn file_to_pipe(file: &Open, begin: u64, pipe: c_int, count: usize, flags: c_uin
     if read == 0 {
         return Ok(0);
     }
-    // SAFETY: the pages are mapped anew for each call, and unmapped before anybody could write to them.
+    // SAFETY: the pages are mapped again for each call, and unmapped before anybody could write to them.
     Ok(unsafe { pipes::give_pages(pipe, bytes.as_ptr(), read, flags) }?)
 }
 

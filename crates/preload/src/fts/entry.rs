@@ -119,7 +119,7 @@ impl Node {
 
     /// The name.
     pub(super) fn name(&self) -> &[u8] {
-        // SAFETY: so many bytes are there, and stay as they are until the name is cut.
+        // SAFETY: that many bytes are there, and stay as they are until the name is cut.
         unsafe { std::slice::from_raw_parts(self.name_pointer().cast(), usize::from(self.namelen)) }
     }
 

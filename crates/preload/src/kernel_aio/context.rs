@@ -232,7 +232,7 @@ impl Context {
                 Ok(())
             }
             Err(error) => {
-                warn(format_args!("kernel AIO on a mount needs a thread, and there is none: {error}"));
+                warn(format_args!("kernel AIO on a mount needs a thread, which cannot be started: {error}"));
                 self.release();
                 Err(libc::EAGAIN)
             }

@@ -14,7 +14,7 @@ mod token;
 
 use std::fmt;
 
-use crate::facts::{Facts, Value};
+use crate::facts::{Database, Facts, Value};
 use crate::quantity::{Unit, looked_at};
 
 pub use error::ParseError;
@@ -140,6 +140,15 @@ impl Expression {
         let mut scopes = Vec::from_iter(each);
         self.root.host_names(&mut scopes, &mut names);
         names
+    }
+
+    /// Whether it needs a setting of a database that could not be read.
+    #[must_use]
+    pub fn needs_unread_setting(&self, facts: &Facts) -> bool {
+        let is_unread = |name: &&str| {
+            Database::of_fact(name).is_some() && !facts.host.contains_key(*name) && evaluate::reason(facts, name).is_some()
+        };
+        self.names().iter().any(is_unread)
     }
 
     /// Names of all facts in it.

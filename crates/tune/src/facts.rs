@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::collect::REDACTED;
+
 pub use server::{Database, Server, ServerState};
 pub(crate) use set_by::{COMMAND_LINE, SetBy, origin_of, set_by};
 
@@ -63,6 +65,18 @@ pub struct Facts {
     pub remarks: Vec<String>,
 }
 
+impl Fact {
+    /// Whether the value was left out of the text that it was read from.
+    fn is_redacted(&self) -> bool {
+        matches!(&self.value, Value::Text(text) if text.contains(REDACTED))
+    }
+}
+
+/// The name of an attribute of one thing among what is not known.
+fn unknown_name(kind: &str, name: &str, attribute: &str) -> String {
+    format!("{kind} {name}: {attribute}")
+}
+
 impl From<bool> for Value {
     fn from(value: bool) -> Self {
         Self::Bool(value)
@@ -88,9 +102,12 @@ impl From<String> for Value {
 }
 
 impl Facts {
-    /// Notes a fact of the host. A second value that differs is a remark; the first one stays.
+    /// Notes a fact of the host. A second value that differs is a remark; the first one stays. A value that was redacted is not known.
     pub fn put(&mut self, name: &str, value: impl Into<Value>, origin: &str) {
         let fact = Fact { value: value.into(), origin: origin.to_owned() };
+        if fact.is_redacted() {
+            return self.put_unknown(name, &format!("{origin}: the value is left out of what is read"));
+        }
         if let Some(remark) = Self::note(&mut self.host, name, || name.to_owned(), fact) {
             self.remark(remark);
         }
@@ -99,6 +116,9 @@ impl Facts {
     /// Notes an attribute of a thing, which is there from then on.
     pub fn put_of(&mut self, kind: &str, name: &str, attribute: &str, value: impl Into<Value>, origin: &str) {
         let fact = Fact { value: value.into(), origin: origin.to_owned() };
+        if fact.is_redacted() {
+            return self.put_unknown_of(kind, name, attribute, &format!("{origin}: the value is left out of what is read"));
+        }
         let things = self.things.entry(kind.to_owned()).or_default();
         if things.len() >= NAMES_MAX && !things.contains_key(name) {
             return self.remark(format!("{kind} {name} is left out: there are too many of the kind"));
@@ -148,6 +168,21 @@ impl Facts {
         let thing = self.things.get(kind).and_then(|things| things.get(name));
         let here = thing.and_then(|thing| thing.get(attribute)).map(|fact| &fact.value);
         here.or_else(|| self.of_only_server(|facts| facts.value_of(kind, name, attribute)))
+    }
+
+    /// Notes that an attribute of a thing is not known. The thing is there from then on.
+    pub fn put_unknown_of(&mut self, kind: &str, name: &str, attribute: &str, reason: &str) {
+        let things = self.things.entry(kind.to_owned()).or_default();
+        if things.len() < NAMES_MAX || things.contains_key(name) {
+            things.entry(name.to_owned()).or_default().remove(attribute);
+            self.put_unknown(&unknown_name(kind, name, attribute), reason);
+        }
+    }
+
+    /// Why an attribute of a thing is not known, if something says so of this thing.
+    #[must_use]
+    pub fn why_unknown_of(&self, kind: &str, name: &str, attribute: &str) -> Option<&str> {
+        self.unknown.get(&unknown_name(kind, name, attribute)).map(String::as_str)
     }
 
     /// Notes that what has this name, or begins with it, could not be read.

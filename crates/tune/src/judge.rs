@@ -42,8 +42,7 @@ pub fn judge(rules: &RuleSet, facts: &Facts) -> Judgement {
     }
     for server in subjects::judged_in_part(facts) {
         judgement.remarks.push(format!(
-            "{} is judged by the rules about its data (severity critical) alone, beside a server that answers: an audit \
-             without --db asks all rules of it",
+            "{} does not run: only the critical rules about its data were checked; without --db the audit checks all rules",
             server.name
         ));
     }
@@ -138,10 +137,13 @@ fn ask(loaded: &Loaded, subject: &Subject<'_>, judgement: &mut Judgement) {
 /// The verdict on the host or a server, or on one thing; none where the rule does not apply.
 fn one(loaded: &Loaded, subject: &Subject<'_>, thing: Option<(&str, &str)>) -> Option<Finding> {
     let facts = &subject.facts;
-    if let Some(when) = &loaded.when
-        && when.value(facts, thing) != Outcome::Known(Value::Bool(true))
-    {
-        return None;
+    match loaded.when.as_ref().map(|when| (when, when.value(facts, thing))) {
+        None | Some((_, Outcome::Known(Value::Bool(true)))) => {}
+        // Whether it applies depends on a setting of a database whose file was not read.
+        Some((when, Outcome::Unknown(missing))) if when.needs_unread_setting(facts) => {
+            return Some(finding(loaded, subject, thing, Verdict::Unknown, Vec::new(), missing));
+        }
+        Some(_) => return None,
     }
     let evaluation = loaded.test.evaluate(facts, thing);
     let (verdict, missing) = match evaluation.outcome {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::limits::DIFF_CELLS_MAX;
+use crate::collect::redacted;
 
 /// Lines shown around a change.
 const CONTEXT: usize = 3;
@@ -32,7 +33,7 @@ pub fn unified(path: &str, before: Option<&str>, after: Option<&str>) -> String 
         // A hunk goes on while the next change is near enough for the contexts to touch.
         let near = rest.windows(2).take_while(|pair| matches!(pair, [a, b] if b - a <= 2 * CONTEXT)).count();
         let last = rest.get(near).copied().unwrap_or(first);
-        hunk(&mut out, &lines, first.saturating_sub(CONTEXT), (last + CONTEXT + 1).min(lines.len()));
+        hunk(&mut out, path, &lines, first.saturating_sub(CONTEXT), (last + CONTEXT + 1).min(lines.len()));
         rest = rest.get(near + 1..).unwrap_or(&[]);
     }
     out
@@ -91,7 +92,8 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
     }
 }
 
-fn hunk(out: &mut String, lines: &[Line<'_>], from: usize, to: usize) {
+/// Writes one hunk, without secrets: lines around a change may have some.
+fn hunk(out: &mut String, path: &str, lines: &[Line<'_>], from: usize, to: usize) {
     let count = |lines: &[Line<'_>], old: bool| {
         lines.iter().filter(|line| if old { !matches!(line, Line::Add(_)) } else { !matches!(line, Line::Drop(_)) }).count()
     };
@@ -108,8 +110,12 @@ fn hunk(out: &mut String, lines: &[Line<'_>], from: usize, to: usize) {
             Line::Drop(text) => ('-', text),
             Line::Add(text) => ('+', text),
         };
+        // Comments that are added are the program's own.
+        let is_own = sign == '+' && text.trim_start().starts_with(['#', ';']);
+        let kept = redacted(path, text);
+        let is_clear = is_own || kept.split_whitespace().eq(text.split_whitespace());
         out.push(sign);
-        out.push_str(text);
+        out.push_str(if is_clear { text } else { &kept });
         if !text.ends_with('\n') {
             out.push_str("\n\\ No newline at end of file\n");
         }

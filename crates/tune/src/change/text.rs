@@ -77,7 +77,7 @@ pub fn render_left(group: &Group) -> String {
     let mut out = String::new();
     for (change, needs) in with_needs(group) {
         for need in needs {
-            let _ = writeln!(out, "  {}{}: {need}: a step that apply cannot check", change.rule, of(change));
+            let _ = writeln!(out, "  {}{}: check yourself: {need}", change.rule, of(change));
         }
         let why = change.remarks.first().map_or("apply writes files and running values, and runs no command", String::as_str);
         for part in &change.parts {

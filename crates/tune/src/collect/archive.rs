@@ -106,10 +106,16 @@ fn take(mut entry: tar::Entry<'_, impl Read>, name: &mut LongName, entries: &mut
     entries.seen += 1;
     match (kind, entries.place(&path)) {
         (EntryType::Regular | EntryType::Continuous, Some(place)) => {
+            let mode = entry.header().mode().unwrap_or(0);
             let bytes = contents(&mut entry, FILE_BYTES_MAX + 1)?;
-            entries.keep(&path, place, bytes);
+            entries.keep(&path, place, bytes, mode);
         }
+        (EntryType::Directory, Some(_)) => entries.folder(&path),
         (EntryType::Regular | EntryType::Continuous | EntryType::Directory, _) | (_, None) => {}
+        (EntryType::Symlink, Some(place)) => {
+            let target = entry.link_name_bytes().map(|target| String::from_utf8_lossy(&target).into_owned());
+            entries.link(&path, place, &target.unwrap_or_default());
+        }
         (_, Some(_)) => entries.remark(format!("entry {:?} is a link or a device: skipped", text::head(&path, 120))),
     }
     Ok(())

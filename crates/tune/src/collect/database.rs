@@ -6,6 +6,7 @@ pub(super) mod mysql;
 pub(super) mod oracle;
 pub(super) mod oranfstab;
 pub(super) mod postgres;
+pub(super) mod reading;
 mod rows;
 
 pub use answer::{Answer, database_rows, is_local};

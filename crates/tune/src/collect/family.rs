@@ -90,7 +90,8 @@ impl Family {
                 Self::Ontap7
             });
         }
-        if files("/etc/vfstab") || files("/etc/system") || files("/etc/release") {
+        let has_file = |path: &str| collected.file(path).is_some();
+        if has_file("/etc/vfstab") || has_file("/etc/system") || has_file("/etc/release") {
             return Some(Self::Solaris);
         }
         if files("/etc/filesystems") || has("oslevel") || has("vmo") || has("lsattr -El") || has("lslpp") {

@@ -14,12 +14,15 @@ pub(super) enum Place {
     File(String),
     /// Output of a command, named by its slug.
     Command(String),
+    /// A file in a tree, whose place on the host is known when the root of the tree is.
+    InTree,
     /// Nothing that a parser reads.
     Nothing,
 }
 
 /// Folders at the root of a host.
-const ROOTS: &[&str] = &["etc", "proc", "sys", "stand", "var", "platform", "kernel", "usr", "opt", "boot", "root", "home", "run"];
+const ROOTS: &[&str] =
+    &["etc", "proc", "sys", "stand", "var", "platform", "kernel", "usr", "opt", "boot", "root", "home", "run", "lib"];
 
 /// Files and folders that parsers read; a path that ends with `/` is a folder.
 pub(super) const FILES: &[&str] = &[
@@ -37,17 +40,21 @@ pub(super) const FILES: &[&str] = &[
     "/etc/debian_version",
     "/etc/sysctl.conf",
     "/etc/sysctl.d/",
-    "/usr/lib/sysctl.d/",
     "/run/sysctl.d/",
+    "/usr/local/lib/sysctl.d/",
+    "/usr/lib/sysctl.d/",
+    "/lib/sysctl.d/",
     "/etc/modprobe.conf",
     "/etc/modprobe.d/",
+    "/run/modprobe.d/",
+    "/usr/local/lib/modprobe.d/",
+    "/usr/lib/modprobe.d/",
+    "/lib/modprobe.d/",
     "/etc/security/limits",
     "/etc/security/limits.conf",
     "/etc/security/limits.d/",
     "/etc/pam.d/",
     "/etc/iscsi/iscsid.conf",
-    "/etc/iscsi/initiatorname.iscsi",
-    "/etc/iscsi.conf",
     "/etc/multipath.conf",
     "/etc/multipath/conf.d/",
     "/etc/sysconfig/oracleasm",
@@ -58,12 +65,16 @@ pub(super) const FILES: &[&str] = &[
     "/etc/systemd/network/",
     "/etc/init.d/netfs",
     "/etc/nfsmount.conf",
+    "/etc/nfsmount.conf.d/",
+    "/etc/auto.",
+    "/etc/auto.master.d/",
+    "/etc/systemd/system/",
+    "/run/systemd/system/",
+    "/usr/local/lib/systemd/system/",
+    "/usr/lib/systemd/system/",
+    "/lib/systemd/system/",
     "/etc/hosts",
-    "/etc/nfs.conf",
-    "/etc/default/grub",
-    "/etc/default/nfs",
     "/etc/tuned/active_profile",
-    "/etc/udev/rules.d/",
     "/etc/project",
     "/etc/hostname.",
     "/etc/rc",
@@ -107,6 +118,7 @@ const NAMES: &[&str] = &[
     "oranfstab",
     "postgresql.conf",
     "postgresql.auto.conf",
+    "mysqld-auto.cnf",
     "pg_settings.csv",
     "pg_settings.txt",
     "PG_VERSION",
@@ -137,7 +149,8 @@ pub(super) fn place(path: &str) -> Option<Place> {
     }
     for (at, part) in parts.iter().enumerate().take(3) {
         match *part {
-            "files" => return Some(file(&parts[at + 1..])),
+            // A collector takes nothing that no parser reads.
+            "files" if at + 1 < parts.len() => return Some(Place::File(format!("/{}", parts[at + 1..].join("/")))),
             "commands" => return Some(command(&parts[at + 1..])),
             "sos_commands" => return Some(command(&parts[at + 1..])),
             part if ROOTS.contains(&part) && at + 1 < parts.len() => return Some(file(&parts[at..])),
@@ -148,11 +161,14 @@ pub(super) fn place(path: &str) -> Option<Place> {
         return Some(Place::Command((*name).to_owned()));
     }
     Some(match parts.len() {
+        // A file that another one may include belongs to the folder that it lies in.
+        2 if !NAMES.contains(name) && is_included(name) => Place::InTree,
         // A folder of loose files: configuration by its name, else a command's output by its slug.
         1 | 2 => match file(&[name]) {
             Place::Nothing if name.ends_with(".txt") || name.ends_with(".out") => command(&[name]),
             place => place,
         },
+        _ if wanted(&format!("/{}", parts.join("/"))) => Place::InTree,
         _ => Place::Nothing,
     })
 }
@@ -160,6 +176,13 @@ pub(super) fn place(path: &str) -> Option<Place> {
 fn file(parts: &[&str]) -> Place {
     let path = format!("/{}", parts.join("/"));
     if wanted(&path) { Place::File(path) } else { Place::Nothing }
+}
+
+/// Of an entry in a tree: the folders above the root of the host, and the path on the host.
+pub(super) fn below_root(path: &str) -> Option<(String, String)> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let at = parts.iter().take(3).position(|part| ROOTS.contains(part))?;
+    Some((parts[..at].join("/"), format!("/{}", parts[at..].join("/"))))
 }
 
 fn command(parts: &[&str]) -> Place {
@@ -175,7 +198,12 @@ pub(super) fn wanted(path: &str) -> bool {
         path == *file || ((file.ends_with('/') || file.ends_with('-') || file.ends_with('.')) && path.starts_with(file))
     });
     let oracle = (name.starts_with("init") || name.starts_with("spfile")) && name.ends_with(".ora");
-    (listed && wanted_below_sys(path)) || NAMES.contains(&name) || oracle
+    (listed && wanted_below_sys(path) && wanted_of_systemd(path)) || NAMES.contains(&name) || oracle || is_included(name)
+}
+
+/// Whether the configuration of a database may include a file of this name.
+fn is_included(name: &str) -> bool {
+    name.ends_with(".conf") || name.ends_with(".cnf")
 }
 
 /// Of what lies below `/sys` only the small files with settings.
@@ -196,6 +224,32 @@ fn wanted_below_sys(path: &str) -> bool {
     !path.starts_with("/sys/") || SYS.iter().any(|part| path.contains(part))
 }
 
+/// Of the units of systemd only mounts and what changes them.
+fn wanted_of_systemd(path: &str) -> bool {
+    !path.contains("/systemd/system/") || path.ends_with(".mount") || path.contains(".mount.d/") && path.ends_with(".conf")
+}
+
+/// Folders of which it counts that all their files are known: a file that was not read may change what the others set.
+pub(super) const COUNTED_FOLDERS: &[&str] = &[
+    "/etc/sysctl.d/",
+    "/run/sysctl.d/",
+    "/usr/local/lib/sysctl.d/",
+    "/usr/lib/sysctl.d/",
+    "/lib/sysctl.d/",
+    "/etc/modprobe.d/",
+    "/run/modprobe.d/",
+    "/usr/local/lib/modprobe.d/",
+    "/usr/lib/modprobe.d/",
+    "/lib/modprobe.d/",
+    "/etc/multipath/conf.d/",
+    "/etc/nfsmount.conf.d/",
+    "/etc/auto.master.d/",
+];
+
+/// Files whose absence counts.
+pub(super) const COUNTED_FILES: &[&str] =
+    &["/etc/sysctl.conf", "/etc/modprobe.conf", "/etc/multipath.conf", "/etc/nfsmount.conf", "/etc/auto.master"];
+
 /// Begins of commands that a parser reads.
 const COMMANDS: &[&str] = &[
     "aggr",
@@ -208,6 +262,7 @@ const COMMANDS: &[&str] = &[
     "ethtool",
     "fcp",
     "fdisk",
+    "find -perm",
     "getconf",
     "grep",
     "hostname",
@@ -226,6 +281,7 @@ const COMMANDS: &[&str] = &[
     "kctune",
     "kmtune",
     "lanadmin",
+    "ls",
     "lsattr",
     "lsblk",
     "lsdev",
@@ -235,13 +291,17 @@ const COMMANDS: &[&str] = &[
     "lvdisplay",
     "machinfo",
     "modinfo",
+    "modprobe",
     "mount",
     "multipath",
+    "mariadbd",
     "mysql",
+    "mysqld",
     "ndd",
     "netstat",
     "network",
     "nfs",
+    "nfsconf",
     "nfso",
     "nfsstat",
     "no",
@@ -255,6 +315,7 @@ const COMMANDS: &[&str] = &[
     "rdfile",
     "route",
     "rpm",
+    "running",
     "schedo",
     "sfdisk",
     "sh -c rpm",
@@ -268,6 +329,7 @@ const COMMANDS: &[&str] = &[
     "sysctl",
     "system",
     "systemctl list-unit-files",
+    "systemd-analyze cat-config",
     "tuned-adm",
     "uname",
     "version",

@@ -24,6 +24,9 @@ pub const ENTRIES_MAX: usize = 200_000;
 /// Files kept of one capture.
 pub const FILES_MAX: usize = 50_000;
 
+/// Files that the configuration of one database server may have, each as often as it is included. Real ones have a dozen.
+pub const INCLUDED_FILES_MAX: usize = 20_000;
+
 /// Depth of folders.
 pub const DEPTH_MAX: usize = 24;
 
@@ -51,6 +54,9 @@ pub const LISTING_MAX: usize = 4096;
 /// What one command may take. Together with running them side by side it keeps a collection below a second on a host
 /// whose commands answer, and below three on one whose commands hang.
 pub const COMMAND_TIME_MAX: Duration = Duration::from_millis(2500);
+
+/// What a server's own program may take to say what it reads in its files.
+pub const ASKED_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Commands at a time.
 pub const COMMANDS_AT_A_TIME: usize = 8;

@@ -1,9 +1,13 @@
 //! Linux: who it is, its kernel's settings now and after a boot, modules, limits, services, packages.
 
+mod autofs;
 mod block;
+mod drop_ins;
 mod identity;
 mod modules;
+mod multipath;
 pub(super) mod net;
+mod nfsmount;
 mod scsi;
 mod software;
 mod sysctl;
@@ -11,9 +15,11 @@ mod user_limits;
 
 use super::collected::Collected;
 use super::family::Family;
-use super::mounts::{self, Mounts};
+use super::mounts::{self, Mounts, Rules};
 use super::text::{bracketed, integer, lines, odd, pair, telling, unquoted, value, words};
 use crate::facts::{Facts, Value};
+use drop_ins::{Part, parts};
+use nfsmount::NfsMountConf;
 
 /// All facts of a Linux host.
 pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
@@ -28,11 +34,33 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     if found.is_empty() {
         facts.put_unknown("mount", &collected.why("/proc/self/mountinfo"));
     }
-    found.put(Family::Linux, facts);
+    autofs::mounts(collected, &mut found, facts);
+    units(collected, &mut found);
+    let conf = NfsMountConf::read(collected);
+    let complete = |point: &str, server: &str, own: &[String]| conf.with(point, server, own);
+    let rules =
+        Rules { family: Family::Linux, complete: &complete, unread: conf.unread.as_deref(), negotiates: is_modern(collected) };
+    found.put_by(&rules, facts);
     mountstats(collected, facts);
     net::facts(collected, facts);
     block::facts(collected, facts);
     scsi::facts(collected, facts);
+    multipath::facts(collected, facts);
+}
+
+/// Whether systemd sets the system up. Systems that came before it have no `os-release`.
+fn has_systemd(collected: &Collected) -> bool {
+    const OTHERS: &[&str] = &["alpine", "artix", "devuan", "gentoo", "slackware", "void"];
+    let release = ["/etc/os-release", "/usr/lib/os-release"].iter().find_map(|path| collected.file(path));
+    let Some(release) = release else { return collected.outputs("systemctl").next().is_some() };
+    let id = telling(release, &['#']).filter_map(|(_, line)| pair(line, '=')).find(|(key, _)| *key == "ID");
+    !id.is_some_and(|(_, id)| OTHERS.contains(&unquoted(id)))
+}
+
+/// Whether the system is of the time of systemd and kmod: it has an `os-release`, or `systemctl` answers.
+fn is_modern(collected: &Collected) -> bool {
+    let has_release = ["/etc/os-release", "/usr/lib/os-release"].iter().any(|path| collected.file(path).is_some());
+    has_release || collected.outputs("systemctl").next().is_some()
 }
 
 fn other_settings(collected: &Collected, facts: &mut Facts) {
@@ -112,6 +140,35 @@ fn mount_sources(collected: &Collected, found: &mut Mounts, facts: &mut Facts) {
     }
     if let Some(text) = collected.file("/etc/fstab") {
         mounts::fstab(text, "/etc/fstab", found, facts);
+    }
+}
+
+/// Mount units of NFS. The files of `NAME.mount.d` change a unit; the last line of a key counts.
+fn units(collected: &Collected, found: &mut Mounts) {
+    const FOLDERS: &[&str] = &[
+        "/etc/systemd/system/",
+        "/run/systemd/system/",
+        "/usr/local/lib/systemd/system/",
+        "/usr/lib/systemd/system/",
+        "/lib/systemd/system/",
+    ];
+    for part in parts(collected, FOLDERS, &[".mount"]) {
+        let Part::Read(path, text) = part else { continue };
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let folders: Vec<String> = FOLDERS.iter().map(|folder| format!("{folder}{name}.d/")).collect();
+        let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
+        let changes = folders.iter().flat_map(|folder| collected.files_under(folder)).filter(|(path, _)| path.ends_with(".conf"));
+        let mut changes: Vec<(&str, &str)> = changes.collect();
+        changes.sort_by_key(|(path, _)| path.rsplit('/').next());
+        let texts = std::iter::once(text).chain(changes.iter().map(|(_, text)| *text));
+        let pairs: Vec<(&str, &str)> =
+            texts.flat_map(|text| telling(text, &['#', ';'])).filter_map(|(_, line)| pair(line, '=')).collect();
+        let of = |key: &str| pairs.iter().rev().find(|(known, _)| *known == key).map(|(_, said)| *said);
+        let (Some(source), Some(point)) = (of("What"), of("Where")) else { continue };
+        let fstype = of("Type").unwrap_or(if mounts::server(source).is_some() { "nfs" } else { "" });
+        if fstype.starts_with("nfs") {
+            found.by_program(point, source, fstype, mounts::split(of("Options").unwrap_or_default()), path, "unit");
+        }
     }
 }
 

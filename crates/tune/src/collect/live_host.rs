@@ -1,22 +1,28 @@
 //! Reading this host, or another root folder: files and commands that only read, as any user.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::ask;
 use super::collected::Collected;
-use super::database::mysql::is_option_file;
-use super::database::postgres::files::includes_drop_ins;
+use super::database::mysql::{self, is_option_file};
+use super::database::postgres;
+use super::database::reading::fetch;
 use super::layout;
 use super::limits::LISTING_MAX;
 use super::live_servers;
 use super::read_capture::read_some;
+use super::redact::redacted;
 use super::runner::{HostRunner, NoRunner, Ran, Runner, run_all};
 use super::running;
+use super::sources::is_writable;
+use crate::facts::Database;
 
 /// What is read, and how.
 pub struct LiveOptions {
@@ -84,10 +90,10 @@ pub(super) fn read(options: &LiveOptions) -> Collected {
     if options.running_servers {
         reader.running(&mut collected);
     }
-    // What ALTER SYSTEM wrote lies beside the data, and is read by whoever may.
-    for (_, data) in live_servers::clusters(&collected) {
-        reader.take(&format!("{data}/postgresql.auto.conf"), &mut collected);
-    }
+    fetch(&mut collected, postgres::wanted, |path, collected| {
+        let data = live_servers::clusters(collected).into_iter().map(|(_, data)| data);
+        reader.fetch(path, &reader.owners(data), collected);
+    });
     live_servers::note_stopped(&options.root, &mut collected);
     reader.sysctl(&mut collected);
     reader.sys(&mut collected);
@@ -95,6 +101,13 @@ pub(super) fn read(options: &LiveOptions) -> Collected {
     let uid = own.lines().find_map(|line| line.strip_prefix("Uid:")).and_then(|rest| rest.split_whitespace().nth(1));
     collected.root = uid.map(|uid| uid == "0");
     commands(options, &mut collected);
+    // Which of them a server of MySQL or MariaDB reads depends on the package.
+    let owners = reader.owners(mysql::data_directories(&collected).into_iter());
+    reader.deny_unreadable(&owners, &mut collected);
+    fetch(&mut collected, mysql::wanted, |path, collected| reader.fetch(path, &owners, collected));
+    if options.root == Path::new("/") {
+        ask::ask(options.runner.as_ref(), &mut collected);
+    }
     for (line, text) in &options.fetched {
         collected.take_command(line, text.as_bytes(), Some(0));
     }
@@ -118,8 +131,15 @@ impl Reader<'_> {
     fn take(&self, path: &str, collected: &mut Collected) {
         let at = self.path(path);
         // A pipe or a device in a place of settings would never end.
-        let plain = fs::metadata(&at).is_ok_and(|metadata| metadata.is_file());
-        if !plain {
+        if fs::read_link(&at).is_ok_and(|target| target == Path::new("/dev/null")) {
+            // Masks a file of the same name elsewhere.
+            return collected.take_file(path, b"");
+        }
+        let metadata = fs::metadata(&at).ok().filter(fs::Metadata::is_file);
+        if metadata.as_ref().is_some_and(|metadata| is_writable(metadata.mode())) {
+            collected.writable.insert(path.to_owned());
+        }
+        if metadata.is_none() {
             if let Err(fault) = fs::metadata(&at)
                 && fault.kind() == ErrorKind::PermissionDenied
             {
@@ -137,6 +157,72 @@ impl Reader<'_> {
         }
     }
 
+    /// Takes what a server reads: a file with its text, a folder with its names; or notes that it is not there, or cannot be read.
+    ///
+    /// `owners`: users and groups that servers run as. A server does not read what is another user's alone, and nothing of that gets
+    /// into a capture.
+    fn fetch(&self, path: &str, owners: &BTreeSet<(u32, u32)>, collected: &mut Collected) {
+        let at = self.path(path);
+        let fault = match fs::metadata(&at) {
+            Ok(metadata) if !may_read(&metadata, owners) => {
+                return drop(collected.denied.insert(path.to_owned(), OTHERS.to_owned()));
+            }
+            Ok(metadata) if metadata.is_dir() => match self.listing(&at) {
+                Ok(names) => return drop(collected.folders.insert(path.to_owned(), names)),
+                Err(fault) => fault,
+            },
+            Ok(_) => {
+                self.take(path, collected);
+                let is_known = collected.files.contains_key(path) || collected.absent.contains(path);
+                if !is_known && !collected.denied.contains_key(path) {
+                    collected.denied.insert(path.to_owned(), "it cannot be read as a file".to_owned());
+                }
+                return;
+            }
+            Err(fault) => fault,
+        };
+        match fault.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                collected.absent.insert(path.to_owned());
+            }
+            ErrorKind::PermissionDenied => drop(collected.denied.insert(path.to_owned(), "permission denied".to_owned())),
+            _ => drop(collected.denied.insert(path.to_owned(), fault.to_string())),
+        }
+    }
+
+    /// Users and groups that own these folders.
+    fn owners(&self, folders: impl Iterator<Item = String>) -> BTreeSet<(u32, u32)> {
+        let all = folders.filter_map(|folder| fs::metadata(self.path(&folder)).ok());
+        all.map(|metadata| (metadata.uid(), metadata.gid())).collect()
+    }
+
+    /// Of option files that were taken as files below `/etc`, gives back those that the server may be unable to read.
+    fn deny_unreadable(&self, owners: &BTreeSet<(u32, u32)>, collected: &mut Collected) {
+        let is_denied = |path: &String| {
+            is_option_file(path) && fs::metadata(self.path(path)).is_ok_and(|metadata| !may_read(&metadata, owners))
+        };
+        let denied: Vec<String> = collected.files.keys().filter(|path| is_denied(path)).cloned().collect();
+        for path in denied {
+            collected.files.remove(&path);
+            collected.denied.insert(path, OTHERS.to_owned());
+        }
+    }
+
+    /// Names of all files in a folder, folders left out.
+    fn listing(&self, folder: &Path) -> io::Result<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if names.len() >= LISTING_MAX {
+                return Err(io::Error::other(format!("it has more than {LISTING_MAX} files")));
+            }
+            if !entry.path().is_dir() {
+                names.insert(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        Ok(names)
+    }
+
     /// Names in a folder, sorted, bounded.
     fn names(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
@@ -151,10 +237,20 @@ impl Reader<'_> {
             .filter(|place| !NOT_LISTED.iter().any(|begin| place.starts_with(begin) && **place != "/etc/init.d/netfs"))
         {
             let (folder, prefix) = place.rsplit_once('/').unwrap_or(("", place));
-            if place.ends_with('/') || place.ends_with('-') {
+            if place.ends_with(['/', '-', '.']) {
+                self.note_folder(place, collected);
                 for name in self.names(folder).into_iter().filter(|name| name.starts_with(prefix)) {
                     let path = format!("{folder}/{name}");
-                    if DEEP.contains(place) && self.path(&path).is_dir() {
+                    let is_deep = DEEP.contains(place);
+                    if path.ends_with(".mount.d") {
+                        self.below(&path, 0, collected);
+                        continue;
+                    }
+                    // What no parser reads is not taken.
+                    if !is_deep && !layout::wanted(&path) {
+                        continue;
+                    }
+                    if is_deep && self.path(&path).is_dir() {
                         self.below(&path, 3, collected);
                     } else {
                         self.take(&path, collected);
@@ -164,6 +260,11 @@ impl Reader<'_> {
                 self.take(place, collected);
             }
         }
+        for path in layout::COUNTED_FILES {
+            if fs::symlink_metadata(self.path(path)).is_err_and(|fault| fault.kind() == ErrorKind::NotFound) {
+                collected.absent.insert((*path).to_owned());
+            }
+        }
         for path in oracle_homes(&self.path("/etc/oratab")) {
             for name in self
                 .names(&path)
@@ -171,6 +272,26 @@ impl Reader<'_> {
                 .filter(|name| name == "oranfstab" || (name.starts_with("init") && name.ends_with(".ora")))
             {
                 self.take(&format!("{path}/{name}"), collected);
+            }
+        }
+    }
+
+    /// Notes what a folder has, that it is not there, or that it may not be read.
+    fn note_folder(&self, folder: &str, collected: &mut Collected) {
+        let entries = fs::read_dir(self.path(folder));
+        match entries {
+            Err(fault) if fault.kind() == ErrorKind::PermissionDenied => {
+                collected.denied.insert(folder.trim_end_matches('/').to_owned(), "permission denied".to_owned());
+            }
+            _ if !layout::COUNTED_FOLDERS.contains(&folder) => {}
+            Err(fault) => {
+                if fault.kind() == ErrorKind::NotFound {
+                    collected.absent.insert(folder.trim_end_matches('/').to_owned());
+                }
+            }
+            Ok(_) => {
+                let names = self.names(folder).into_iter().collect();
+                collected.folders.insert(folder.trim_end_matches('/').to_owned(), names);
             }
         }
     }
@@ -185,7 +306,10 @@ impl Reader<'_> {
             let config = self.options_of(&server, collected);
             let ask = server.ask(own_uid, pid_file.as_deref(), config.as_deref());
             let Some(config) = server.config.clone() else {
-                collected.remarks.push(format!("{words} runs: {ask}"));
+                let is_judged = server.database == Database::Mysql && !server.is_elsewhere;
+                let judged = if is_judged { " and is judged by its files and its command line" } else { "" };
+                collected.remarks.push(format!("{words} runs{judged}: {ask}"));
+                collected.running.extend(is_judged.then_some(server));
                 continue;
             };
             let unreadable =
@@ -195,15 +319,6 @@ impl Reader<'_> {
                 continue;
             }
             self.take(&config, collected);
-            let (folder, _) = config.rsplit_once('/').unwrap_or_default();
-            // Read only where the configuration says so, as the server does.
-            if collected.file(&config).is_some_and(includes_drop_ins) {
-                let drop_ins = format!("{folder}/conf.d");
-                let names = self.names(&drop_ins).into_iter().filter(|name| name.ends_with(".conf") && !name.starts_with('.'));
-                names.for_each(|name| self.take(&format!("{drop_ins}/{name}"), collected));
-            }
-            let data = server.directory.iter().map(|folder| format!("{folder}/postgresql.auto.conf"));
-            data.for_each(|path| self.take(&path, collected));
             collected.remarks.push(format!("{words} runs and is judged by its files and its command line: {ask}"));
             collected.running.push(server);
         }
@@ -333,6 +448,16 @@ impl Reader<'_> {
     }
 }
 
+/// Why a file was not taken that this user may read.
+const OTHERS: &str = "the server's user may not read it";
+
+/// Whether one of these users and groups may read a file or a folder.
+fn may_read(metadata: &fs::Metadata, owners: &BTreeSet<(u32, u32)>) -> bool {
+    let (mode, uid, gid) = (metadata.mode(), metadata.uid(), metadata.gid());
+    let is_one = |(user, group): &(u32, u32)| (*user == uid && mode & 0o400 != 0) || (*group == gid && mode & 0o040 != 0);
+    mode & 0o004 != 0 || owners.iter().any(is_one)
+}
+
 /// Folders with parameter files, from `/etc/oratab`: `SID:HOME:START`.
 fn oracle_homes(oratab: &Path) -> Vec<String> {
     let text = read_some(oratab).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
@@ -360,6 +485,12 @@ fn commands(options: &LiveOptions, collected: &mut Collected) {
     add(&["multipath", "-l"]);
     add(&["iscsiadm", "-m", "session", "-P", "3"]);
     add(&["iscsiadm", "-m", "node", "-o", "show"]);
+    add(&["multipath", "-t"]);
+    add(&["modprobe", "-c"]);
+    add(&["systemd-analyze", "cat-config", "sysctl.d"]);
+    if ["/etc/nfsmount.conf", "/etc/nfsmount.conf.d"].iter().any(|path| reader.path(path).exists()) {
+        add(&["nfsconf", "--file", "/etc/nfsmount.conf", "--dump"]);
+    }
     add(&["systemctl", "list-unit-files", "--type=service", "--no-legend", "--no-pager"]);
     if reader.path("/var/lib/dpkg/status").exists() {
         add(&["dpkg-query", "-W"]);
@@ -382,8 +513,14 @@ fn commands(options: &LiveOptions, collected: &mut Collected) {
     for (line, ran) in lines.into_iter().zip(ran) {
         let line = line.join(" ").trim_end().replace('\n', "\\n");
         match ran {
+            // An incomplete answer is not an answer.
+            Ran::Ended(_, output, complaint) if is_asked(&line) && is_denied(&output, &complaint) => {
+                collected.denied.insert(line, "permission denied".to_owned());
+            }
             Ran::Ended(code, output, complaint) => {
+                let output = if line == "modprobe -c" { options_alone(&output) } else { output };
                 if code != 0 {
+                    let complaint = redacted("", &complaint);
                     collected
                         .denied
                         .insert(line.clone(), if complaint.is_empty() { format!("exit code {code}") } else { complaint });
@@ -393,6 +530,24 @@ fn commands(options: &LiveOptions, collected: &mut Collected) {
             Ran::Not(reason) => drop(collected.denied.insert(line, reason)),
         }
     }
+}
+
+/// Whether a program is asked for its configuration.
+fn is_asked(line: &str) -> bool {
+    ["multipath -t", "modprobe -c", "systemd-analyze ", "nfsconf "].iter().any(|begin| line.starts_with(begin))
+}
+
+/// Whether a program could not read a part of its configuration.
+fn is_denied(output: &[u8], complaint: &str) -> bool {
+    let says = |text: &str| text.to_ascii_lowercase().contains("permission denied");
+    says(complaint) || says(&String::from_utf8_lossy(output))
+}
+
+/// The options of modules. Of the thousands of aliases that modprobe prints no rule asks.
+fn options_alone(output: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(output);
+    let kept = text.split_inclusive('\n').filter(|line| line.starts_with("options "));
+    kept.collect::<String>().into_bytes()
 }
 
 /// The clock as RFC 3339 in UTC, whole seconds.

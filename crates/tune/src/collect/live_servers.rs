@@ -6,13 +6,12 @@ use std::path::Path;
 
 use super::collected::Collected;
 use super::database::mysql::is_option_file;
-use super::database::postgres::files::data_directory;
+use super::database::postgres::files;
 use super::text::telling;
 
 /// Configuration file and data directory of each cluster of PostgreSQL that a file names.
 pub(super) fn clusters(collected: &Collected) -> Vec<(String, String)> {
-    let configs = collected.files.iter().filter(|(path, _)| path.ends_with("/postgresql.conf"));
-    let named = configs.filter_map(|(path, text)| Some((path.clone(), data_directory(text)?)));
+    let named = files::clusters(collected).into_iter().filter_map(|cluster| Some((cluster.config, cluster.data?)));
     named.filter(|(_, data)| !data.split('/').any(|part| part == "..")).take(64).collect()
 }
 

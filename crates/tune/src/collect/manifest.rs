@@ -3,6 +3,9 @@
 use super::collected::Collected;
 use super::text;
 
+/// The version of captures. Since version 2 a capture says which files and folders of configuration are not there.
+pub(super) const VERSION: u32 = 2;
+
 /// Reads a MANIFEST: who, when, and which file is the output of which command with which end.
 pub(super) fn read(text: &str, collected: &mut Collected) -> Vec<Listed> {
     let mut listed = Vec::new();
@@ -10,10 +13,13 @@ pub(super) fn read(text: &str, collected: &mut Collected) -> Vec<Listed> {
         let (key, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
         let rest = rest.trim();
         match key {
-            "millrace-capture" if rest != "1" => {
-                collected.remarks.push(format!("MANIFEST:{number} is of version {rest}; only 1 is known, read as that"));
-            }
-            "millrace-capture" => {}
+            "millrace-capture" => match rest.parse() {
+                Ok(version @ 1..=VERSION) => collected.version = version,
+                _ => {
+                    collected.version = VERSION;
+                    collected.remarks.push(format!("MANIFEST:{number} is of version {rest}; read as version {VERSION}"));
+                }
+            },
             "host" => rest.clone_into(&mut collected.host),
             "system" => rest.clone_into(&mut collected.system),
             "time" => rest.clone_into(&mut collected.time),
@@ -40,6 +46,16 @@ pub(super) struct Listed {
     pub(super) line: String,
 }
 
+impl Listed {
+    /// Whether the entry says that a file or a folder was looked for and is not there.
+    pub(super) fn is_absent(&self) -> bool {
+        self.exit == Some(EXIT_ABSENT) && self.line.starts_with('/')
+    }
+}
+
+/// What stands for the exit code of a file or a folder that is not there.
+pub(super) const EXIT_ABSENT: i32 = 2;
+
 fn entry(rest: &str) -> Option<Listed> {
     let mut parts = rest.splitn(4, '\t').map(str::trim);
     let path = parts.next()?.trim_start_matches("./").to_owned();
@@ -56,7 +72,7 @@ mod tests {
     fn a_manifest_with_odd_lines_is_read_as_far_as_it_goes() {
         let mut collected = Collected::default();
         let text =
-            "millrace-capture 2\nhost db1\nsystem AIX\nentry commands/a.txt\t0\troot\tlsattr -El en0\nentry broken\nnoise here\n";
+            "millrace-capture 3\nhost db1\nsystem AIX\nentry commands/a.txt\t0\troot\tlsattr -El en0\nentry broken\nnoise here\n";
         let listed = read(text, &mut collected);
         assert_eq!((collected.host.as_str(), collected.system.as_str()), ("db1", "AIX"));
         assert_eq!((listed.len(), listed[0].exit, listed[0].line.as_str()), (1, Some(0), "lsattr -El en0"));

@@ -5,6 +5,7 @@
 
 mod aix;
 mod archive;
+mod ask;
 mod collected;
 mod command_line;
 mod database;
@@ -26,8 +27,10 @@ mod read_capture;
 mod redact;
 pub mod runner;
 mod running;
+mod running_text;
 mod site;
 mod solaris;
+mod sources;
 mod stanza;
 mod text;
 mod write_capture;
@@ -180,11 +183,13 @@ fn looked_for(collected: &Collected, family: Option<Family>, facts: &mut Facts) 
         facts.looked_for("iscsi_session");
     }
     // Without the program there are no maps; without the right to ask there may be.
-    match collected.denied.iter().find(|(line, _)| line.starts_with("multipath -")) {
+    match collected.denied.iter().find(|(line, _)| line.starts_with("multipath -l")) {
         Some((line, reason)) if !reason.contains("no such command") => {
             facts.put_unknown("multipath_map", &format!("{line}: {reason}"))
         }
-        _ if collected.live || ran("multipath") => facts.looked_for("multipath_map"),
+        _ if collected.live || collected.outputs("multipath").any(|(rest, _)| rest.contains('l')) => {
+            facts.looked_for("multipath_map")
+        }
         _ => {}
     }
     if collected.live {

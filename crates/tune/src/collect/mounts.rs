@@ -1,5 +1,7 @@
 //! What is mounted, and what would be after a boot: one list from all the places a system writes it to.
 
+pub(super) mod order;
+
 use std::collections::BTreeMap;
 
 use super::family::Family;
@@ -15,8 +17,25 @@ struct Mount {
     running: Option<(Vec<String>, String)>,
     /// Source in the table of file systems.
     fstab_source: String,
-    /// Options in the table of file systems.
+    /// Options in the table of file systems, as written.
     persistent: Option<(Vec<String>, String)>,
+    /// Options of a unit or of a map of the automounter, as written, and which of both it is.
+    by_program: Option<(Vec<String>, String, &'static str)>,
+}
+
+/// Completes the options of a mount that is not in force: mount point, server, own options.
+type Complete<'a> = &'a dyn Fn(&str, &str, &[String]) -> Vec<String>;
+
+/// What changes the options that a mount is made with.
+pub(super) struct Rules<'a> {
+    /// The system.
+    pub(super) family: Family,
+    /// Adds what files say of all mounts.
+    pub(super) complete: Complete<'a>,
+    /// Why options that a mount does not have of its own are not known.
+    pub(super) unread: Option<&'a str>,
+    /// Whether mount.nfs asks for the highest minor version where only 4 is given.
+    pub(super) negotiates: bool,
 }
 
 /// Mounts by mount point.
@@ -75,6 +94,7 @@ impl Mounts {
         if !source.is_empty() && !mount.source.is_empty() && mount.source != source && mount.running.is_some() {
             *mount = Mount {
                 persistent: mount.persistent.take(),
+                by_program: mount.by_program.take(),
                 fstab_source: std::mem::take(&mut mount.fstab_source),
                 ..Mount::default()
             };
@@ -85,7 +105,23 @@ impl Mounts {
         merge(there, options);
     }
 
-    /// Adds a line of the table of file systems.
+    /// Adds a mount that a unit or the automounter makes.
+    pub(super) fn by_program(
+        &mut self,
+        point: &str,
+        source: &str,
+        fstype: &str,
+        options: Vec<String>,
+        origin: &str,
+        by: &'static str,
+    ) {
+        let mount = self.by_point.entry(point.to_owned()).or_default();
+        fill(&mut mount.source, source);
+        fill(&mut mount.fstype, fstype);
+        mount.by_program = Some((options, origin.to_owned(), by));
+    }
+
+    /// Adds a line of the table of file systems. A later line for the same point is mounted on top.
     pub(super) fn persistent(
         &mut self,
         point: &str,
@@ -98,8 +134,8 @@ impl Mounts {
         fill(&mut mount.source, source);
         fill(&mut mount.fstab_source, source);
         fill(&mut mount.fstype, fstype);
-        let (there, _) = mount.persistent.get_or_insert_with(|| (Vec::new(), origin.to_owned()));
-        merge(there, options);
+        let options = options.into_iter().filter(|option| !option.is_empty()).collect();
+        mount.persistent = Some((options, origin.to_owned()));
     }
 
     /// Whether nothing is known.
@@ -109,11 +145,16 @@ impl Mounts {
 
     /// Notes all mounts as things.
     pub(super) fn put(self, family: Family, facts: &mut Facts) {
+        let complete = |_: &str, _: &str, own: &[String]| order::first_of_each(own);
+        self.put_by(&Rules { family, complete: &complete, unread: None, negotiates: false }, facts);
+    }
+
+    /// The same under the rules of a system.
+    pub(super) fn put_by(self, rules: &Rules<'_>, facts: &mut Facts) {
         let exports = self.exports();
         let any_running = self.by_point.values().any(|mount| mount.running.is_some());
         for (point, mount) in self.by_point {
-            let origin =
-                mount.running.as_ref().or(mount.persistent.as_ref()).map(|(_, origin)| origin.clone()).unwrap_or_default();
+            let origin = mount.origin();
             facts.put_of("mount", &point, "fstype", mount.fstype.as_str(), &origin);
             facts.put_of("mount", &point, "source", mount.source.as_str(), &origin);
             if let Some(server) = server(&mount.source).filter(|_| mount.fstype.starts_with("nfs") || mount.fstype.is_empty()) {
@@ -131,11 +172,10 @@ impl Mounts {
                     facts.put_of("mount", &point, "bg", true, origin);
                 }
             }
-            // What is not mounted now has what it would be mounted with.
-            if let Some((options, origin)) = mount.running.or(mount.persistent) {
-                facts.put_of("mount", &point, "options", list(&options), &origin);
-                attributes(&point, &mount.fstype, &options, family, &origin, facts);
+            if let Some((_, origin, by)) = &mount.by_program {
+                facts.put_of("mount", &point, "mounted_by", *by, origin);
             }
+            mount.put_options(&point, rules, facts);
         }
     }
 
@@ -147,6 +187,65 @@ impl Mounts {
         }
         exports
     }
+}
+
+impl Mount {
+    /// Where its options were read: in force, of a program, in the table.
+    fn origin(&self) -> String {
+        let by_program = self.by_program.as_ref().map(|(_, origin, _)| origin);
+        let running = self.running.as_ref().map(|(_, origin)| origin);
+        let persistent = self.persistent.as_ref().map(|(_, origin)| origin);
+        running.or(by_program).or(persistent).cloned().unwrap_or_default()
+    }
+
+    /// Notes the options in force. What is not mounted now has what it would be mounted with: systemd takes a unit before the table.
+    fn put_options(self, point: &str, rules: &Rules<'_>, facts: &mut Facts) {
+        let origin = self.origin();
+        if let Some((options, _)) = self.running {
+            facts.put_of("mount", point, "options", list(&options), &origin);
+            return attributes(point, &self.fstype, &options, rules.family, &origin, facts);
+        }
+        let Some(own) = self.by_program.map(|(options, ..)| options).or(self.persistent.map(|(options, _)| options)) else {
+            return;
+        };
+        if !self.fstype.starts_with("nfs") || rules.family != Family::Linux {
+            let options = order::first_of_each(&own);
+            facts.put_of("mount", point, "options", list(&options), &origin);
+            return attributes(point, &self.fstype, &options, rules.family, &origin, facts);
+        }
+        let mut options = order::last_of_each(&(rules.complete)(point, server(&self.source).unwrap_or_default(), &own));
+        if rules.negotiates {
+            negotiate(&mut options, &self.fstype);
+        }
+        facts.put_of("mount", point, "options", list(&options), &origin);
+        attributes(point, &self.fstype, &options, rules.family, &origin, facts);
+        if let Some(reason) = rules.unread {
+            leave_open(point, &own, reason, facts);
+        }
+    }
+}
+
+/// Without a minor version mount.nfs asks for 4.2 first (nfs(5)).
+fn negotiate(options: &mut Vec<String>, fstype: &str) {
+    let has = |slot: &str| options.iter().any(|option| order::slot(option) == slot);
+    if has("minorversion") {
+        return;
+    }
+    if fstype == "nfs4" && !has("vers") {
+        options.push("vers=4.2".to_owned());
+    }
+    for option in options.iter_mut().filter(|option| matches!(option.as_str(), "vers=4" | "nfsvers=4" | "v4")) {
+        "vers=4.2".clone_into(option);
+    }
+}
+
+/// Options that a file which was not read may add or undo are not known; only a value that the mount gives itself stays.
+fn leave_open(point: &str, own: &[String], reason: &str, facts: &mut Facts) {
+    let is_own = |name: &str| own.iter().any(|option| option.contains('=') && order::slot(option) == name);
+    let switches = SWITCHES.iter().map(|(name, _)| *name).chain(["hard", "intr", "suid", "options"]);
+    switches.for_each(|name| facts.put_unknown_of("mount", point, name, reason));
+    let values = NUMBERS.iter().copied().chain(["vers", "proto", "sec", "local_lock"]);
+    values.filter(|name| !is_own(name)).for_each(|name| facts.put_unknown_of("mount", point, name, reason));
 }
 
 fn fill(place: &mut String, text: &str) {

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::archive::{self, ArchiveFault};
@@ -103,6 +104,9 @@ fn folder(root: &Path, entries: &mut Entries) -> io::Result<()> {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
+                if let Some(inner) = path.strip_prefix(root).ok().and_then(Path::to_str) {
+                    entries.folder(inner);
+                }
                 if depth < DEPTH_MAX {
                     open.push((path, depth + 1));
                 }
@@ -116,15 +120,17 @@ fn folder(root: &Path, entries: &mut Entries) -> io::Result<()> {
             if kind.is_symlink() {
                 let target = path.canonicalize();
                 if !target.is_ok_and(|target| target.starts_with(&real_root) && target.is_file()) {
-                    entries.remark(format!("link {inner:?} leads out of the capture or to no file: skipped"));
+                    let target = fs::read_link(&path).unwrap_or_default();
+                    entries.link(inner, place, &target.to_string_lossy());
                     continue;
                 }
             } else if !kind.is_file() {
                 entries.remark(format!("entry {inner:?} is no plain file: skipped"));
                 continue;
             }
+            let mode = fs::metadata(&path).map_or(0, |metadata| metadata.mode());
             match read_some(&path) {
-                Ok(bytes) => entries.keep(inner, place, bytes),
+                Ok(bytes) => entries.keep(inner, place, bytes, mode),
                 Err(fault) => entries.remark(format!("entry {inner:?}: {fault}")),
             }
         }

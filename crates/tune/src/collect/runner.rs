@@ -1,13 +1,16 @@
 //! Running commands that read: bounded in time and output, nothing on their input, never through a shell.
 
+use std::fs;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::limits::{COMMAND_TIME_MAX, COMMANDS_AT_A_TIME, ERROR_BYTES_MAX, FILE_BYTES_MAX};
+use super::limits::{ASKED_TIME_MAX, COMMAND_TIME_MAX, COMMANDS_AT_A_TIME, ERROR_BYTES_MAX, FILE_BYTES_MAX};
 
 /// How a command came out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,9 +25,14 @@ pub enum Ran {
 pub trait Runner: Sync {
     /// Runs a program with its arguments.
     fn run(&self, line: &[&str]) -> Ran;
+
+    /// Runs a program as this user and group, in an empty environment. An answer in which something was not permitted is none.
+    fn run_as(&self, line: &[&str], _user: (u32, u32)) -> Ran {
+        self.run(line)
+    }
 }
 
-/// Runs the programs of this host.
+/// Runs the programs of this host, each in an empty environment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostRunner;
 
@@ -32,17 +40,47 @@ impl Runner for HostRunner {
     fn run(&self, line: &[&str]) -> Ran {
         let Some((program, arguments)) = line.split_first() else { return Ran::Not("no command".to_owned()) };
         let mut command = Command::new(program);
-        // Folders of system programs, which the path of an ordinary user lacks.
+        // An empty environment, but for folders of system programs, which the path of an ordinary user lacks.
         let path = std::env::var("PATH").unwrap_or_default();
-        command.args(arguments).env("PATH", format!("{path}:/usr/sbin:/sbin:/usr/local/sbin")).env("LC_ALL", "C");
-        command.env_remove("LANGUAGE").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(arguments).env_clear().env("PATH", format!("{path}:/usr/sbin:/sbin:/usr/local/sbin")).env("LC_ALL", "C");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         match command.spawn() {
             Ok(child) => wait(child, COMMAND_TIME_MAX),
             Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => Ran::Not("there is no such command".to_owned()),
             Err(fault) => Ran::Not(fault.to_string()),
         }
     }
+
+    fn run_as(&self, line: &[&str], (uid, gid): (u32, u32)) -> Ran {
+        let Some((program, arguments)) = line.split_first() else { return Ran::Not("no command".to_owned()) };
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().env("LC_ALL", "C").current_dir("/").stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if fs::metadata("/proc/self").is_ok_and(|own| own.uid() != uid) {
+            command.uid(uid).gid(gid);
+        }
+        let ran = match command.spawn() {
+            Ok(child) => wait(child, ASKED_TIME_MAX),
+            Err(fault) => Ran::Not(fault.to_string()),
+        };
+        match ran {
+            Ran::Ended(_, output, complaint) if is_denied(&output) || is_denied(complaint.as_bytes()) => {
+                Ran::Not(DENIED.to_owned())
+            }
+            ran => ran,
+        }
+    }
 }
+
+/// What a line begins with, after a time, that says why a program of a database does not go on.
+pub(super) const ERRORS: &[&str] = &["[ERROR]", "ERROR:", "error:", "FATAL", "Fatal error"];
+
+fn is_denied(text: &[u8]) -> bool {
+    String::from_utf8_lossy(text).to_ascii_lowercase().contains(DENIED)
+}
+
+/// What says, in any letters, that a program could not read a part of its configuration.
+pub(super) const DENIED: &str = "permission denied";
 
 /// Runs nothing: every command is absent. For root folders that are not this host.
 #[derive(Debug, Clone, Copy, Default)]
@@ -78,7 +116,10 @@ fn wait(mut child: Child, time_max: Duration) -> Ran {
         return Ran::Not(format!("it did not end within {} ms", time_max.as_millis()));
     };
     let complaints = String::from_utf8_lossy(&complaints.unwrap_or_default()).into_owned();
-    let complaint = complaints.lines().next().unwrap_or_default().trim().to_owned();
+    // A program may warn before it names what is wrong.
+    let is_error = |line: &&str| ERRORS.iter().any(|word| line.contains(word));
+    let denied = complaints.lines().find(|line| is_denied(line.as_bytes())).or_else(|| complaints.lines().find(is_error));
+    let complaint = denied.or_else(|| complaints.lines().next()).unwrap_or_default().trim().to_owned();
     Ran::Ended(status.code().unwrap_or(-1), output, complaint)
 }
 
@@ -107,6 +148,11 @@ fn drain(mut pipe: impl Read + Send + 'static, bytes_max: usize) -> Receiver<Vec
 
 /// Runs many commands, several at a time; results in the order given.
 pub fn run_all(runner: &dyn Runner, lines: &[Vec<String>]) -> Vec<Ran> {
+    run_each(lines, &|words| runner.run(words))
+}
+
+/// The same by a function.
+pub(super) fn run_each(lines: &[Vec<String>], run: &(dyn Fn(&[&str]) -> Ran + Sync)) -> Vec<Ran> {
     let next = Mutex::new(0_usize);
     let results: Vec<Mutex<Ran>> = lines.iter().map(|_| Mutex::new(Ran::Not("not run".to_owned()))).collect();
     thread::scope(|scope| {
@@ -122,7 +168,7 @@ pub fn run_all(runner: &dyn Runner, lines: &[Vec<String>]) -> Vec<Ran> {
                     };
                     let (Some(line), Some(place)) = (lines.get(index), results.get(index)) else { return };
                     let words: Vec<&str> = line.iter().map(String::as_str).collect();
-                    let ran = runner.run(&words);
+                    let ran = run(&words);
                     if let Ok(mut place) = place.lock() {
                         *place = ran;
                     }

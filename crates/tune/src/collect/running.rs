@@ -24,6 +24,8 @@ pub(super) struct Running {
     pub(super) config: Option<String>,
     /// Settings of its command line, by name, as written: they decide over its files.
     pub(super) options: Vec<(String, String)>,
+    /// The words of the command line of MySQL or MariaDB.
+    pub(super) arguments: Vec<String>,
     /// Whether its file system is not the one of this process: it is in a container.
     pub(super) is_elsewhere: bool,
 }
@@ -48,13 +50,15 @@ fn server(proc: &Path, pid: u32) -> Option<Running> {
         _ => return None,
     };
     let uid = fs::metadata(&at).ok()?.uid();
-    let mut found = Running { database, pid, uid, directory: None, config: None, options: Vec::new(), is_elsewhere: false };
+    let mut found = Running::of(database, pid, uid);
     if database == Database::Postgres {
         postgres(words, &at, &mut found)
     } else {
         mysql(words, &mut found)
     }
-    found.is_elsewhere = found.config.as_deref().is_some_and(|config| is_elsewhere(proc, &at, config));
+    let usual = || MYSQL_FILES.iter().copied().find(|path| at.join("root").join(path.trim_start_matches('/')).exists());
+    let config = found.config.as_deref().or_else(|| (database == Database::Mysql).then(|| usual().unwrap_or(MYSQL_FILES[0])));
+    found.is_elsewhere = config.is_some_and(|config| is_elsewhere(proc, &at, config));
     Some(found)
 }
 
@@ -113,6 +117,7 @@ fn postgres(words: &[String], at: &Path, found: &mut Running) {
 
 /// Source: "Server Command Options" of MySQL and MariaDB.
 fn mysql(words: &[String], found: &mut Running) {
+    found.arguments = words.iter().filter(|word| !word.is_empty()).cloned().collect();
     for (name, said) in words.iter().filter_map(|word| word.strip_prefix("--")?.split_once('=')) {
         match name.replace('_', "-").as_str() {
             "datadir" => found.directory = absolute(said),
@@ -128,6 +133,12 @@ fn absolute(path: &str) -> Option<String> {
 }
 
 impl Running {
+    /// A server of which nothing else is known yet.
+    pub(super) fn of(database: Database, pid: u32, uid: u32) -> Self {
+        let (options, arguments) = (Vec::new(), Vec::new());
+        Self { database, pid, uid, directory: None, config: None, options, arguments, is_elsewhere: false }
+    }
+
     /// Its name for people: `PostgreSQL (process 4711, data in /srv/pg)`.
     pub(super) fn words(&self) -> String {
         let kind = if self.database == Database::Postgres { "PostgreSQL" } else { "MySQL or MariaDB" };
@@ -178,6 +189,9 @@ impl Running {
         format!("{host}{port}user={} dbname=postgres", user_name(self.uid))
     }
 }
+
+/// Files that MySQL and MariaDB read where nobody names others.
+const MYSQL_FILES: &[&str] = &["/etc/my.cnf", "/etc/mysql/my.cnf"];
 
 /// Where packages of MariaDB and MySQL have the socket: Debian, Red Hat, the project's own.
 const MYSQL_SOCKETS: &[&str] = &["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
@@ -268,7 +282,7 @@ mod tests {
     }
 
     fn running(database: Database, uid: u32) -> Running {
-        Running { database, pid: 7, uid, directory: None, config: None, options: Vec::new(), is_elsewhere: false }
+        Running::of(database, 7, uid)
     }
 
     #[test]

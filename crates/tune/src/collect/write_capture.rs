@@ -1,4 +1,4 @@
-//! Writing what was read as a capture, without secrets: a folder, a tar archive, or one packed by gzip.
+//! Writes what was read as a capture: a folder, a tar archive, or one packed by gzip. Secrets are gone before (`redact`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,10 +9,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::archive;
-use super::collected::Collected;
+use super::collected::{Collected, LISTING, WRITABLE};
 use super::command_line::slug;
-use super::layout::wanted;
+use super::manifest::{EXIT_ABSENT, VERSION};
 use super::redact::redacted;
+use super::running_text;
 
 /// Writes a capture. The name decides: `.tar.gz`, `.tgz`, `.tar`, else a folder that is made.
 ///
@@ -66,7 +67,7 @@ fn entries(collected: &Collected) -> Vec<(String, String)> {
             .unwrap_or_else(|| "user".to_owned()),
     };
     let host = if collected.host.is_empty() { "unknown" } else { &collected.host };
-    let mut manifest = format!("millrace-capture 1\nhost {host}\nsystem {}\ntime {}\n", collected.system, collected.time);
+    let mut manifest = format!("millrace-capture {VERSION}\nhost {host}\nsystem {}\ntime {}\n", collected.system, collected.time);
     let mut entries = Vec::new();
     let mut line = |path: &str, exit: i32, what: &str| manifest.push_str(&format!("entry {path}\t{exit}\t{user}\t{what}\n"));
     let mut names = std::collections::BTreeSet::new();
@@ -79,12 +80,31 @@ fn entries(collected: &Collected) -> Vec<(String, String)> {
             copy += 1;
         }
         line(&path, output.exit.unwrap_or(0), &line_of);
-        entries.push((path, redacted(&output.line, &output.text)));
+        entries.push((path, output.text.clone()));
     }
     for (file, text) in &collected.files {
         let path = format!("files{file}");
         line(&path, 0, file);
-        entries.push((path, redacted(file, text)));
+        entries.push((path, text.clone()));
+    }
+    for (folder, names) in &collected.folders {
+        let command = format!("{LISTING} {folder}/");
+        let path = format!("commands/{}.txt", slug(&command));
+        line(&path, 0, &command);
+        entries.push((path, names.iter().map(|name| format!("{name}\n")).collect()));
+    }
+    if !collected.writable.is_empty() {
+        let path = format!("commands/{}.txt", slug(WRITABLE));
+        line(&path, 0, WRITABLE);
+        entries.push((path, collected.writable.iter().map(|file| format!("{file}\n")).collect()));
+    }
+    for (command, text) in collected.running.iter().map(running_text::written) {
+        let path = format!("commands/{}.txt", slug(&command));
+        line(&path, 0, &command);
+        entries.push((path, text));
+    }
+    for path in &collected.absent {
+        line(&format!("files{path}"), EXIT_ABSENT, path);
     }
     // What could not be had is listed with the codes a shell gives: 126 not allowed, 127 not there. Its reason is its text.
     let had = |name: &str| collected.files.contains_key(name) || collected.commands.iter().any(|output| output.line == name);
@@ -92,9 +112,7 @@ fn entries(collected: &Collected) -> Vec<(String, String)> {
         let exit = if reason.contains("no such command") { 127 } else { 126 };
         let path = if name.starts_with('/') { format!("files{name}") } else { format!("commands/{}.txt", slug(name)) };
         line(&path, exit, name);
-        if !name.starts_with('/') || wanted(name) {
-            entries.push((path, format!("{reason}\n")));
-        }
+        entries.push((path, redacted("", &format!("{reason}\n"))));
     }
     if let Some(site) = &collected.site {
         entries.push(("site.toml".to_owned(), redacted("site.toml", site)));

@@ -115,11 +115,13 @@ impl<'a> Evaluator<'a> {
 
     fn call(&mut self, function: Function, arguments: &'a [Node]) -> Answer {
         match (function, arguments) {
-            (Function::Known, [part]) => {
-                let known = self.node(part).is_ok();
-                self.unknown_look(part, known);
-                Ok(Value::Bool(known))
-            }
+            (Function::Known, [part]) => match self.node(part) {
+                Err(missing) if self.was_unread(part) => Err(missing),
+                answer => {
+                    self.unknown_look(part, answer.is_ok());
+                    Ok(Value::Bool(answer.is_ok()))
+                }
+            },
             (Function::Default, [part, otherwise]) => match self.node(part) {
                 Err(missing) if self.was_unread(part) => Err(missing),
                 Err(_) => {
@@ -156,11 +158,13 @@ impl<'a> Evaluator<'a> {
     /// Whether a fact of this part is not known because what would tell could not be read: nobody can say then that it was never
     /// set.
     fn was_unread(&mut self, node: &'a Node) -> bool {
-        match node {
-            Node::Name(name) => reason(self.facts, name).is_some() && self.name(name).is_err(),
-            Node::Compare(_, left, right) => self.was_unread(left) || self.was_unread(right),
-            _ => false,
-        }
+        let mut names = Vec::new();
+        node.visit(&mut |part| {
+            if let Node::Name(name) = part {
+                names.push(name.as_str());
+            }
+        });
+        names.into_iter().any(|name| self.reason(name).is_some() && self.name(name).is_err())
     }
 
     /// That a fact is not known is a thing seen too, where the expression says what then.
@@ -226,11 +230,18 @@ impl<'a> Evaluator<'a> {
                 self.look(Look { name: shown_name, value: Some(value.clone()) });
                 Ok(value)
             }
-            None => Err(vec![match reason(self.facts, name) {
+            None => Err(vec![match self.reason(name) {
                 Some(reason) => format!("{shown_name}: {reason}"),
                 None => shown_name,
             }]),
         }
+    }
+
+    /// Why a fact or an attribute of the thing at hand is not known, where something says so.
+    fn reason(&self, name: &'a str) -> Option<&'a str> {
+        let of_thing =
+            self.scope_of(name).and_then(|(scope, attribute)| self.facts.why_unknown_of(scope.kind, scope.name, attribute));
+        of_thing.or_else(|| reason(self.facts, name))
     }
 
     /// `sysctl.net.ipv4.tcp_rmem.3`: the third word of a fact that has several.
@@ -395,7 +406,7 @@ fn word(over: Over) -> &'static str {
 }
 
 /// Why a fact could not be read, when its name or a prefix of it is among those.
-fn reason<'a>(facts: &'a Facts, name: &str) -> Option<&'a str> {
+pub(super) fn reason<'a>(facts: &'a Facts, name: &str) -> Option<&'a str> {
     let unknown = &facts.unknown;
     let exact = unknown.get(name);
     let prefixes = name.match_indices('.').flat_map(|(dot, _)| [name.get(..dot), name.get(..=dot)]).flatten();

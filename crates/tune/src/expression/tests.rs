@@ -123,7 +123,8 @@ fn what_could_not_be_read_is_not_taken_for_unset() {
     assert_eq!(missing("default(multipath.find, 1) == 1"), ["multipath.find: needs root"]);
     assert_eq!(missing("unset(multipath.find)"), ["multipath.find: needs root"]);
     assert_eq!(missing("default(multipath.find == 'strict', false)"), ["multipath.find: needs root"]);
-    no("known(multipath.find)");
+    assert_eq!(missing("known(multipath.find)"), ["multipath.find: needs root"]);
+    assert_eq!(missing("default(lower(multipath.find) in ['strict'], false)"), ["multipath.find: needs root"]);
 }
 
 #[test]

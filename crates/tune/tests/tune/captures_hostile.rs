@@ -104,7 +104,9 @@ fn links_of_a_folder_that_lead_out_and_things_that_are_no_files_are_skipped() {
     assert!(made.success());
     let (facts, _) = capture(&cap).unwrap();
     assert_eq!(facts.value("persistent.sysctl.vm.swappiness"), None);
-    assert_eq!(facts.value("persistent.sysctl.vm.dirty_ratio"), Some(&5.into()));
+    // The link stands for a file that is read later and may set anything.
+    assert_eq!(facts.value("persistent.sysctl.vm.dirty_ratio"), None);
+    assert!(facts.unknown["persistent.sysctl.vm.dirty_ratio"].contains("/etc/sysctl.conf"), "{:?}", facts.unknown);
     for named in ["etc/sysctl.conf", "etc/vfstab"] {
         assert!(facts.remarks.iter().any(|remark| remark.contains(named)), "{named} is not in {:?}", facts.remarks);
     }

@@ -59,7 +59,7 @@ fn steps_stand_at_their_rule_shared_notes_once_and_what_is_left_is_named_with_it
     );
     let left = render_left(&plan.groups[0]);
     assert_eq!(left.lines().count(), 4, "{left}");
-    assert!(left.contains("wal (a): make room: ") && left.contains("memory (a): the lines in psql"), "{left}");
+    assert!(left.contains("wal (a): check yourself: make room") && left.contains("memory (a): the lines in psql"), "{left}");
     assert!(left.lines().filter(|line| line.ends_with("no file is written")).count() == 3, "{left}");
 }
 

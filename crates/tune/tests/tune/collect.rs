@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Instant;
 
 use tune::collect::runner::{Ran, Runner};
 use tune::collect::{Database, LiveOptions, Row, capture, database_text, live, write_capture};
@@ -136,26 +135,12 @@ fn captures_of_each_form_hold_the_same_facts_and_no_secret() {
     let found = Command::new("grep").args(["-r", "hunter2"]).arg(dir.path().join("cap")).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&found.stdout), "");
     let manifest = std::fs::read_to_string(dir.path().join("cap/MANIFEST")).unwrap();
-    assert!(manifest.starts_with("millrace-capture 1\nhost db1\nsystem Linux\ntime 2026-11-21T20:00:00Z\n"), "{manifest}");
+    assert!(manifest.starts_with("millrace-capture 2\nhost db1\nsystem Linux\ntime 2026-11-21T20:00:00Z\n"), "{manifest}");
     let absent = manifest.lines().find(|line| line.ends_with("\tmultipath -l")).unwrap();
     assert!(absent.contains("\t127\t"), "{absent}");
     // Other programs read it too.
     let listed = Command::new("tar").arg("tzf").arg(dir.path().join("cap.tar.gz")).output().unwrap();
     assert!(listed.status.success() && String::from_utf8_lossy(&listed.stdout).contains("cap/MANIFEST"));
-}
-
-#[test]
-fn this_host_is_read_and_what_cannot_be_had_is_unknown_with_its_reason() {
-    let begin = Instant::now();
-    let facts = live(&LiveOptions::default());
-    let took = begin.elapsed();
-    assert_eq!(facts.value("os.family"), Some(&"linux".into()));
-    assert!(matches!(facts.value("hw.memory_bytes"), Some(Value::Int(size)) if *size > 1 << 20));
-    assert!(facts.host.keys().filter(|name| name.starts_with("sysctl.")).count() > 100);
-    assert!(facts.things["mount"].contains_key("/"));
-    assert!(facts.unknown.values().all(|reason| !reason.is_empty()));
-    // A second is the goal; the bound is loose because a test shares its machine.
-    assert!(took.as_secs() < 10, "{took:?}");
 }
 
 #[test]
@@ -169,6 +154,8 @@ fn scripts_are_plain_sh_share_their_common_part_and_the_one_of_linux_gives_facts
         let (_, rest) = text.split_once("# --- what follows").unwrap();
         common.push(rest.split_once("# --- the same").unwrap().0.to_owned());
         // The shell of old Solaris knows none of these.
+        let (before, awk) = text.split_once("\nredacting='\n").unwrap();
+        let text = format!("{before}{}", awk.split_once("\n'\n").unwrap().1);
         let code: String = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n");
         for newer in ["$(", "[[", "local ", "function ", "\nexport PATH=", "if ! ", "<<<", "&>"] {
             assert!(!code.contains(newer), "{name}.sh has {newer:?}");

@@ -90,6 +90,7 @@ const THINGS: &[(&str, &[&str])] = &[
             "options",
             "fstab_options",
             "fstab_source",
+            "mounted_by",
             "bg",
             "rsize",
             "wsize",

@@ -79,12 +79,14 @@ fn a_support_archive_is_read_by_the_names_of_its_files() {
 fn loose_files_of_databases_are_recognised_by_their_names() {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "postgresql.conf", "shared_buffers = 128MB\nwal_sync_method = fdatasync\n");
+    put(dir.path(), "postgresql.auto.conf", "");
     put(
         dir.path(),
         "pg_settings.csv",
         "name,setting,unit,pending_restart\nmax_wal_size,1024,MB,f\nserver_version_num,170002,,f\n",
     );
     put(dir.path(), "my.cnf", "[mysqld]\ninnodb_flush_method = O_DIRECT\n");
+    put(dir.path(), "dpkg-query-W.txt", "mariadb-server\t1:10.11.6\n");
     put(dir.path(), "initPROD.ora", "filesystemio_options=setall\nsga_target=16G\n");
     put(dir.path(), "oranfstab", "server: f\npath: 10.0.0.5\nexport: /vol/a mount: /u02\n");
     let (facts, _) = capture(dir.path()).unwrap();
@@ -147,7 +149,8 @@ fn an_unknown_system_gives_what_can_be_had_and_says_so() {
     std::fs::write(&path, to.finish().unwrap()).unwrap();
     assert!(capture(&path).is_err(), "an archive of nothing");
     put(dir.path(), "cap/MANIFEST", "millrace-capture 1\nhost x\nsystem Plan9\n");
-    put(dir.path(), "cap/files/home/pg/postgresql.conf", "fsync = off\n");
+    put(dir.path(), "cap/files/home/pg/postgresql.conf", "fsync = on\n");
+    put(dir.path(), "cap/files/home/pg/postgresql.auto.conf", "fsync = off\n");
     let (facts, info) = capture(&dir.path().join("cap")).unwrap();
     assert_eq!(info.system, "Plan9");
     assert_eq!(facts.value("postgres.fsync"), Some(&false.into()));

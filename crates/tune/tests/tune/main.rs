@@ -2,6 +2,7 @@
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "a panic is a test's verdict")]
 
 mod agreement;
+mod beside_programs;
 mod captures;
 mod captures_hostile;
 mod change;
@@ -14,6 +15,7 @@ mod coverage;
 mod facts_known;
 mod fixtures;
 mod layouts;
+mod removed_entries;
 mod report;
 mod reports_aix_rhel4;
 mod reports_rhel5;
@@ -21,4 +23,6 @@ mod reports_unix;
 #[path = "../../src/report/sample.rs"]
 mod sample;
 mod sarif;
+mod secret_corpus;
+mod secrets;
 mod titles;

@@ -95,7 +95,7 @@ fn what_stands_in_files_that_were_not_collected_is_not_known() {
         assert!(unknown.contains(rule) && !found.contains(rule), "{rule}");
     }
     let finding = less.iter().find(|finding| finding.rule == "solaris-ce-no-task-queue").unwrap();
-    assert!(finding.missing.iter().any(|line| line.contains("/etc/system was not collected")), "{:?}", finding.missing);
+    assert!(finding.missing.iter().any(|line| line.contains("/etc/system: the MANIFEST names it")), "{:?}", finding.missing);
 }
 
 #[test]

@@ -172,7 +172,7 @@ mod tests {
         let mut collected = Collected::default();
         let text = "data_directory = '/data/15' # here\nfsync = off\nshared_buffers = 1GB\n";
         collected.take_file("/etc/postgresql/15/main/postgresql.conf", text.as_bytes());
-        collected.take_file("/etc/postgresql/15/main/conf.d/a.conf", b"work_mem = 8MB\n");
+        collected.take_file("/data/15/postgresql.auto.conf", b"work_mem = 8MB\n");
         let mut facts = Facts::default();
         postgres::facts(&collected, &mut facts);
         facts
@@ -253,6 +253,7 @@ mod tests {
     #[test]
     fn option_files_are_those_of_the_server_with_their_directory() {
         let mut collected = Collected::default();
+        collected.take_command("dpkg-query -W", b"mariadb-server\t1:11.4.2\n", Some(0));
         collected.take_file("/etc/my.cnf", b"[mysqld]\nsync_binlog = 0\n");
         let mut facts = Facts::default();
         mysql::facts(&collected, &mut facts);

@@ -1,7 +1,12 @@
 //! Servers of PostgreSQL in a capture: by tables of `pg_settings`, and by the files of clusters.
 
 pub(in crate::collect) mod files;
+mod lines;
+mod read;
 pub(super) mod settings;
+mod values;
+
+use std::collections::BTreeSet;
 
 use super::answer::answers;
 use super::rows::{Row, address, named, table};
@@ -12,7 +17,7 @@ use settings::version;
 
 /// Servers of PostgreSQL found in a capture.
 pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
-    files::clusters(collected).into_iter().for_each(|cluster| facts.put_server(cluster));
+    files::servers(collected).into_iter().for_each(|server| facts.put_server(server));
     let mut tables: Vec<(&str, Option<&str>, Vec<Row>)> = Vec::new();
     let mut versions: Vec<(&str, &str)> = Vec::new();
     for (path, text) in &collected.files {
@@ -39,6 +44,18 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
     for (origin, said) in versions {
         place_version(said, origin, facts);
     }
+}
+
+pub(in crate::collect) use files::questions;
+pub(in crate::collect) use values::is_typed;
+
+/// Files and folders that the servers read and that are not at hand.
+pub(in crate::collect) fn wanted(collected: &Collected) -> BTreeSet<String> {
+    let wanted = files::clusters(collected).into_iter().flat_map(|cluster| {
+        let version = cluster.data.map(|data| format!("{data}/PG_VERSION"));
+        cluster.found.wanted.into_iter().chain(version)
+    });
+    wanted.collect()
 }
 
 /// A version that a file of a data directory or a command tells belongs to the server of that directory, else to the only one.
@@ -73,8 +90,9 @@ mod tests {
         let table = " name | setting | unit | pending_restart \n------+---------+------+---\n shared_buffers | 16384 | 8kB | f\n checkpoint_timeout | 300 | s | t\n \
             wal_buffers | -1 | 8kB | f\n debug_io_direct |  |  | f\n server_version_num | 170002 | | f\n(5 rows)\n";
         collected.take_file("/pg_settings.txt", table.as_bytes());
-        let conf = "shared_buffers = 256MB # more\ncheckpoint_timeout = 15min\nmax_wal_size = 4096\narchive_command = 'cp ''%p'' /a'\nfsync off\n";
+        let conf = "shared_buffers = 256MB # more\ncheckpoint_timeout = 15min\nmax_wal_size = 4096\nlisten_addresses = 'a ''b'' c'\nfsync off\n";
         collected.take_file("/postgresql.conf", conf.as_bytes());
+        collected.take_file("/postgresql.auto.conf", b"");
         let mut found = Facts::default();
         facts(&collected, &mut found);
         let of = |name: &str| found.value(&format!("postgres.{name}")).cloned();
@@ -85,7 +103,7 @@ mod tests {
         assert_eq!(of("version"), Some(170_002.into()));
         assert_eq!(of("pending_restart"), Some(Value::List(vec!["checkpoint_timeout".into()])));
         assert_eq!(of("max_wal_size"), Some((4_i64 << 30).into()));
-        assert_eq!(of("archive_command"), Some("cp '%p' /a".into()));
+        assert_eq!(of("listen_addresses"), Some("a 'b' c".into()));
         assert_eq!(of("fsync"), Some(false.into()));
         assert_eq!(found.value_of("setting", "postgres shared_buffers", "persistent"), Some(&(256_i64 << 20).into()));
     }

@@ -1,5 +1,6 @@
 //! Which Linux it is, and on what hardware: distribution, kernel, memory, processors, kernel command line.
 
+use crate::collect::REDACTED;
 use crate::collect::collected::Collected;
 use crate::collect::text::{self, lines, pair, telling, unquoted, value, words};
 use crate::facts::{Facts, Value};
@@ -60,7 +61,7 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
         }
     }
     for (_, line) in collected.file("/proc/cmdline").into_iter().flat_map(lines) {
-        for word in words(line) {
+        for word in words(line).filter(|word| *word != REDACTED) {
             let (key, setting) = word.split_once('=').map_or((word, Value::Bool(true)), |(key, setting)| (key, value(setting)));
             // Some are given several times on purpose (console=); the last one counts.
             facts.host.remove(&format!("kernel.cmdline.{key}"));

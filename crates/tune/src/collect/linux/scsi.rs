@@ -1,24 +1,14 @@
-//! iSCSI, Fibre Channel and multipath of Linux.
+//! iSCSI and Fibre Channel of Linux, and the maps of multipath.
 
 use std::collections::BTreeMap;
 
 use crate::collect::collected::Collected;
-use crate::collect::text::{self, integer, lines, odd, pair, telling, unquoted, value, words};
+use crate::collect::text::{self, integer, lines, odd, pair, telling, value, words};
 use crate::facts::{Facts, Value};
 
 /// All of them.
 pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
-    const ISCSID: &str = "/etc/iscsi/iscsid.conf";
-    if let Some(text) = collected.file(ISCSID) {
-        for (number, line) in telling(text, &['#']) {
-            match pair(line, '=') {
-                Some((key, setting)) => facts.put(&format!("iscsid.{key}"), value(setting), &format!("{ISCSID}:{number}")),
-                None => odd(facts, ISCSID, number, line),
-            }
-        }
-    } else {
-        facts.put_unknown("iscsid.", &collected.why(ISCSID));
-    }
+    iscsid(collected, facts);
     for (rest, output) in collected.outputs("iscsiadm") {
         if rest.contains("session") {
             sessions(&output.text, &output.line, facts);
@@ -39,15 +29,26 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
         }
     }
     fibre(collected, facts);
-    for path in ["/etc/multipath.conf"].into_iter().chain(collected.files_under("/etc/multipath/conf.d/").map(|(path, _)| path)) {
-        if let Some(text) = collected.file(path) {
-            multipath_conf(text, path, facts);
-        }
-    }
     for (rest, output) in collected.outputs("multipath") {
         if rest.contains('l') {
             multipath_maps(&output.text, &output.line, facts);
         }
+    }
+}
+
+/// `/etc/iscsi/iscsid.conf`. iscsid assigns each line, so the last one of a key counts (open-iscsi, idbm_recinfo_config).
+fn iscsid(collected: &Collected, facts: &mut Facts) {
+    const ISCSID: &str = "/etc/iscsi/iscsid.conf";
+    let Some(text) = collected.file(ISCSID) else { return facts.put_unknown("iscsid.", &collected.why(ISCSID)) };
+    let mut found = BTreeMap::new();
+    for (number, line) in telling(text, &['#', ';']) {
+        match pair(line, '=') {
+            Some((key, setting)) => drop(found.insert(key, (value(setting), number))),
+            None => odd(facts, ISCSID, number, line),
+        }
+    }
+    for (key, (value, number)) in found {
+        facts.put(&format!("iscsid.{key}"), value, &format!("{ISCSID}:{number}"));
     }
 }
 
@@ -184,83 +185,6 @@ fn fibre(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `multipath.conf`: blocks in braces, `key value` inside; `device` blocks are things, named by vendor and product.
-fn multipath_conf(text: &str, origin: &str, facts: &mut Facts) {
-    let mut open: Vec<String> = Vec::new();
-    let mut device: Vec<(String, String)> = Vec::new();
-    let mut announced = String::new();
-    for (number, line) in telling(text, &['#', '!']) {
-        // A brace may stand on the line of the name, of the key, or alone.
-        let mut rest = line;
-        if let Some(name) = rest.strip_suffix('{') {
-            let name = if name.trim().is_empty() { std::mem::take(&mut announced) } else { name.trim().to_owned() };
-            if open.len() < 8 && !name.is_empty() {
-                open.push(name);
-            }
-            continue;
-        }
-        if rest.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_') {
-            rest.clone_into(&mut announced);
-            continue;
-        }
-        let mut closes = 0;
-        while let Some(shorter) = rest.trim_end().strip_suffix('}') {
-            rest = shorter;
-            closes += 1;
-        }
-        let rest = rest.trim();
-        if !rest.is_empty() {
-            match (rest.split_once([' ', '\t']), open.as_slice()) {
-                (Some((key, said)), [section, .., block]) if block == "device" || block == "multipath" => {
-                    if section != "blacklist" && section != "blacklist_exceptions" {
-                        device.push((key.to_owned(), uncommented(said).to_owned()));
-                    }
-                }
-                (Some((key, said)), [section]) if section == "defaults" || section == "overrides" => {
-                    facts.put(&format!("multipath.{section}.{key}"), value(uncommented(said)), &format!("{origin}:{number}"));
-                }
-                (Some(_), [_, ..]) => {}
-                _ => odd(facts, origin, number, line),
-            }
-        }
-        for _ in 0..closes {
-            if open.pop().as_deref() == Some("device") {
-                put_device(&std::mem::take(&mut device), origin, facts);
-            }
-            device.clear();
-        }
-    }
-    if !open.is_empty() {
-        facts.remark(format!("{origin} ends inside {}", open.join(" ")));
-    }
-}
-
-fn uncommented(said: &str) -> &str {
-    let said = said.trim();
-    if said.starts_with('"') {
-        unquoted(said.rsplit_once('"').map_or(said, |(inner, _)| &said[..=inner.len()]))
-    } else {
-        said.split('#').next().unwrap_or(said).trim()
-    }
-}
-
-fn put_device(device: &[(String, String)], origin: &str, facts: &mut Facts) {
-    let of = |name: &str| device.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-    let Some(vendor) = of("vendor") else { return };
-    let name = format!("{vendor} {}", of("product").unwrap_or("*"));
-    let first = !facts.host.contains_key("multipath.device.vendor");
-    for (key, said) in device {
-        // "0" is a text of features as well.
-        let said = if key == "features" { Value::from(said.as_str()) } else { value(said) };
-        facts.put_of("multipath_device", &name, key, said.clone(), origin);
-        // The host's facts are those of the storage that the reports are about, else of the first listed.
-        if first || vendor.eq_ignore_ascii_case("netapp") {
-            facts.host.remove(&format!("multipath.device.{key}"));
-            facts.put(&format!("multipath.device.{key}"), said, origin);
-        }
-    }
-}
-
 /// `multipath -ll`, old and new.
 fn multipath_maps(text: &str, origin: &str, facts: &mut Facts) {
     let mut map: Option<(String, i64)> = None;
@@ -337,17 +261,5 @@ mod tests {
         assert_eq!(of("360a98000572d", "path_count"), Some(1.into()));
         assert_eq!(of("360a98000572d", "features"), Some("1 queue_if_no_path".into()));
         assert_eq!(of("360a98000572d", "path_selector"), Some("round-robin 0".into()));
-    }
-
-    #[test]
-    fn devices_of_multipath_conf_are_things() {
-        let text = "defaults\n{\n polling_interval 5\n}\nblacklist {\n devnode \"^sda$\"\n}\ndevices {\n device {\n  vendor \"NETAPP\"\n  product \"LUN\"\n  \
-            path_checker readsector0\n  features \"1 queue_if_no_path\" # old\n }\n}\n";
-        let mut facts = Facts::default();
-        multipath_conf(text, "/etc/multipath.conf", &mut facts);
-        assert_eq!(facts.value("multipath.defaults.polling_interval"), Some(&5.into()));
-        assert_eq!(facts.value("multipath.device.path_checker"), Some(&"readsector0".into()));
-        assert_eq!(facts.value_of("multipath_device", "NETAPP LUN", "features"), Some(&"1 queue_if_no_path".into()));
-        assert!(facts.remarks.is_empty(), "{:?}", facts.remarks);
     }
 }

@@ -1,46 +1,26 @@
-//! Kernel settings of Linux: in force, and as `sysctl --system` would set them.
+//! Kernel settings of Linux: in force, and as they will be after a boot.
+
+mod boot;
 
 use std::collections::BTreeMap;
 
 use crate::collect::collected::Collected;
 use crate::collect::persistent::put_setting;
-use crate::collect::text::{integer, odd, pair, telling, value, words};
+use crate::collect::text::{integer, pair, telling, value, words};
 use crate::facts::{Facts, Value};
-
-/// Lines `key = value` of `sysctl`, with slashes or dots.
-fn sysctl_lines<'a>(text: &'a str, origin: &str, facts: &mut Facts) -> Vec<(usize, String, &'a str)> {
-    let mut found = Vec::new();
-    for (number, line) in telling(text, &['#', ';']) {
-        match pair(line, '=') {
-            Some((key, value)) => {
-                let key = key.trim_start_matches('-').trim();
-                // The first separator says which of both forms it is.
-                let key = match key.find(['.', '/']).map(|at| key.as_bytes()[at]) {
-                    Some(b'/') => key.replace('.', "\u{0}").replace('/', ".").replace('\u{0}', "/"),
-                    _ => key.to_owned(),
-                };
-                found.push((number, key, value));
-            }
-            // Takes a name out of a pattern of another line (sysctl.d(5)); patterns are not told apart here.
-            None if line.starts_with('-') => {}
-            // `sysctl -a` says so of what it may not read.
-            None if line.starts_with("sysctl:") || line.contains("permission denied") => {}
-            None => odd(facts, origin, number, line),
-        }
-    }
-    found
-}
+use boot::Boot;
 
 pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     let mut running = BTreeMap::new();
     for (_, output) in collected.outputs("sysctl -a") {
-        for (_, key, text) in sysctl_lines(&output.text, &output.line, facts) {
-            put_sysctl("sysctl", &key, value(text), &output.line, facts);
-            running.insert(key, value(text));
+        // `sysctl -a` reports what it may not read in lines without `=`.
+        for (key, text) in telling(&output.text, &['#', ';']).filter_map(|(_, line)| pair(line, '=')) {
+            put_sysctl("sysctl", key, value(text), &output.line, facts);
+            running.insert(key.to_owned(), value(text));
         }
     }
     for (path, text) in collected.files_under("/proc/sys/") {
-        let key = path.trim_start_matches("/proc/sys/").replace('.', "\u{0}").replace('/', ".").replace('\u{0}', "/");
+        let key = boot::dotted(path.trim_start_matches("/proc/sys/"));
         put_sysctl("sysctl", &key, value(text), path, facts);
         running.insert(key, value(text));
     }
@@ -53,26 +33,42 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
             &format!("{path}: {reason}"),
         );
     }
-    for (key, copies) in persistent_sysctls(collected, facts) {
-        let Some((value, origin)) = copies.last().cloned() else { continue };
-        put_sysctl("persistent.sysctl", &key, value.clone(), &origin, facts);
-        let Some(running) = running.get(&key) else { continue };
-        let name = format!("sysctl {key}");
-        put_setting(&name, running.clone(), value, &origin, facts);
-        let mut files: Vec<Value> = Vec::new();
-        let mut values: Vec<Value> = Vec::new();
-        for (value, origin) in copies {
-            let file = Value::from(origin.rsplit_once(':').map_or(origin.as_str(), |(file, _)| file));
-            if !files.contains(&file) {
-                files.push(file);
-            }
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
-        facts.put_of("setting", &name, "files", Value::List(files), &origin);
-        facts.put_of("setting", &name, "values", Value::List(values), &origin);
+    let keys: Vec<&str> = running.keys().map(String::as_str).collect();
+    let boot = Boot::read(collected, &keys, facts);
+    if let Some(reason) = boot.unread() {
+        facts.put_unknown("persistent.sysctl.", &reason);
     }
+    for (key, copies) in &boot.copies {
+        put_persistent(key, copies, boot.why_unknown(key).as_deref(), running.get(key), facts);
+    }
+}
+
+/// The value that a setting has after a boot, with all copies in the order of reading; or that it is not known.
+fn put_persistent(key: &str, copies: &[(Value, String)], unknown: Option<&str>, running: Option<&Value>, facts: &mut Facts) {
+    let Some((value, origin)) = copies.last().cloned() else { return };
+    match unknown {
+        Some(reason) => facts.put_unknown(&format!("persistent.sysctl.{key}"), reason),
+        None => put_sysctl("persistent.sysctl", key, value.clone(), &origin, facts),
+    }
+    let Some(running) = running else { return };
+    let name = format!("sysctl {key}");
+    put_setting(&name, running.clone(), value, &origin, facts);
+    if let Some(reason) = unknown {
+        facts.put_unknown_of("setting", &name, "persistent", reason);
+    }
+    let mut files: Vec<Value> = Vec::new();
+    let mut values: Vec<Value> = Vec::new();
+    for (value, origin) in copies {
+        let file = Value::from(origin.rsplit_once(':').map_or(origin.as_str(), |(file, _)| file));
+        if !files.contains(&file) {
+            files.push(file);
+        }
+        if !values.contains(value) {
+            values.push(value.clone());
+        }
+    }
+    facts.put_of("setting", &name, "files", Value::List(files), &origin);
+    facts.put_of("setting", &name, "values", Value::List(values), &origin);
 }
 
 /// Notes a value; of several numbers each by its place as well, from 1: `sysctl.net.ipv4.tcp_rmem.3`.
@@ -84,29 +80,4 @@ fn put_sysctl(prefix: &str, key: &str, value: Value, origin: &str, facts: &mut F
         }
     }
     facts.put(&format!("{prefix}.{key}"), value, origin);
-}
-
-/// What `sysctl --system` would set, each copy in the order read, the last one counts: files by name, those of /etc before those of
-/// the same name elsewhere, the old file last.
-fn persistent_sysctls(collected: &Collected, facts: &mut Facts) -> BTreeMap<String, Vec<(Value, String)>> {
-    let mut files: BTreeMap<String, (&str, &str)> = BTreeMap::new();
-    for folder in ["/usr/lib/sysctl.d/", "/run/sysctl.d/", "/etc/sysctl.d/"] {
-        for (path, text) in collected.files_under(folder).filter(|(path, _)| path.ends_with(".conf")) {
-            files.insert(path.rsplit('/').next().unwrap_or(path).to_owned(), (path, text));
-        }
-    }
-    let old = collected.file("/etc/sysctl.conf").map(|text| ("/etc/sysctl.conf", text));
-    let mut found: BTreeMap<String, Vec<(Value, String)>> = BTreeMap::new();
-    for (path, text) in files.into_values().chain(old) {
-        for (number, key, text) in sysctl_lines(text, path, facts) {
-            let copies = found.entry(key).or_default();
-            // Of many copies the last is what counts; a file with a thousand is no configuration.
-            if copies.len() < 64 {
-                copies.push((value(text), format!("{path}:{number}")));
-            } else if let Some(last) = copies.last_mut() {
-                *last = (value(text), format!("{path}:{number}"));
-            }
-        }
-    }
-    found
 }

@@ -1,95 +1,207 @@
-//! Clusters of PostgreSQL by their files: `postgresql.conf`, `conf.d`, `postgresql.auto.conf`.
+//! Clusters of PostgreSQL by their files: `postgresql.conf` with what it includes, `postgresql.auto.conf`, and a command line.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
-use super::settings::configured;
+use super::lines::{Line, line};
+use super::read::{Found, automatic, configuration};
+use super::values::value;
+use crate::collect::ask::{Answers, Question, answered, program_of};
 use crate::collect::collected::Collected;
 use crate::collect::database::from_files::by_files;
-use crate::collect::text::{odd, telling, unquoted};
+use crate::collect::running_text;
+use crate::collect::text::integer;
 use crate::facts::{COMMAND_LINE, Database, Facts, Server};
 
-/// Settings by name, each as written and where.
-type Found = BTreeMap<String, (String, String)>;
-
 /// Settings on which the data depend, with the values they have had in every version where nothing sets them.
-const DEFAULTS: [(&str, bool); 7] = [
+const DEFAULTS: [(&str, bool); 8] = [
     ("autovacuum", true),
     ("data_sync_retry", false),
     ("fsync", true),
     ("full_page_writes", true),
     ("ignore_checksum_failure", false),
+    ("synchronous_commit", true),
     ("track_counts", true),
     ("zero_damaged_pages", false),
 ];
 
-/// The clusters that files tell of, each with its own files alone.
-pub(super) fn clusters(collected: &Collected) -> Vec<Server> {
-    let named = |wanted: &'static str| collected.files.keys().filter(move |path| split(path).1 == wanted).map(String::as_str);
-    let others = collected.running.iter().filter(|server| server.database == Database::Postgres);
-    let others = others.filter_map(|server| server.config.as_deref()).filter(|path| collected.file(path).is_some());
-    let mains: BTreeSet<&str> = named("postgresql.conf").chain(others).collect();
-    let mut taken = BTreeSet::new();
-    let mut servers = Vec::new();
-    for main in &mains {
-        let folder = split(main).0;
-        let mut found = Found::new();
-        let mut facts = Facts::default();
-        let mut take = |path: &str, found: &mut Found| {
-            if let Some(text) = collected.file(path) {
-                taken.insert(path.to_owned());
-                settings(text, path, found, &mut facts);
-            }
-        };
-        take(main, &mut found);
-        let running = collected.running_with(main);
-        for path in drop_ins(collected, folder, running.is_some()) {
-            take(path, &mut found);
-        }
-        let data = found.get("data_directory").map(|(said, _)| said.trim_end_matches('/').to_owned());
-        let data = data.or_else(|| running?.directory.clone());
-        let alone = (mains.len() == 1 && data.is_none()).then(|| named("postgresql.auto.conf").next()).flatten();
-        // The file that ALTER SYSTEM writes is read last.
-        let automatic = format!("{}/postgresql.auto.conf", data.as_deref().unwrap_or(folder));
-        take(&automatic, &mut found);
-        if let Some(path) = alone.filter(|path| split(path).0 != folder) {
-            take(path, &mut found);
-        }
-        for (name, said) in running.into_iter().flat_map(|server| &server.options) {
-            found.insert(name.clone(), (said.clone(), COMMAND_LINE.to_owned()));
-        }
-        // Where every file was read and understood, what none of them sets is as the server begins.
-        if collected.file(&automatic).is_some() && facts.remarks.is_empty() {
-            let unset = DEFAULTS.iter().filter(|(name, _)| !found.contains_key(*name));
-            unset.for_each(|(name, value)| facts.put(&format!("postgres.{name}"), *value, "the server's default"));
-        }
-        servers.push(server(folder, Some(main), found, facts, collected));
-    }
-    // What belongs to no postgresql.conf that is at hand.
-    let auto = named("postgresql.auto.conf").map(|path| (split(path).0, path));
-    let others =
-        collected.files.keys().filter_map(|path| split(path).0.strip_suffix("/conf.d").map(|folder| (folder, path.as_str())));
-    let mut left: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (folder, path) in others.filter(|(_, path)| is_drop_in(path)).chain(auto).filter(|(_, path)| !taken.contains(*path)) {
-        left.entry(folder).or_default().push(path);
-    }
-    for (folder, paths) in left {
-        let (mut found, mut facts) = (Found::new(), Facts::default());
-        for path in paths {
-            settings(collected.file(path).unwrap_or_default(), path, &mut found, &mut facts);
-        }
-        servers.push(server(folder, None, found, facts, collected));
-    }
-    servers
+/// Settings that rules ask for, and that the server's own program is asked for.
+const ASKED: &[&str] = &[
+    "autovacuum",
+    "backend_flush_after",
+    "bgwriter_delay",
+    "bgwriter_lru_maxpages",
+    "checkpoint_completion_target",
+    "checkpoint_flush_after",
+    "checkpoint_timeout",
+    "data_sync_retry",
+    "debug_io_direct",
+    "dynamic_shared_memory_type",
+    "effective_cache_size",
+    "effective_io_concurrency",
+    "fsync",
+    "full_page_writes",
+    "huge_pages",
+    "ignore_checksum_failure",
+    "io_method",
+    "io_workers",
+    "log_checkpoints",
+    "maintenance_io_concurrency",
+    "max_connections",
+    "max_wal_size",
+    "min_wal_size",
+    "random_page_cost",
+    "shared_buffers",
+    "synchronous_commit",
+    "track_counts",
+    "track_io_timing",
+    "track_wal_io_timing",
+    "wal_buffers",
+    "wal_compression",
+    "wal_init_zero",
+    "wal_recycle",
+    "wal_sync_method",
+    "zero_damaged_pages",
+];
+
+/// A cluster as its files describe it.
+pub(in crate::collect) struct Cluster {
+    /// Its `postgresql.conf`, by whatever name it was started with.
+    pub(in crate::collect) config: String,
+    /// Its data directory, where that is known.
+    pub(in crate::collect) data: Option<String>,
+    /// The file that ALTER SYSTEM writes.
+    automatic: Option<String>,
+    /// Its settings.
+    pub(in crate::collect) found: Found,
 }
 
-fn server(folder: &str, config: Option<&str>, found: Found, mut facts: Facts, collected: &Collected) -> Server {
-    for (name, (said, origin)) in found {
-        let value = configured(&name, &said);
-        facts.put(&format!("persistent.postgres.{name}"), value.clone(), &origin);
-        facts.put(&format!("postgres.{name}"), value, &origin);
+/// The clusters that have a configuration file here, or one that may not be read.
+pub(in crate::collect) fn clusters(collected: &Collected) -> Vec<Cluster> {
+    let others = collected.running.iter().filter(|server| server.database == Database::Postgres);
+    let others = others.filter_map(|server| server.config.as_deref()).filter(|path| collected.file(path).is_some());
+    let mains: BTreeSet<&str> = named(collected, "postgresql.conf").chain(others).collect();
+    mains.iter().map(|main| cluster(collected, main, mains.len() == 1)).collect()
+}
+
+/// Files of this name, those that may not be read included.
+fn named<'a>(collected: &'a Collected, wanted: &'static str) -> impl Iterator<Item = &'a str> {
+    let all = collected.files.keys().chain(collected.denied.keys());
+    all.map(String::as_str).filter(move |path| path.starts_with('/') && split(path).1 == wanted)
+}
+
+fn cluster(collected: &Collected, config: &str, is_only: bool) -> Cluster {
+    let folder = split(config).0;
+    let running = collected.running_with(config);
+    let mut found = Found::default();
+    configuration(collected, config, &mut found);
+    let said = found.get("data_directory").map(|(said, _)| said.trim_end_matches('/').to_owned());
+    let said = said.filter(|said| said.starts_with('/')).or_else(|| running?.directory.clone());
+    // Of loose files the only one of each name belong together.
+    let alone = (is_only && said.is_none()).then(|| named(collected, "postgresql.auto.conf").next()).flatten();
+    let beside = (!found.is_unknown("data_directory")).then_some(folder);
+    let data = said.or_else(|| alone.map(split).map(|(folder, _)| folder).or(beside).map(str::to_owned));
+    let path = data.as_ref().map(|data| format!("{data}/postgresql.auto.conf"));
+    match &path {
+        Some(path) => automatic(collected, path, &mut found),
+        None => found.gap(format!("the data directory of {config} is not known, in which ALTER SYSTEM writes")),
     }
+    found.end_of_files();
+    for (name, said) in running.into_iter().flat_map(|server| &server.options) {
+        found.set(name, said.clone(), COMMAND_LINE.to_owned());
+    }
+    if let Some(reason) = running_text::lost(Database::Postgres, collected) {
+        found.gap(format!("{reason}, and a command line decides over files"));
+    }
+    let version = data.as_deref().and_then(|data| version(data, collected));
+    if let Some(answers) = answered(&["postgres", "postmaster"], config, collected) {
+        told(answers, version, &mut found);
+    }
+    Cluster { config: config.to_owned(), data, automatic: path, found }
+}
+
+/// Takes in what `postgres -C` says. Where the files say the same, they stay the origin.
+fn told(answers: Answers, version: Option<i64>, found: &mut Found) {
+    for (name, said) in &answers.told {
+        let wanted = value(name, said, version);
+        let is_same = found.get(name).is_some_and(|(there, _)| value(name, there, version) == wanted);
+        if !is_same {
+            found.set(name, said.clone(), format!("postgres -C {name}"));
+        }
+    }
+    let Some(reason) = answers.refused.map(|reason| format!("postgres -C: {reason}")) else { return };
+    if answers.told.is_empty() {
+        return found.gap(reason);
+    }
+    let is_missing = |name: &&&str| !answers.told.iter().any(|(told, _)| told == **name);
+    ASKED.iter().filter(is_missing).for_each(|name| found.doubt(name, reason.clone()));
+}
+
+/// What each cluster is to be asked.
+pub(in crate::collect) fn questions(collected: &Collected) -> Vec<Question> {
+    let question = |cluster: Cluster| {
+        let data = cluster.data?;
+        let running = collected.running_with(&cluster.config);
+        let major = collected.file(&format!("{data}/PG_VERSION"))?.trim().to_owned();
+        let major = Some(major).filter(|major| major.chars().all(|letter| letter.is_ascii_digit() || letter == '.'))?;
+        let packaged = [format!("/usr/lib/postgresql/{major}/bin/postgres"), format!("/usr/pgsql-{major}/bin/postgres")];
+        let set = running.into_iter().flat_map(|server| &server.options).map(|(name, said)| format!("{name}={said}"));
+        let set: Vec<String> =
+            set.chain([format!("config_file={}", cluster.config)]).flat_map(|set| ["-c".to_owned(), set]).collect();
+        let run = |name: &&str| {
+            let mut words = vec!["-C".to_owned(), (*name).to_owned(), "-D".to_owned(), data.clone()];
+            words.extend(set.iter().cloned());
+            words
+        };
+        let runs = ASKED.iter().map(run).collect();
+        let programs = program_of(running).into_iter().chain(packaged.map(PathBuf::from)).collect();
+        Some(Question { config: cluster.config, programs, data, user: running.map(|server| server.uid), runs })
+    };
+    clusters(collected).into_iter().filter_map(question).collect()
+}
+
+fn version(data: &str, collected: &Collected) -> Option<i64> {
+    collected.file(&format!("{data}/PG_VERSION")).and_then(major)
+}
+
+/// The servers that files show, each with its own files alone.
+pub(super) fn servers(collected: &Collected) -> Vec<Server> {
+    let clusters = clusters(collected);
+    let taken: BTreeSet<String> = clusters.iter().filter_map(|cluster| cluster.automatic.clone()).collect();
+    // Without the file that is read before it, all else of that cluster is unknown.
+    let orphans =
+        named(collected, "postgresql.auto.conf").filter(|path| !taken.contains(*path) && collected.file(path).is_some());
+    let orphans = orphans.map(|path| {
+        let mut found = Found::default();
+        found.gap(format!("the postgresql.conf that is read before {path} was not collected"));
+        automatic(collected, path, &mut found);
+        found.end_of_files();
+        server(split(path).0, None, Some(split(path).0), found, collected)
+    });
+    let orphans: Vec<Server> = orphans.collect();
+    let whole = clusters.into_iter().map(|cluster| {
+        let Cluster { config, data, found, .. } = cluster;
+        server(split(&config).0, Some(&config), data.as_deref(), found, collected)
+    });
+    whole.chain(orphans).collect()
+}
+
+fn server(folder: &str, config: Option<&str>, data: Option<&str>, found: Found, collected: &Collected) -> Server {
+    let mut facts = Facts::default();
+    for (name, value) in DEFAULTS.iter().filter(|(name, _)| found.get(name).is_none() && !found.is_unknown(name)) {
+        facts.put(&format!("postgres.{name}"), *value, "the server's default");
+    }
+    // That there is a cluster is known also where none of its settings is.
+    facts.put("postgres.config_file", config.unwrap_or_default(), config.unwrap_or(folder));
+    let version = data.and_then(|data| version(data, collected));
+    found.put(Database::Postgres, &mut facts, |name, said| value(name, said, version));
     let stopped = config.is_some_and(|config| collected.stopped.contains(config));
     by_files(Database::Postgres, "PostgreSQL", folder, stopped, config, facts)
+}
+
+/// The `server_version_num` of a `PG_VERSION`, without its minor version; of an old one (9.6) only that it is old.
+fn major(text: &str) -> Option<i64> {
+    integer(text.trim().split('.').next()?).map(|major| major * 10_000)
 }
 
 /// Folder and name.
@@ -97,75 +209,11 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-fn is_drop_in(path: &str) -> bool {
-    path.ends_with(".conf") && path.contains("postgres")
-}
-
-/// Files below `conf.d`. `is_read`: the files are those that a running server reads, whatever the folder is called.
-fn drop_ins<'a>(collected: &'a Collected, folder: &str, is_read: bool) -> Vec<&'a str> {
-    let begin = format!("{folder}/conf.d/");
-    collected
-        .files_under(&begin)
-        .map(|(path, _)| path)
-        .filter(|path| (is_read || is_drop_in(path)) && split(path).0.len() + 1 == begin.len())
-        .collect()
-}
-
-fn settings(text: &str, path: &str, found: &mut Found, facts: &mut Facts) {
-    for (number, line) in telling(text, &['#']) {
-        match line_of(line) {
-            // Its files are read, after those of postgresql.conf.
-            Some((name, said)) if is_drop_ins(name, &said) => {}
-            Some((name, said)) if name.starts_with("include") => {
-                facts.remark(format!("{path}:{number} includes {said:?}, which is not followed"));
-            }
-            Some((name, said)) => drop(found.insert(name.to_ascii_lowercase(), (said, format!("{path}:{number}")))),
-            None => odd(facts, path, number, line),
-        }
-    }
-}
-
-fn is_drop_ins(name: &str, said: &str) -> bool {
-    name == "include_dir" && said.trim_end_matches('/') == "conf.d"
-}
-
-/// Whether a `postgresql.conf` has the files below `conf.d` read.
-pub(in crate::collect) fn includes_drop_ins(text: &str) -> bool {
-    telling(text, &['#']).filter_map(|(_, line)| line_of(line)).any(|(name, said)| is_drop_ins(name, &said))
-}
-
-/// The data directory that a `postgresql.conf` names.
-pub(in crate::collect) fn data_directory(text: &str) -> Option<String> {
-    setting(text, "data_directory").filter(|said| said.starts_with('/'))
-}
-
-/// A setting of a configuration file, as written.
+/// A setting of one configuration file without what it includes, as written.
 pub(in crate::collect) fn setting(text: &str, wanted: &str) -> Option<String> {
-    let all = telling(text, &['#']).filter_map(|(_, line)| line_of(line));
-    all.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).last().map(|(_, said)| said)
-}
-
-/// `name = 'value' # comment`; the sign may be left out.
-fn line_of(line: &str) -> Option<(&str, String)> {
-    let end = line.find(|letter: char| letter == '=' || letter.is_whitespace())?;
-    let (name, rest) = line.split_at(end);
-    let rest = rest.trim_start().strip_prefix('=').unwrap_or(rest).trim();
-    if name.is_empty() || !name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.') {
-        return None;
-    }
-    let said = if let Some(inner) = rest.strip_prefix('\'') {
-        let mut said = String::new();
-        let mut letters = inner.chars().peekable();
-        while let Some(letter) = letters.next() {
-            match letter {
-                '\'' if letters.peek() == Some(&'\'') => said.extend(letters.next()),
-                '\'' => break,
-                letter => said.push(letter),
-            }
-        }
-        said
-    } else {
-        unquoted(rest.split('#').next().unwrap_or(rest)).to_owned()
-    };
-    Some((name, said))
+    let mut says = text.split('\n').filter_map(|text| match line(text) {
+        Line::Says(name, said) if name == wanted => Some(said),
+        _ => None,
+    });
+    says.next_back()
 }

@@ -1,5 +1,6 @@
-//! Settings of PostgreSQL as facts: rows of `pg_settings`, values of configuration files, and the version.
+//! Settings of PostgreSQL as facts: rows of `pg_settings`, and the version.
 
+use super::values::value;
 use crate::collect::database::rows::{Row, plain_setting};
 use crate::collect::text::{integer, words};
 use crate::facts::{Facts, Value};
@@ -13,7 +14,9 @@ pub(in crate::collect::database) fn rows(rows: &[Row], origin: &str, facts: &mut
     for (row, set_for) in rows.iter().filter_map(|row| Some((row, row.set_for.as_ref()?))) {
         let thing = format!("{} of {set_for}", row.name);
         facts.put_of("db_role_setting", &thing, "setting", row.name.as_str(), SET_FOR);
-        facts.put_of("db_role_setting", &thing, "value", plain_setting(&row.name, &row.value), SET_FOR);
+        // The catalogue has what the statement said, in any of the forms that the server takes.
+        let said = value(&row.name, &row.value, None).unwrap_or_else(|_| plain_setting(&row.name, &row.value));
+        facts.put_of("db_role_setting", &thing, "value", said, SET_FOR);
     }
     for row in rows.iter().filter(|row| row.set_for.is_none()) {
         let value = match (integer(&row.value), row.unit.as_deref().and_then(factor)) {
@@ -45,7 +48,7 @@ pub(in crate::collect::database) fn rows(rows: &[Row], origin: &str, facts: &mut
 }
 
 /// What one of a unit is in bytes or milliseconds.
-fn factor(unit: &str) -> Option<i64> {
+pub(super) fn factor(unit: &str) -> Option<i64> {
     let end = unit.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(0);
     let (count, unit) = unit.split_at(end);
     let count = if count.is_empty() { 1 } else { integer(count)? };
@@ -63,71 +66,6 @@ fn factor(unit: &str) -> Option<i64> {
         _ => return None,
     };
     Some(one * count)
-}
-
-/// A value of a configuration file: with a unit of its own, or in the one that the setting has.
-pub(super) fn configured(name: &str, said: &str) -> Value {
-    let end = said.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(said.len());
-    let (digits, unit) = said.split_at(end);
-    match (integer(digits), unit.trim()) {
-        (Some(number), "") if number > 0 => Value::Int(number.saturating_mul(own_factor(name))),
-        (Some(number), unit) if factor(unit).is_some() => Value::Int(number.saturating_mul(factor(unit).unwrap_or(1))),
-        _ => plain_setting(name, said),
-    }
-}
-
-/// Units of settings that are written without one (guc_tables.c).
-fn own_factor(name: &str) -> i64 {
-    const PAGES: &[&str] = &[
-        "shared_buffers",
-        "temp_buffers",
-        "wal_buffers",
-        "effective_cache_size",
-        "backend_flush_after",
-        "bgwriter_flush_after",
-        "checkpoint_flush_after",
-        "wal_writer_flush_after",
-        "min_parallel_table_scan_size",
-        "min_parallel_index_scan_size",
-        "io_combine_limit",
-        "io_max_combine_limit",
-    ];
-    const KIB: &[&str] = &[
-        "work_mem",
-        "maintenance_work_mem",
-        "autovacuum_work_mem",
-        "logical_decoding_work_mem",
-        "max_stack_depth",
-        "temp_file_limit",
-        "wal_skip_threshold",
-    ];
-    const MIB: &[&str] = &[
-        "max_wal_size",
-        "min_wal_size",
-        "max_slot_wal_keep_size",
-        "wal_keep_size",
-        "wal_segment_size",
-        "min_dynamic_shared_memory",
-    ];
-    const SECONDS: &[&str] = &[
-        "checkpoint_timeout",
-        "checkpoint_warning",
-        "archive_timeout",
-        "autovacuum_naptime",
-        "authentication_timeout",
-        "tcp_keepalives_idle",
-    ];
-    if PAGES.contains(&name) {
-        8192
-    } else if KIB.contains(&name) {
-        1 << 10
-    } else if MIB.contains(&name) {
-        1 << 20
-    } else if SECONDS.contains(&name) {
-        1000
-    } else {
-        1
-    }
 }
 
 /// `17.2 (Debian …)` as 170002, `9.6.24` as 90624.

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::judge;
 use crate::plan::IscsiClient;
+use crate::report::words::{CPU, CPU_WITHOUT_FILER, ORDERS};
 
 /// Everything that differs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -59,9 +60,10 @@ pub struct FigureChange {
 type Pick = fn(&PathResult) -> Vec<RunValue>;
 
 /// Figures that are compared: name with unit, whether more is better, value of each run.
-const FIGURES: [(&str, bool, Pick); 4] = [
-    ("orders/min", true, judge::oets),
-    ("CPU s per 1,000 orders", false, cpu_cost),
+const FIGURES: [(&str, bool, Pick); 5] = [
+    (ORDERS, true, judge::oets),
+    (CPU, false, cpu_cost),
+    (CPU_WITHOUT_FILER, false, cpu_cost_without_filer),
     ("block read, us", false, read_us),
     ("transaction, ms", false, response_ms),
 ];
@@ -242,11 +244,20 @@ pub(crate) fn difference_words(found: &RelativeDifference, more_is_better: bool)
 }
 
 fn cpu_cost(path: &PathResult) -> Vec<RunValue> {
+    cpu_of(path, |_| true)
+}
+
+/// Processor seconds for 1,000 orders on the database's host, in each run: the storage of the reports was a machine of its own.
+pub(crate) fn cpu_cost_without_filer(path: &PathResult) -> Vec<RunValue> {
+    cpu_of(path, |owner| owner != "filer")
+}
+
+fn cpu_of(path: &PathResult, counts: fn(&str) -> bool) -> Vec<RunValue> {
     let value = |run: &results::compare::Run| {
-        let seconds: f64 = run.cpu.values().map(results::compare::CpuTime::total_s).sum();
-        RunValue { round: run.round, value: seconds * 1e3 / run.orders.max(1) as f64, standard_error: None }
+        let seconds: f64 = run.cpu.iter().filter(|(owner, _)| counts(owner)).map(|(_, time)| time.total_s()).sum();
+        RunValue { round: run.round, value: seconds * 1e3 / run.orders as f64, standard_error: None }
     };
-    path.runs.iter().filter(|run| run.orders > 0).map(value).collect()
+    path.runs.iter().filter(|run| run.orders > 0).map(value).filter(|run| run.value > 0.0).collect()
 }
 
 fn read_us(path: &PathResult) -> Vec<RunValue> {

@@ -10,11 +10,11 @@ use crate::sys;
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// SIGINT or SIGTERM came.
-    #[error("finish: a signal came; every process was ended and everything that was made is removed")]
+    #[error("finish: stopped by a signal; every process has ended, and the work directory is removed")]
     Interrupted,
     /// The same, with finished runs to go on from.
     #[error(
-        "finish: a signal came; every process was ended and everything that was made is removed, except the finished runs in {out}",
+        "finish: stopped by a signal; every process has ended, and the work directory is removed, except the finished runs in {out}",
         out = out.display()
     )]
     InterruptedWithRuns {

@@ -11,6 +11,7 @@ pub(crate) mod kernel_mount;
 pub(crate) mod listener;
 pub(crate) mod mountstats;
 pub(crate) mod open_iscsi;
+pub(crate) mod page_cache;
 pub(crate) mod process;
 pub(crate) mod procfs;
 pub(crate) mod rpc_slots;

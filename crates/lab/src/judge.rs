@@ -56,9 +56,9 @@ pub(crate) fn judge(paths: &mut [PathResult], plan: &PlanRecord, guest: Option<&
     against::relative_cpu_cost(paths);
     let against_first = against::against_first(paths);
     let mut verdict = verdict::verdict(paths, &against_first);
-    let mut notes: Vec<String> = paths.iter().flat_map(notes).collect();
+    let mut notes = merged(paths);
     if plan.repeats_done == 1 && !against_first.is_empty() {
-        notes.push("one run on each path: three give an interval, five or more a claim about a few percent".to_owned());
+        notes.push("one run has no interval: --repeats 3 gives one, --repeats 5 or more a claim about a few percent".to_owned());
     }
     let valid = paths.iter().all(|path| path.status != PathStatus::NotValid);
     let not_a_result = not_a_result(paths, plan, guest);
@@ -76,7 +76,7 @@ fn not_a_result(paths: &[PathResult], plan: &PlanRecord, guest: Option<&str>) ->
     let ran: Vec<&PathResult> = paths.iter().filter(|path| path.oets_per_minute.is_some()).collect();
     let mut reasons: Vec<String> = guest.map(str::to_owned).into_iter().collect();
     if plan.repeats_done == 1 && !ran.is_empty() {
-        reasons.push("each path was run once, so there is no interval".to_owned());
+        reasons.push("one run on each path".to_owned());
     }
     let most = |share: fn(&Cpu) -> f64| ran.iter().filter_map(|path| path.cpu.as_ref()).map(share).fold(0.0, f64::max);
     let (others, stolen) = (most(|cpu| cpu.others_busy_share), most(|cpu| cpu.stolen_share));
@@ -117,32 +117,48 @@ pub(crate) fn oets(path: &PathResult) -> Vec<RunValue> {
     path.runs.iter().map(value).collect()
 }
 
+/// What a reader of the figures must know: each text once, with the names of all paths that it is about.
+fn merged(paths: &[PathResult]) -> Vec<String> {
+    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+    for path in paths {
+        for text in notes(path) {
+            match found.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, names)) => names.push(&path.arm),
+                None => found.push((text, vec![&path.arm])),
+            }
+        }
+    }
+    found.into_iter().map(|(text, names)| format!("{}: {text}", names.join(", "))).collect()
+}
+
 /// What a reader of this arm's figures must know.
 fn notes(path: &PathResult) -> Vec<String> {
-    let (name, mut notes) = (&path.arm, Vec::new());
+    let mut notes = Vec::new();
     if let Some(cpu) = path.cpu.as_ref().filter(|cpu| cpu.others_busy_share > OTHERS_BUSY_MAX) {
         let percent = cpu.others_busy_share * 100.0;
-        notes.push(format!("{name}: processes outside the comparison used {percent:.0} % of the host while it was measured"));
+        notes.push(format!("processes outside the comparison used {percent:.0} % of the host while it was measured"));
     }
     if let Some(cpu) = path.cpu.as_ref().filter(|cpu| cpu.stolen_share > STOLEN_MAX) {
         let percent = cpu.stolen_share * 100.0;
-        notes.push(format!(
-            "{name}: the hypervisor gave {percent:.0} % of the processor time wanted here to other machines (steal time)"
-        ));
+        notes
+            .push(format!("the hypervisor gave {percent:.0} % of the processor time wanted here to other machines (steal time)"));
     }
     if path.io.as_ref().is_some_and(|io| io.checkpoints == 0) {
-        notes.push(format!("{name}: no checkpoint ended inside the measured intervals"));
+        notes.push("no checkpoint ended inside the measured intervals".to_owned());
     }
     let archived: u64 = path.runs.iter().map(|run| run.database.log_segments_archived).sum();
     if path.layout_name.as_deref() == Some("split-archive") && !path.runs.is_empty() && archived == 0 {
-        notes.push(format!("{name}: no log segment was finished and archived during the runs"));
+        notes.push("no log segment was finished and archived during the runs".to_owned());
     }
     if let Some(steady) = path.steady.as_ref().filter(|steady| !steady.passed) {
-        notes.push(format!("{name}: {}", steady.text));
+        notes.push(steady.text.clone());
+    }
+    if let Some(why) = path.proof.as_ref().and_then(|proof| proof.not_proven.as_ref()) {
+        notes.push(format!("path not proven: {why}"));
     }
     for little in path.little.iter().filter(|little| !little.passed) {
         notes.push(format!(
-            "{name}: Little's law does not close for {}: {:.2} predicted, {:.2} found ({:+.0} %)",
+            "Little's law does not close for {}: {:.2} predicted, {:.2} found ({:+.0} %)",
             little.subject.as_str().replace('_', " "),
             little.in_flight_predicted,
             little.in_flight_found,
@@ -151,7 +167,7 @@ fn notes(path: &PathResult) -> Vec<String> {
     }
     let errors: u64 = path.response_ms.values().map(|response| response.errors).sum();
     if errors > 0 {
-        notes.push(format!("{name}: {errors} transactions ended with an error"));
+        notes.push(format!("{errors} transactions ended with an error"));
     }
     notes
 }

@@ -101,6 +101,11 @@ pub(crate) const BUFFERS_BYTES_MIN: u64 = 16 << 20;
 /// Bytes copied between two looks at the interrupt flag and the progress line.
 pub(crate) const COPY_CHUNK_BYTES: usize = 4 << 20;
 
+/// Bytes of one read or WRITE that brings a restored copy into a page cache, here or on a server: no folio becomes larger than this.
+pub(crate) const RESTORE_UNIT_BYTES: usize = 32 << 10;
+/// Bytes of files whose folios are counted after a run: some tenths of a second.
+pub(crate) const FOLIOS_BYTES_MAX: u64 = 512 << 20;
+
 /// Entries of a restored directory tree: a cluster has about 1,500 files, 1 GiB
 /// segments of a 100 GiB database add some hundreds.
 pub(crate) const TREE_ENTRIES_MAX: usize = 1_000_000;

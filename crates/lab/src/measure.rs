@@ -8,3 +8,4 @@ pub(crate) mod cache_class;
 pub(crate) mod client_activity;
 pub(crate) mod kernel_counters;
 pub(crate) mod proof;
+pub(crate) mod traffic;

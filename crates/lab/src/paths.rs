@@ -2,11 +2,12 @@
 //!
 //! A path is a value of [`storage_path::StoragePath`]. It says why it cannot be measured here, which targets it accepts, and
 //! puts the files of an arm in place ([`placement::Placement`]); a placement starts whatever serves the files of one run
-//! ([`storage::Storage`]). Everything else in the laboratory, doctor and the reports included, goes through these three and
-//! matches on no path's name.
+//! ([`storage::Storage`]). Preparing, measuring, doctor, dry run and skip reasons go through these three.
 //!
-//! A new path is a file in `paths/` and its line in [`ALL`]. One that can only be skipped implements the first three
-//! methods of [`storage_path::StoragePath`]; what it leaves out refuses, it never falls back to another path.
+//! A new path is a file in `paths/`, its line in [`ALL`], and the places that know paths by name: the knobs of a tuning
+//! (`plan::tuning`), the pair of NFS clients (`report::nfs_clients`) and the published findings (`shapes`). One that can only be
+//! skipped implements the first three methods of [`storage_path::StoragePath`]: the default methods return an error, and there
+//! is no fallback to another path.
 
 mod device;
 pub(crate) mod dnfs;

@@ -15,6 +15,7 @@ use results::orders_run::OrdersRun;
 
 use crate::database::session::{self, WaitSamples};
 use crate::error::LabError;
+use crate::host::page_cache;
 use crate::measure::buffer_warm_up::BufferWarmUp;
 use crate::measure::client_activity;
 use crate::measure::metrics::Source;
@@ -42,10 +43,9 @@ impl Setup<'_> {
         placement.restore(&self.kept_state(), self.method, &self.place.user, &mut |bytes| {
             progress.bytes(bytes);
         })?;
-        if self.plan.page_cache_bytes.is_some() {
-            placement.drop_page_cache()?;
-        }
         steps.done("restore");
+        self.prepare_page_cache(&*placement, progress)?;
+        steps.done("page cache");
 
         if turn.arm.medium.is_some() && turn.round == 1 {
             progress.step(&format!("{}: probing the medium", turn.name()));
@@ -62,6 +62,7 @@ impl Setup<'_> {
         let orders = Orders { program: &self.program, dsn: &dsn, logs: &logs };
         let measured = self.measure(turn, &orders, &mut processes, progress);
         let (run, record) = measured.map_err(|error| processes.explained(error))?;
+        let folio_bytes = placement.cached_files().and_then(page_cache::folio_bytes).unwrap_or_default();
         steps.done("measure");
 
         if turn.arm.medium.is_some() {
@@ -85,7 +86,18 @@ impl Setup<'_> {
         // What the clients of this run shared: the next run begins with counters at zero.
         workdir::empty_directory(self.work.runtime())?;
         steps.done("stop");
-        Ok((Run { checks, probe, step_s: steps.seconds, ..run }, record))
+        Ok((Run { checks, probe, folio_bytes, step_s: steps.seconds, ..run }, record))
+    }
+
+    /// The same state of the page cache before each run on each path: the copy is in it, in small folios, or nothing of it where the
+    /// plan limits the page cache.
+    fn prepare_page_cache(&self, placement: &dyn Placement, progress: &mut Progress<'_>) -> Result<(), LabError> {
+        let Some(files) = placement.cached_files() else { return Ok(()) };
+        page_cache::forget(files)?;
+        if self.plan.page_cache_bytes.is_none() {
+            page_cache::read_back(files, &mut |bytes| progress.bytes(bytes))?;
+        }
+        Ok(())
     }
 
     fn measure(
@@ -196,7 +208,7 @@ impl Setup<'_> {
         let proof = proof::judge(source, whole.blocks_read * self.block_bytes, seen);
         let proof = proof::without_session_starts(proof, sessions.count + sessions.own, sessions.start_bytes);
         let carried = proof::carried_between(before.storage.carried.as_ref(), after.storage.carried.as_ref());
-        proof::with_carried(proof, whole.log_bytes, carried)
+        proof::with_served(proof::with_carried(proof, whole.log_bytes, carried))
     }
 }
 

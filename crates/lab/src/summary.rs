@@ -12,7 +12,7 @@ use crate::database::kind::DatabaseKind;
 use crate::judge;
 use crate::limits::READS_PER_ORDER_MIN;
 use crate::measure::cache_class;
-use crate::measure::proof;
+use crate::measure::{proof, traffic};
 use crate::plan::{Arm, Layout};
 
 /// What is the same for every path.
@@ -63,7 +63,7 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
     let io = io(&runs, common);
     let cpu = cpu(&runs, common);
     let mut reasons = Vec::new();
-    if let Some(proof) = proof.as_ref().filter(|proof| !proof.passed) {
+    if let Some(proof) = proof.as_ref().filter(|proof| proof.has_failed()) {
         reasons.push(format!(
             "proof of path failed: the database read {} bytes, the path carried {} ({:.1} % apart, {} % allowed)",
             proof.database_read_bytes, proof.path_read_bytes, proof.difference_percent, proof.tolerance_percent
@@ -101,6 +101,7 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
         cpu: Some(cpu),
         checks: Some(checks),
         io: Some(io),
+        traffic: traffic::of(&runs, common.block_bytes),
         load: Some(load_words(records)),
         layout: Some(layout(arm)),
         caching: Some(cache_class::words(&caching, common.buffers_bytes, common.database_bytes)),
@@ -249,21 +250,22 @@ fn response_ms(records: &[OrdersRun]) -> BTreeMap<String, ResponseMs> {
 
 fn cpu(runs: &[Run], common: Common) -> Cpu {
     let orders = sum(runs, |run| run.orders) as f64;
+    // The mean of the runs, as of the orders: `diff` and `history` find the same figure.
+    let counted = runs.iter().filter(|run| run.orders > 0).count() as f64;
     let mut cpu = Cpu::default();
     for run in runs {
         for (owner, time) in &run.cpu {
             let entry: &mut OwnerCpu = cpu.by_owner.entry(owner.clone()).or_default();
             entry.user_s += time.user_s;
             entry.sys_s += time.sys_s;
+            entry.s_per_1000_orders += share(share(time.total_s() * 1e3, run.orders as f64), counted);
             cpu.user_s += time.user_s;
             cpu.sys_s += time.sys_s;
         }
     }
-    for entry in cpu.by_owner.values_mut() {
-        entry.s_per_1000_orders = share((entry.user_s + entry.sys_s) * 1e3, orders);
-    }
     let ours = cpu.user_s + cpu.sys_s;
-    cpu.s_per_1000_orders = share(ours * 1e3, orders);
+    cpu.s_per_1000_orders = cpu.by_owner.values().map(|owner| owner.s_per_1000_orders).sum();
+    cpu.s_per_1000_orders_without_filer = Some(cpu.without_filer_s_per_1000_orders());
     let capacity = total(runs, |run| run.measured_s) * common.cpu_count as f64;
     let busy = total(runs, |run| run.host_busy_s);
     cpu.host_busy_share = share(busy, capacity).min(1.0);

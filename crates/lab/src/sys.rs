@@ -47,12 +47,12 @@ pub(crate) fn interrupt_signal() -> i32 {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// Adopts orphans of our children, so that the last look finds every process we caused.
+/// Adopts orphans of our children, so that the check at the end finds every process we started.
 pub(crate) fn adopt_orphans() {
     let _ = set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Collects one ended child that nobody waits for; the pid, or `None`.
+/// Collects the child `pid` if it has ended. Returns whether it did.
 pub(crate) fn reap(pid: u32) -> bool {
     Pid::from_raw(pid.cast_signed()).is_some_and(|pid| matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))))
 }
@@ -150,6 +150,73 @@ pub(crate) fn reflink(from: &File, to: &File) -> io::Result<()> {
 /// Has the kernel drop the cached pages of a file, as far as they are clean.
 pub(crate) fn forget_pages(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+/// Has the kernel read nothing ahead on this open file.
+pub(crate) fn expect_random_reads(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random)?)
+}
+
+/// The next range of a file that holds data, at `from` or after it; `None` where only a hole is left.
+pub(crate) fn data_from(file: &File, from: u64) -> io::Result<Option<(u64, u64)>> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(from)) {
+        Ok(data) => Ok(Some((data, rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(data))?))),
+        Err(Errno::NXIO) => Ok(None),
+        // A file system without holes.
+        Err(_) => Ok(Some((from, file.metadata()?.len())).filter(|(from, to)| from < to)),
+    }
+}
+
+/// The cached pages of a file, mapped into this process, until it is dropped.
+pub(crate) struct CachedPages {
+    address: *mut libc::c_void,
+    bytes: usize,
+}
+
+impl CachedPages {
+    /// Where the file begins.
+    pub(crate) fn address(&self) -> u64 {
+        self.address as u64
+    }
+}
+
+impl Drop for CachedPages {
+    fn drop(&mut self) {
+        // SAFETY: address and bytes are those of the mapping made in `map_cached`, and nothing refers to it any more.
+        unsafe { libc::munmap(self.address, self.bytes) };
+    }
+}
+
+/// Maps the first `bytes` of a file and touches the pages of it that are in the page cache; nothing is read from the device for the others.
+pub(crate) fn map_cached(file: &File, bytes: u64) -> io::Result<CachedPages> {
+    const PAGE_BYTES: usize = 4096;
+    if rustix::param::page_size() != PAGE_BYTES {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(file);
+    // SAFETY: a new mapping at an address of the kernel's choice; nothing is written through it.
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, descriptor, 0) };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let map = CachedPages { address, bytes };
+    let mut resident = vec![0_u8; bytes.div_ceil(PAGE_BYTES)];
+    // SAFETY: the range is that of the mapping, and the vector has a byte for each of its pages.
+    if unsafe { libc::mincore(map.address, bytes, resident.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    for (page, _) in resident.iter().enumerate().filter(|(_, state)| **state & 1 != 0) {
+        // The file may have become shorter since: a read of this process reports that, where a touch would be a signal.
+        let mut byte = [0];
+        if std::os::unix::fs::FileExt::read_at(file, &mut byte, (page * PAGE_BYTES) as u64)? == 0 {
+            break;
+        }
+        let touched = map.address.cast::<u8>().wrapping_add(page * PAGE_BYTES);
+        // SAFETY: the page lies within the mapping, and the file reached it a moment ago.
+        let _ = unsafe { touched.read_volatile() };
+    }
+    Ok(map)
 }
 
 /// Writes everything of the file system that holds `directory` to its device.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use crate::ack_log::AcknowledgedOrder;
 use crate::conditions::Checked;
 use crate::database::{
-    Config, Copier, Database, DeliveryAnswer, DiskSpace, Failure, Isolation, Mode, NewOrderAnswer, Terminal, Unfinished,
+    Config, Copier, Database, DeliveryAnswer, DiskSpace, Failure, Isolation, Mode, NewOrderAnswer, Schema, Terminal, Unfinished,
 };
 use crate::error::OrdersError;
 use crate::inputs::{DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
@@ -144,6 +144,10 @@ impl Database for AnyDatabase {
 
     fn description(&self) -> String {
         inside!(self, database => database.description())
+    }
+
+    fn schema(&self) -> Schema {
+        inside!(self, database => database.schema())
     }
 
     fn mode(&self) -> Mode {

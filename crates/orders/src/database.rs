@@ -15,6 +15,33 @@ pub const SCHEMA_VERSION: i32 = 1;
 /// Name of the schema that this load works in.
 pub const SCHEMA: &str = "millrace_orders";
 
+/// The schema of the load, on one kind of database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the databases' names")]
+pub enum Schema {
+    Postgres,
+    MySql,
+    Oracle,
+}
+
+impl Schema {
+    /// The statement that drops it with all that is in it.
+    #[must_use]
+    pub const fn drop_statement(self) -> &'static str {
+        match self {
+            Self::Postgres => "DROP SCHEMA millrace_orders CASCADE",
+            Self::MySql => "DROP DATABASE millrace_orders",
+            Self::Oracle => "DROP USER millrace_orders CASCADE",
+        }
+    }
+}
+
+impl std::fmt::Display for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(SCHEMA)
+    }
+}
+
 /// How a transaction reaches the database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
@@ -72,9 +99,9 @@ pub struct Config {
 
 impl Config {
     /// Refuses a table `config` of another version of this program, or with values outside the rules.
-    pub(crate) fn is_of(&self, found: i32) -> Result<(), OrdersError> {
+    pub(crate) fn is_of(&self, found: i32, schema: Schema) -> Result<(), OrdersError> {
         if found != SCHEMA_VERSION {
-            return Err(OrdersError::SchemaVersion { schema: SCHEMA, found, expected: SCHEMA_VERSION });
+            return Err(OrdersError::SchemaVersion { schema, found, expected: SCHEMA_VERSION });
         }
         if self.warehouses == 0 || !self.constants.are_valid() {
             let detail = format!("{self:?} is outside the rules");
@@ -113,7 +140,7 @@ impl Unfinished {
             return Ok(());
         }
         let Some(table) = Table::ALL.get(part as usize).copied() else {
-            let detail = format!("part {part} is no table");
+            let detail = format!("part {part} is not a table");
             return Err(OrdersError::Answer { what: "reading how far the load was", detail });
         };
         self.units.push(Unit { table, warehouse });
@@ -198,6 +225,8 @@ pub trait Database: Clone + Send + Sync + 'static {
 
     /// Where the database is, without secrets, for messages.
     fn description(&self) -> String;
+    /// The schema of the load there.
+    fn schema(&self) -> Schema;
     /// How its terminals send transactions.
     fn mode(&self) -> Mode;
     /// Makes what terminals of [`Self::mode`] need beside the tables, where it is not there yet.

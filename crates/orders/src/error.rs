@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::database::Schema;
+use crate::mysql::MySqlFault;
+
 /// An error of the order load. Texts complete "cannot load/run/check: …".
 #[derive(Debug, thiserror::Error)]
 pub enum OrdersError {
@@ -11,6 +14,12 @@ pub enum OrdersError {
     /// The connection string begins as a MySQL URL and is none.
     #[error("the connection string is not a MySQL URL")]
     MySqlDsn(#[source] mysql_async::UrlError),
+    /// A MySQL URL says something that cannot be used.
+    #[error("the MySQL URL cannot be used: {what}")]
+    MySqlUrl {
+        /// What is wrong with it; no part of a password.
+        what: String,
+    },
     /// Nodes were named for a database that cannot be split over servers.
     #[error("only a PostgreSQL schema can be split over nodes")]
     NodesOfMySql,
@@ -55,7 +64,7 @@ pub enum OrdersError {
         server: String,
         /// Why.
         #[source]
-        source: mysql_async::Error,
+        source: MySqlFault,
     },
     /// The server took the connection and did not answer.
     #[error("no answer from {server} for {seconds} s")]
@@ -65,11 +74,25 @@ pub enum OrdersError {
         /// How long was waited.
         seconds: u64,
     },
+    /// A connection pooler shares the server's sessions between its clients.
+    #[error("a connection pooler at {server} gives each transaction another session of the server")]
+    SharedSessions {
+        /// Host, port, database and user, without the password.
+        server: String,
+    },
+    /// A connection pooler has no server session left for this client.
+    #[error("no session of the server for {seconds} s from the connection pooler at {server}")]
+    PoolerFull {
+        /// Host, port, database and user, without the password.
+        server: String,
+        /// How long this client waited.
+        seconds: u64,
+    },
     /// The schema is not there.
     #[error("schema {schema} is not in {server}")]
     MissingSchema {
         /// The schema's name.
-        schema: &'static str,
+        schema: Schema,
         /// Where it was looked for.
         server: String,
     },
@@ -77,7 +100,7 @@ pub enum OrdersError {
     #[error("schema {schema} in {server} holds {relations} relations already")]
     SchemaNotEmpty {
         /// The schema's name.
-        schema: &'static str,
+        schema: Schema,
         /// Where.
         server: String,
         /// How many relations it holds.
@@ -87,7 +110,7 @@ pub enum OrdersError {
     #[error("schema {schema} in {server} is half loaded: its load is running or was interrupted")]
     HalfLoaded {
         /// The schema's name.
-        schema: &'static str,
+        schema: Schema,
         /// Where.
         server: String,
     },
@@ -95,7 +118,7 @@ pub enum OrdersError {
     #[error("schema {schema} has version {found}; this program reads version {expected}")]
     SchemaVersion {
         /// The schema's name.
-        schema: &'static str,
+        schema: Schema,
         /// Version in the database.
         found: i32,
         /// Version of this program.
@@ -144,7 +167,7 @@ pub enum OrdersError {
         what: String,
         /// The database's answer.
         #[source]
-        source: mysql_async::Error,
+        source: MySqlFault,
     },
     /// The database answered with something the transaction does not allow.
     #[error("{what}: unexpected answer: {detail}")]
@@ -212,7 +235,7 @@ pub enum OrdersError {
     #[error("the load failed, and schema {schema} is left half loaded ({dropping})")]
     LeftBehind {
         /// The schema's name.
-        schema: &'static str,
+        schema: Schema,
         /// Why it could not be dropped.
         dropping: Box<Self>,
         /// Why the load failed.
@@ -232,7 +255,7 @@ pub enum OrdersError {
     #[error("the load was interrupted with {rows} of about {rows_expected} rows in schema {schema}")]
     CutOff {
         /// The schema's name.
-        schema: &'static str,
+        schema: Schema,
         /// Rows committed.
         rows: u64,
         /// Rows of the whole load.
@@ -245,14 +268,14 @@ pub enum OrdersError {
     #[error("schema {schema} in {server} is loaded already, with {warehouses} warehouses")]
     LoadedAlready {
         /// The schema's name.
-        schema: &'static str,
+        schema: Schema,
         /// Where.
         server: String,
         /// Warehouses in it.
         warehouses: u32,
     },
-    /// A load was to go on with another size or seed.
-    #[error("the interrupted load has {} warehouses and seed {}, not {} and {}", found.0, found.1, asked.0, asked.1)]
+    /// A load that is there was to be used, or to go on, with another size or seed.
+    #[error("the load that is there has {} warehouses and seed {}, not {} and {}", found.0, found.1, asked.0, asked.1)]
     OtherLoad {
         /// Warehouses and seed in the schema.
         found: (u32, u64),
@@ -285,23 +308,41 @@ impl OrdersError {
             Self::Conninfo(error) => error.hint(),
             Self::MySqlDsn(_) => Some("write mysql://USER:PASSWORD@HOST:PORT/ or mysql://USER@localhost/?socket=PATH".into()),
             Self::Connect { source, .. } => Some(crate::postgres::connect_hint(source)),
-            Self::MySqlConnect { .. } => Some("is the server running there, and are user and password in the DSN right?".into()),
+            Self::MySqlUrl { .. } => Some(
+                "write mysql://USER:PASSWORD@HOST:PORT/?ssl-mode=…&ssl-ca=FILE; in user and password / is written %2F, @ %40, : %3A, \
+                 ? %3F, # %23 and % %25"
+                    .into(),
+            ),
+            Self::MySqlConnect { source, .. } => Some(source.connect_hint()),
+            Self::MySql { source, .. } => source.statement_hint().map(Into::into),
+            Self::Sql { source, .. } => crate::postgres::statement_hint(source).map(Into::into),
+            Self::SharedSessions { .. } => Some(
+                "the load needs settings and prepared statements that last: connect to the server itself, or set pool_mode = session for \
+                 this database in the pooler"
+                    .into(),
+            ),
+            Self::PoolerFull { .. } => Some(
+                "use at most as many sessions (-c or --connections, -j of a load) as the pool has (default_pool_size of PgBouncer), or \
+                 connect to the server itself"
+                    .into(),
+            ),
             Self::MissingSchema { .. } => {
                 Some("load it first, with the same database: millrace orders load -d NAME --warehouses N".into())
             }
             Self::SchemaNotEmpty { schema, .. } | Self::LeftBehind { schema, .. } | Self::LoadedAlready { schema, .. } => {
-                Some(format!("if nobody needs it and no load is running: DROP SCHEMA {schema} CASCADE"))
+                Some(format!("if nobody needs it and no load is running: {}", schema.drop_statement()))
             }
             Self::HalfLoaded { schema, .. } | Self::CutOff { schema, .. } => Some(format!(
-                "if no load is running: load with the same options and --resume goes on, DROP SCHEMA {schema} CASCADE gives up"
+                "if no load is running: load with the same options and --resume goes on, {} gives up",
+                schema.drop_statement()
             )),
-            Self::OtherLoad { .. } => Some("give the warehouses and the seed of the interrupted load".into()),
+            Self::OtherLoad { .. } => Some("give the warehouses and the seed of that load".into()),
             Self::NoSpace { .. } => {
                 Some("load fewer warehouses, or give the server a larger disk; --no-space-check loads anyway".into())
             }
-            Self::SchemaVersion { schema, .. } => Some(format!("load again after DROP SCHEMA {schema} CASCADE")),
+            Self::SchemaVersion { schema, .. } => Some(format!("load again after {}", schema.drop_statement())),
             Self::Unresponsive { .. } | Self::ConnectTimeout { .. } => {
-                Some("the server did not come back or hangs; its log says more".into())
+                Some("the server did not come back or hangs, or a pooler has no free session: their logs say more".into())
             }
             Self::ConnectionLost { .. } => Some("--reconnect goes on through a restart of the database".into()),
             Self::WithoutOracle => Some("build it with --features oracle; Oracle has not been run against a server".into()),

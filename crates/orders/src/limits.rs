@@ -32,6 +32,11 @@ pub const GRACE_S: u64 = 60;
 pub const GRACE_S_MAX: u64 = 240;
 /// Seconds one attempt to connect may take.
 pub const CONNECT_S: u64 = 10;
+/// Times that two sessions through a pooler are compared: a pool that others use too may give them different server sessions by
+/// chance, but not this often.
+pub const POOLER_ROUNDS: u32 = 4;
+/// Seconds that the second of them waits for a server session.
+pub const POOLER_WAIT_S: u64 = 2;
 /// First and longest pause between attempts to connect again, in milliseconds.
 pub const BACKOFF_MS_MIN: u64 = 50;
 /// See [`BACKOFF_MS_MIN`].

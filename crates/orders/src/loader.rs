@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 
-use crate::database::{Config, Copier, Database, DiskSpace, SCHEMA, Unfinished};
+use crate::database::{Config, Copier, Database, DiskSpace, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::{DROP_ATTEMPTS_MAX, LOAD_BESIDE_BYTES, LOAD_CORE_S_PER_WAREHOUSE, THREADS_MAX, WAREHOUSES_MAX};
 use crate::random::{NuRandConstants, stream};
@@ -138,6 +138,19 @@ pub async fn load<D: Database>(
     }
 }
 
+/// Whether the database holds this load already, complete. Nothing is made.
+///
+/// # Errors
+/// [`OrdersError::OtherLoad`] where it holds a complete load of another size or seed; [`OrdersError::HalfLoaded`] and the like.
+pub async fn is_loaded<D: Database>(database: &D, options: LoadOptions) -> Result<bool, OrdersError> {
+    let config = match database.config().await {
+        Err(OrdersError::MissingSchema { .. }) => return Ok(false),
+        outcome => outcome?,
+    };
+    let (found, asked) = ((config.warehouses, config.seed), (options.warehouses, options.seed));
+    if found == asked { Ok(true) } else { Err(OrdersError::OtherLoad { found, asked }) }
+}
+
 /// What the load will come to. Nothing is made yet.
 ///
 /// # Errors
@@ -178,18 +191,18 @@ async fn finish<D: Database>(database: &D) -> Result<u64, OrdersError> {
 
 /// Keeps what is loaded and says so; drops a schema without committed rows.
 async fn cut_off<D: Database>(database: &D, options: LoadOptions, error: OrdersError) -> OrdersError {
-    let source = Box::new(error);
+    let (source, schema) = (Box::new(error), database.schema());
     match database.unfinished().await {
         Ok(done) if done.units.is_empty() => match drop_all(database).await {
             Ok(()) => *source,
-            Err(dropping) => OrdersError::LeftBehind { schema: SCHEMA, dropping: Box::new(dropping), source },
+            Err(dropping) => OrdersError::LeftBehind { schema, dropping: Box::new(dropping), source },
         },
         Ok(done) => {
             let rows_expected = rows_expected(options.warehouses);
-            OrdersError::CutOff { schema: SCHEMA, rows: done.rows, rows_expected, source }
+            OrdersError::CutOff { schema, rows: done.rows, rows_expected, source }
         }
         // The server does not answer any more; its schema is marked as half loaded.
-        Err(_) => OrdersError::CutOff { schema: SCHEMA, rows: 0, rows_expected: rows_expected(options.warehouses), source },
+        Err(_) => OrdersError::CutOff { schema, rows: 0, rows_expected: rows_expected(options.warehouses), source },
     }
 }
 

@@ -1,6 +1,5 @@
 //! What a server says of its own settings, for whoever judges them. Read only; nothing of the load is needed or touched.
 
-use mysql_async::prelude::Queryable;
 use tokio_postgres::{Client, Row};
 
 use crate::database::Database as _;
@@ -65,10 +64,7 @@ const POSTGRES_WHAT: &str = "reading pg_settings";
 
 async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
     let failed = |source| OrdersError::Sql { what: POSTGRES_WHAT.to_owned(), source };
-    let client = database.connect().await?;
-    // Nothing of the database may wait for us, nor we for it.
-    let setup = format!("SET default_transaction_read_only = on; SET statement_timeout = '{RESULTS_REPLY_S}s'");
-    client.batch_execute(&setup).await.map_err(failed)?;
+    let client = database.connect_any().await?;
     let query = "SELECT name::text, coalesce(setting, '')::text, unit::text, coalesce(pending_restart, false), \
                  coalesce(sourcefile || ':' || sourceline, CASE source WHEN 'command line' THEN source \
                  WHEN 'global' THEN 'ALTER ROLE ALL' \
@@ -76,7 +72,7 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
                  WHEN 'user' THEN 'ALTER ROLE ' || quote_ident(session_user) WHEN 'database user' THEN \
                  'ALTER ROLE ' || quote_ident(session_user) || ' IN DATABASE ' || quote_ident(current_database()) END)::text \
                  FROM pg_settings ORDER BY name";
-    let rows = client.query(query, &[]).await.map_err(failed)?;
+    let rows = read(&client, query).await.map_err(failed)?;
     let mut settings = Vec::new();
     for row in rows.iter().take(SETTINGS_MAX) {
         settings.push(Setting {
@@ -91,10 +87,20 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
     settings.extend(of_databases_and_roles(&client).await);
     // Engines of the same wire protocol may not have it, and can do without.
     let query = "SELECT extract(epoch FROM pg_postmaster_start_time())::bigint";
-    let started_s = client.query_one(query, &[]).await.and_then(|row| row.try_get(0)).ok();
+    let started_s = read(&client, query).await.ok().and_then(|rows| rows.first()?.try_get(0).ok());
     let (server, address) = (database.description(), database.address());
     let warning = database.warning().map(str::to_owned);
     Ok(Settings { engine: Engine::Postgres, server, address, started_s, settings, warning })
+}
+
+/// Runs one query in a transaction of its own, so that the limits end with it: with a pooler, other programs use the same
+/// session next. The database does not wait for this query long, nor this query for the database.
+async fn read(client: &Client, query: &str) -> Result<Vec<Row>, tokio_postgres::Error> {
+    client.batch_execute(&format!("BEGIN READ ONLY; SET LOCAL statement_timeout = '{RESULTS_REPLY_S}s'")).await?;
+    // Without a prepared statement, whose name another program may have used in the same session.
+    let rows = client.query_typed(query, &[]).await;
+    client.batch_execute(if rows.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
+    rows
 }
 
 /// What `ALTER DATABASE` and `ALTER ROLE` set of what the data depend on: a session of another database or role does not see
@@ -108,7 +114,7 @@ async fn of_databases_and_roles(client: &Client) -> Vec<Setting> {
                  LEFT JOIN pg_database d ON d.oid = setdatabase LEFT JOIN pg_roles r ON r.oid = setrole \
                  WHERE split_part(one, '=', 1) IN ('synchronous_commit', 'zero_damaged_pages', 'ignore_checksum_failure') \
                  ORDER BY 1, 2";
-    let rows = client.query(query, &[]).await.unwrap_or_default();
+    let rows = read(client, query).await.unwrap_or_default();
     let setting = |row: &Row| {
         let place: String = row.try_get(0).ok()?;
         let set_for = Some(if place.is_empty() { "every role".to_owned() } else { place });
@@ -121,10 +127,9 @@ async fn of_databases_and_roles(client: &Client) -> Vec<Setting> {
 const MYSQL_WHAT: &str = "reading the server's variables";
 
 async fn of_mysql(database: &MySql) -> Result<Settings, OrdersError> {
-    let failed = |source| OrdersError::MySql { what: MYSQL_WHAT.to_owned(), source };
-    let mut conn = database.plain().await?;
+    let mut session = database.plain().await?;
     // A value may be in another character set, or none: it comes as bytes.
-    let rows: Vec<(Vec<u8>, Option<Vec<u8>>)> = conn.query("SHOW GLOBAL VARIABLES").await.map_err(failed)?;
+    let rows: Vec<(Vec<u8>, Option<Vec<u8>>)> = session.rows(MYSQL_WHAT, "SHOW GLOBAL VARIABLES").await?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let settings = rows.into_iter().take(SETTINGS_MAX).map(|(name, value)| Setting {
         name: text(name).to_ascii_lowercase(),
@@ -135,7 +140,7 @@ async fn of_mysql(database: &MySql) -> Result<Settings, OrdersError> {
         set_for: None,
     });
     let settings = settings.collect();
-    conn.disconnect().await.map_err(failed)?;
+    session.end(MYSQL_WHAT).await?;
     let (server, address) = (database.description(), database.address());
     Ok(Settings { engine: Engine::MySql, server, address, started_s: None, settings, warning: None })
 }

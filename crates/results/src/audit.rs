@@ -52,15 +52,15 @@ pub enum Status {
 pub enum Activation {
     /// At once.
     Live,
-    /// The database reads its settings anew.
+    /// The database reads its settings again.
     Reload,
-    /// The database starts anew.
+    /// The database starts again.
     DbRestart,
-    /// The file system is mounted anew.
+    /// The file system is mounted again.
     Remount,
     /// The network interface goes down and up.
     NicRestart,
-    /// The host starts anew.
+    /// The host starts again.
     Reboot,
 }
 
@@ -68,7 +68,7 @@ pub enum Activation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdviceGroup {
-    /// Nothing: it is in force at once, or when the database reads its settings anew.
+    /// Nothing: it is in force at once, or when the database reads its settings again.
     Now,
     /// The database, a mount or a network interface.
     Restart,

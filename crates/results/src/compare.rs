@@ -34,7 +34,7 @@ pub use proof::{Carried, Checks, Proof, ProofSource};
 pub use regime::{RegimeResult, RegimeStatus};
 pub use response::{BlockReadUs, ResponseMs};
 pub use run::{DatabaseCounters, Durability, Filling, LoadModel, Run, RunLoad};
-pub use storage::{Io, MediumCounts, ProcedureCount, ReadProbe};
+pub use storage::{Io, MediumCounts, ProcedureCount, ReadProbe, Traffic, TrafficSource};
 
 /// Version of the record's shape.
 pub const SCHEMA: u32 = 1;

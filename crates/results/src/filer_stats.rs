@@ -51,7 +51,7 @@ pub struct FilerStats {
     /// How data passes the page cache: `cached`, `write-around`, `direct`, `dropbehind`, or `mixed`. Empty: an older filer, `cached`.
     #[serde(default)]
     pub cache: String,
-    /// A flush failed: a volume promises nothing more until it is opened anew.
+    /// A flush failed: a volume promises nothing more until it is opened again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub poisoned: bool,
     /// Kinds of the faults that are set on purpose; what was measured meanwhile is not what the storage does.

@@ -26,7 +26,7 @@ names! {
     pub enum HistoryFigure {
         /// Order entry transactions per minute.
         Oets = "oets_per_minute",
-        /// Processor seconds of the database's host for 1,000 orders.
+        /// Processor seconds for 1,000 orders without the filer.
         Cpu = "cpu_s_per_1000_orders",
     }
 }
@@ -55,7 +55,7 @@ pub struct History {
 pub struct HistorySeries {
     /// Name of the arm in the newest record.
     pub arm: String,
-    /// The path: `local`, `dnfs`, `iscsi`, `knfs` or `fc`.
+    /// The path: `local`, `dnfs`, `iscsi`, `knfs`, `fc` or `block`.
     pub path: String,
     /// What is the same in all its records: database, load, medium, host, by name.
     pub conditions: BTreeMap<String, String>,
@@ -80,7 +80,10 @@ pub struct HistoryPoint {
     pub oets_per_minute: Option<MeanInterval>,
     /// Mean of each record, when there are several.
     pub oets_of_records: Vec<f64>,
-    /// Processor seconds of the database's host for 1,000 orders, over the same runs; of the filer's host nothing.
+    /// Processor seconds for 1,000 orders without the filer, over the same runs.
+    #[serde(default)]
+    pub cpu_s_per_1000_orders_without_filer: Option<MeanInterval>,
+    /// The same under its older name.
     pub cpu_s_per_1000_orders: Option<MeanInterval>,
     /// 99th percentile of the new order's response in milliseconds, one value for each record.
     pub new_order_p99_ms: Option<MeanInterval>,

@@ -17,6 +17,9 @@ pub struct Steady {
     pub drift_percent: f64,
     /// Largest distance between the highest and the lowest fifth of one run, in percent of its mean (at most 20).
     pub range_percent: f64,
+    /// Whether the runs are too short for the test; it neither passed nor failed.
+    #[serde(default)]
+    pub not_tested: bool,
     /// Seconds inside the measured intervals that still looked like warm-up (MSER-5), over all runs.
     pub dropped_s: f64,
     /// Checkpoints that ended inside the measured intervals.

@@ -21,14 +21,14 @@ pub struct OrdersRun {
     pub warehouses: u32,
     /// Terminals (closed, paced) or workers that take due transactions (open).
     pub users: u32,
-    /// Database sessions they share; 0 in records of before: one per user.
+    /// Database sessions they share; 0 in records of older versions: one per user.
     #[serde(default)]
     pub connections: u32,
     /// Threads of the driver.
     pub threads: u32,
     /// Seed of all random choices of the run.
     pub seed: u64,
-    /// Warehouses the run worked on, from the first; 0 in records of before: all.
+    /// Warehouses the run worked on, from the first; 0 in records of older versions: all.
     #[serde(default)]
     pub active_warehouses: u32,
     /// How a terminal chooses its warehouse: `all-warehouses` draws one per transaction,
@@ -53,7 +53,7 @@ pub struct OrdersRun {
     /// The offered load and what became of it (open model only).
     #[serde(default)]
     pub offered: Option<Offered>,
-    /// `direct` or `deferred`; empty in records of before: direct.
+    /// `direct` or `deferred`; empty in records of older versions: direct.
     #[serde(default)]
     pub deliveries: String,
     /// Deliveries that were queued and done behind the terminals (deferred only).
@@ -153,7 +153,7 @@ pub struct TransactionRecord {
     /// a session each.
     #[serde(default)]
     pub service_us: ResponseSummary,
-    /// The histogram behind `service_us`: HDR V2, base64, microseconds; empty in records of before.
+    /// The histogram behind `service_us`: HDR V2, base64, microseconds; empty in records of older versions.
     #[serde(default)]
     pub service_histogram_v2_base64: String,
 }

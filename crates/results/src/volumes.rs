@@ -22,6 +22,9 @@ pub struct VolumeStatus {
     /// `host` or `minimal`; empty from an older filer.
     #[serde(default)]
     pub read_ahead: String,
+    /// Whether only this filer changes the directory (`exclusive`). False from an older filer.
+    #[serde(default)]
+    pub exclusive: bool,
     /// The modelled medium, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium: Option<String>,
@@ -31,7 +34,7 @@ pub struct VolumeStatus {
     pub verifier: String,
     /// Times that unstable data may have been lost.
     pub loss_epoch: u64,
-    /// A flush failed: nothing is promised until the filer is started anew.
+    /// A flush failed: nothing is promised until the filer is started again.
     pub poisoned: bool,
     /// How large its files may be together; none: as large as the store.
     pub quota_bytes: Option<u64>,

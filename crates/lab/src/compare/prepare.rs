@@ -98,7 +98,12 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
                 plan.needed_bytes() >> 20,
                 free_bytes >> 20
             ),
-            hint: "name a larger place with --work, or load fewer warehouses with --warehouses".to_owned(),
+            hint: format!(
+                "these are the loaded database, a copy of it for each run ({} MiB each), {} MiB of log and new rows of a run, and a tenth \
+                 more; name a larger place with --work",
+                plan.database_bytes() >> 20,
+                plan.growth_bytes() >> 20
+            ),
         });
     }
     Ok(Prepared { engine, user, measured, skipped, targets, free_bytes })
@@ -186,7 +191,7 @@ fn check_guest(before: Option<&str>, now: Option<&str>) -> Result<(), LabError> 
     if before == now {
         return Ok(());
     }
-    let words = |label: Option<&str>| label.map_or("a machine that is no guest", |_| "a guest");
+    let words = |label: Option<&str>| label.map_or("a machine that is not a guest", |_| "a guest");
     Err(LabError::plan(
         format!("hold figures of {} against a baseline of {}", words(now), words(before)),
         "name a record made the same way: with --guest for --guest, without for without",

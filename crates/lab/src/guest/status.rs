@@ -96,7 +96,7 @@ fn kvm_finding(tried: Option<&kvm::Tried>) -> Finding {
         None if Path::new("/dev/kvm").exists() => {
             finding("KVM", State::Note, "not tried yet: fetch, or the first run, does".to_owned(), None)
         }
-        None => finding("KVM", State::Note, "there is none; guests are emulated (TCG)".to_owned(), None),
+        None => finding("KVM", State::Note, "not available; guests are emulated (TCG)".to_owned(), None),
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use results::compare::{Comparison, PathResult, PathStatus, Run};
+use results::compare::{Comparison, PathResult, PathStatus};
 use results::statistics::RunValue;
 
 use super::conditions::{self, Conditions};
-use crate::judge;
+use crate::{diff, judge};
 
 /// One record.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ pub(crate) struct ArmFigures {
     pub(crate) changeable: BTreeMap<String, String>,
     /// Orders per minute of each run.
     pub(crate) oets: Vec<RunValue>,
-    /// Processor seconds of the database's host for 1,000 orders, of each run.
+    /// Processor seconds for 1,000 orders without the filer, of each run.
     pub(crate) cpu: Vec<RunValue>,
     pub(crate) new_order_p99_ms: Option<f64>,
     /// It was held against the record before it, and had lost more than was allowed.
@@ -73,7 +73,7 @@ pub(super) fn figures(comparison: &Comparison, path: &PathResult) -> ArmFigures 
         conditions: Conditions::of(comparison, path),
         changeable: conditions::changeable(comparison, path),
         oets: judge::oets(path),
-        cpu: path.runs.iter().filter_map(host_cpu).collect(),
+        cpu: diff::cpu_cost_without_filer(path),
         new_order_p99_ms: path.response_ms.get("new_order").map(|response| response.p99).filter(|p99| *p99 > 0.0),
         lost: held.is_some_and(|held| held.arms.iter().any(|arm| arm.lost && arm.arm == name(path))),
     }
@@ -82,14 +82,6 @@ pub(super) fn figures(comparison: &Comparison, path: &PathResult) -> ArmFigures 
 /// Name of an arm; records of before have only the path's.
 fn name(path: &PathResult) -> &str {
     if path.arm.is_empty() { &path.name } else { &path.arm }
-}
-
-/// Processor seconds for 1,000 orders on the database's host: that of the filer is left out, as in the relative CPU cost of the
-/// reports, whose storage was a machine of its own.
-fn host_cpu(run: &Run) -> Option<RunValue> {
-    let seconds: f64 = run.cpu.iter().filter(|(owner, _)| *owner != "filer").map(|(_, time)| time.total_s()).sum();
-    let value = seconds * 1e3 / run.orders as f64;
-    (run.orders > 0 && value > 0.0).then_some(RunValue { round: run.round, value, standard_error: None })
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::entry::{ArmFigures, Entry, figures};
 use super::find::{self, Found};
 use crate::diff::{as_gate, between_records, difference_words, short};
 use crate::error::LabError;
+use crate::report::words::{CPU_WITHOUT_FILER, ORDERS};
 
 /// Where the earlier records are, and what may be lost.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +103,7 @@ fn one(now: &ArmFigures, earlier: &[&Entry], threshold_percent: f64) -> (ArmAgai
     held.orders_difference = between_records(&before.oets, &now.oets);
     held.cpu_difference = between_records(&before.cpu, &now.cpu);
     let what = entry.commit.as_ref().map_or_else(|| entry.record.clone(), |commit| format!("{commit:.12}"));
-    let gates: Vec<Gate> = [("orders/min", true, &held.orders_difference), ("CPU per order", false, &held.cpu_difference)]
+    let gates: Vec<Gate> = [(ORDERS, true, &held.orders_difference), (CPU_WITHOUT_FILER, false, &held.cpu_difference)]
         .into_iter()
         .filter_map(|(figure, more_is_better, found)| {
             Some(gate(figure, more_is_better, found.as_ref()?, threshold_percent, &now.arm))
@@ -137,8 +138,8 @@ fn words(now: &ArmFigures, before: &ArmFigures, held: &ArmAgainstLast, what: &st
     let mut text = format!(
         "{} against {what}: {}; {}",
         now.arm,
-        part("orders/min", &before.oets, &now.oets, held.orders_difference.as_ref(), true),
-        part("CPU s per 1,000", &before.cpu, &now.cpu, held.cpu_difference.as_ref(), false),
+        part(ORDERS, &before.oets, &now.oets, held.orders_difference.as_ref(), true),
+        part(CPU_WITHOUT_FILER, &before.cpu, &now.cpu, held.cpu_difference.as_ref(), false),
     );
     if held.lost {
         text += "; LOSS beyond the threshold";

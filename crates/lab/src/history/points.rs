@@ -62,6 +62,7 @@ fn point(group: &[Held<'_>]) -> HistoryPoint {
         records: group.iter().map(|(entry, _)| entry.record.clone()).collect(),
         oets_per_minute: MeanInterval::of_runs(&runs(|arm| &arm.oets)),
         oets_of_records: if group.len() > 1 { group.iter().filter_map(|(_, arm)| mean(&arm.oets)).collect() } else { Vec::new() },
+        cpu_s_per_1000_orders_without_filer: MeanInterval::of_runs(&runs(|arm| &arm.cpu)),
         cpu_s_per_1000_orders: MeanInterval::of_runs(&runs(|arm| &arm.cpu)),
         new_order_p99_ms: MeanInterval::of(&p99),
         not_a_result,

@@ -48,7 +48,7 @@ impl Choice {
             return Ok(());
         }
         Err(LabError::plan(
-            format!("show records since \"{since}\": it is no date"),
+            format!("show records since \"{since}\": it is not a date"),
             "write it as 2026-11-01 or 2026-11-01T04:00:00Z",
         ))
     }
@@ -136,7 +136,7 @@ fn nothing(found: &Found, chosen: &[&Entry], choice: &Choice) -> LabError {
         .collect();
     let first = found.left_out.first().map(|left| format!(" ({}: {})", left.record, left.reason)).unwrap_or_default();
     let why = if found.entries.is_empty() {
-        format!("there is no record of a comparison, and {} files are none{first}", found.left_out.len())
+        format!("no record of a comparison found; {} files are not records{first}", found.left_out.len())
     } else if chosen.is_empty() || !asked.is_empty() {
         format!("of {} records none is of {}", found.entries.len(), asked.join(" and "))
     } else {

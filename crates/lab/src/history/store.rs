@@ -105,7 +105,8 @@ fn with_client<T>(dsn: &str, work: impl AsyncFnOnce(&Client) -> Result<T, LabErr
     runtime.block_on(async {
         let session = async { Postgres::parse(dsn)?.connect().await };
         let client = session.await.map_err(|source| LabError::Session { source })?;
-        let settings = "SET client_min_messages = warning; SET statement_timeout = '60s'";
+        let settings =
+            "SET client_min_messages = warning; SET statement_timeout = '60s'; SET default_transaction_read_only = off";
         client.batch_execute(settings).await.map_err(LabError::database("set the session"))?;
         work(&client).await
     })

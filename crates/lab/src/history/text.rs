@@ -5,6 +5,7 @@ use results::statistics::MeanInterval;
 
 use crate::diff::short;
 use crate::report::history::{step_words, title};
+use crate::report::words::{CPU_WITHOUT_FILER, ORDERS};
 
 /// The tables, one for each series.
 #[must_use]
@@ -25,7 +26,7 @@ pub fn render(history: &History) -> String {
 }
 
 fn table(series: &HistorySeries, by: &PointBy) -> String {
-    let mut rows = vec![["when", "commit", "runs", "orders/min", "CPU s/1,000", "p99 ms", "change"].map(str::to_owned)];
+    let mut rows = vec![["when", "commit", "runs", ORDERS, CPU_WITHOUT_FILER, "p99 ms", "change"].map(str::to_owned)];
     rows.extend(series.points.iter().map(|point| row(point, by)));
     let widths: Vec<usize> =
         (0..7).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()).collect();

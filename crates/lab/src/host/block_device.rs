@@ -66,7 +66,7 @@ impl BlockDevice {
     pub(crate) fn examine(path: &Path, overwrite: bool) -> Result<Self, LabError> {
         let facts = fs::metadata(path).map_err(LabError::file("use the target", path))?;
         if !facts.file_type().is_block_device() {
-            return Err(refused(path, "it is no block device", "name a block device, such as /dev/mapper/X"));
+            return Err(refused(path, "it is not a block device", "name a block device, such as /dev/mapper/X"));
         }
         let number = format!("{}:{}", libc::major(facts.rdev()), libc::minor(facts.rdev()));
         let system = Path::new("/sys/dev/block").join(&number);
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn what_is_no_device_is_refused() {
         let error = BlockDevice::examine(Path::new("/dev/null"), true).unwrap_err();
-        assert!(error.to_string().contains("no block device"), "{error}");
+        assert!(error.to_string().contains("not a block device"), "{error}");
         assert!(BlockDevice::examine(Path::new("/dev/no-such"), false).is_err());
     }
 }

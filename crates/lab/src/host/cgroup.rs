@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::LabError;
-use crate::host::interrupt;
 use crate::placement::owner::PREFIX;
 
 /// The limit of a group of version 2.
@@ -131,26 +130,6 @@ fn home() -> Option<Home> {
     let first = root.join("memory");
     (first.join("memory.limit_in_bytes").exists() && writable(&first))
         .then_some(Home { directory: first, limit: "memory.limit_in_bytes" })
-}
-
-/// Waits until the kernel has forgotten the pages of every file below `root`, which were written and synced: what follows
-/// reads from the device.
-pub(crate) fn forget_pages(root: &Path) -> Result<(), LabError> {
-    let mut waiting = vec![root.to_owned()];
-    while let Some(directory) = waiting.pop() {
-        interrupt::check()?;
-        for entry in fs::read_dir(&directory).map_err(LabError::file("list", &directory))?.flatten() {
-            let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() {
-                waiting.push(entry.path());
-            } else if kind.is_file() {
-                let path = entry.path();
-                let file = fs::File::open(&path).map_err(LabError::file("open", &path))?;
-                crate::sys::forget_pages(&file).map_err(LabError::file("drop the cached pages of", &path))?;
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ fn interference(figures: &Figures) -> Option<Finding> {
             kind: BottleneckKind::Interference,
             class: BottleneckClass::None,
             because: "processes outside the comparison took processor time that may have been needed".to_owned(),
-            next: "measure on a quiet host",
+            next: "measure on a quiet host: millrace compare --repeats 5",
         });
     }
     if figures.stolen > STOLEN_MAX {

@@ -22,7 +22,7 @@ pub(super) fn judge(runs: &[Run]) -> Option<Steady> {
     let failed = tested.iter().filter(|run| !run.passed).count();
     let shortest = runs.iter().map(|run| run.per_second.len()).min().unwrap_or(0);
     let text = if shortest < SECONDS_MIN {
-        format!("steady state can't be tested: the shortest run has {shortest} seconds, {SECONDS_MIN} are needed")
+        format!("steady state not tested: the shortest run has {shortest} seconds, {SECONDS_MIN} are needed")
     } else if failed > 0 {
         format!(
             "not in steady state in {failed} of {} runs: fifths of a run differ by up to {range_percent:.0} % \
@@ -39,6 +39,7 @@ pub(super) fn judge(runs: &[Run]) -> Option<Steady> {
     };
     Some(Steady {
         passed: failed == 0,
+        not_tested: shortest < SECONDS_MIN,
         drift_percent,
         range_percent,
         dropped_s,
@@ -110,7 +111,7 @@ mod tests {
     #[test]
     fn short_runs_are_not_tested() {
         let found = judge(&[run(vec![100; 5])]).unwrap();
-        assert!(!found.passed && found.text.contains("can't be tested"), "{}", found.text);
+        assert!(!found.passed && found.not_tested && found.text.contains("not tested"), "{}", found.text);
         assert_eq!(judge(&[]), None);
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
                     format!("{path}: no difference shown to the orders of {first} at {percent:.0} %{interval}, {cpu}.")
                 }
                 Difference::Unknown => {
-                    format!("{path}: {percent:.0} % of the orders of {first}, {cpu}; one run each, so nothing is claimed.")
+                    format!("{path}: {percent:.0} % of the orders of {first}, {cpu}.")
                 }
             }
         })
@@ -72,6 +72,13 @@ fn unranked(results: &[PathResult], first: &PathResult) -> Vec<String> {
 pub(super) fn title(results: &[PathResult], arm: &str) -> String {
     let result = results.iter().find(|result| result.arm == arm);
     let found = result.and_then(|result| Some((paths::of(result)?, arm.strip_prefix(&result.name)?)));
+    // Storage of the user's own is known by the name that the user gave it.
+    if let Some((label, rest)) = result.filter(|result| result.target.is_some()).and_then(|result| {
+        let label = result.label.as_deref()?;
+        Some((label, arm.strip_prefix(&result.name)?.strip_prefix(':')?.strip_prefix(label)?))
+    }) {
+        return format!("{label}{rest}");
+    }
     let striped = result.and_then(paths::striped).map_or_else(String::new, |words| format!(" ({words})"));
     found.map_or_else(|| arm.to_owned(), |(path, rest)| path.title().to_owned() + rest) + &striped
 }

@@ -41,7 +41,7 @@ pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>, past_page_cache
 /// How an arm's reads are cached, in a sentence.
 pub(crate) fn words(caching: &Caching, buffers_bytes: u64, database_bytes: u64) -> String {
     let (buffers, database) = (buffers_bytes >> 20, database_bytes >> 20);
-    let warm = if caching.warm { "; the restored state was just written, so much of it is warm" } else { "" };
+    let warm = if caching.warm { "; the restored state was just read back, so much of it is warm" } else { "" };
     format!("{buffers} MiB of database buffers for a database of {database} MiB; below them {}{warm}", caching.because)
 }
 

@@ -67,7 +67,7 @@ impl FromStr for Source {
             (true, _) => What::Query,
             (false, Some((sum, count))) => What::Ratio(sum.to_owned(), count.to_owned()),
             (false, None) if !fragment.is_empty() => What::Gauge(fragment.to_owned()),
-            (false, None) => return Err(wrong("a page needs the name of a metric behind #")),
+            (false, None) => return Err(wrong("a page needs the name of a metric after #")),
         };
         Ok(Self { url: url.to_owned(), host, path: format!("/{path}"), what })
     }
@@ -169,7 +169,7 @@ fn fetch(host: &str, path: &str) -> std::io::Result<String> {
     let mut answer = Vec::new();
     stream.take(METRICS_BYTES_MAX).read_to_end(&mut answer)?;
     let text = String::from_utf8_lossy(&answer);
-    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| std::io::Error::other("it is no HTTP answer"))?;
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| std::io::Error::other("it is not an HTTP answer"))?;
     let status = head.split_whitespace().nth(1).unwrap_or_default();
     if status != "200" {
         return Err(std::io::Error::other(format!("status {status}")));

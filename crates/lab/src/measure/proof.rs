@@ -4,6 +4,9 @@ use results::compare::{Carried, Proof, ProofSource};
 
 use crate::limits::PROOF_TOLERANCE_PERCENT;
 
+/// Where bytes below the page cache were counted on a path whose block device has no count of the kernel's.
+pub(crate) const TARGET: &str = "the target";
+
 /// What is compared, for the record.
 fn explanation(source: &ProofSource) -> String {
     let counted = match source {
@@ -12,6 +15,7 @@ fn explanation(source: &ProofSource) -> String {
             "READ bytes that our client inside its processes got from the filer, without those read ahead and not asked for"
         }
         ProofSource::ReadCalls => "bytes its processes got from read calls of the kernel",
+        ProofSource::TargetReads => "bytes that the iSCSI target sent for READ commands",
         ProofSource::MountReads => "bytes that read calls got from the NFS mount, as the kernel counts them for that mount",
         ProofSource::Unknown(name) => name,
     };
@@ -40,8 +44,36 @@ pub(crate) fn judge(source: ProofSource, database_bytes: u64, path_bytes: Option
         tolerance_percent: PROOF_TOLERANCE_PERCENT,
         passed: larger > 0 && difference_percent <= PROOF_TOLERANCE_PERCENT,
         explanation,
+        not_proven: None,
         carried: None,
     }
+}
+
+/// Holds the database's reads against those that an iSCSI target served. Read calls alone prove nothing there: the page cache of the
+/// file system on the LUN answers some of them.
+pub(crate) fn with_served(proof: Proof) -> Proof {
+    let served = proof.carried.as_ref().and_then(|carried| carried.server_read_bytes);
+    let (Some(served), ProofSource::TargetReads) = (served, &proof.kind) else { return proof };
+    let called = proof.path_read_bytes;
+    let explanation = format!("{}; its processes got {called} bytes from read calls of the kernel", proof.explanation);
+    let by_calls = proof.passed;
+    let proof = Proof { path_read_bytes: served, explanation, ..proof };
+    judged_by_served(proof, by_calls)
+}
+
+/// Sets the outcome of a proof by the target's bytes. Whatever the target sent beyond the database's reads was read ahead.
+fn judged_by_served(proof: Proof, by_calls: bool) -> Proof {
+    let (read, served) = (proof.database_read_bytes, proof.path_read_bytes);
+    let difference_percent = if read > served { (read - served) as f64 / read as f64 * 100.0 } else { 0.0 };
+    let carried = difference_percent <= proof.tolerance_percent;
+    let not_proven = (by_calls && !carried).then(|| {
+        format!(
+            "the target served {} MiB of the {} MiB that the database read; the page cache of this host answered the rest",
+            served >> 20,
+            read >> 20
+        )
+    });
+    Proof { difference_percent, passed: by_calls && carried, not_proven, ..proof }
 }
 
 /// What crossed a path between two moments.
@@ -68,14 +100,16 @@ pub(crate) fn with_carried(proof: Proof, log_bytes: u64, carried: Option<Carried
     let is_agreed =
         agree(carried.read_bytes, carried.server_read_bytes) && agree(carried.written_bytes, carried.server_written_bytes);
     let by = |there: Option<u64>, did: &str| there.map_or_else(String::new, |bytes| format!(" (the filer {did} {bytes})"));
+    // Where the kernel has no count, the target's stands for both ends.
+    let other_end = |there: Option<u64>| there.filter(|_| carried.source != TARGET);
     let explanation = format!(
         "{}; below the page cache {} counts {} bytes read{} and {} written{}, and the log has {log_bytes}{}",
         proof.explanation,
         carried.source,
         carried.read_bytes,
-        by(carried.server_read_bytes, "sent"),
+        by(other_end(carried.server_read_bytes), "sent"),
         carried.written_bytes,
-        by(carried.server_written_bytes, "took"),
+        by(other_end(carried.server_written_bytes), "took"),
         match (is_written, is_agreed) {
             (true, true) => "",
             (false, _) => ": the log was written elsewhere",
@@ -109,9 +143,14 @@ pub(crate) fn join(proofs: &[&Proof]) -> Option<Proof> {
     whole.database_read_bytes = proofs.iter().map(|proof| proof.database_read_bytes).sum();
     whole.path_read_bytes = proofs.iter().map(|proof| proof.path_read_bytes).sum();
     whole.difference_percent = proofs.iter().map(|proof| proof.difference_percent).fold(0.0, f64::max);
-    whole.passed = proofs.iter().all(|proof| proof.passed);
+    let has_failed = proofs.iter().any(|proof| proof.has_failed());
+    if whole.kind == ProofSource::TargetReads {
+        whole = judged_by_served(whole, !has_failed);
+    } else {
+        whole.passed = proofs.iter().all(|proof| proof.passed);
+    }
     whole.carried = proofs.iter().filter_map(|proof| proof.carried.clone()).reduce(together);
-    if proofs.len() > 1 {
+    if proofs.len() > 1 && whole.kind != ProofSource::TargetReads {
         whole.explanation.push_str("; the largest difference of all runs");
     }
     Some(whole)
@@ -170,6 +209,31 @@ mod tests {
         let elsewhere = judge(ProofSource::FilerReads, 8_000_000, Some(0));
         assert!(!without_session_starts(elsewhere, 1_000, 180_000).passed, "reads that went elsewhere stay missing");
         assert!(!without_session_starts(judge(ProofSource::FilerReads, 0, Some(8192)), 1, 8192).passed);
+    }
+
+    #[test]
+    fn reads_that_an_iscsi_target_did_not_serve_are_not_proven_with_both_figures() {
+        let mib = 1 << 20;
+        let of = |called: u64, served: u64| {
+            let carried = Carried {
+                source: TARGET.into(),
+                read_bytes: served,
+                written_bytes: 9 * mib,
+                server_read_bytes: Some(served),
+                server_written_bytes: Some(9 * mib),
+            };
+            with_served(with_carried(judge(ProofSource::TargetReads, 286 * mib, Some(called)), mib, Some(carried)))
+        };
+        let cached = of(288 * mib, 76 * mib);
+        assert_eq!((cached.outcome(), cached.has_failed(), cached.path_read_bytes), ("not proven", false, 76 * mib));
+        let why = cached.not_proven.clone().unwrap();
+        assert!(why.contains("76 MiB of the 286 MiB"), "{why}");
+        assert_eq!(of(288 * mib, 280 * mib).outcome(), "passed");
+        assert_eq!(of(288 * mib, 400 * mib).outcome(), "passed", "read ahead");
+        assert_eq!(of(100 * mib, 286 * mib).outcome(), "FAILED", "the read calls went elsewhere");
+        let whole = join(&[&cached, &of(288 * mib, 280 * mib)]).unwrap();
+        assert!(whole.not_proven.as_ref().unwrap().contains("356 MiB of the 572 MiB") && !whole.passed, "{whole:?}");
+        assert!(join(&[&cached, &of(100 * mib, 286 * mib)]).unwrap().has_failed());
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl StoragePath for Dnfs {
         }
         target.parse::<dnfs::NfsUrl>().map(|_| ()).map_err(|error| {
             let hint = error.hint().unwrap_or_else(|| "nfs://HOST/EXPORT".to_owned());
-            LabError::plan(format!("use {target}: {error}"), &hint)
+            LabError::plan(format!("use {}: {error}", dnfs::url::without_user(target)), &hint)
         })
     }
 

@@ -122,7 +122,7 @@ mod tests {
     fn a_loss_is_told_with_filer_time_run_and_what_is_left() {
         let mut loss = FilerLoss::new("nfs://127.0.0.1:7/vol (process 5)".into(), "was ended by signal 9".into());
         loss.run = "run 2 of 6 (dnfs, round 1)".into();
-        loss.left = "nothing was left behind".into();
+        loss.left = "nothing was left".into();
         let text = loss.to_string();
         let parts =
             ["nfs://127.0.0.1:7/vol (process 5) was ended by signal 9 at 20", "Z, in run 2 of 6 (dnfs, round 1); nothing"];

@@ -7,7 +7,7 @@ use results::compare::ProofSource;
 
 use crate::database::cluster::Server;
 use crate::error::LabError;
-use crate::host::{cgroup, procfs};
+use crate::host::procfs;
 
 use crate::paths::placement::{Placement, PlacementOrder};
 use crate::paths::storage::{Reads, StartOrder, Storage};
@@ -51,8 +51,8 @@ impl Placement for KernelFiles {
         self.directories.restore(state, &|part| self.directories.of(part), own, user, progress)
     }
 
-    fn drop_page_cache(&self) -> Result<(), LabError> {
-        cgroup::forget_pages(self.directories.root())
+    fn cached_files(&self) -> Option<&Path> {
+        Some(self.directories.root())
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {

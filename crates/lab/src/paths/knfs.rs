@@ -70,7 +70,7 @@ impl StoragePath for Knfs {
         }
         let (kind, point) = (&facts.file_system, facts.mount_point.display());
         Err(LabError::Missing {
-            what: format!("measure knfs on {target}: it is no NFS mount ({kind} at {point})"),
+            what: format!("measure knfs on {target}: it is not an NFS mount ({kind} at {point})"),
             hint: "mount the export first, or measure it as --path local=DIR".to_owned(),
         })
     }

@@ -46,8 +46,11 @@ pub(crate) trait Placement {
     /// Durability: on stable storage when it returns.
     fn restore(&mut self, state: &KeptState, own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError>;
 
-    /// Drops the copy from this host's page cache, as far as it is there.
-    fn drop_page_cache(&self) -> Result<(), LabError>;
+    /// Where the files of a copy lie below all servers, if this host has them in its page cache between runs; `None` where they lie
+    /// elsewhere, or left the page cache with a mount.
+    fn cached_files(&self) -> Option<&Path> {
+        None
+    }
 
     /// Starts what serves the files of one run.
     ///

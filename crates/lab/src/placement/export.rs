@@ -136,7 +136,7 @@ impl Drop for ExportDirectory {
 /// The URL with the database's user, unless it names one: what that user will see is what has to be made.
 pub(crate) fn as_user(url: &str, user: &User) -> Result<NfsUrl, LabError> {
     let mut parsed: NfsUrl = url.parse().map_err(|error: dnfs::UrlError| LabError::Plan {
-        what: format!("use {url}: {error}"),
+        what: format!("use {}: {error}", dnfs::url::without_user(url)),
         hint: error.hint().unwrap_or_else(|| "nfs://HOST/EXPORT".to_owned()),
     })?;
     parsed.options.uid.get_or_insert(user.uid);

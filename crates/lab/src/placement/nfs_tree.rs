@@ -14,7 +14,9 @@ use dnfs::{Client, Credentials, FileHandle, FileKind, FsError, NfsUrl, SetAttrib
 
 use crate::error::LabError;
 use crate::host::interrupt;
-use crate::limits::{COPY_CHUNK_BYTES, EXPORT_COPIERS, TREE_DEPTH_MAX, TREE_ENTRIES_MAX, UNSTABLE_ROUNDS_MAX};
+use crate::limits::{
+    COPY_CHUNK_BYTES, EXPORT_COPIERS, RESTORE_UNIT_BYTES, TREE_DEPTH_MAX, TREE_ENTRIES_MAX, UNSTABLE_ROUNDS_MAX,
+};
 use crate::placement::restore::TreeSize;
 
 /// A directory of an export.
@@ -270,7 +272,8 @@ impl NfsTree {
                 let count = source.read(buffer).map_err(LabError::file("read", &file.source))?;
                 let Some(mut rest) = buffer.get(..count).filter(|rest| !rest.is_empty()) else { break };
                 while !rest.is_empty() {
-                    let done = client.write(&target, offset, &[IoSlice::new(rest)], Stability::Unstable).map_err(wrap())?;
+                    let unit = rest.get(..RESTORE_UNIT_BYTES).unwrap_or(rest);
+                    let done = client.write(&target, offset, &[IoSlice::new(unit)], Stability::Unstable).map_err(wrap())?;
                     if done.bytes == 0 {
                         return Err(wrap()(dnfs::Error::Fs(FsError::Io)));
                     }

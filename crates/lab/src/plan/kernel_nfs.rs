@@ -103,7 +103,7 @@ fn parse_options(text: &str) -> Result<Vec<String>, String> {
             return Err("nconnect is a knob of its own: nconnect = N".to_owned());
         }
         if !option.bytes().all(plain) {
-            return Err(format!("\"{option}\" is no mount option; write them with commas: rsize=65536,noatime"));
+            return Err(format!("\"{option}\" is not a mount option; separate them with commas: rsize=65536,noatime"));
         }
         options.push(option.to_owned());
     }
@@ -135,7 +135,7 @@ mod tests {
             ("options = \"soft\"", "soft is of no use"),
             ("options = \"ro,noatime\"", "ro is of no use"),
             ("options = \"nconnect=4\"", "knob of its own"),
-            ("options = \"a b\"", "no mount option"),
+            ("options = \"a b\"", "not a mount option"),
             ("nconnect = 17", "from 1 to 16"),
             ("nconnect = \"4\"", "from 1 to 16"),
             ("slots = 1", "from 2 to 65536"),

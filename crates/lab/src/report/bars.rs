@@ -6,10 +6,10 @@ use results::statistics::Difference;
 use super::rows::{self, Row};
 use super::section::{Section, Table, arm_cell, facet_heading, outcome};
 use super::view::{Arm, View, name, read_source};
-use super::words::{escape, figure, grouped, interval_words, micros};
+use super::words::{CPU, ORDERS, WITHOUT_FILER, escape, figure, grouped, interval_words, micros};
 
-const LEAD: &str = "Order-entry transactions (new orders committed) per minute. A bar is the mean of the runs, dots are the \
-    runs, the line with ends is the 95 % interval of its mean. Whether two arms differ is \
+const LEAD: &str = "Orders (New-Order transactions committed) per minute. A bar is the mean of the runs, dots are the \
+    runs, the line with ends is the 95 % interval of its mean. Whether two paths differ is \
     judged by the interval of their difference, in the table below.";
 
 /// The bars of all arms as one SVG file, for a page or a ticket.
@@ -17,7 +17,7 @@ const LEAD: &str = "Order-entry transactions (new orders committed) per minute. 
 pub fn picture(comparison: &Comparison) -> String {
     let view = View::new(comparison);
     let bars: Vec<Row> = view.arms.iter().filter_map(row).collect();
-    rows::picture("Orders per minute of each arm", "orders per minute", &bars, super::page::STYLE)
+    rows::picture("Orders per minute of each path", ORDERS, &bars, super::page::STYLE)
 }
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
@@ -26,7 +26,7 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
         let bars: Vec<Row> = facet.arms.iter().filter_map(|arm| row(arm)).collect();
         if !bars.is_empty() {
             body += &facet_heading(facet.title);
-            body += &rows::chart("Orders per minute of each arm", "orders per minute", &bars);
+            body += &rows::chart("Orders per minute of each path", ORDERS, &bars);
         }
     }
     body += &table(view).html();
@@ -50,19 +50,21 @@ fn row(arm: &Arm<'_>) -> Option<Row> {
 
 fn table(view: &View<'_>) -> Table {
     let heads = [
-        "arm",
+        "path",
         "<status",
-        "orders / min",
+        ORDERS,
         "against first",
         "<difference",
-        "New-Order p90",
+        "New-Order p50",
+        "p99",
         "block read",
-        "reads / order",
+        "reads/order",
         "buffer hits, %",
-        "CPU ms / order",
+        CPU,
+        WITHOUT_FILER,
         "checks",
     ];
-    let mut table = Table::new("Each arm at a glance", &heads);
+    let mut table = Table::new("Each path at a glance", &heads);
     for arm in &view.arms {
         let result = arm.result;
         let against = view.comparison.against_first.iter().find(|line| line.path == arm.name || line.path == result.name);
@@ -74,11 +76,13 @@ fn table(view: &View<'_>) -> Table {
             or_dash(result.oets_per_minute.as_ref().map(interval_words)),
             against.map_or_else(|| "first".to_owned(), |line| format!("{:.2} ×", line.oets_ratio)),
             against.map_or_else(String::new, |line| difference(line.difference).to_owned()),
-            or_dash(result.response_ms.get("new_order").map(|response| micros(response.p90 * 1e3))),
+            or_dash(result.response_ms.get("new_order").map(|response| micros(response.p50 * 1e3))),
+            or_dash(result.response_ms.get("new_order").map(|response| micros(response.p99 * 1e3))),
             or_dash(result.block_read_us.as_ref().map(|read| micros(read.mean) + read_source(view.comparison, result))),
             or_dash(io.map(|io| figure(io.reads_per_order))),
             or_dash(io.map(|io| format!("{:.1}", io.hit_ratio * 100.0))),
             or_dash(result.cpu.as_ref().map(|cpu| figure(cpu.s_per_1000_orders))),
+            or_dash(result.cpu.as_ref().map(|cpu| figure(cpu.without_filer_s_per_1000_orders()))),
             or_dash(result.checks.as_ref().map(|checks| {
                 let all = checks.passed + checks.failed;
                 format!("{} of {}", grouped(f64::from(checks.passed)), grouped(f64::from(all)))

@@ -8,7 +8,7 @@ use results::compare::{Cpu, OwnerCpu, PathResult};
 use super::rows::{self, Row};
 use super::section::{Section, Table, arm_cell, facet_heading, swatch};
 use super::view::View;
-use super::words::{escape, figure};
+use super::words::{CPU, WITHOUT_FILER, escape, figure};
 
 const LEAD: &str = "Processor seconds that 1,000 orders cost, by who spent them; full colour is user time, light is time in the \
     kernel. The Direct NFS client runs inside the database's processes and is part of the database. Shorter is better.";
@@ -23,7 +23,7 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
         let bars: Vec<Row> = facet.arms.iter().filter_map(|arm| Some(row(arm.name, arm.result.cpu.as_ref()?, &owners))).collect();
         if !bars.is_empty() {
             body += &facet_heading(facet.title);
-            body += &rows::chart("Processor seconds for 1,000 orders by owner", "CPU s per 1,000 orders", &bars);
+            body += &rows::chart("Processor seconds for 1,000 orders by owner", CPU, &bars);
         }
     }
     if !body.is_empty() {
@@ -89,7 +89,7 @@ fn legend(owners: &[&str]) -> String {
 }
 
 fn table(view: &View<'_>, owners: &[&str]) -> Table {
-    let mut heads = vec!["arm".to_owned(), "all, s".to_owned()];
+    let mut heads = vec!["path".to_owned(), "all".to_owned(), WITHOUT_FILER.to_owned()];
     for owner in owners {
         heads.push(format!("{owner} user"));
         heads.push(format!("{owner} kernel"));
@@ -107,15 +107,12 @@ fn table(view: &View<'_>, owners: &[&str]) -> Table {
     if relative {
         heads.push("relative CPU cost".to_owned());
     }
-    let caption = if soft {
-        "CPU seconds per 1,000 orders. * of the whole host; the kernel may have charged part of it to an owner"
-    } else {
-        "CPU seconds per 1,000 orders"
-    };
+    let caption =
+        if soft { "CPU s/1,000 orders. * of the whole host; the kernel may have charged part of it to an owner" } else { CPU };
     let mut table = Table::new(caption, &heads.iter().map(String::as_str).collect::<Vec<_>>());
     for arm in &view.arms {
         let Some(cpu) = &arm.result.cpu else { continue };
-        let mut cells = vec![arm_cell(arm), figure(cpu.s_per_1000_orders)];
+        let mut cells = vec![arm_cell(arm), figure(cpu.s_per_1000_orders), figure(cpu.without_filer_s_per_1000_orders())];
         for owner in owners {
             let (user, sys) = cpu.by_owner.get(*owner).map_or((f64::NAN, f64::NAN), split);
             cells.extend([figure(user), figure(sys)]);

@@ -74,6 +74,7 @@ impl Lines<'_> {
         }
         if let Some(cpu) = &path.cpu {
             self.add("cpu_per_1000_orders", "s", cpu.s_per_1000_orders, None);
+            self.add("cpu_per_1000_orders_without_filer", "s", cpu.without_filer_s_per_1000_orders(), None);
             for (owner, time) in &cpu.by_owner {
                 self.add(&format!("cpu_per_1000_orders.{owner}"), "s", time.s_per_1000_orders, None);
                 self.add(&format!("cpu_user.{owner}"), "s", time.user_s, None);
@@ -90,6 +91,14 @@ impl Lines<'_> {
             self.add("hit_ratio", "1", io.hit_ratio, None);
             self.add("read_share", "1", io.read_share, None);
             self.add("block_reads_in_flight", "1", io.in_flight_mean, None);
+        }
+        if let Some(traffic) = &path.traffic {
+            self.add("reads", "1/s", traffic.reads_per_s, None);
+            self.add("read", "MiB/s", traffic.read_mib_per_s, None);
+            self.add("writes", "1/s", traffic.writes_per_s, None);
+            self.add("written", "MiB/s", traffic.written_mib_per_s, None);
+            self.add("log_flushes", "1/s", traffic.log_flushes_per_s, None);
+            self.add("log_flush_mean", "ms", traffic.log_flush_ms.unwrap_or(f64::NAN), None);
         }
         if let Some(proof) = &path.proof {
             self.add("proof_difference", "%", proof.difference_percent, None);

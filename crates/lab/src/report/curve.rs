@@ -19,7 +19,7 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
         return None;
     }
     let curves = by_arm(points);
-    let mut body = both("Response time against orders per minute, by arm and users", |width| draw(width, view, &curves));
+    let mut body = both("Response time against orders per minute, by path and users", |width| draw(width, view, &curves));
     let items: String = curves
         .iter()
         .enumerate()
@@ -94,7 +94,7 @@ fn draw(width: f64, view: &View<'_>, curves: &[Curve<'_>]) -> Svg {
 }
 
 fn table(view: &View<'_>, curves: &[Curve<'_>]) -> Table {
-    let heads = ["arm", "users", "due per minute", "orders per minute", "p50, ms", "p90, ms", "p99, ms", "<"];
+    let heads = ["path", "users", "due per minute", "orders per minute", "p50, ms", "p90, ms", "p99, ms", "<"];
     let mut table = Table::new("Every load that was tried", &heads);
     for (place, (name, points)) in curves.iter().enumerate() {
         for point in points {

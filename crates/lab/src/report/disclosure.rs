@@ -75,7 +75,7 @@ fn plan(view: &View<'_>) -> String {
     let (comparison, plan) = (view.comparison, &view.comparison.plan);
     let facts = [
         ("started", format!("{}, {} s in all", escape(&comparison.started_utc), figure(comparison.elapsed_s))),
-        ("arms requested", escape(&plan.paths.join(", "))),
+        ("paths requested", escape(&plan.paths.join(", "))),
         (
             "database",
             format!(
@@ -89,7 +89,7 @@ fn plan(view: &View<'_>) -> String {
         (
             "runs",
             format!(
-                "{} of {} on each arm, {} s measured after {} s of warm-up",
+                "{} of {} on each path, {} s measured after {} s of warm-up",
                 plan.repeats_done, plan.repeats, plan.seconds, plan.warmup_seconds
             ),
         ),
@@ -109,7 +109,7 @@ fn list(facts: &[(&str, String)]) -> String {
 }
 
 fn settings(settings: &BTreeMap<String, String>) -> Table {
-    let mut table = Table::new("Database settings not at their built-in default, the same on every arm", &["setting", "<value"]);
+    let mut table = Table::new("Database settings not at their built-in default, the same on every path", &["setting", "<value"]);
     for (name, value) in settings {
         let value = if value.is_empty() { "(empty)".to_owned() } else { escape(value) };
         table.row(&[format!("<code>{}</code>", escape(name)), value]);
@@ -125,7 +125,7 @@ fn steps(view: &View<'_>) -> Table {
             names.push(name);
         }
     }
-    let mut heads = vec!["arm"];
+    let mut heads = vec!["path"];
     heads.extend(&names);
     let mut table = Table::new("Seconds each step took, mean of the runs", &heads);
     if names.is_empty() {

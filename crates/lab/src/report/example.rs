@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use results::compare::{
     BlockReadUs, Bottleneck, Checks, Comparison, Cpu, CpuTime, DatabaseCounters, Gate, Io, OwnerCpu, PathResult, PathStatus,
-    ProcedureCount, Proof, ResponseMs, Run, SCHEMA,
+    ProcedureCount, Proof, ResponseMs, Run, SCHEMA, Traffic,
 };
 use results::judgement::{Little, ReadLatency, SlotUse, Steady};
 use results::orders_run::{Conform, ConformItem, SeriesSecond};
@@ -89,6 +89,23 @@ fn processor_time(kind: Kind) -> Cpu {
     cpu
 }
 
+fn traffic(kind: Kind) -> Traffic {
+    let (reads_per_s, writes_per_s) = (kind.orders_per_s * 6.4, kind.orders_per_s * 5.8);
+    Traffic {
+        source: if kind.path == "dnfs" { "filer".into() } else { "database".into() },
+        seconds: 90.0,
+        reads_per_s,
+        read_mib_per_s: reads_per_s / 128.0,
+        read_bytes: (reads_per_s * 90.0 * 8192.0) as u64,
+        writes_per_s,
+        written_mib_per_s: writes_per_s / 128.0,
+        written_bytes: (writes_per_s * 90.0 * 8192.0) as u64,
+        log_flushes_per_s: kind.orders_per_s / 3.0,
+        log_flush_ms: Some(1.42),
+        ..Traffic::default()
+    }
+}
+
 fn path(kind: Kind, medium: Option<&str>, size: Size, chance: &mut SeededRandom) -> PathResult {
     let runs: Vec<Run> = (1..=size.repeats).map(|round| run(kind, round, size, chance)).collect();
     let oets: Vec<f64> = runs.iter().map(|run| run.oets_per_minute).collect();
@@ -145,6 +162,7 @@ fn path(kind: Kind, medium: Option<&str>, size: Size, chance: &mut SeededRandom)
         relative_cpu_cost: Some(kind.cpu_ms / 1.62),
         wire_bytes_per_order: (kind.path == "dnfs").then_some(118_000.0),
         proof: Some(proof()),
+        traffic: Some(traffic(kind)),
         runs,
         ..PathResult::default()
     }
@@ -289,6 +307,7 @@ fn proof() -> Proof {
         passed: true,
         explanation: "blocks the database read by their size, against READ bytes the filer sent".into(),
         carried: None,
+        not_proven: None,
     }
 }
 

@@ -12,7 +12,7 @@ use super::section::{Section, Table, arm_cell, outcome, swatch, term};
 use super::view::View;
 use super::words::{bottleneck_name, bottleneck_words, escape, figure, grouped, not_counted, signed};
 
-const LEAD: &str = "The bottleneck of each arm, with the figures that show it and what to try next, and up to which load \
+const LEAD: &str = "The bottleneck of each path, with the figures that show it and what to try next, and up to which load \
     throughput grows with the number in flight. Then checks of the measurement itself: whether the runs were in steady state, \
     whether rate times time gives the number in flight (Little's law), and how well one point that was held out of the model \
     was predicted.";
@@ -72,7 +72,7 @@ fn conditions(list: &mut String, result: &PathResult) {
 /// Up to which load throughput is in-flight / latency, and what ends it.
 fn carrying(found: &[Saturation]) -> String {
     let heads =
-        ["arm", "users", "<counted", "in flight / latency, 1/s", "measured, 1/s", "measured / expected", "processors busy, %"];
+        ["path", "users", "<counted", "in flight / latency, 1/s", "measured, 1/s", "measured / expected", "processors busy, %"];
     let mut table = Table::new("Throughput against in flight / latency, load by load", &heads);
     let mut items = String::new();
     for one in found {
@@ -93,8 +93,8 @@ fn carrying(found: &[Saturation]) -> String {
 }
 
 fn differences(view: &View<'_>) -> Table {
-    let heads = ["arm", "<against", "orders", "<difference", "CPU per order", "<difference", "<CPU comparable at equal load"];
-    let mut table = Table::new("Against the first arm, with 95 % intervals of the difference", &heads);
+    let heads = ["path", "<against", "orders", "<difference", "CPU per order", "<difference", "<CPU comparable at equal load"];
+    let mut table = Table::new("Against the first path, with 95 % intervals of the difference", &heads);
     for line in &view.comparison.against_first {
         let ratio = |ratio: f64| format!("{ratio:.2} ×");
         let words = |known: &Option<RelativeDifference>| {
@@ -130,13 +130,22 @@ fn interval(known: &RelativeDifference) -> String {
 }
 
 fn steady(view: &View<'_>) -> Table {
-    let heads = ["arm", "<steady", "drift, % of mean", "range of fifths, %", "still warming up, s", "checkpoints", "<summary"];
+    let heads = ["path", "<steady", "drift, % of mean", "range of fifths, %", "still warming up, s", "checkpoints", "<summary"];
     let mut table = Table::new(
         "Steady state (drift at most 10 %, means of the five fifths of a run within 20 %, a checkpoint inside)",
         &heads,
     );
     for arm in &view.arms {
         let Some(steady) = &arm.result.steady else { continue };
+        // Records written by older versions say it in words alone; the note below the figures says why.
+        if steady.not_tested || steady.text.starts_with("steady state can't be tested") {
+            let dash = || "–".to_owned();
+            let cells = ["<span class=\"faint\">not tested</span>".to_owned(), dash(), dash(), dash()];
+            let row: Vec<String> =
+                [vec![arm_cell(arm)], cells.to_vec(), vec![steady.checkpoints.to_string(), String::new()]].concat();
+            table.row(&row);
+            continue;
+        }
         table.row(&[
             arm_cell(arm),
             outcome(steady.passed, "yes", "no"),
@@ -151,7 +160,7 @@ fn steady(view: &View<'_>) -> Table {
 }
 
 fn little(view: &View<'_>) -> Table {
-    let heads = ["arm", "<in flight", "rate × time", "observed", "difference, %", "<agrees", "<how both were counted"];
+    let heads = ["path", "<in flight", "rate × time", "observed", "difference, %", "<agrees", "<how both were counted"];
     let mut table = Table::new("Little's law: rate × time against what was observed in flight", &heads);
     for arm in &view.arms {
         for law in &arm.result.little {

@@ -8,7 +8,7 @@ use results::statistics::MeanInterval;
 use super::page::{begin, contents};
 use super::section::{Section, Table, term};
 use super::svg::both;
-use super::words::{escape, figure, signed};
+use super::words::{CPU_WITHOUT_FILER, ORDERS, escape, figure, signed};
 use chart::{Followed, draw};
 
 /// How to read a section, behind what a mark is.
@@ -20,15 +20,10 @@ const UNFOLDED_POINTS_MAX: usize = 20;
 
 /// What is drawn of each series.
 const FOLLOWED: [Followed; 3] = [
+    Followed { name: ORDERS, short: ORDERS, figure: Some(HistoryFigure::Oets), pick: |point| point.oets_per_minute.as_ref() },
     Followed {
-        name: "orders per minute",
-        short: "orders/min",
-        figure: Some(HistoryFigure::Oets),
-        pick: |point| point.oets_per_minute.as_ref(),
-    },
-    Followed {
-        name: "CPU seconds of the database's host for 1,000 orders",
-        short: "CPU s per 1,000",
+        name: CPU_WITHOUT_FILER,
+        short: CPU_WITHOUT_FILER,
         figure: Some(HistoryFigure::Cpu),
         pick: |point| point.cpu_s_per_1000_orders.as_ref(),
     },

@@ -11,7 +11,7 @@ use super::svg::{Svg, both};
 use super::view::{Arm, View, read_source};
 use super::words::{escape, figure, grouped, micros};
 
-const LEAD: &str = "Time of one block read. A curve shows how the read times of an arm are distributed (the time axis is \
+const LEAD: &str = "Time of one block read. A curve shows how the read times of a path are distributed (the time axis is \
     logarithmic, so equal areas are equal numbers of reads); a vertical line is a mean. Where only the database's sums are \
     known, there is a mean and no curve.";
 
@@ -24,11 +24,11 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
         }
         body += &facet_heading(facet.title);
         if arms.iter().any(|arm| spread(arm).is_some()) {
-            body += &both("Distribution of block read times by arm", |width| overlay(width, &arms));
+            body += &both("Distribution of block read times by path", |width| overlay(width, &arms));
             body += &plot::legend(&arms);
         } else {
             let bars: Vec<Row> = arms.iter().filter_map(|arm| bar(view, arm)).collect();
-            body += &rows::chart("Mean block read time by arm", "microseconds, mean", &bars);
+            body += &rows::chart("Mean block read time by path", "microseconds, mean", &bars);
         }
     }
     body += &table(view).html();
@@ -136,7 +136,7 @@ fn besides(arm: &Arm<'_>) -> String {
 
 fn table(view: &View<'_>) -> Table {
     let heads =
-        ["arm", "mean", "p50", "p90", "p99", "p99.9", "reads timed", "in flight, mean", "<timed by", "<other measurements"];
+        ["path", "mean", "p50", "p90", "p99", "p99.9", "reads timed", "in flight, mean", "<timed by", "<other measurements"];
     let mut table = Table::new("Block reads", &heads);
     for arm in &view.arms {
         let Some(mean) = mean(arm) else { continue };

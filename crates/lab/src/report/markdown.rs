@@ -5,36 +5,46 @@ use std::fmt::Write;
 use results::compare::{Comparison, PathStatus, RegimeResult};
 
 use super::bars::difference;
+use super::headline::headline;
 use super::latency::array_words;
 use super::regimes;
+use super::traffic;
 use super::view::{self, View, name, read_source};
 use crate::judge;
 
-use super::words::{bottleneck_words, bytes, figure, grouped, interval_words, micros, not_counted, transaction};
+use super::words::{
+    CPU, ORDERS, WITHOUT_FILER, bottleneck_words, bytes, figure, grouped, interval_words, micros, not_counted, transaction,
+};
 
 /// The comparison as Markdown.
 #[must_use]
 pub fn render(comparison: &Comparison) -> String {
     let view = View::new(comparison);
     let mut text = String::from("# Storage paths compared\n\n");
-    let _ = writeln!(text, "**{}**\n", line(&comparison.verdict));
+    let (headline, sentences) = headline(comparison);
+    let _ = writeln!(text, "**{}**\n", line(&headline));
     if comparison.rehearsal {
         let _ = writeln!(text, "> **{}**\n", line(&comparison.rehearsal_note));
     }
     if !comparison.valid {
         text += "**Not valid: a proof of path or a consistency check failed.**\n\n";
     }
-    for note in view::notes(comparison) {
-        let _ = writeln!(text, "- note: {}", line(&note));
-    }
     if !comparison.regimes.is_empty() {
         let heads = regimes::HEADS.map(|head| head.trim_start_matches('<'));
         table(&mut text, "Regimes side by side", &heads, &regimes::overview_rows(comparison));
     }
     overview(&mut text, &view);
+    crossed(&mut text, &view);
     processor_time(&mut text, &view);
     responses(&mut text, &view);
     limits(&mut text, &view);
+    text.push('\n');
+    for sentence in sentences {
+        let _ = writeln!(text, "{}\n", line(&sentence));
+    }
+    for note in view::notes(comparison) {
+        let _ = writeln!(text, "- note: {}", line(&note));
+    }
     for regime in &comparison.regimes {
         further(&mut text, comparison, regime);
     }
@@ -58,6 +68,7 @@ fn further(text: &mut String, whole: &Comparison, regime: &RegimeResult) {
     let comparison = regimes::as_comparison(whole, regime);
     let view = View::new(&comparison);
     overview(text, &view);
+    crossed(text, &view);
     processor_time(text, &view);
     responses(text, &view);
     limits(text, &view);
@@ -77,19 +88,24 @@ fn overview(text: &mut String, view: &View<'_>) {
             result.block_read_us.as_ref().map_or_else(dash, |read| micros(read.mean) + read_source(view.comparison, result)),
             result.io.as_ref().map_or_else(dash, |io| figure(io.reads_per_order)),
             result.cpu.as_ref().map_or_else(dash, |cpu| figure(cpu.s_per_1000_orders)),
+            result.cpu.as_ref().map_or_else(dash, |cpu| figure(cpu.without_filer_s_per_1000_orders())),
             result.proof.as_ref().map_or_else(dash, |proof| {
-                format!("{} ({:.1} %)", if proof.passed { "passed" } else { "FAILED" }, proof.difference_percent)
+                proof.not_proven.as_ref().map_or_else(
+                    || format!("{} ({:.1} %)", proof.outcome(), proof.difference_percent),
+                    |why| format!("not proven: {why}"),
+                )
             }),
         ]);
     }
     let heads = [
-        "arm",
+        "path",
         "status",
-        "orders/min",
+        ORDERS,
         "against first (difference)",
         "block read",
         "reads/order",
-        "CPU ms/order",
+        CPU,
+        WITHOUT_FILER,
         "proof of path",
     ];
     table(text, "Orders per minute", &heads, &rows);
@@ -109,6 +125,21 @@ fn overview(text: &mut String, view: &View<'_>) {
     }
 }
 
+fn crossed(text: &mut String, view: &View<'_>) {
+    let mut rows = Vec::new();
+    for arm in &view.arms {
+        let Some(found) = &arm.result.traffic else { continue };
+        let mut row = vec![arm.name.to_owned()];
+        row.extend(traffic::cells(found));
+        row.push(traffic::counted_by(&found.source).to_owned());
+        rows.push(row);
+    }
+    let mut heads = vec!["path"];
+    heads.extend(traffic::HEADS);
+    heads.push("counted by");
+    table(text, "What crossed each path", &heads, &rows);
+}
+
 fn processor_time(text: &mut String, view: &View<'_>) {
     let mut rows = Vec::new();
     for arm in &view.arms {
@@ -124,7 +155,7 @@ fn processor_time(text: &mut String, view: &View<'_>) {
             ]);
         }
     }
-    table(text, "CPU seconds per 1,000 orders", &["arm", "owner", "all", "user", "kernel"], &rows);
+    table(text, CPU, &["path", "owner", "all", "user", "kernel"], &rows);
 }
 
 fn responses(text: &mut String, view: &View<'_>) {
@@ -137,7 +168,7 @@ fn responses(text: &mut String, view: &View<'_>) {
             rows.push(row);
         }
     }
-    table(text, "Response times, ms", &["transaction", "arm", "count", "p50", "p90", "p99", "p99.9", "max"], &rows);
+    table(text, "Response times, ms", &["transaction", "path", "count", "p50", "p90", "p99", "p99.9", "max"], &rows);
 }
 
 fn limits(text: &mut String, view: &View<'_>) {
@@ -158,7 +189,7 @@ fn limits(text: &mut String, view: &View<'_>) {
         let _ = writeln!(items, "- **{}**: {}", line(&found.arm), line(&found.text));
     }
     if !items.is_empty() {
-        let _ = write!(text, "\n## Bottleneck of each arm\n\n{items}");
+        let _ = write!(text, "\n## Bottleneck of each path\n\n{items}");
     }
     let mut rows = Vec::new();
     for point in &view.comparison.predictions {
@@ -177,7 +208,7 @@ fn conditions(text: &mut String, comparison: &Comparison) {
     let (plan, environment) = (&comparison.plan, &comparison.environment);
     let _ = write!(
         text,
-        "\n## Conditions\n\n- {} warehouses ({}), buffers {}, {} users, runs on each arm: {} of {} s after {} s of warm-up, interleaved\n\
+        "\n## Conditions\n\n- {} warehouses ({}), buffers {}, {} users, runs on each path: {} of {} s after {} s of warm-up, interleaved\n\
          - {}, kernel {}, {} × {}; file system {} on {}\n- {} {}; millrace {}; {}\n",
         plan.warehouses,
         bytes(plan.database_bytes as f64),

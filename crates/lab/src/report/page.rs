@@ -4,28 +4,30 @@ use std::fmt::Write;
 
 use results::compare::{Comparison, PathStatus};
 
+use super::headline::headline;
 use super::section::{Section, swatch};
 use super::view::{self, View};
-use super::words::{bottleneck_words, escape, figure, interval_words, micros, script_json};
-use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, regimes, response, series, stack, tunings};
+use super::words::{CPU, ORDERS, WITHOUT_FILER, bottleneck_words, escape, figure, interval_words, micros, script_json};
+use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, regimes, response, series, stack, traffic, tunings};
 use crate::error::LabError;
 
 pub(super) const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What the page's own terms mean, before the first figure.
-const TERMS: &str = "<p class=\"faint\"><b>Order</b>: a New-Order transaction that was committed, the unit of the load; \
-    <b>OETs per minute</b> (order-entry transactions) counts them. <b>Path</b>: the way from database to storage, such as local \
-    disk or Direct NFS; an <b>arm</b> is a path with its tuning, layout, medium and load. <b>Proof of path</b>: the bytes the \
-    database says it read, compared with those counted on the path, so that no figure is attributed to a path its reads did not \
-    take.</p>\n";
+const TERMS: &str = "<p class=\"faint\"><b>Orders</b>: New-Order transactions that were committed, the unit of the load. \
+    <b>Path</b>: the way from database to storage, such as local disk or Direct NFS; where a plan varies tuning, layout, medium or load, \
+    each combination counts as one. <b>Without filer</b>: the processor time of the database's host alone. <b>Proof of path</b>: the \
+    bytes the database says it read, compared with those counted on the path, so that no figure is attributed to a path its reads \
+    did not take.</p>\n";
 
 type Part = fn(&View<'_>) -> Option<Section>;
 
 /// Sections in the order of the page; one without data is left out.
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     regimes::overview,
     bars::section,
+    traffic::section,
     findings::section,
     cpu::section,
     latency::section,
@@ -93,7 +95,8 @@ pub(super) fn contents(sections: &[Section], more: &[(&str, &str)]) -> String {
 fn header(view: &View<'_>) -> String {
     let comparison = view.comparison;
     let mut head = String::from("<header>\n");
-    let _ = writeln!(head, "<h1>Storage paths compared</h1>\n<p class=\"verdict\">{}</p>", escape(&comparison.verdict));
+    let (headline, sentences) = headline(comparison);
+    let _ = writeln!(head, "<h1>Storage paths compared</h1>\n<p class=\"verdict\">{}</p>", escape(&headline));
     if comparison.rehearsal {
         let note = comparison.rehearsal_note.strip_prefix("REHEARSAL").unwrap_or(&comparison.rehearsal_note);
         let note = note.trim_start_matches([':', ' ']);
@@ -109,7 +112,7 @@ fn header(view: &View<'_>) -> String {
     let _ = writeln!(
         head,
         "<p class=\"faint\">{} · {}, {} warehouses, {} users · {} × {} s \
-         on each arm, interleaved · {measured} measured{}{} · took {}</p>",
+         on each path, interleaved · {measured} measured{}{} · took {}</p>",
         escape(&comparison.started_utc),
         escape(plan.database.title()),
         plan.warehouses,
@@ -123,13 +126,16 @@ fn header(view: &View<'_>) -> String {
     if !comparison.valid {
         head += "<p class=\"void-note\"><strong>Not valid.</strong> A proof of path or a consistency check failed: figures marked so must not be used.</p>\n";
     }
+    head += &tiles(view);
+    for sentence in &sentences {
+        let _ = writeln!(head, "<p>{}</p>", escape(sentence));
+    }
     head += &notes(view);
     head += TERMS;
-    head += &tiles(view);
     head + "</header>\n"
 }
 
-/// What a reader has to know, before the first figure.
+/// What a reader has to know, each caveat once.
 fn notes(view: &View<'_>) -> String {
     let items: String = view::notes(view.comparison).iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
     if items.is_empty() { items } else { format!("<ul class=\"notes\" aria-label=\"Notes\">\n{items}</ul>\n") }
@@ -146,7 +152,8 @@ fn tiles(view: &View<'_>) -> String {
             small.push(format!("{:.2} × {}", line.oets_ratio, escape(&line.first)));
         }
         if let Some(cpu) = &arm.result.cpu {
-            small.push(format!("{} ms CPU per order", figure(cpu.s_per_1000_orders)));
+            small.push(format!("{} {CPU}", figure(cpu.s_per_1000_orders)));
+            small.push(format!("{} {WITHOUT_FILER}", figure(cpu.without_filer_s_per_1000_orders())));
         }
         if let Some(bottleneck) = &arm.result.bottleneck {
             small.push(format!("bottleneck: {}", escape(&bottleneck_words(bottleneck))));
@@ -157,7 +164,7 @@ fn tiles(view: &View<'_>) -> String {
         let items: String = small.iter().map(|line| format!("<li>{line}</li>")).collect();
         let _ = writeln!(
             tiles,
-            "<div class=\"tile {}\"><h2>{}{}</h2><p class=\"large\">{}</p><p class=\"unit\">orders per minute</p><ul>{items}</ul></div>",
+            "<div class=\"tile {}\"><h2>{}{}</h2><p class=\"large\">{}</p><p class=\"unit\">{ORDERS}</p><ul>{items}</ul></div>",
             arm.class(),
             swatch(&arm.class()),
             escape(arm.name),

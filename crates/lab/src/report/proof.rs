@@ -34,7 +34,7 @@ fn gates(view: &View<'_>) -> String {
 
 fn proofs(view: &View<'_>) -> Table {
     let heads = [
-        "arm",
+        "path",
         "database read, bytes",
         "counted on the path, bytes",
         "difference, %",
@@ -51,7 +51,10 @@ fn proofs(view: &View<'_>) -> Table {
             grouped(proof.path_read_bytes as f64),
             format!("{:.2}", proof.difference_percent),
             figure(proof.tolerance_percent),
-            outcome(proof.passed, "passed", "failed"),
+            proof.not_proven.as_ref().map_or_else(
+                || outcome(proof.passed, "passed", "failed"),
+                |why| format!("<span class=\"faint\">not proven: {}</span>", escape(why)),
+            ),
             escape(&proof.explanation),
         ]);
     }
@@ -117,7 +120,7 @@ fn audit_notes(view: &View<'_>) -> String {
 }
 
 fn checks(view: &View<'_>) -> Table {
-    let mut table = Table::new("Consistency conditions after every run", &["arm", "hold", "fail", "<what failed"]);
+    let mut table = Table::new("Consistency conditions after every run", &["path", "hold", "fail", "<what failed"]);
     for arm in &view.arms {
         let Some(checks) = &arm.result.checks else { continue };
         let failures: Vec<String> = checks.failures.iter().map(|failure| escape(failure)).collect();

@@ -1,36 +1,50 @@
-//! README's sample of the report, held against what is printed.
+//! README's sample of the report and its picture are drawn from a stored record.
+//!
+//! To publish another comparison, run `MILLRACE_README_RECORD=DIR cargo test -p lab readme` with the directory of its record
+//! (absolute, or below `crates/lab`). This stores what the sample needs, and writes the sample and the picture.
 
-use results::compare::{Against, Bottleneck, BottleneckKind, Comparison, Cpu, PathResult, PathStatus};
-use results::statistics::MeanInterval;
+use std::path::{Path, PathBuf};
 
-const README: &str = include_str!("../../../../README.md");
+use results::compare::{Comparison, PathResult};
 
-/// One path of the comparison that README shows, with the figures of its record.
-fn path(name: &str, (mean, half): (f64, f64), cpu_s: f64, bottleneck: BottleneckKind) -> PathResult {
-    PathResult {
-        name: name.into(),
-        arm: name.into(),
-        status: PathStatus::Measured,
-        oets_per_minute: Some(MeanInterval { mean, ci95: Some(half), runs: 3, values: Vec::new() }),
-        cpu: Some(Cpu { s_per_1000_orders: cpu_s, ..Cpu::default() }),
-        bottleneck: Some(Bottleneck { kind: bottleneck, ..Bottleneck::default() }),
-        ..PathResult::default()
-    }
-}
+const STORED: &str = "fixtures/readme.json";
+const BEGIN: &str = "<!-- real output: begin -->\n```\n";
 
 #[test]
-fn sample_in_readme_is_what_the_report_begins_with() {
-    let comparison = Comparison {
-        verdict: "Direct NFS: 68 % of the orders of local disk (95 % interval 64 to 73 %), 1.47 x the CPU per order.".into(),
-        rehearsal_note: "REHEARSAL: filer, database and driver share this host, so this compares mechanisms, not products".into(),
-        paths: vec![
-            path("local", (71_913.0, 3_054.0), 1.42, BottleneckKind::HostCpu),
-            path("dnfs", (49_208.0, 4_902.0), 2.08, BottleneckKind::HostCpu),
-        ],
-        against_first: vec![Against { path: "dnfs".into(), oets_ratio: 0.68, ..Against::default() }],
-        ..Comparison::default()
-    };
-    let block = README.split("<!-- real output: begin -->\n```\n").nth(1).and_then(|rest| rest.split("```\n").next()).unwrap();
-    let printed = super::table(&comparison, super::WIDTH_MAX);
-    assert!(printed.starts_with(block), "README has\n{block}\nand the report begins with\n{printed}");
+fn readme_shows_the_stored_record() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (stored, page, picture) = (here.join(STORED), here.join("../../README.md"), here.join("../../docs/compare.svg"));
+    if let Some(place) = std::env::var_os("MILLRACE_README_RECORD") {
+        let record = reduced(&read(&super::record_file(&here.join(PathBuf::from(place)))));
+        std::fs::write(&stored, super::json(&record).unwrap()).unwrap();
+        let text = std::fs::read_to_string(&page).unwrap();
+        std::fs::write(&page, text.replacen(sample_of(&text), &sample(&record), 1)).unwrap();
+        std::fs::write(&picture, super::svg(&record)).unwrap();
+    }
+    let record = read(&stored);
+    assert!(record.valid && record.not_a_result.is_empty(), "README shows a result: {:?}", record.not_a_result);
+    assert_eq!(sample_of(&std::fs::read_to_string(page).unwrap()), sample(&record), "README.md beside {STORED}");
+    assert_eq!(std::fs::read_to_string(picture).unwrap(), super::svg(&record), "docs/compare.svg beside {STORED}");
+}
+
+fn read(file: &Path) -> Comparison {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// What sample and picture show, and where it was measured: no runs, no seconds.
+fn reduced(record: &Comparison) -> Comparison {
+    let path = |path: &PathResult| PathResult { runs: Vec::new(), ..path.clone() };
+    Comparison { paths: record.paths.iter().map(path).collect(), regimes: Vec::new(), predictions: Vec::new(), ..record.clone() }
+}
+
+fn sample_of(readme: &str) -> &str {
+    readme.split(BEGIN).nth(1).and_then(|rest| rest.split("```\n").next()).expect("README has a sample")
+}
+
+/// The report from its verdict to the end of its first table.
+fn sample(record: &Comparison) -> String {
+    let printed = super::table(record, super::WIDTH_MAX);
+    let parts: Vec<&str> = printed.splitn(3, "\n\n").collect();
+    format!("{}\n\n{}\n", parts[0], parts[1])
 }

@@ -22,7 +22,7 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     if arms.is_empty() {
         return None;
     }
-    let mut body = both("Response percentiles of each transaction by arm", |width| draw(width, &arms));
+    let mut body = both("Response percentiles of each transaction by path", |width| draw(width, &arms));
     body += &plot::legend(&arms);
     body += &table(&arms).html();
     Section::new("responses", "Response times", LEAD, body)
@@ -87,7 +87,7 @@ fn span(svg: &mut Svg, scale: &Scale, arm: &Arm<'_>, row: usize, response: &Resp
 
 fn table(arms: &[&Arm<'_>]) -> Table {
     let heads =
-        ["transaction", "<arm", "count", "mean", "p50", "p90", "<limit", "p95", "p99", "p99.9", "max", "retries", "errors"];
+        ["transaction", "<path", "count", "mean", "p50", "p90", "<limit", "p95", "p99", "p99.9", "max", "retries", "errors"];
     let mut table = Table::new("Response times in milliseconds", &heads);
     for (name, limit) in LIMITS_MS {
         for (place, arm) in arms.iter().enumerate() {

@@ -9,7 +9,7 @@ use super::svg::{Svg, both, commands};
 use super::view::{Arm, View};
 use super::words::{escape, figure, grouped};
 
-const LEAD: &str = "Orders in each second, one field for each arm on the same scale, one line for each run (long runs as means \
+const LEAD: &str = "Orders in each second, one field for each path on the same scale, one line for each run (long runs as means \
     with the range behind them). The shaded part is warm-up, which is dropped; triangles are ends of checkpoints. A steady arm \
     is flat: a slope or a step says that the mean hides something.";
 
@@ -145,7 +145,7 @@ fn responses(arm: &Arm<'_>, span: Span) -> String {
 fn table(view: &View<'_>) -> Table {
     let heads = [
         "run",
-        "<arm",
+        "<path",
         "round",
         "seed",
         "measured, s",

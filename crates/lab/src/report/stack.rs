@@ -75,7 +75,7 @@ fn legend() -> String {
 }
 
 fn table(view: &View<'_>) -> Table {
-    let mut heads = vec!["arm"];
+    let mut heads = vec!["path"];
     heads.extend(TIMES.map(|(_, words, _)| words));
     let mut table = Table::new("Share of the sessions' time, %", &heads);
     for arm in &view.arms {

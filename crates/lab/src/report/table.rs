@@ -3,10 +3,12 @@
 use results::compare::{Comparison, PathResult, PathStatus, RegimeResult};
 
 use super::columns::{columns, labelled, wrapped};
+use super::headline::headline;
 use super::latency::array_words;
 use super::regimes;
+use super::traffic;
 use super::view::{self, name, read_source};
-use super::words::{bottleneck_words, not_counted};
+use super::words::{CPU, ORDERS, WITHOUT_FILER, bottleneck_words, not_counted};
 use crate::judge;
 use crate::paths;
 use crate::predict;
@@ -15,8 +17,7 @@ use crate::summary::{grouped, interval_words};
 /// Columns that the report needs at most; a narrower terminal is kept to.
 pub const WIDTH_MAX: usize = 100;
 
-/// The whole terminal report in lines of at most `width` columns: verdict, tables, paths, notes, conditions. Where the figures are no
-/// result, the notes stand before them.
+/// The whole terminal report in lines of at most `width` columns: the verdict in one line, tables, paths, notes, conditions.
 #[must_use]
 pub fn render(comparison: &Comparison, width: usize) -> String {
     rendered(comparison, width, &|figures| figures)
@@ -35,25 +36,18 @@ fn dimmed(line: &str) -> String {
 }
 
 fn rendered(comparison: &Comparison, width: usize, figures: &dyn Fn(String) -> String) -> String {
-    let mut text = wrapped(&comparison.verdict, width);
+    let (headline, sentences) = headline(comparison);
+    let mut text = wrapped(&headline, width);
     if !comparison.rehearsal_note.is_empty() {
         text += &wrapped(&comparison.rehearsal_note, width);
-    }
-    let notes: String = notes(comparison).iter().map(|note| wrapped(note, width)).collect();
-    let notes_first = !comparison.not_a_result.is_empty();
-    if notes_first {
-        text += &notes;
     }
     text += &figures(tables(comparison, width));
     for regime in &comparison.regimes {
         text += &further(comparison, regime, width);
     }
     text.push('\n');
-    for line in closing(comparison) {
+    for line in sentences.into_iter().chain(closing(comparison)).chain(notes(comparison)) {
         text += &wrapped(&line, width);
-    }
-    if !notes_first {
-        text += &notes;
     }
     text.push('\n');
     text + &wrapped(&conditions(comparison), width) + &wrapped(&format!("{}.", comparison.disclaimer), width)
@@ -88,7 +82,7 @@ fn further(whole: &Comparison, regime: &RegimeResult, width: usize) -> String {
 
 /// What was compared: orders, their cost, and what ended them. The first column names the path.
 fn throughput(comparison: &Comparison, ran: &[&PathResult]) -> Vec<Vec<String>> {
-    let mut rows = heads(["path", "orders/min", "vs first", "CPU s/1,000 orders", "<bottleneck"]);
+    let mut rows = heads(["path", ORDERS, "vs first", CPU, "<bottleneck"]);
     for path in ran {
         let against = comparison.against_first.iter().find(|line| line.path == name(path));
         rows.push(vec![
@@ -104,8 +98,19 @@ fn throughput(comparison: &Comparison, ran: &[&PathResult]) -> Vec<Vec<String>> 
 
 /// Response times, reads and the processor time of each process.
 fn times(comparison: &Comparison, ran: &[&PathResult]) -> Vec<Vec<String>> {
-    let mut rows =
-        heads(["path", "New-Order p50", "p90", "p99 ms", "read us", "reads/order", "hits %", "CPU s: db", "filer", "driver"]);
+    let mut rows = heads([
+        "path",
+        "New-Order p50",
+        "p90",
+        "p99 ms",
+        "read us",
+        "reads/order",
+        "hits %",
+        "CPU s: db",
+        "filer",
+        "driver",
+        WITHOUT_FILER,
+    ]);
     for path in ran {
         let response = path.response_ms.get("new_order");
         let ms = |pick: fn(&results::compare::ResponseMs) -> f64| response.map_or_else(dash, |ms| format!("{:.1}", pick(ms)));
@@ -124,6 +129,7 @@ fn times(comparison: &Comparison, ran: &[&PathResult]) -> Vec<Vec<String>> {
             owner("database"),
             owner("filer"),
             owner("driver"),
+            path.cpu.as_ref().map_or_else(dash, |cpu| format!("{:.2}", cpu.without_filer_s_per_1000_orders())),
         ]);
     }
     rows
@@ -161,14 +167,19 @@ fn details(path: &PathResult, width: usize) -> String {
         }
     }
     if let Some(proof) = &path.proof {
-        let outcome = if proof.passed { "passed" } else { "FAILED" };
-        line(
-            "proof of path",
-            &format!(
-                "{outcome}: the reads the database counted and those counted on the path differ by {:.1} % ({} % allowed)",
+        let differ = || {
+            format!(
+                "the reads the database counted and those counted on the path differ by {:.1} % ({} % allowed)",
                 proof.difference_percent, proof.tolerance_percent
-            ),
-        );
+            )
+        };
+        line("proof of path", &format!("{}: {}", proof.outcome(), proof.not_proven.clone().unwrap_or_else(differ)));
+    }
+    if let Some(traffic) = &path.traffic {
+        line("crossed", &traffic::words(traffic));
+    }
+    if let Some(folios) = traffic::folio_words(path) {
+        line("folios", &folios);
     }
     if let Some(checks) = &path.checks {
         line("checks", &format!("{} of {} consistency conditions hold", checks.passed, checks.passed + checks.failed));
@@ -302,7 +313,7 @@ mod tests {
                 let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > width).collect();
                 assert!(long.is_empty(), "{long:#?}");
                 let first = text.lines().next().unwrap();
-                assert!(record.verdict.starts_with(first), "{first}");
+                assert!(headline(&record).0.starts_with(first), "{first}");
             }
         }
     }

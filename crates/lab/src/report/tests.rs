@@ -119,6 +119,7 @@ fn example_fills_every_section_and_a_bare_record_only_what_it_has() {
     };
     let all = [
         "orders",
+        "traffic",
         "findings",
         "cpu",
         "reads",
@@ -287,7 +288,7 @@ fn markdown_has_the_verdict_the_tables_and_the_conditions() {
         assert!(text.contains(fact), "{fact}: {text}");
     }
     let rows: Vec<usize> = text.lines().filter(|line| line.starts_with("| ")).map(|line| line.matches(" | ").count()).collect();
-    assert_eq!(rows.len(), 12, "{text}");
+    assert_eq!(rows.len(), 15, "{text}");
 }
 
 #[test]

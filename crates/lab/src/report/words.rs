@@ -5,6 +5,15 @@ use results::judgement::Prediction;
 
 pub(crate) use crate::summary::{grouped, interval_words};
 
+/// Names of quantities, the same in every table, page and message.
+pub(crate) const ORDERS: &str = "orders/min";
+/// Processor time of every owner for 1,000 orders.
+pub(crate) const CPU: &str = "CPU s/1,000 orders";
+/// The same without the filer: of the database's host.
+pub(crate) const CPU_WITHOUT_FILER: &str = "CPU s/1,000 orders without filer";
+/// The same as a head beside [`CPU`].
+pub(crate) const WITHOUT_FILER: &str = "without filer";
+
 /// Behind a predicted point whose measured figure must not be used: that it is not counted, and why.
 pub(super) fn not_counted(point: &Prediction) -> String {
     point.doubt.as_ref().map_or_else(String::new, |doubt| format!(" (not counted: {doubt})"))

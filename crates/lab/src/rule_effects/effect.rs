@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(
             (found[0].on_top, found[3].on_top),
             (None, None),
-            "nothing is below the first, and a reverted one is no ground"
+            "there is nothing below the first one, and a reverted one is not a basis"
         );
     }
 

@@ -72,7 +72,7 @@ pub enum CoordinationEvent {
 ///
 /// # Errors
 /// [`CoordinationError`] when the drivers do not agree or not all start; errors of this driver's own run, which
-/// which is stored in the results database; anything that keeps the merged record from being made. What this
+/// are stored in the results database; anything that keeps the merged record from being made. What this
 /// driver measured is in the results database by then whenever that could be reached.
 pub async fn run<D: Database>(
     shared_run: &SharedRun,

@@ -72,7 +72,9 @@ impl Store {
         let client = results.connect().await?;
         let store = Self { client };
         // A heartbeat that a crash of this database loses is no loss.
-        store.batch("SET client_min_messages = warning; SET synchronous_commit = off").await?;
+        let settings = "SET client_min_messages = warning; SET synchronous_commit = off; SET default_transaction_read_only = off; \
+                        SET statement_timeout = 0";
+        store.batch(settings).await?;
         Ok(store)
     }
 

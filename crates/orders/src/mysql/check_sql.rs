@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use mysql_async::Row;
+
 use crate::ack_log::AcknowledgedOrder;
 use crate::common_sql;
 use crate::conditions::{CONDITIONS, CheckOutcome, Checked};
@@ -21,7 +23,7 @@ pub(super) async fn check(session: &mut Session) -> Result<Checked, OrdersError>
     for (number, name) in (1..).zip(CONDITIONS) {
         let began = Instant::now();
         let text = common_sql::checks::counted(number);
-        let rows = session.rows(&format!("check {number}"), &text).await?;
+        let rows: Vec<Row> = session.rows(&format!("check {number}"), &text).await?;
         let Some(row) = rows.first() else {
             return Err(OrdersError::Answer { what: "a check", detail: "no row".to_owned() });
         };
@@ -38,7 +40,7 @@ pub(super) async fn missing(session: &mut Session, orders: &[AcknowledgedOrder])
     for chunk in orders.chunks(ACK_IN_LIST_ROWS) {
         let text = common_sql::checks::present(chunk);
         let mut present = HashSet::with_capacity(chunk.len());
-        for row in session.rows(WHAT, &text).await? {
+        for row in session.rows::<Row>(WHAT, &text).await? {
             present.insert(AcknowledgedOrder {
                 warehouse: value(WHAT, &row, 0)?,
                 district: value(WHAT, &row, 1)?,

@@ -9,15 +9,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use mysql_async::Row;
 use mysql_async::prelude::Queryable;
 
 use crate::common_sql;
-use crate::database::{Config, Copier, Database as _, SCHEMA, STEP_PART, Unfinished};
+use crate::database::{Config, Copier, Database as _, SCHEMA, STEP_PART, Schema, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::COPY_CHUNK_BYTES;
 use crate::rows::{RowSink, RowSource};
-use crate::tables::Unit;
+use crate::tables::{Table, Unit};
 
+use super::caught::caught;
 use super::{MySql, Session, schema, sql, value};
 
 /// Entities generated before the chunk's fill is looked at; the largest row is about 1 KiB.
@@ -61,7 +63,7 @@ impl MySqlCopier {
             return Ok(Arc::clone(now));
         }
         let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let rows = self.session.rows(WHAT, &format!("SELECT CAST(FROM_UNIXTIME({seconds}) AS CHAR)")).await?;
+        let rows: Vec<Row> = self.session.rows(WHAT, &format!("SELECT CAST(FROM_UNIXTIME({seconds}) AS CHAR)")).await?;
         let text: String = rows.first().map_or_else(|| Ok(String::new()), |row| value(WHAT, row, 0))?;
         let text: Arc<str> = text.into();
         self.now = Some(Arc::clone(&text));
@@ -69,25 +71,32 @@ impl MySqlCopier {
     }
 
     /// Sends all rows; returns how many were generated and how many the server took.
-    async fn send(&mut self, what: &str, table: &str, chunks: Chunks) -> Result<(u64, u64), OrdersError> {
+    async fn send(&mut self, what: &str, table: Table, chunks: Chunks) -> Result<(u64, u64), OrdersError> {
         let mut taken = 0;
         let generated = Arc::clone(&chunks.rows_sent);
+        let (table, columns) = (table.name(), schema::copied_columns(table));
         if self.style == Style::Lines {
             self.session.conn.set_infile_handler(async move { Ok(futures_util::stream::iter(chunks.map(Ok)).boxed()) });
-            let text = format!("LOAD DATA LOCAL INFILE 'rows' INTO TABLE {table} CHARACTER SET ascii");
-            let result = self.session.conn.query_iter(text).await.map_err(sql(what))?;
-            taken = result.affected_rows();
-            result.drop_result().await.map_err(sql(what))?;
+            let text = format!("LOAD DATA LOCAL INFILE 'rows' INTO TABLE {table} CHARACTER SET ascii{columns}");
+            taken = self.affected(text.into_bytes()).await.map_err(sql(what))?;
         } else {
-            let insert = format!("INSERT INTO {table} VALUES ");
+            let insert = format!("INSERT INTO {table}{columns} VALUES ");
             for tuples in chunks {
-                let text = [insert.as_bytes(), &tuples].concat();
-                let result = self.session.conn.query_iter(text).await.map_err(sql(what))?;
-                taken += result.affected_rows();
-                result.drop_result().await.map_err(sql(what))?;
+                taken += self.affected([insert.as_bytes(), &tuples].concat()).await.map_err(sql(what))?;
             }
         }
         Ok((generated.load(Ordering::Relaxed), taken))
+    }
+
+    /// Runs a statement; returns how many rows it changed.
+    async fn affected(&mut self, statement: Vec<u8>) -> Result<u64, mysql_async::Error> {
+        caught(async {
+            let result = self.session.conn.query_iter(statement).await?;
+            let rows = result.affected_rows();
+            result.drop_result().await?;
+            Ok(rows)
+        })
+        .await
     }
 }
 
@@ -102,7 +111,7 @@ impl Copier for MySqlCopier {
             rows: TextRows::new(self.style, now),
             rows_sent: Arc::default(),
         };
-        let (generated, taken) = self.send(&what, table, chunks).await?;
+        let (generated, taken) = self.send(&what, unit.table, chunks).await?;
         // LOAD DATA LOCAL turns errors of rows into warnings and leaves the rows out.
         if taken != generated {
             let detail = format!("{taken} of {generated} rows of {table} of warehouse {} were taken", unit.warehouse);
@@ -118,7 +127,7 @@ impl Copier for MySqlCopier {
             let detail = format!("there are {} steps, not {index}", schema::STEPS.len());
             return Err(OrdersError::Answer { what: "finishing the load", detail });
         };
-        match self.session.conn.query_drop(*text).await {
+        match caught(self.session.conn.query_drop(*text)).await {
             Err(mysql_async::Error::Server(error)) if error.code == DUPLICATE_KEY_NAME => {}
             outcome => outcome.map_err(sql(name))?,
         }
@@ -269,16 +278,34 @@ pub(super) async fn create(mysql: &MySql, config: &Config) -> Result<(), OrdersE
         };
         let server = mysql.description();
         return Err(if half {
-            OrdersError::HalfLoaded { schema: SCHEMA, server }
+            OrdersError::HalfLoaded { schema: Schema::MySql, server }
         } else {
-            OrdersError::SchemaNotEmpty { schema: SCHEMA, server, relations }
+            OrdersError::SchemaNotEmpty { schema: Schema::MySql, server, relations }
         });
     }
     session.execute(WHAT, &format!("CREATE DATABASE IF NOT EXISTS {SCHEMA}")).await?;
     session.execute(WHAT, &format!("USE {SCHEMA}")).await?;
-    let insert = common_sql::insert_config(config, databases == 0);
-    let mut tables = schema::create().into_iter();
-    for text in tables.next().into_iter().chain([insert]).chain(tables) {
+    let made_schema = databases == 0;
+    let insert = common_sql::insert_config(config, made_schema);
+    let Err(failed) = make_tables(&mut session, Some(insert)).await else { return Ok(()) };
+    let drop = if made_schema { format!("DROP DATABASE {SCHEMA}") } else { schema::drop_tables() };
+    match session.execute(WHAT, &drop).await {
+        Ok(()) => Err(failed),
+        Err(dropping) => {
+            let (dropping, source) = (Box::new(dropping), Box::new(failed));
+            Err(OrdersError::LeftBehind { schema: Schema::MySql, dropping, source })
+        }
+    }
+}
+
+/// Makes the tables that are not there; `first_row` is written after the first of them.
+async fn make_tables(session: &mut Session, first_row: Option<String>) -> Result<(), OrdersError> {
+    const WHAT: &str = "creating the tables";
+    const KEYED: &str = "SHOW VARIABLES WHERE Value = 'ON' \
+                         AND Variable_name IN ('innodb_force_primary_key', 'sql_require_primary_key')";
+    let keyed = !session.rows::<Row>(WHAT, KEYED).await?.is_empty();
+    let mut tables = schema::create(keyed).into_iter();
+    for text in tables.next().into_iter().chain(first_row).chain(tables) {
         session.execute(WHAT, &text).await?;
     }
     Ok(())
@@ -290,10 +317,14 @@ pub(super) async fn unfinished(mysql: &MySql) -> Result<Unfinished, OrdersError>
     let mut session = mysql.session().await?;
     let (config, loaded) = session.stored_config().await?;
     if loaded {
-        return Err(OrdersError::LoadedAlready { schema: SCHEMA, server: mysql.description(), warehouses: config.warehouses });
+        let (server, warehouses) = (mysql.description(), config.warehouses);
+        return Err(OrdersError::LoadedAlready { schema: Schema::MySql, server, warehouses });
     }
+    // DDL commits by itself here: a load that was killed early has made some of the tables.
+    make_tables(&mut session, None).await?;
     let mut unfinished = Unfinished::new(config);
-    for row in session.rows(WHAT, "SELECT part, warehouse, amount FROM load_progress").await? {
+    let parts: Vec<Row> = session.rows(WHAT, "SELECT part, warehouse, amount FROM load_progress").await?;
+    for row in parts {
         unfinished.note(value(WHAT, &row, 0)?, value(WHAT, &row, 1)?, value(WHAT, &row, 2)?)?;
     }
     Ok(unfinished)

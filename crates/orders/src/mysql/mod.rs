@@ -5,43 +5,55 @@
 //! REPEATABLE READ snapshot. Written and tested against MariaDB 10.11; what differs on MySQL 8 is
 //! avoided, but it has not been run there.
 
+mod caught;
 mod check_sql;
 mod copy;
+mod fault;
 mod procedures;
 pub(crate) mod schema;
 mod statements;
 mod terminal;
+mod url;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mysql_async::prelude::{FromValue, Queryable};
-use mysql_async::{Conn, Error, Opts, OptsBuilder, Row};
+use mysql_async::prelude::{FromRow, FromValue, Queryable};
+use mysql_async::{Conn, Error, OptsBuilder, Row, SslOpts};
 
 use crate::ack_log::AcknowledgedOrder;
 use crate::conditions::Checked;
-use crate::database::{Config, Database, DiskSpace, Mode, SCHEMA, Unfinished};
+use crate::database::{Config, Database, DiskSpace, Mode, SCHEMA, Schema, Unfinished};
 use crate::disk_space;
 use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 use crate::random::NuRandConstants;
 use crate::unsafe_setting::unsafe_setting;
 
+use caught::caught;
+use url::{SslMode, Target};
+
 pub use copy::MySqlCopier;
+pub use fault::MySqlFault;
 pub use terminal::MySqlTerminal;
 
 /// A MariaDB or MySQL server by its URL.
 #[derive(Debug, Clone)]
 pub struct MySql {
-    opts: Opts,
+    target: Target,
     mode: Mode,
+    /// Whether TLS, which is preferred, is known not to work with this server.
+    without_tls: Arc<AtomicBool>,
 }
 
 impl MySql {
     /// Where the server is reached: a socket's path, or `HOST:PORT`.
     #[must_use]
     pub(crate) fn address(&self) -> String {
-        let port = || format!("{}:{}", self.opts.ip_or_hostname(), self.opts.tcp_port());
-        self.opts.socket().map_or_else(port, std::borrow::ToOwned::to_owned)
+        let opts = &self.target.opts;
+        let port = || format!("{}:{}", opts.ip_or_hostname(), opts.tcp_port());
+        opts.socket().map_or_else(port, std::borrow::ToOwned::to_owned)
     }
 
     /// Whether a DSN is one of these.
@@ -50,18 +62,13 @@ impl MySql {
         dsn.starts_with("mysql://") || dsn.starts_with("mariadb://")
     }
 
-    /// Reads `mysql://USER:PASSWORD@HOST:PORT/` with `?socket=PATH` for a Unix socket; nothing is
-    /// connected yet.
+    /// Reads `mysql://USER:PASSWORD@HOST:PORT/` with `?socket=PATH` for a Unix socket, `ssl-mode` and `ssl-ca` for TLS; nothing
+    /// is connected yet.
     ///
     /// # Errors
-    /// [`OrdersError::MySqlDsn`] when the text is no such URL.
+    /// [`OrdersError::MySqlDsn`], [`OrdersError::MySqlUrl`] when the text is not such a URL; [`OrdersError::File`].
     pub fn parse(dsn: &str) -> Result<Self, OrdersError> {
-        let url = dsn.replacen("mariadb://", "mysql://", 1);
-        let opts = Opts::from_url(&url).map_err(OrdersError::MySqlDsn)?;
-        // A TCP address stays one: the path to the server is part of what is measured.
-        let prefer_socket = opts.socket().is_some();
-        let opts = OptsBuilder::from_opts(opts).db_name(None::<String>).prefer_socket(prefer_socket).into();
-        Ok(Self { opts, mode: Mode::default() })
+        Ok(Self { target: url::parse(dsn)?, mode: Mode::default(), without_tls: Arc::default() })
     }
 
     /// The same server with terminals of this mode.
@@ -71,19 +78,41 @@ impl MySql {
     }
 
     async fn connect(&self) -> Result<Session, OrdersError> {
-        let connect_error = |source| OrdersError::MySqlConnect { server: self.description(), source };
         let limit = Duration::from_secs(CONNECT_S);
-        let connected = tokio::time::timeout(limit, Conn::new(self.opts.clone())).await;
+        let connected = tokio::time::timeout(limit, self.open()).await;
         let connected =
             connected.map_err(|_| OrdersError::ConnectTimeout { server: self.description(), seconds: limit.as_secs() })?;
-        let mut conn = connected.map_err(connect_error)?;
-        conn.query_drop(statements::SESSION_SETTINGS).await.map_err(connect_error)?;
+        let conn = connected.map_err(|source| OrdersError::MySqlConnect { server: self.description(), source })?;
         Ok(Session { conn })
     }
 
+    /// Connects, with TLS as the URL says.
+    async fn open(&self) -> Result<Conn, MySqlFault> {
+        let Target { opts, mode } = &self.target;
+        let preferred = *mode == SslMode::Preferred;
+        if !(preferred && self.without_tls.load(Ordering::Relaxed)) {
+            match open(opts.clone()).await {
+                Err(error) if preferred && error.is_of_tls() => {
+                    let plain = self.open_plain().await;
+                    // The account may be one that needs TLS: then the handshake is what has to be repaired.
+                    return plain
+                        .map_err(|refused| if refused.may_want_tls() && !error.is_unavailable() { error } else { refused });
+                }
+                outcome => return outcome,
+            }
+        }
+        self.open_plain().await
+    }
+
+    async fn open_plain(&self) -> Result<Conn, MySqlFault> {
+        let conn = open(OptsBuilder::from_opts(self.target.opts.clone()).ssl_opts(None::<SslOpts>).into()).await?;
+        self.without_tls.store(true, Ordering::Relaxed);
+        Ok(conn)
+    }
+
     /// A connection that knows nothing of the load.
-    pub(crate) async fn plain(&self) -> Result<Conn, OrdersError> {
-        Ok(self.connect().await?.conn)
+    pub(crate) async fn plain(&self) -> Result<Session, OrdersError> {
+        self.connect().await
     }
 
     /// A session in the database of the load, if that has a table `config`.
@@ -92,7 +121,7 @@ impl MySql {
         let text =
             format!("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{SCHEMA}' AND table_name = 'config'");
         if session.number("looking for the database", &text).await? == 0 {
-            return Err(OrdersError::MissingSchema { schema: SCHEMA, server: self.description() });
+            return Err(OrdersError::MissingSchema { schema: Schema::MySql, server: self.description() });
         }
         session.execute("entering the database", &format!("USE {SCHEMA}")).await?;
         Ok(session)
@@ -103,29 +132,44 @@ impl MySql {
         let mut session = self.session().await?;
         match session.stored_config().await? {
             (config, true) => Ok((session, config)),
-            (_, false) => Err(OrdersError::HalfLoaded { schema: SCHEMA, server: self.description() }),
+            (_, false) => Err(OrdersError::HalfLoaded { schema: Schema::MySql, server: self.description() }),
         }
     }
 }
 
+async fn open(opts: mysql_async::Opts) -> Result<Conn, MySqlFault> {
+    let connected = caught(async {
+        let mut conn = Conn::new(opts).await?;
+        conn.query_drop(statements::SESSION_SETTINGS).await?;
+        Ok(conn)
+    });
+    connected.await.map_err(MySqlFault)
+}
+
 /// One connection.
 #[derive(Debug)]
-struct Session {
+pub(crate) struct Session {
     conn: Conn,
 }
 
 impl Session {
     async fn execute(&mut self, what: &str, text: &str) -> Result<(), OrdersError> {
-        self.conn.query_drop(text).await.map_err(sql(what))
+        caught(self.conn.query_drop(text)).await.map_err(sql(what))
     }
 
-    async fn rows(&mut self, what: &str, text: &str) -> Result<Vec<Row>, OrdersError> {
-        self.conn.query(text).await.map_err(sql(what))
+    /// The rows that a query answers with.
+    pub(crate) async fn rows<T: FromRow + Send + 'static>(&mut self, what: &str, text: &str) -> Result<Vec<T>, OrdersError> {
+        caught(self.conn.query(text)).await.map_err(sql(what))
+    }
+
+    /// Ends the connection.
+    pub(crate) async fn end(self, what: &str) -> Result<(), OrdersError> {
+        caught(self.conn.disconnect()).await.map_err(sql(what))
     }
 
     /// The one number a query answers with.
     async fn number(&mut self, what: &'static str, text: &str) -> Result<i64, OrdersError> {
-        let rows = self.rows(what, text).await?;
+        let rows: Vec<Row> = self.rows(what, text).await?;
         rows.first().map_or_else(|| Err(OrdersError::Answer { what, detail: "no row".to_owned() }), |row| value(what, row, 0))
     }
 
@@ -133,7 +177,7 @@ impl Session {
     async fn stored_config(&mut self) -> Result<(Config, bool), OrdersError> {
         const WHAT: &str = "reading table config";
         let text = "SELECT version, loaded, warehouses, load_seed, c_last_load, c_last_run, c_id, ol_i_id FROM config";
-        let rows = self.rows(WHAT, text).await?;
+        let rows: Vec<Row> = self.rows(WHAT, text).await?;
         let [row] = rows.as_slice() else {
             return Err(OrdersError::Answer { what: WHAT, detail: format!("{} rows instead of 1", rows.len()) });
         };
@@ -145,14 +189,14 @@ impl Session {
             item: value(WHAT, row, 7)?,
         };
         let config = Config { warehouses: value(WHAT, row, 2)?, seed: value(WHAT, row, 3)?, constants };
-        config.is_of(found)?;
+        config.is_of(found, Schema::MySql)?;
         Ok((config, value::<i32>(WHAT, row, 1)? != 0))
     }
 }
 
 /// Wraps an error of the statement that does `what`.
 fn sql(what: &str) -> impl FnOnce(Error) -> OrdersError {
-    move |source| OrdersError::MySql { what: what.to_owned(), source }
+    move |source| OrdersError::MySql { what: what.to_owned(), source: MySqlFault(source) }
 }
 
 /// A column of an answer.
@@ -170,7 +214,11 @@ impl Database for MySql {
 
     fn description(&self) -> String {
         let place = self.address();
-        format!("the MariaDB or MySQL server at {place} as {}", self.opts.user().unwrap_or("the default user"))
+        format!("the MariaDB or MySQL server at {place} as {}", self.target.opts.user().unwrap_or("the default user"))
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::MySql
     }
 
     fn mode(&self) -> Mode {
@@ -205,7 +253,7 @@ impl Database for MySql {
 
     async fn version(&self) -> Result<String, OrdersError> {
         const WHAT: &str = "reading the version";
-        let rows = self.connect().await?.rows(WHAT, "SELECT VERSION()").await?;
+        let rows: Vec<Row> = self.connect().await?.rows(WHAT, "SELECT VERSION()").await?;
         let version: String = rows.first().map_or_else(|| Ok(String::new()), |row| value(WHAT, row, 0))?;
         Ok(if version.contains("MariaDB") { format!("MariaDB {version}") } else { format!("MySQL {version}") })
     }
@@ -215,7 +263,7 @@ impl Database for MySql {
         let text = "SHOW GLOBAL VARIABLES WHERE (Variable_name = 'innodb_flush_log_at_trx_commit' AND Value <> '1')
                     OR (Variable_name = 'innodb_doublewrite' AND Value IN ('OFF', '0', 'DETECT_ONLY'))
                     OR (Variable_name = 'innodb_flush_method' AND LOWER(Value) IN ('nosync', 'littlesync'))";
-        let rows = self.connect().await?.rows(WHAT, text).await?;
+        let rows: Vec<Row> = self.connect().await?.rows(WHAT, text).await?;
         let text = |row: &Row, column| value::<String>(WHAT, row, column);
         rows.iter().map(|row| Ok(unsafe_setting(&text(row, 0)?, &text(row, 1)?))).collect()
     }
@@ -244,10 +292,11 @@ impl Database for MySql {
 
     async fn disk_space(&self) -> Result<Option<DiskSpace>, OrdersError> {
         const WHAT: &str = "looking for the data directory";
-        if self.opts.socket().is_none() && !disk_space::is_loopback(self.opts.ip_or_hostname()) {
+        let opts = &self.target.opts;
+        if opts.socket().is_none() && !disk_space::is_loopback(opts.ip_or_hostname()) {
             return Ok(None);
         }
-        let rows = self.connect().await?.rows(WHAT, "SELECT @@datadir").await?;
+        let rows: Vec<Row> = self.connect().await?.rows(WHAT, "SELECT @@datadir").await?;
         let directory: Option<String> = rows.first().map(|row| value(WHAT, row, 0)).transpose()?;
         Ok(directory.and_then(|directory| disk_space::of_directory(&directory)))
     }
@@ -304,7 +353,7 @@ mod tests {
         assert_eq!(socket.description(), "the MariaDB or MySQL server at /run/x.sock as root");
         let tcp = MySql::parse("mariadb://clerk:secret@db1:3307/mill").unwrap();
         assert_eq!(tcp.description(), "the MariaDB or MySQL server at db1:3307 as clerk");
-        assert!(!tcp.opts.prefer_socket());
+        assert!(!tcp.target.opts.prefer_socket());
         assert!(MySql::parse("mysql//no").is_err());
         assert!(!MySql::is_dsn("postgresql:///mill"));
     }

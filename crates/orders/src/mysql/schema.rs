@@ -3,6 +3,8 @@
 //! InnoDB keeps rows in the order of their primary key, so keys are there from the start and rows
 //! come in their order. Text is ASCII, compared byte by byte, as the names of the load are.
 
+use crate::tables::Table;
+
 const OPTIONS: &str = "ENGINE = InnoDB DEFAULT CHARACTER SET ascii COLLATE ascii_bin";
 
 /// Each table: its name, its columns and its key.
@@ -73,9 +75,23 @@ pub(crate) const TABLES: [(&str, &str); 12] = [
     ),
 ];
 
-/// The statements that make every table.
-pub(super) fn create() -> Vec<String> {
-    TABLES.iter().map(|(name, columns)| format!("CREATE TABLE {name} ({columns}) {OPTIONS}")).collect()
+/// The key of `history`, which has no key of its own, on a server that wants one for every table
+/// (`innodb_force_primary_key`, `sql_require_primary_key`).
+const HISTORY_KEY: &str = ", h_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, PRIMARY KEY (h_id)";
+
+/// The statements that make every table that is not there; `keyed` says whether each table needs a key.
+pub(super) fn create(keyed: bool) -> Vec<String> {
+    let key = |name: &str| if keyed && name == "history" { HISTORY_KEY } else { "" };
+    let create = |(name, columns): &(&str, &str)| format!("CREATE TABLE IF NOT EXISTS {name} ({columns}{}) {OPTIONS}", key(name));
+    TABLES.iter().map(create).collect()
+}
+
+/// The columns that rows give, where the table may have one more.
+pub(super) const fn copied_columns(table: Table) -> &'static str {
+    match table {
+        Table::History => " (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)",
+        _ => "",
+    }
 }
 
 /// The statement that drops every table, `config` last: a drop that is interrupted can be made again.
@@ -113,6 +129,12 @@ mod tests {
             };
             assert!(key.split([',', ')']).next().unwrap().ends_with("w_id"), "{table}");
         }
+    }
+
+    #[test]
+    fn every_table_has_a_key_on_a_server_that_wants_one() {
+        assert!(create(true).iter().all(|text| text.contains("PRIMARY KEY (")));
+        assert_eq!(create(false).iter().filter(|text| !text.contains("PRIMARY KEY (")).count(), 1);
     }
 
     #[test]

@@ -14,9 +14,11 @@ use crate::common_sql;
 pub(super) const ORDER: &str = "@o";
 const CUSTOMER: &str = "@c";
 
-/// Settings of every session: what the pieces below rely on.
-pub(super) const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET autocommit = 1, \
-     sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,PIPES_AS_CONCAT'";
+/// Settings of every session: what the pieces below rely on, and no limit of the account or the server on a statement. The
+/// comments are read by MariaDB or MySQL of at least that version only.
+pub(super) const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
+     SET autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,PIPES_AS_CONCAT' \
+     /*M!100301 , max_statement_time = 0, idle_transaction_timeout = 0 */ /*!80000 , max_execution_time = 0 */";
 
 /// Opens a transaction that changes rows.
 pub(super) const BEGIN: &str = "START TRANSACTION";

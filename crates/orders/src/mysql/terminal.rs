@@ -13,6 +13,7 @@ use crate::isolation::Stepwise;
 use crate::money::order_total_cents;
 use crate::random::{DISTRICTS, last_name};
 
+use super::caught::caught;
 use super::{procedures, statements};
 
 /// Server errors after which the same transaction may be sent again: lock wait timeout, deadlock,
@@ -43,7 +44,7 @@ impl MySqlTerminal {
                 if matches!(failure, Failure::Lost(_)) {
                     return Err(failure);
                 }
-                match self.conn.query_drop("ROLLBACK").await.map_err(|error| classify(what, error)) {
+                match caught(self.conn.query_drop("ROLLBACK")).await.map_err(|error| classify(what, error)) {
                     Err(lost @ Failure::Lost(_)) => Err(lost),
                     _ => Err(failure),
                 }
@@ -52,16 +53,19 @@ impl MySqlTerminal {
     }
 
     async fn sets(&mut self, text: &str) -> Result<Vec<Vec<Row>>, Error> {
-        let mut result = self.conn.query_iter(text).await?;
-        let mut sets = Vec::new();
-        while !result.is_empty() {
-            let rows: Vec<Row> = result.collect().await?;
-            if !rows.is_empty() {
-                sets.push(rows);
+        caught(async {
+            let mut result = self.conn.query_iter(text).await?;
+            let mut sets = Vec::new();
+            while !result.is_empty() {
+                let rows: Vec<Row> = result.collect().await?;
+                if !rows.is_empty() {
+                    sets.push(rows);
+                }
             }
-        }
-        result.drop_result().await?;
-        Ok(sets)
+            result.drop_result().await?;
+            Ok(sets)
+        })
+        .await
     }
 
     /// The text of a transaction: a call, or its statements in one packet.
@@ -297,10 +301,10 @@ fn classify(what: &'static str, source: Error) -> Failure {
     let class = match &source {
         Error::Server(server) if RETRIED.contains(&server.code) || server.state == "40001" => Class::Retry,
         Error::Server(server) if ENDED.contains(&server.code) || server.state.starts_with("08") => Class::Lost,
-        Error::Io(_) | Error::Driver(DriverError::ConnectionClosed) => Class::Lost,
+        Error::Io(_) | Error::Other(_) | Error::Driver(DriverError::ConnectionClosed) => Class::Lost,
         _ => Class::Error,
     };
-    let error = OrdersError::MySql { what: what.to_owned(), source };
+    let error = super::sql(what)(source);
     match class {
         Class::Retry => Failure::Retry(error),
         Class::Lost => Failure::Lost(error),

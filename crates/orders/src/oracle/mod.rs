@@ -18,7 +18,7 @@ use oracle::{Connection, Error};
 use crate::ack_log::AcknowledgedOrder;
 use crate::common_sql;
 use crate::conditions::{CONDITIONS, CheckOutcome, Checked};
-use crate::database::{Config, Copier, Database, DiskSpace, Mode, SCHEMA, STEP_PART, Unfinished};
+use crate::database::{Config, Copier, Database, DiskSpace, Mode, SCHEMA, STEP_PART, Schema, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::ACK_IN_LIST_ROWS;
 use crate::mysql::schema as mysql_schema;
@@ -91,19 +91,19 @@ impl Oracle {
         let read = |connection: &Connection| connection.query_row_as::<(i32, u8, u32, u64, u32, u32, u32, u32)>(TEXT, &[]);
         let (version, loaded, warehouses, seed, last_load, last_run, customer, item) = match session.ask(read).await {
             Err(error) if error.oci_code() == Some(NO_TABLE) => {
-                return Err(OrdersError::MissingSchema { schema: SCHEMA, server: self.server() });
+                return Err(OrdersError::MissingSchema { schema: Schema::Oracle, server: self.server() });
             }
             outcome => outcome.map_err(sql(WHAT))?,
         };
         let config = Config { warehouses, seed, constants: NuRandConstants { last_load, last_run, customer, item } };
-        config.is_of(version)?;
+        config.is_of(version, Schema::Oracle)?;
         Ok((session, config, loaded != 0))
     }
 
     async fn loaded(&self) -> Result<(Session, Config), OrdersError> {
         match self.stored().await? {
             (session, config, true) => Ok((session, config)),
-            _ => Err(OrdersError::HalfLoaded { schema: SCHEMA, server: self.server() }),
+            _ => Err(OrdersError::HalfLoaded { schema: Schema::Oracle, server: self.server() }),
         }
     }
 }
@@ -161,6 +161,10 @@ impl Database for Oracle {
         self.server()
     }
 
+    fn schema(&self) -> Schema {
+        Schema::Oracle
+    }
+
     fn mode(&self) -> Mode {
         self.mode
     }
@@ -203,8 +207,8 @@ impl Database for Oracle {
         if relations > 0 {
             let server = self.server();
             return Err(match self.stored().await {
-                Ok((_, _, false)) => OrdersError::HalfLoaded { schema: SCHEMA, server },
-                _ => OrdersError::SchemaNotEmpty { schema: SCHEMA, server, relations },
+                Ok((_, _, false)) => OrdersError::HalfLoaded { schema: Schema::Oracle, server },
+                _ => OrdersError::SchemaNotEmpty { schema: Schema::Oracle, server, relations },
             });
         }
         // DDL commits by itself here, so the table that says "half loaded" comes first.
@@ -218,7 +222,7 @@ impl Database for Oracle {
         let (session, config, loaded) = self.stored().await?;
         if loaded {
             let warehouses = config.warehouses;
-            return Err(OrdersError::LoadedAlready { schema: SCHEMA, server: self.server(), warehouses });
+            return Err(OrdersError::LoadedAlready { schema: Schema::Oracle, server: self.server(), warehouses });
         }
         let read = |connection: &Connection| -> Result<Vec<(u32, u32, u64)>, Error> {
             connection.query_as("SELECT part, warehouse, amount FROM load_progress", &[])?.collect()

@@ -88,7 +88,7 @@ impl<'a> FromSql<'a> for Sum {
                     let value = element[4..].first_chunk().map_or(0, |value| i64::from_be_bytes(*value));
                     sum += value;
                 }
-                _ => return Err("an element is no int8".into()),
+                _ => return Err("an element is not an int8".into()),
             }
         }
         if elements.len() != 12 * count {

@@ -47,13 +47,19 @@ const PLANNER: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; 
 SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off;
 SET max_parallel_workers_per_gather = 0;";
 
+/// Lifts the limits that a role, a database or the server sets for every session: a load takes minutes in one statement, and
+/// writes. `transaction_timeout` exists from PostgreSQL 17 on.
+const UNLIMITED: &str = "SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0;
+SET idle_session_timeout = 0; SET default_transaction_read_only = off;
+SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) IS NOT NULL;";
+
 const CHECKS: &str = "SET LOCAL work_mem = '64MB'; SET LOCAL hash_mem_multiplier = 2;
 SET LOCAL enable_partitionwise_join = on; SET LOCAL enable_partitionwise_aggregate = on;";
 
 pub(super) const POSTGRESQL: Dialect = Dialect {
     engine: "PostgreSQL",
     isolation: Isolation::ReadCommitted,
-    session_settings: "",
+    session_settings: UNLIMITED,
     terminal_settings: PLANNER,
     check_settings: CHECKS,
     functions: true,

@@ -31,6 +31,24 @@ pub(crate) fn connect_hint(error: &Error) -> String {
     .to_owned()
 }
 
+/// The fix for a statement that failed, where it is known.
+pub(crate) fn statement_hint(error: &Error) -> Option<&'static str> {
+    let code = error.code()?;
+    Some(if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
+        "the server is a standby, or read-only for this role: connect to the primary, as a role that may write"
+    } else if *code == SqlState::QUERY_CANCELED {
+        "another session cancelled the statement, or a timeout ended it: look for statement_timeout of the server and of a pooler"
+    } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
+        "connect as a role that owns the schema millrace_orders, or GRANT CREATE ON DATABASE … to this role"
+    } else if *code == SqlState::DISK_FULL {
+        "give the server a larger disk, or load fewer warehouses"
+    } else if *code == SqlState::DUPLICATE_PSTATEMENT || *code == SqlState::INVALID_SQL_STATEMENT_NAME {
+        "a pooler shares the server's sessions: connect to the server itself, or set pool_mode = session"
+    } else {
+        return None;
+    })
+}
+
 fn of_server(refusal: &DbError) -> &'static str {
     of_code(refusal.code(), refusal.message())
 }
@@ -47,6 +65,8 @@ fn of_code(code: &SqlState, message: &str) -> &'static str {
         "raise max_connections of the server, or connect with fewer sessions"
     } else if *code == SqlState::CANNOT_CONNECT_NOW {
         "the server is starting up or shutting down: try again"
+    } else if message.contains("unsupported startup parameter") {
+        "a pooler refuses a parameter of this connection: add it to ignore_startup_parameters of PgBouncer, or leave it out"
     } else {
         "the server refused; its log says more"
     }

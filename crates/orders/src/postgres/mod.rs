@@ -18,6 +18,7 @@ mod functions;
 mod hints;
 mod lines;
 mod nodes;
+mod pooler;
 mod schema;
 mod socket;
 mod statements;
@@ -31,7 +32,7 @@ use tokio_postgres::{Client, Row, Statement};
 
 use crate::ack_log::AcknowledgedOrder;
 use crate::conditions::Checked;
-use crate::database::{Config, Database, DiskSpace, Isolation, Mode, SCHEMA, Unfinished};
+use crate::database::{Config, Database, DiskSpace, Isolation, Mode, SCHEMA, Schema, Unfinished};
 use crate::disk_space;
 use crate::error::OrdersError;
 use crate::random::NuRandConstants;
@@ -39,8 +40,10 @@ use crate::unsafe_setting::unsafe_setting;
 
 use conninfo::{Endpoint, Environment, Server};
 use dialect::Dialect;
+use pooler::Sessions;
 
-pub(crate) use hints::connect_hint;
+pub(crate) use conninfo::decoded;
+pub(crate) use hints::{connect_hint, statement_hint};
 
 pub use conninfo::{ConnectionOptions, ConninfoError};
 pub use copy::PostgresCopier;
@@ -57,6 +60,8 @@ pub struct Postgres {
     isolation: Option<Isolation>,
     /// Which engine this is, known since the first session.
     dialect: Arc<OnceLock<&'static Dialect>>,
+    /// Whether a pooler is between this client and the server, known since the first session; never [`Sessions::Shared`].
+    sessions: Arc<OnceLock<Sessions>>,
 }
 
 impl Postgres {
@@ -75,7 +80,8 @@ impl Postgres {
     /// [`OrdersError::Conninfo`]: a text that cannot be understood, a file that cannot be used.
     pub fn open(options: &ConnectionOptions) -> Result<Self, OrdersError> {
         let server = conninfo::resolve(options, &Environment(&|name| std::env::var(name).ok()))?;
-        Ok(Self { server, mode: Mode::default(), nodes: Vec::new(), isolation: None, dialect: Arc::default() })
+        let (dialect, sessions) = (Arc::default(), Arc::default());
+        Ok(Self { server, mode: Mode::default(), nodes: Vec::new(), isolation: None, dialect, sessions })
     }
 
     /// Why the password file is not used, although it is there.
@@ -122,7 +128,8 @@ impl Postgres {
     }
 
     fn node(&self, server: &Server) -> Self {
-        Self { server: server.clone(), nodes: Vec::new(), dialect: Arc::default(), ..self.clone() }
+        let (dialect, sessions) = (Arc::default(), Arc::default());
+        Self { server: server.clone(), nodes: Vec::new(), dialect, sessions, ..self.clone() }
     }
 
     async fn node_sessions(&self) -> Result<Vec<Session>, OrdersError> {
@@ -133,34 +140,68 @@ impl Postgres {
         Ok(sessions)
     }
 
-    /// Connects and nothing more; the socket is driven by a task of the current runtime.
+    /// Connects and sets nothing. Behind a pooler the server session may change after each transaction. A task of the current
+    /// runtime drives the socket.
     ///
     /// # Errors
     /// [`OrdersError::Connect`], [`OrdersError::ConnectTimeout`].
+    pub(crate) async fn connect_any(&self) -> Result<Client, OrdersError> {
+        self.within(async { connect::connect(&self.server).await.map_err(|source| self.connect_error(source)) }).await
+    }
+
+    /// Connects to a server session that stays this client's until the connection ends, and sets nothing.
+    ///
+    /// # Errors
+    /// As [`Self::connect_any`]; [`OrdersError::SharedSessions`] for a pooler that shares its server sessions.
     pub async fn connect(&self) -> Result<Client, OrdersError> {
-        let connect_error = |source| OrdersError::Connect { server: self.description(), source };
-        // connect_timeout ends with the socket's; a server that hangs may still not answer.
+        let client = self.connect_any().await?;
+        if self.sessions.get().is_none() {
+            let found = pooler::sessions(&client, self.connect_any());
+            match self.within(async { found.await.map_err(|source| self.connect_error(source)) }).await? {
+                Sessions::Shared => return Err(OrdersError::SharedSessions { server: self.description() }),
+                found => {
+                    let _ = self.sessions.set(found);
+                }
+            }
+        }
+        Ok(client)
+    }
+
+    fn connect_error(&self, source: tokio_postgres::Error) -> OrdersError {
+        OrdersError::Connect { server: self.description(), source }
+    }
+
+    /// Bounds a step of opening a session. connect_timeout ends with the socket's; a server that hangs may still not answer, and
+    /// a pooler without a free server session keeps the first statement waiting.
+    async fn within<T>(&self, step: impl Future<Output = Result<T, OrdersError>>) -> Result<T, OrdersError> {
         let limit = 2 * self.server.connect_limit();
-        let connected = tokio::time::timeout(limit, connect::connect(&self.server)).await;
-        let connected =
-            connected.map_err(|_| OrdersError::ConnectTimeout { server: self.description(), seconds: limit.as_secs() })?;
-        connected.map_err(connect_error)
+        // In a box: these futures are large, and threads of the load hold them within others.
+        tokio::time::timeout(limit, Box::pin(step)).await.unwrap_or_else(|_| {
+            let (server, seconds) = (self.description(), limit.as_secs());
+            Err(match self.sessions.get() {
+                Some(Sessions::Held) => OrdersError::PoolerFull { server, seconds },
+                _ => OrdersError::ConnectTimeout { server, seconds },
+            })
+        })
     }
 
     /// Opens a session for the tables of the load.
     async fn session(&self) -> Result<Session, OrdersError> {
         let client = self.connect().await?;
-        let connect_error = |source| OrdersError::Connect { server: self.description(), source };
+        self.within(self.set_up(client)).await
+    }
+
+    async fn set_up(&self, client: Client) -> Result<Session, OrdersError> {
         let dialect = match self.dialect.get() {
             Some(dialect) => dialect,
             None => {
-                let version = version(&client).await.map_err(connect_error)?;
+                let version = version(&client).await.map_err(|source| self.connect_error(source))?;
                 self.dialect.get_or_init(|| Dialect::of(&version))
             }
         };
         let settings = dialect.session_settings;
         let setup = format!("{settings} SET search_path = {SCHEMA}; SET client_min_messages = warning");
-        client.batch_execute(&setup).await.map_err(connect_error)?;
+        client.batch_execute(&setup).await.map_err(|source| self.connect_error(source))?;
         Ok(Session { client, dialect })
     }
 
@@ -179,7 +220,7 @@ impl Postgres {
             .await
             .map_err(sql("looking for the schema"))?;
         if !present.try_get::<_, bool>(0).map_err(sql("looking for the schema"))? {
-            return Err(OrdersError::MissingSchema { schema: SCHEMA, server: self.description() });
+            return Err(OrdersError::MissingSchema { schema: Schema::Postgres, server: self.description() });
         }
         self.stored_config(session).await
     }
@@ -213,7 +254,7 @@ impl Postgres {
         };
         let found: i32 = row.try_get(0).map_err(sql(WHAT))?;
         if !row.try_get::<_, bool>(1).map_err(sql(WHAT))? {
-            return Err(OrdersError::HalfLoaded { schema: SCHEMA, server: self.description() });
+            return Err(OrdersError::HalfLoaded { schema: Schema::Postgres, server: self.description() });
         }
         let number = |column: usize| -> Result<u32, OrdersError> {
             let value: i32 = row.try_get(column).map_err(sql(WHAT))?;
@@ -222,7 +263,7 @@ impl Postgres {
         let constants = NuRandConstants { last_load: number(4)?, last_run: number(5)?, customer: number(6)?, item: number(7)? };
         let seed: i64 = row.try_get(3).map_err(sql(WHAT))?;
         let config = Config { warehouses: number(2)?, seed: seed.cast_unsigned(), constants };
-        config.is_of(found)?;
+        config.is_of(found, Schema::Postgres)?;
         Ok(config)
     }
 }
@@ -267,6 +308,10 @@ impl Database for Postgres {
 
     fn description(&self) -> String {
         format!("database {} at {} as {}", self.server.database(), self.address(), self.server.user())
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::Postgres
     }
 
     fn mode(&self) -> Mode {
@@ -366,7 +411,7 @@ impl Database for Postgres {
             }
             Err(error) => Err(error),
             Ok(Config { warehouses, .. }) => {
-                Err(OrdersError::LoadedAlready { schema: SCHEMA, server: self.description(), warehouses })
+                Err(OrdersError::LoadedAlready { schema: Schema::Postgres, server: self.description(), warehouses })
             }
         }
     }

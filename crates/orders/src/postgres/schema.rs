@@ -3,7 +3,7 @@
 //! Money is BIGINT cents, rates are INTEGER ten-thousandths. Keys are added after the rows are
 //! in: sorting once is cheaper than growing a tree row by row.
 
-use crate::database::{Config, SCHEMA, SCHEMA_VERSION, STEP_PART, Unfinished};
+use crate::database::{Config, SCHEMA, SCHEMA_VERSION, STEP_PART, Schema, Unfinished};
 use crate::error::OrdersError;
 use crate::random::NuRandConstants;
 use crate::tables::Table;
@@ -139,7 +139,7 @@ pub(super) async fn create(postgres: &Postgres, session: &Session, config: &Conf
         if has_config && let Err(half @ OrdersError::HalfLoaded { .. }) = postgres.stored_config(session).await {
             return Err(half);
         }
-        return Err(OrdersError::SchemaNotEmpty { schema: SCHEMA, server, relations });
+        return Err(OrdersError::SchemaNotEmpty { schema: Schema::Postgres, server, relations });
     }
     if schemas == 0 {
         session.execute(WHAT, &format!("CREATE SCHEMA {SCHEMA}")).await?;

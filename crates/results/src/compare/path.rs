@@ -9,7 +9,7 @@ use super::processor::Cpu;
 use super::proof::{Checks, Proof};
 use super::response::{BlockReadUs, ResponseMs};
 use super::run::Run;
-use super::storage::{Io, ReadProbe};
+use super::storage::{Io, ReadProbe, Traffic};
 use crate::judgement::{ArrayLatency, Little, ReadLatency, SlotUse, Steady};
 use crate::names::names;
 use crate::statistics::MeanInterval;
@@ -40,7 +40,7 @@ pub enum PathStatus {
 /// What one arm gave: a storage path with its tuning, layout, medium and load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathResult {
-    /// `local`, `dnfs`, `iscsi`, `knfs` or `fc`.
+    /// `local`, `dnfs`, `iscsi`, `knfs`, `fc` or `block`.
     pub name: String,
     /// Unique name of the arm: the path, its label, and what varies within the plan.
     #[serde(default)]
@@ -49,7 +49,7 @@ pub struct PathResult {
     #[serde(default)]
     pub label: Option<String>,
     /// Client that carries the path, where it is one of several: of `iscsi` `open-iscsi` or `millrace` (our initiator, FUSE and a loop
-    /// device), of `fc` `software-fcoe`; absent elsewhere, and in records of before.
+    /// device), of `fc` `software-fcoe`; absent elsewhere, and in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// Storage that was there before: directory, URL or device; absent on Millrace's own.
@@ -93,6 +93,9 @@ pub struct PathResult {
     pub bottleneck: Option<Bottleneck>,
     /// Storage work of one order and in all.
     pub io: Option<Io>,
+    /// What crossed the path; absent in records written by older versions.
+    #[serde(default)]
+    pub traffic: Option<Traffic>,
     /// How the load was applied.
     pub load: Option<String>,
     /// How the files lie.

@@ -30,6 +30,9 @@ pub struct Cpu {
     pub sys_s: f64,
     /// Both, for 1,000 orders.
     pub s_per_1000_orders: f64,
+    /// The same without the filer: what the database's host spends, driver included. Absent in records written by older versions.
+    #[serde(default)]
+    pub s_per_1000_orders_without_filer: Option<f64>,
     /// `database` (with the Direct NFS client inside it), `filer`, `driver`.
     pub by_owner: BTreeMap<String, OwnerCpu>,
     /// Share of the host's processors that was busy, by anybody, 0 to 1.
@@ -54,6 +57,12 @@ impl Cpu {
     #[must_use]
     pub fn foreign_share(&self) -> f64 {
         (self.others_busy_share + self.stolen_share * self.host_busy_share).min(1.0)
+    }
+
+    /// Seconds for 1,000 orders of every owner but the filer, from the owners: also of records without the field.
+    #[must_use]
+    pub fn without_filer_s_per_1000_orders(&self) -> f64 {
+        self.by_owner.iter().filter(|(owner, _)| *owner != "filer").fold(0.0, |sum, (_, time)| sum + time.s_per_1000_orders)
     }
 
     /// Seconds for 1,000 orders of what would run on the host of the database: its processes with the client inside them, and

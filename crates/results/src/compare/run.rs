@@ -145,6 +145,11 @@ pub struct Run {
     pub checks: Checks,
     /// Proof of path over this whole run, warm-up included.
     pub proof: Proof,
+    /// Bytes of the path's files in this host's page cache after the run, by the size of their folios in KiB: of at most 512 MiB of
+    /// files, without the log. Empty where the files lie elsewhere, where the kernel does not show it, and in records written by older versions: there
+    /// copies were restored in large units, and local disk and the filers paid more for each small write.
+    #[serde(default)]
+    pub folio_bytes: BTreeMap<u64, u64>,
     /// Seconds spent on the steps around the interval, by step.
     pub step_s: BTreeMap<String, f64>,
 }

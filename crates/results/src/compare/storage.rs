@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::names;
+
 /// Storage work over the measured intervals, as the database counts it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Io {
@@ -21,6 +23,50 @@ pub struct Io {
     pub in_flight_mean: f64,
     /// Checkpoints that ended inside the measured intervals.
     pub checkpoints: u64,
+}
+
+names! {
+    /// Who counted what crossed a path.
+    pub enum TrafficSource {
+        /// Our filers, as they served it.
+        Filer = "filer",
+        /// The NFS client, ours or the kernel's.
+        Client = "client",
+        /// The database itself: on a path without a server or a client that counts.
+        Database = "database",
+    }
+}
+
+/// What crossed a path over the measured intervals of all its runs. Reads that a page cache above the path answered are not in it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Who counted reads and writes.
+    pub source: TrafficSource,
+    /// Seconds measured.
+    pub seconds: f64,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes, the log's among them.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Reads a second.
+    pub reads_per_s: f64,
+    /// MiB read a second.
+    pub read_mib_per_s: f64,
+    /// Writes a second.
+    pub writes_per_s: f64,
+    /// MiB written a second.
+    pub written_mib_per_s: f64,
+    /// Times the database flushed its log to stable storage, as it counts them on each path.
+    pub log_flushes: u64,
+    /// The same a second.
+    pub log_flushes_per_s: f64,
+    /// Mean time of such a flush in milliseconds; absent where the database does not time them.
+    #[serde(default)]
+    pub log_flush_ms: Option<f64>,
 }
 
 /// A paced reading of single blocks over a path, before anything is measured on it.

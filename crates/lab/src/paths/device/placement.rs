@@ -80,10 +80,6 @@ impl Placement for OnDevice {
         mount.unmount()
     }
 
-    fn drop_page_cache(&self) -> Result<(), LabError> {
-        Ok(()) // went with the mount
-    }
-
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
         // The medium of the guest's own disk is below the wire, any other one before the file system.
         let (mut slots, mut medium) = (None, order.medium);

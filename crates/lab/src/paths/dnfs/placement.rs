@@ -1,10 +1,9 @@
 //! Where the files lie that a database reaches over Direct NFS.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::storage::{DnfsStorage, OtherFiler, mount_path};
 use crate::error::LabError;
-use crate::host::cgroup;
 use crate::paths::filers;
 use crate::paths::placement::Placement;
 use crate::paths::storage::{StartOrder, Storage};
@@ -46,8 +45,8 @@ impl Placement for Served {
         self.directories.restore(state, &mounted, own, user, progress)
     }
 
-    fn drop_page_cache(&self) -> Result<(), LabError> {
-        cgroup::forget_pages(self.directories.root())
+    fn cached_files(&self) -> Option<&Path> {
+        Some(self.directories.root())
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
@@ -79,10 +78,6 @@ impl Placement for Export {
 
     fn restore(&mut self, state: &KeptState, _own: Method, _user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
         self.directory.restore(state, &mounted, progress)
-    }
-
-    fn drop_page_cache(&self) -> Result<(), LabError> {
-        Ok(())
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {

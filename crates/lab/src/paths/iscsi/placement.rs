@@ -1,14 +1,13 @@
 //! Where the files lie that a database finds on LUNs.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use super::client::{AttachOrder, Attached, Client};
 use super::storage::IscsiStorage;
 use crate::error::LabError;
-use crate::host::cgroup;
 use crate::limits::{LUN_BYTES_MIN, LUN_PER_STATE, STRIPED_LUN_BYTES_MIN};
 use crate::paths::filer::{Filer, FilerOrder};
 use crate::paths::placement::{Placement, PlacementOrder};
@@ -122,8 +121,8 @@ impl Placement for Luns {
         Ok(())
     }
 
-    fn drop_page_cache(&self) -> Result<(), LabError> {
-        cgroup::forget_pages(&self.volumes)
+    fn cached_files(&self) -> Option<&Path> {
+        Some(&self.volumes)
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {

@@ -10,6 +10,7 @@ use crate::error::LabError;
 use crate::host::block_device::DiskStats;
 use crate::host::procfs;
 use crate::measure::kernel_counters::Interfaces;
+use crate::measure::proof::TARGET;
 use crate::paths::filer::Filer;
 use crate::paths::filers;
 use crate::paths::storage::{KernelSlots, Reads, Storage, StorageCounters};
@@ -53,13 +54,26 @@ fn carried(disks: DiskStats, filers: &StorageCounters) -> Carried {
     }
 }
 
+/// What the filers carried, alone.
+fn served(filers: &StorageCounters) -> Carried {
+    let bytes = |command: &str| filers.server_calls.get(command).map_or(0, |count| count.bytes);
+    let (read_bytes, written_bytes) = (bytes("SCSI-READ"), bytes("SCSI-WRITE"));
+    Carried {
+        source: TARGET.to_owned(),
+        read_bytes,
+        written_bytes,
+        server_read_bytes: Some(read_bytes),
+        server_written_bytes: Some(written_bytes),
+    }
+}
+
 impl Storage for IscsiStorage {
     fn command_prefix(&self) -> &[OsString] {
         &[]
     }
 
     fn proof_source(&self) -> ProofSource {
-        ProofSource::ReadCalls
+        ProofSource::TargetReads
     }
 
     fn interfaces(&self) -> Option<Interfaces> {
@@ -90,6 +104,9 @@ impl Storage for IscsiStorage {
         if let Some(first) = stats.first() {
             all.kernel_slots = Some(slots(*first, self.depth));
             all.carried = Some(carried(stats.iter().map(|(stats, _)| *stats).sum(), &all));
+        } else {
+            // FUSE and a loop device: the kernel has no disk whose requests are those of the wire.
+            all.carried = Some(served(&all));
         }
         Ok(all)
     }

@@ -2,12 +2,12 @@
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::storage::KnfsStorage;
 use crate::error::LabError;
 use crate::host::kernel_mount::KernelMount;
-use crate::host::{cgroup, interrupt, rpc_slots};
+use crate::host::{interrupt, rpc_slots};
 use crate::paths::filer::Filer;
 use crate::paths::filers;
 use crate::paths::placement::{Placement, PlacementOrder};
@@ -94,8 +94,8 @@ impl Placement for Mounted {
         self.exports.restore(state, &|part| self.points.of(part), own, user, progress)
     }
 
-    fn drop_page_cache(&self) -> Result<(), LabError> {
-        cgroup::forget_pages(self.exports.root())
+    fn cached_files(&self) -> Option<&Path> {
+        Some(self.exports.root())
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {

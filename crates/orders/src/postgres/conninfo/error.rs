@@ -12,7 +12,7 @@ pub enum ConninfoError {
         what: &'static str,
     },
     /// A keyword that libpq does not know.
-    #[error("{origin} has {keyword}, which is no connection parameter")]
+    #[error("{origin} has {keyword}, which is not a connection parameter")]
     UnknownKeyword {
         /// Where it stands.
         origin: String,

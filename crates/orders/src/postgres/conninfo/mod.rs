@@ -19,6 +19,7 @@ pub(super) use environment::Environment;
 pub use error::ConninfoError;
 pub(super) use parameter_values::{Parameters, choice};
 pub(super) use server::{Endpoint, Server};
+pub(crate) use text::decoded;
 
 use keywords::{KEYWORDS, Support};
 

@@ -21,7 +21,7 @@ pub(in crate::postgres) fn choice<T: Copy>(
     let Some(text) = parameters.get(keyword) else { return Ok(None) };
     let found = words.iter().find(|(word, _)| word == text);
     let allowed = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-    found.map(|(_, found)| Some(*found)).ok_or_else(|| value(keyword, format!("\"{text}\" is none of {}", allowed())))
+    found.map(|(_, found)| Some(*found)).ok_or_else(|| value(keyword, format!("\"{text}\" is not one of {}", allowed())))
 }
 
 /// A whole number that is not negative; libpq takes 0 and less as the default.

@@ -228,10 +228,10 @@ mod tests {
             ("host=a hostaddr=b", "hostaddr: not an IP address"),
             ("postgresql://clerk:a/secret@db1", "a port is not a number"),
             ("port=65536 password=secret", "port: not a number from 1 to 65535"),
-            ("sslmode=maybe", "sslmode: \"maybe\" is none of disable, allow, prefer, require, verify-ca, verify-full"),
+            ("sslmode=maybe", "sslmode: \"maybe\" is not one of disable, allow, prefer, require, verify-ca, verify-full"),
             ("sslnegotiation=direct host=a", "sslnegotiation: direct needs sslmode=require or more, not prefer"),
             ("connect_timeout=soon", "connect_timeout: \"soon\" is not a whole number"),
-            ("target_session_attrs=standby", "is none of any, read-write, read-only"),
+            ("target_session_attrs=standby", "is not one of any, read-write, read-only"),
         ] {
             let said = server(text).unwrap_err().to_string();
             assert!(said.contains(words) && !said.contains("secret"), "{text}: {said}");

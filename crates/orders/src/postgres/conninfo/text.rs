@@ -85,7 +85,7 @@ fn url(rest: &str) -> Result<Pairs, ConninfoError> {
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
     let (authority, database) = rest.split_once('/').map_or((rest, None), |(authority, name)| (authority, Some(name)));
     if !authority.contains('@') && query.is_some_and(|query| query.contains('@')) {
-        return Err(ConninfoError::Syntax { what: "an @ stands behind a ?" });
+        return Err(ConninfoError::Syntax { what: "there is an @ after a ?" });
     }
     let mut pairs = Vec::new();
     let hosts = match authority.rsplit_once('@') {
@@ -150,7 +150,7 @@ fn push_decoded(pairs: &mut Pairs, name: &'static str, text: &str) -> Result<(),
 }
 
 /// Percent-encoding (RFC 3986 2.1).
-fn decoded(text: &str) -> Result<String, ConninfoError> {
+pub(crate) fn decoded(text: &str) -> Result<String, ConninfoError> {
     let wrong = || ConninfoError::Syntax { what: "a % is not followed by two hexadecimal digits that make UTF-8" };
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -223,7 +223,7 @@ mod tests {
             assert!(!said.contains("words") && !said.contains("right"), "{text}: {said}");
         }
         let said = parse("host=db1 sslmod=require").unwrap_err().to_string();
-        assert_eq!(said, "the connection string has \"sslmod\", which is no connection parameter");
+        assert_eq!(said, "the connection string has \"sslmod\", which is not a connection parameter");
         assert!(matches!(parse("requirepeer=postgres"), Err(ConninfoError::Unsupported { .. })));
     }
 }

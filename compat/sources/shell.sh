@@ -12,7 +12,7 @@ exec 6<c; read -r first <&6; read -r second <&6; exec 6<&-; echo "$first $second
 exec 7<>c; read -r first <&7; echo over >&7; exec 7>&-; cat c
 { echo out; echo err >&2; } >both 2>&1; cat both
 
-# Two processes: each line opened anew, then one descriptor for all, inherited.
+# Two processes: each line opened again, then one descriptor for all, inherited.
 for who in x y; do (n=0; while [ $n -lt 100 ]; do echo "$who $n" >>appended; n=$((n + 1)); done) & done; wait
 (for who in x y; do (n=0; while [ $n -lt 500 ]; do echo "$who $n"; n=$((n + 1)); done) & done; wait) >>inherited
 sort -o appended appended; sort -o inherited inherited; wc -l appended inherited

@@ -8,6 +8,7 @@
 use std::fmt::{self, Display};
 
 use anyhow::anyhow;
+use clap::error::{ContextKind, ErrorKind};
 
 /// An error with a known fix.
 #[derive(Debug)]
@@ -39,12 +40,47 @@ pub(crate) fn hinted(error: anyhow::Error, hint: impl Into<String>) -> anyhow::E
     if hint.is_empty() { error } else { anyhow!(Refusal { error, hint }) }
 }
 
-/// Prints `millrace: cannot` with the error and its causes, then the hints.
+/// Ends the program with help, or with what is wrong with its arguments. What the user typed may be a URL with a password, so those
+/// parts of the message are redacted.
+pub(crate) fn exit_with(error: &clap::Error) -> ! {
+    let text = error.to_string();
+    let shown =
+        typed_parts(error).iter().fold(text.clone(), |shown, part| shown.replace(part, &tune::collect::redacted("", part)));
+    if shown == text {
+        error.exit();
+    }
+    eprint!("{shown}");
+    std::process::exit(error.exit_code());
+}
+
+/// The parts of a message of clap that quote the command line. All others are the text of help pages.
+fn typed_parts(error: &clap::Error) -> Vec<String> {
+    let typed = |kind| match kind {
+        ContextKind::InvalidValue | ContextKind::InvalidSubcommand => true,
+        // In messages about a value, this is the option as help shows it.
+        ContextKind::InvalidArg => error.kind() == ErrorKind::UnknownArgument,
+        _ => false,
+    };
+    let quoted = error.context().filter(|(kind, _)| typed(*kind)).map(|(_, value)| value.to_string());
+    quoted.chain(std::error::Error::source(error).map(ToString::to_string)).filter(|part| !part.is_empty()).collect()
+}
+
+/// Prints `millrace: cannot` with the error and its causes, then the hints. No secret is printed, whatever the error quotes.
 pub(crate) fn print_error(error: &anyhow::Error) {
-    eprintln!("millrace: cannot {}{}", if completes_cannot(error) { "" } else { "go on: " }, text(error));
+    let text = tune::collect::redacted("", &text(error));
+    eprintln!("millrace: cannot {}{text}", if completes_cannot(error) { "" } else { "go on: " });
     for hint in hints(error) {
         eprintln!("hint: {hint}");
     }
+}
+
+/// Logs an error, with its hints, as one event.
+pub(crate) fn log_error(error: &anyhow::Error) {
+    tracing::error!(
+        error = tune::collect::redacted("", &text(error)),
+        hints = hints(error).join("; "),
+        "the program cannot continue"
+    );
 }
 
 /// Whether the outermost message is a phrase: one of the binary's own, or of a library whose errors are phrases.

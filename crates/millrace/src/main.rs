@@ -36,7 +36,8 @@ fn version_of(commit: &str) -> String {
 
 fn main() -> ExitCode {
     let arguments = cmd::of_mount_program(std::env::args_os().collect());
-    let matches = with_negative_values(Millrace::command()).get_matches_from(arguments);
+    let matches = with_negative_values(Millrace::command()).try_get_matches_from(arguments);
+    let matches = matches.unwrap_or_else(|error| error_printing::exit_with(&error));
     let millrace = Millrace::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     closed_output::guarded(|| {
         cmd::run(millrace.command).unwrap_or_else(|error| {

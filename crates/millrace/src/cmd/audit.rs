@@ -26,9 +26,9 @@ pub(super) use gather::{Given, databases, gather_below};
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace audit                                   this host, as far as this user may read
+  millrace audit                                   this host, what this user may read
   millrace audit --db mill -v --rule postgres-fsync-on  one rule, with reason, source and fix
-  millrace audit --db postgresql:///mill --site site.toml  its database too, and what only you know
+  millrace audit --db postgresql:///mill --site site.toml  also its database, and a site file
   millrace audit --facts db1.tar.gz --format html --out db1.html
   millrace audit --format json --out last-week.json; millrace audit --baseline last-week.json
   millrace audit --waivers waivers.toml --fail-on high --format sarif --out audit.sarif
@@ -57,7 +57,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Job {
-    /// Show what differs between two audits that were written with --format json
+    /// Show the differences between two audits (--format json)
     #[command(after_help = compared::HELP)]
     Diff(compared::Args),
 }
@@ -75,29 +75,29 @@ struct AuditArgs {
     /// Write to a file; a line with the counts goes to stderr [default: stdout]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// For each finding, show what was found, the reason, the effect, sources, sources that disagree, and the fix; list
-    /// what could not be judged
+    /// For each finding, show the value found, reason, effect, sources, sources that disagree, and fix; list the rules that could
+    /// not be judged
     #[arg(short, long)]
     verbose: bool,
     /// Include the rules that passed
     #[arg(long)]
     passed: bool,
-    /// File of waivers: findings that are accepted, each with a reason and an expiry date
+    /// File of waivers: accepted findings, each with a reason and an expiry date
     #[arg(long, value_name = "FILE")]
     waivers: Option<PathBuf>,
-    /// An earlier audit, written with --format json: what it found already does not count
+    /// An earlier audit (--format json): its findings do not count again
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
-    /// The directory of a `tune measure`: findings show, and are ordered by, what it measured of their rules
+    /// Directory of a `tune measure`: findings show the measured effect of their rules and are ordered by it
     #[arg(long, value_name = "DIR")]
     measured: Option<PathBuf>,
-    /// Rules of this directory instead of the built-in ones
+    /// Use the rules of this directory instead of the built-in ones
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
-    /// The least severity that makes the exit code 1
+    /// Lowest severity that makes the exit code 1
     #[arg(long, value_enum, value_name = "SEVERITY", default_value_t)]
     fail_on: FailOn,
-    /// Only this rule, repeatable
+    /// Judge only this rule, repeatable
     #[arg(long = "rule", value_name = "ID")]
     only: Vec<String>,
 }
@@ -108,11 +108,11 @@ enum Format {
     /// A line for each finding, for people
     #[default]
     Text,
-    /// The stored form: a baseline, a side of `audit diff`
+    /// For --baseline and `audit diff`
     Json,
     /// SARIF 2.1.0, for scanners' consoles
     Sarif,
-    /// JUnit XML, for whatever shows test results
+    /// JUnit XML, for viewers of test results
     Junit,
     /// One page for a browser
     Html,

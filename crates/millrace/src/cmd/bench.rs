@@ -1,11 +1,18 @@
-//! What the benchmarks of NFS and iSCSI share: where the calls go, how their times are counted, what is printed.
+//! What the benchmarks of NFS and iSCSI share: the load, where the calls go, how their times are counted, what is printed.
 
 mod histogram;
+mod meter;
 
-pub(super) use histogram::Histogram;
+pub(super) use meter::{Meter, Rates};
 
 use clap::ValueEnum;
-use serde::Serialize;
+
+/// Seconds between two lines of progress on stderr.
+const PROGRESS_S: f64 = 2.0;
+/// Blocks that are looked at to see whether anything was ever written.
+const SAMPLES: u64 = 16;
+/// Times that the used part is read from which on caches are named.
+const PASSES_NOTED: f64 = 2.0;
 
 /// The order in which blocks are accessed, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -14,58 +21,90 @@ pub(super) enum Rw {
     Randwrite,
     Read,
     Write,
+    /// Any block, reads and writes mixed
+    Randrw,
+    /// Block after block, reads and writes mixed
+    #[value(name = "rw", alias = "readwrite")]
+    ReadWrite,
 }
 
 impl Rw {
+    /// Whether any call of it writes.
     pub(super) const fn is_write(self) -> bool {
-        matches!(self, Self::Randwrite | Self::Write)
+        !matches!(self, Self::Randread | Self::Read)
+    }
+
+    /// Whether any call of it reads.
+    pub(super) const fn is_read(self) -> bool {
+        !matches!(self, Self::Randwrite | Self::Write)
+    }
+
+    /// Whether some calls read and others write.
+    pub(super) const fn is_mixed(self) -> bool {
+        matches!(self, Self::Randrw | Self::ReadWrite)
+    }
+
+    const fn is_random(self) -> bool {
+        matches!(self, Self::Randread | Self::Randwrite | Self::Randrw)
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
-/// Rates and latencies of a run.
-#[derive(Serialize)]
-pub(super) struct Rates {
-    rw: String,
-    bs: u64,
-    depth: u16,
+/// The load of a benchmark.
+#[derive(clap::Args)]
+pub(super) struct Load {
+    /// Access pattern
+    #[arg(long, value_enum, default_value = "randread")]
+    pub(super) rw: Rw,
+    /// Share of reads in a mixed load, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=99))]
+    rwmixread: u8,
+    /// Block sizes, bytes of a call, such as 8k or 4k,8k,1MiB; each is measured with each depth
+    #[arg(long, default_value = "8k", value_delimiter = ',', value_parser = bytes)]
+    pub(super) bs: Vec<u64>,
+    /// Calls in flight, 1 to 1024, such as 1 or 1,4,16
+    #[arg(long, default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) depth: Vec<u16>,
+    /// Measured seconds of each combination
+    #[arg(long, default_value_t = 5.0, value_parser = seconds)]
     seconds: f64,
-    ops: u64,
-    iops: f64,
-    mib_per_s: f64,
-    p50_us: f64,
-    p99_us: f64,
-    p999_us: f64,
-    max_us: f64,
-    client_cpu_us_per_op: f64,
+    /// Seconds of the same load before each, which do not count
+    #[arg(long, default_value_t = 0.0, value_parser = seconds_or_none)]
+    warmup: f64,
+    /// Print one JSON object for each combination on stdout
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
-impl Rates {
-    /// Of calls of `bs` bytes whose times are counted in nanoseconds; `cpu` is the processor time they took, in seconds.
-    pub(super) fn new(rw: Rw, bs: u64, depth: u16, times: &Histogram, seconds: f64, cpu: f64) -> Self {
-        let us = |quantile| times.quantile(quantile) as f64 / 1e3;
-        let ops = times.count();
-        Self {
-            rw: lower_case(&rw),
-            bs,
-            depth,
-            seconds,
-            ops,
-            iops: ops as f64 / seconds,
-            mib_per_s: ops as f64 * bs as f64 / seconds / f64::from(1 << 20),
-            p50_us: us(0.5),
-            p99_us: us(0.99),
-            p999_us: us(0.999),
-            max_us: us(1.0),
-            client_cpu_us_per_op: cpu * 1e6 / ops.max(1) as f64,
-        }
+impl Load {
+    /// Whether the next call reads, call after call.
+    pub(super) const fn mix(&self) -> Mix {
+        let read_percent = match self.rw {
+            Rw::Randread | Rw::Read => 100,
+            Rw::Randwrite | Rw::Write => 0,
+            Rw::Randrw | Rw::ReadWrite => self.rwmixread as u32,
+        };
+        Mix { read_percent, owed: 0 }
     }
 }
 
-impl std::fmt::Display for Rates {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { rw, bs, depth, iops, mib_per_s, p50_us, p99_us, client_cpu_us_per_op: cpu, .. } = self;
-        write!(out, "{rw} {bs} bytes, depth {depth}: {iops:.0} IOPS, {mib_per_s:.1} MiB/s, ")?;
-        write!(out, "p50 {p50_us:.1} us, p99 {p99_us:.1} us, client CPU {cpu:.2} us per call")
+/// Reads and writes in their shares, evenly spread.
+pub(super) struct Mix {
+    read_percent: u32,
+    owed: u32,
+}
+
+impl Mix {
+    pub(super) const fn next_is_read(&mut self) -> bool {
+        self.owed += self.read_percent;
+        let is_read = self.owed >= 100;
+        if is_read {
+            self.owed -= 100;
+        }
+        is_read
     }
 }
 
@@ -79,6 +118,32 @@ pub(super) fn pattern(bytes: u64) -> Vec<u8> {
     (0..bytes).map(|byte| ((byte * 31) >> 3) as u8).collect()
 }
 
+/// Whether blocks spread over the whole hold zeros only: what nobody wrote. `read` gives the bytes at an offset.
+pub(super) fn holds_zeros<E>(blocks: u64, block_bytes: u64, mut read: impl FnMut(u64) -> Result<Vec<u8>, E>) -> Result<bool, E> {
+    let samples = SAMPLES.min(blocks);
+    for sample in 0..samples {
+        if read(blocks * sample / samples * block_bytes)?.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What a reader of the rates must know of what was read: `zeros` says that nothing was ever written there.
+pub(super) fn remarks(what: &str, zeros: bool, passes: f64) -> Vec<String> {
+    let mut lines = Vec::new();
+    if zeros {
+        lines.push(format!("{what} holds no data where it was sampled: zeros are answered without a disk; write it first"));
+    }
+    if passes >= PASSES_NOTED {
+        lines.push(format!(
+            "the part that was used was read {passes:.0} times over: caches of the server may have answered most reads; a part larger \
+             than its memory (--size) is read from its disks"
+        ));
+    }
+    lines
+}
+
 /// Where the calls go: block after block, or any block.
 pub(super) struct Offsets {
     random: bool,
@@ -89,9 +154,18 @@ pub(super) struct Offsets {
 
 impl Offsets {
     pub(super) fn new(rw: Rw, blocks: u64, block_bytes: u64) -> Self {
-        let random = matches!(rw, Rw::Randread | Rw::Randwrite);
+        let random = rw.is_random();
         // The same blocks in every run, so that runs can be compared.
         Self { random, state: if random { 88_172_645_463_325_252 } else { 0 }, blocks, block_bytes }
+    }
+
+    /// The same for one of several threads, which begins elsewhere.
+    pub(super) fn of_thread(rw: Rw, blocks: u64, block_bytes: u64, thread: u64) -> Self {
+        let mut offsets = Self::new(rw, blocks, block_bytes);
+        // A state of 0 would stay there.
+        offsets.state =
+            if offsets.random { offsets.state.rotate_left((thread % 64) as u32) | 1 } else { thread * 1_024 % blocks };
+        offsets
     }
 
     pub(super) fn next(&mut self) -> u64 {
@@ -113,7 +187,36 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Seconds on the command line.
-pub(super) fn seconds(text: &str) -> Result<f64, String> {
+fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
     if seconds > 0.0 && seconds <= 86_400.0 { Ok(seconds) } else { Err(format!("{text} is not between 0 and 86400 seconds")) }
+}
+
+/// The same, or 0.
+fn seconds_or_none(text: &str) -> Result<f64, String> {
+    if text.parse() == Ok(0.0) { Ok(0.0) } else { seconds(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_has_its_share_of_reads_evenly_spread() {
+        let mut mix = Mix { read_percent: 70, owed: 0 };
+        let calls: Vec<bool> = (0..100).map(|_| mix.next_is_read()).collect();
+        assert_eq!(calls.iter().filter(|is_read| **is_read).count(), 70);
+        assert!(calls.chunks(10).all(|ten| ten.iter().filter(|is_read| **is_read).count() == 7), "{calls:?}");
+        let mut only = Mix { read_percent: 0, owed: 0 };
+        assert!((0..10).all(|_| !only.next_is_read()));
+    }
+
+    #[test]
+    fn zeros_are_found_and_named_and_so_are_caches() {
+        let zeros = |first: u8| holds_zeros(100, 8, |offset| Ok::<_, ()>(vec![if offset == 0 { first } else { 0 }; 8])).unwrap();
+        assert!(zeros(0) && !zeros(1));
+        assert!(remarks("the LUN", false, 1.5).is_empty());
+        let both = remarks("the LUN", true, 12.2);
+        assert!(both[0].starts_with("the LUN holds no data") && both[1].contains("12 times over"), "{both:?}");
+    }
 }

@@ -23,10 +23,10 @@ user may not read is noted in the capture as unknown. Exit codes: 0 written; 2 c
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// File to write, ending in .tar.gz or .tar, or a directory to be made
+    /// File to write, ending in .tar.gz or .tar, or a directory to create
     #[arg(long, value_name = "FILE|DIR")]
     out: Option<PathBuf>,
-    /// A database whose settings are collected too, repeatable
+    /// Database whose settings are also collected, repeatable
     #[arg(long, value_name = "DSN")]
     db: Vec<String>,
     /// Print where it was written as JSON
@@ -39,7 +39,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let time = lab::clock::utc_now();
     let out = args.out.unwrap_or_else(|| default_out(&time));
     let fetched = databases(&args.db)?.iter().map(|asked| database_text(asked.kind, &asked.address, &asked.rows)).collect();
-    let options = LiveOptions { time: Some(time), fetched, ..LiveOptions::default() };
+    let options = LiveOptions { time: Some(time), fetched, running_servers: true, ..LiveOptions::default() };
     write_capture(&out, &options).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AlreadyExists => "nothing is overwritten: choose another name with --out",

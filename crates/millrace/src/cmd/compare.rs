@@ -18,29 +18,29 @@ use crate::error_printing::print_error;
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace compare                                  local disk against Direct NFS on this host's
-                                                    store, then a look at a modelled array
+  millrace compare                                  local disk and Direct NFS on this host's disk,
+                                                    then one round on a modelled array (12 min)
   millrace compare --full                           both with repeats, and a fixed load (30 min)
-  millrace compare --dry-run                        what that would do, how long, how large
+  millrace compare --dry-run                        the same plan: steps, time and space
   millrace compare --warehouses 40 --seconds 120 --repeats 5 --budget 1h
   millrace compare --quick                          one short round: does everything work here?
   millrace compare --database mariadb --quick       MariaDB in place of PostgreSQL
   millrace compare --quick --install                on a new host: asks, installs PostgreSQL
   millrace compare --path local=/mnt/nvme --path dnfs=nfs://filer/vol    storage of your own
   millrace compare --tuning untuned,tuned             every path untuned and tuned
-  millrace compare --guest --quick --paths local,dnfs,knfs,iscsi,fc   with a guest's clients
+  millrace compare --guest --quick --paths local,dnfs,knfs,iscsi,fc   with the clients of a guest
   millrace compare my-plan.toml --out results/today
   millrace compare --out runs/1234 --against last --threshold 3%      in CI: fail on a loss
 The database runs from a temporary cluster in the work directory, on no TCP port. Ctrl-C ends every
 process and removes the work directory; finished runs are kept.
 Exit codes: 0 measured; 1 measured, but a threshold was missed; 2 could not run (arguments, a
-missing program); 3 ran, but it could not be shown that the reads went over the path, or a
-consistency check failed, so the figures are not valid, or a later regime failed; 130 ended by
-SIGINT (Ctrl-C), 143 by SIGTERM, 129 by SIGHUP: the last line says how to go on from the runs that
-had finished. With --guest also 124 the time was up, 125 the guest did not boot or ended by itself.";
+missing program); 3 the figures are not valid (no proof that the reads went over the path, a failed
+consistency check), or a later scenario failed; 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM, 129
+by SIGHUP: the last line says how to resume after the finished runs. With --guest also 124 the time
+limit was reached, 125 the guest did not boot or ended by itself.";
 
 const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@ARM] (where throughput stops growing), cpu=PERCENT%[@ARM] (users that keep the \
-    processors so busy), sweep (every load); then ,model=… ,rate=… ,seconds=…; ARM is a path of the plan; repeatable";
+    processors that busy), sweep (every load); then ,model=… ,rate=… ,seconds=…; ARM is a path of the plan; repeatable";
 
 /// Runs the same database, PostgreSQL or MariaDB, on several storage paths and measures what each costs.
 #[derive(clap::Args)]
@@ -48,22 +48,22 @@ const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@ARM] (where throu
 pub(crate) struct Args {
     /// Plan in TOML; the built-in one is plans/compare.toml
     plan: Option<PathBuf>,
-    /// Database that is run on each path: postgresql or mariadb [default: the plan's, postgresql]
+    /// Database to run on each path: postgresql or mariadb [default: that of the plan, postgresql]
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
     /// Paths to compare: local, dnfs (Direct NFS), iscsi, knfs (kernel NFS), fc (Fibre Channel), block (a device); the first is the reference
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     paths: Vec<String>,
-    /// A path to compare, on storage of your own when a target is named; those named are all that is compared
+    /// A path to compare. =TARGET names your own storage: a directory, an nfs:// URL or a device (docs/lab.md). If any --path is
+    /// given, only those are compared
     #[arg(long = "path", value_name = "NAME[:LABEL][=TARGET]")]
     path: Vec<String>,
     /// Sets of settings, each measured on each path: untuned, tuned or those of the plan
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     tuning: Vec<String>,
-    /// Placement of the files on volumes: one, split (write-ahead log on a volume of its own),
-    /// split-archive (archived log on a third), filers=N (tables spread over N filers), luns=N (path iscsi: one
-    /// file system, btrfs, striped over N LUNs), mounts=N (path knfs: tables spread over N mounts of one volume,
-    /// each by an address of its own)
+    /// Placement of the files on volumes: one, split (write-ahead log on its own volume), split-archive (archived log on a
+    /// third), filers=N (tables spread over N filers), luns=N (path iscsi: one btrfs striped over N LUNs), mounts=N (path knfs:
+    /// tables spread over N mounts of one volume, each by its own address)
     #[arg(long, value_delimiter = ',', value_name = "LAYOUT,…")]
     layout: Vec<String>,
     /// Modelled storage medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable
@@ -96,36 +96,37 @@ pub(crate) struct Args {
     /// Seed of the first round
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// A first look: one round of 5 s with 2 warehouses, without thresholds; its figures are not to be cited
+    /// One short round (5 s, 2 warehouses) to check that everything works; its figures are not a result
     #[arg(long)]
     quick: bool,
-    /// Every regime of the plan with all its repeats: the host's own store, a modelled array, a fixed load; without it the
-    /// array gets one round, a look
+    /// Run every scenario of the plan with all repeats: the host's own store, a modelled array, a fixed load. Without --full the
+    /// array gets one round
     #[arg(long, conflicts_with_all = ["quick", "medium", "load"])]
     full: bool,
-    /// Keep processors out of idle states during runs (needs root): on a virtual machine of a busy host they wake up late
+    /// Keep processors out of idle states during runs (needs root). Use it on a virtual machine whose idle processors wake up
+    /// late
     #[arg(long)]
     keep_awake: bool,
     /// Don't fail when a figure misses a threshold of the plan
     #[arg(long)]
     no_gates: bool,
-    /// An earlier results.json (or its directory): fail when a path is worse than there by more than the 95 % intervals
+    /// An earlier results.json or its directory: fail if a path is worse by more than the 95 % intervals
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
-    /// Fail when a path has lost against the newest earlier record of the same plan, load, medium, host and database
+    /// Fail if a path is slower than in the newest earlier record of the same plan, load, medium, host and database
     #[arg(long, value_enum, value_name = "WHICH")]
     against: Option<AgainstWhich>,
-    /// Where the earlier records are, at any depth [default: the directories beside --out]
+    /// Directory of the earlier records, at any depth [default: the directories beside --out]
     #[arg(long, value_name = "DIR", requires = "against")]
     history: Option<PathBuf>,
-    /// Loss of orders, or more processor time for each, that --against allows: 5%
+    /// Largest loss of orders, or growth of processor time per order, that --against accepts: 5%
     #[arg(long, value_name = "PERCENT", requires = "against", default_value = "5%", value_parser = percent)]
     threshold: f64,
     /// Record the storage's own latency beside the measured one: prometheus:http://HOST:PORT/api/v1/query?query=EXPRESSION, or
     /// prometheus:http://HOST:PORT/metrics#NAME (#SUM/COUNT for the two counters of a histogram)
     #[arg(long, value_name = "SOURCE")]
     metrics: Option<String>,
-    /// Print what would be done, and do nothing
+    /// Print what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Directory for results.json and report.html; must be new or empty [default: millrace-results/TIME]
@@ -137,22 +138,23 @@ pub(crate) struct Args {
     /// Directory below which the work directory is made
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     work: PathBuf,
-    /// Destroy what is on the block devices that are named (--path fc=…, block=…); without it one that carries something is refused
+    /// Overwrite the named block devices (--path fc=…, block=…). Without it a device that holds data is refused
     #[arg(long)]
     overwrite_devices: bool,
-    /// Run in a guest, for the storage clients that this kernel lacks (kernel NFS, open-iscsi, Fibre Channel): shapes and counts only (docs/guest.md)
+    /// Run in a guest whose kernel has all storage clients (kernel NFS, open-iscsi, Fibre Channel). On an emulated processor only
+    /// ratios and counts are meaningful (docs/guest.md)
     #[arg(long, conflicts_with_all = ["keep", "keep_awake"])]
     guest: bool,
     /// Directory of the guest's kernel [default: millrace/guest in $XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "DIR", requires = "guest")]
     guest_cache: Option<PathBuf>,
-    /// Leave the work directory with data and logs in place
+    /// Keep the work directory with data and logs
     #[arg(long)]
     keep: bool,
     /// Directory of PostgreSQL's server programs [default: PATH, then the newest installed]
     #[arg(long, value_name = "DIR")]
     pg_bin: Option<PathBuf>,
-    /// Install the database from the distribution first if it is missing: asks on a terminal, without one needs --yes
+    /// Install the database from the distribution if it is missing. Asks first; without a terminal --yes is needed
     #[arg(long, conflicts_with = "dry_run")]
     install: bool,
     /// Install without asking
@@ -188,7 +190,7 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
     let plan = Plan::read(args.plan.as_deref(), &overrides(args))?;
     // Said once, by the program in the guest.
     if let Some(file) = plan.in_place.as_deref().filter(|_| in_guest::is_inside()) {
-        eprintln!("in a guest {} is carried out: the plan names it for one", file.display());
+        eprintln!("running {}, which the plan names for guests", file.display());
     }
     if args.install {
         install::install_missing(plan.database, args.pg_bin.as_deref(), args.yes)?;

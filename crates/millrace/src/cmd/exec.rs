@@ -52,29 +52,29 @@ pub(crate) struct Args {
     /// An export and the path under which the program sees it; may be given several times
     #[arg(long = "mount", value_name = "/PATH=nfs://HOST[:PORT]/EXPORT[/SUB][?OPTIONS]", required_unless_present_any = ["prove", "prove_medium", "local_media", "becomes"])]
     mounts: Vec<OsString>,
-    /// Slow a directory of this host down to this storage medium, as `serve --medium` does
+    /// Delay I/O in a directory of this host as this storage medium would, like `serve --medium`
     #[arg(long = "local-medium", value_name = "/DIR=PROFILE,KEY=VALUE,…")]
     local_media: Vec<OsString>,
-    /// Share the mounts with the members of this group (name or number): locks, sizes and what is not yet stable. Programs that
-    /// change their user need it, and users who work on the same files
+    /// Share locks, sizes and unsaved data with the members of this group (name or number). Needed by programs that change their
+    /// user, and by users that work on the same files
     #[arg(long, value_name = "GROUP")]
     group: Option<OsString>,
-    /// Run although the mount's path exists on this host and is not an empty directory, which the export
-    /// then hides, or another user's programs hold file locks on the export
+    /// Run even if the mount's path exists and is not an empty directory (the export then hides it), or if another user's
+    /// programs hold file locks on the export
     #[arg(long)]
     force: bool,
     /// Wait this long for the servers, if they do not serve the exports yet: 30s, 5m, 2h, forever [default: 2 s for a server that
     /// refuses connections]
     #[arg(long, value_name = "TIME")]
     wait: Option<Wait>,
-    /// Print what runs the program so elsewhere, instead of running it: the environment, a drop-in of systemd, a compose file, a pod
+    /// Print an equivalent environment, systemd drop-in, compose file or pod instead of running the program
     #[arg(long, value_enum, value_name = "FORMAT")]
     print: Option<Format>,
-    /// User and group of the printed service or container, who own the files on the export [default: this user; for root postgres
-    /// or mysql]
+    /// User and group of the printed service or container. They must own the files on the export [default: this user; for root,
+    /// postgres or mysql]
     #[arg(long, value_name = "UID:GID", requires = "print", value_parser = print::parse_user)]
     user: Option<print::User>,
-    /// Image of the printed container: millrace and the program are in it
+    /// Image of the printed container; it must contain millrace and the program
     #[arg(long, value_name = "IMAGE", requires = "print")]
     image: Option<String>,
     /// Paths whose file number a child process prints, to show that the library is active in it
@@ -105,20 +105,23 @@ Examples (PostgreSQL refuses root; as root, put `runuser -u postgres --` before 
   millrace exec --local-medium /srv/pg=fc15k,spindles=80 -- ls /srv/pg
 
 Needs no root and makes no mount: the program sees /db, the rest of the host does not. The library
-is loaded with LD_PRELOAD, so statically linked and set-uid programs, and Go programs, find nothing
-below /db: `millrace mount` is for them. Programs of PostgreSQL that PATH lacks are found in
-/usr/lib/postgresql/*/bin where one version is installed. Kernel AIO (libaio) reaches these files,
-io_uring does not: it is refused, and MariaDB goes on with libaio. Keep the server's own log on a
-local disk. Closing a file commits its data first, as a kernel client does; close=nothing in the URL
-leaves that out, for a database, which syncs its files itself. Written data that is not yet stable
-is kept in memory (retain=64MiB) and sent again to a server that restarted. Small writes one behind
-the other are sent together; gather=off in the URL sends each by itself. After a program has
-changed its user (setuid, as --group mysql … mariadbd --user=mysql by root), its calls to the
-server are made as the new user, those on files it has open as the one who opened them. Users have
-separate mounts, whose locks do not exclude each other, unless --group names a group that all of
-them are in; its members trust each other with these mounts. The preload library is the one named
-by MILLRACE_PRELOAD, else that beside this binary or in ../lib/millrace; for a program of musl
-(Alpine Linux) that in musl/ there.
+is loaded with LD_PRELOAD, so static, set-uid and Go programs find nothing below /db: use `millrace
+mount` for them. If PATH lacks a program of PostgreSQL, it is found in /usr/lib/postgresql/*/bin,
+where one version is installed. Kernel AIO (libaio) works on these files. io_uring does not and is
+refused; MariaDB then uses libaio. Keep the server's own log on a local disk.
+
+Closing a file commits its data first, as a kernel client does. close=nothing in the URL leaves that
+out, for a database, which syncs its files itself. Written data that is not yet stable is kept in
+memory (retain=64MiB) and resent to a server that restarted. Small consecutive writes are coalesced;
+gather=off in the URL sends each by itself.
+
+After a program has changed its user (setuid, as in --group mysql … mariadbd --user=mysql by root),
+new calls are made as the new user, calls on open files as the user that opened them. Each user has
+separate mounts whose locks do not exclude each other, unless --group names a group of all of them;
+its members trust each other with these mounts.
+
+The preload library is the one that MILLRACE_PRELOAD names, else the one beside this binary or in
+../lib/millrace; for a program of musl (Alpine Linux) the one in musl/ there.
 
 Never open one data directory from two hosts, or from two containers that cannot see each other's
 processes: only postmaster.pid guards against it, and it works within one host only.
@@ -127,27 +130,26 @@ The mounts' shared memory is in /dev/shm/millrace-UID (root: /run/millrace where
 or in the directory that MILLRACE_RUNTIME_DIR names. A directory that another user made or can
 replace is refused. The directory of a --group belongs to root: root runs exec with it first.
 
---print writes to stdout: `env` variables for a shell; `systemd` a drop-in, for Debian's
-postgresql@.service, say (also of `pg_ctlcluster 17-main start`); `compose` a compose file; `k8s` a
-pod that the restricted profile admits: any uid, no capabilities, the default seccomp filter, a
-read-only root. They name a runtime directory, and start again, or wait, while the server is away.
-The server is asked for `env` only.
+--print writes to stdout: `env` variables for a shell; `systemd` a drop-in, for example for Debian's
+postgresql@.service (also of `pg_ctlcluster 17-main start`); `compose` a compose file; `k8s` a pod
+that the restricted profile admits: any uid, no capabilities, the default seccomp filter, a
+read-only root. The printed units name a runtime directory, and start again, or wait, while the
+server is away. Only `env` contacts the server.
 
-With --wait a server that is away, or does not serve the export yet, is asked until it does; a line
-on stderr names it after 2 s.
+With --wait, exec waits for a server that is away or does not serve the export yet. After 2 s a line
+on stderr names it.
 
-When a server has not answered for 5 s, and when it answers again, a line goes to stderr, or to
-syslog where stderr is a file on a mount; the program waits, as with a hard mount. Another line
-says when it comes back with another volume: calls on files of the old one fail then.
-MILLRACE_LOG=/PATH sends all messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 leaves
-out those about servers. A program that is started below CMD and that the library can't be loaded
-into (static, set-uid, with another environment) is named on stderr, each once; MILLRACE_UNREACHED=0
-leaves that out.
+If a server does not answer for 5 s, and when it answers again, a line goes to stderr, or to syslog
+if stderr is a file on a mount; the program waits, as on a hard mount. Another line reports a server
+that comes back with another volume: calls on files of the old one fail then. MILLRACE_LOG=/PATH
+sends all messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 leaves out those about
+servers. If CMD starts a program that the library cannot be loaded into (static, set-uid, with
+another environment), a line on stderr names it once; MILLRACE_UNREACHED=0 leaves that out.
 
 Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was
 started); 126 the program can't be executed; 127 there is no such program.";
 
-/// An error with what the user can do about it.
+/// Runs the program, prints what would run it, or proves that the library is active.
 pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     if !args.prove.is_empty() || !args.prove_medium.is_empty() {
         return prove(&args);
@@ -180,7 +182,7 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         let path = PathBuf::from(OsString::from_vec(spec.local_path.clone()));
         if expected.iter().any(|(other, _): &(PathBuf, u64)| other.starts_with(&path) || path.starts_with(other)) {
             let what = format!("use --mount {}: mount paths overlap", text.display());
-            return Err(refusal(what, "choose paths of which none is below another, as /db and /wal"));
+            return Err(refusal(what, "choose paths that do not contain one another, such as /db and /wal"));
         }
         if !args.force && !has_mount(&outer, &spec.local_path) {
             local_path_is_free(&path)?;
@@ -270,7 +272,7 @@ fn user_namespace() -> Option<(&'static str, OsString)> {
 }
 
 fn parse_mount(text: &OsStr) -> anyhow::Result<MountSpec> {
-    let spec = MountSpec::parse(text.as_bytes()).with_context(|| format!("use --mount {}", text.display()))?;
+    let spec = MountSpec::parse(text.as_bytes()).with_context(|| format!("use --mount {}", dnfs::url::without_user(&text.to_string_lossy())))?;
     if text.as_bytes().contains(&b'\n') {
         let what = format!("use --mount {}: it has a line feed in it", text.display());
         return Err(refusal(what, "write line feeds of a URL as %0A"));
@@ -297,7 +299,7 @@ fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
     let what = if found.is_dir() { "a directory that is not empty" } else { "not a directory" };
     Err(hinted(
         anyhow!("mount at {}: it exists on this host and is {what}", path.display()),
-        "choose a path that does not exist, as /db; --force hides what is there from the program",
+        "choose a path that does not exist, such as /db; with --force the export hides what is there",
     ))
 }
 

@@ -22,14 +22,14 @@ Examples:
   millrace guest fetch
   millrace guest run -- uname -r
 
-A kernel of the distribution boots in QEMU with this host's root read-only: its programs are there,
-what the guest writes is gone at the end, and no right on this host is needed. docs/guest.md has how
-to mount an NFS export, log in to a LUN by open-iscsi and bring up Fibre Channel inside, and what
-may be concluded from figures measured there.";
+A kernel of the distribution boots in QEMU with this host's root read-only: this host's programs are
+available, changes are discarded at the end, and no privilege on this host is needed. docs/guest.md
+shows how to mount an NFS export, log in to a LUN by open-iscsi and set up Fibre Channel inside, and
+what figures measured there mean.";
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Show what is there for a guest, what is missing, and the command that helps
+    /// Show what a guest needs, what is missing, and the command to get it
     Status(status::Status),
     /// Fetch the kernel from the distribution into the cache; nothing is installed
     Fetch(fetch::Fetch),

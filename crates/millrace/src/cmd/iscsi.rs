@@ -36,10 +36,12 @@ Examples:
   millrace iscsi detach --all
 
 URL: iscsi://[USER%SECRET@]HOST[:PORT][,HOST2[:PORT2]…]/IQN/LUN, as `millrace lun list` shows it;
-several hosts are portals of one target, used together. Options behind ?: header_digest=crc32c,
-data_digest=crc32c, target_user, target_password. Better than secrets in arguments: the variables
-LIBISCSI_CHAP_USERNAME, LIBISCSI_CHAP_PASSWORD, LIBISCSI_CHAP_TARGET_USERNAME,
-LIBISCSI_CHAP_TARGET_PASSWORD. The initiator's name is that of /etc/iscsi/initiatorname.iscsi.
+several hosts are portals of one target, used together. In a secret write / as %2F, ? as %3F, @ as
+%40, and % before two hexadecimal digits as %25. Options after ?: header_digest=crc32c,
+data_digest=crc32c, chap_algs=sha256,sha1,md5, target_user, target_password. Other users can read
+arguments, so pass secrets in LIBISCSI_CHAP_USERNAME, LIBISCSI_CHAP_PASSWORD,
+LIBISCSI_CHAP_TARGET_USERNAME and LIBISCSI_CHAP_TARGET_PASSWORD. The initiator's name is read from
+/etc/iscsi/initiatorname.iscsi.
 
 Exit codes: 0 done; 1 the target refused it (login, no such LUN, reserved, …); 2 could not run
 (arguments, no portal answers).";
@@ -50,9 +52,9 @@ enum Action {
     Discover(discover::Discover),
     /// Measure reads or writes: IOPS, latency, client CPU
     Bench(bench::Bench),
-    /// Make LUNs block devices of this host, and one file system on one or all; needs root
+    /// Make LUNs block devices of this host, optionally with a file system; needs root
     Attach(attach::Attach),
-    /// Take an attached LUN away again: unmount it, remove the block device, log out
+    /// Detach a LUN: unmount it, remove the block device, log out
     Detach(detach::Detach),
     /// List the LUNs that are attached, with their paths
     List(list::List),
@@ -105,7 +107,7 @@ mod tests {
     use super::trouble;
 
     #[test]
-    fn the_times_that_a_path_went_down_are_told_and_not_its_retries() {
+    fn the_times_that_a_path_went_down_are_reported_and_not_its_retries() {
         let said = |downs, failures| trouble(downs, failures, Some("refused"));
         assert_eq!((said(0, 0), trouble(1, 1, None)), (None, None));
         assert_eq!(said(1, 9).as_deref(), Some("went down once, last: refused"));

@@ -16,7 +16,8 @@ use crate::error_printing::refusal;
 pub(crate) struct Args {
     #[command(subcommand)]
     operation: Operation,
-    /// The filer's admin socket; `millrace serve` prints its path [default: MILLRACE_ADMIN, else that of the only filer this user runs]
+    /// The filer's admin socket; `millrace serve` prints its path [default: MILLRACE_ADMIN, else the socket of the only filer
+    /// that this user runs]
     #[arg(long, value_name = "PATH", global = true)]
     admin: Option<PathBuf>,
     /// Print the filer's reply, one JSON object
@@ -26,18 +27,18 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Operation {
-    /// Make a LUN
+    /// Create a LUN
     Create(Create),
-    /// All LUNs: where they are reached, how large they are, who is logged in
+    /// List all LUNs: URL, size and sessions
     List,
-    /// Set the size of a LUN; initiators are told
+    /// Set the size of a LUN; initiators are notified
     Resize {
         /// The LUN
         #[arg(value_name = "VOLUME/NAME")]
         lun: String,
-        /// As in 2GiB
+        /// Such as 2GiB
         size: String,
-        /// It may become smaller: what is behind the new end is lost
+        /// Let it become smaller: data beyond the new size is lost
         #[arg(long)]
         shrink: bool,
     },
@@ -49,11 +50,11 @@ enum Operation {
         /// Names of initiators (iqn.…) or groups of filer.toml
         #[arg(value_name = "INITIATOR", required_unless_present = "all")]
         initiators: Vec<String>,
-        /// Every initiator that may log in
+        /// All initiators that may log in
         #[arg(long, conflicts_with = "initiators")]
         all: bool,
     },
-    /// Take a LUN away from initiators
+    /// Remove initiators from a LUN
     Unmap {
         /// The LUN
         #[arg(value_name = "VOLUME/NAME")]
@@ -70,7 +71,7 @@ enum Operation {
         /// The LUN
         #[arg(value_name = "VOLUME/NAME")]
         lun: String,
-        /// Also while initiators are logged in: their I/O fails from then on
+        /// Delete it even if initiators are logged in; their I/O then fails
         #[arg(long)]
         force: bool,
     },
@@ -81,38 +82,39 @@ struct Create {
     /// The volume, and the new LUN's name in it: letters, digits, . _ -
     #[arg(value_name = "VOLUME/NAME")]
     lun: String,
-    /// As in 100GiB: a whole number of blocks
+    /// Such as 100GiB: a whole number of blocks
     #[arg(long)]
     size: String,
     /// Bytes of a logical block: 512 or 4096
     #[arg(long, value_name = "BYTES", default_value_t = 512)]
     block_size: u32,
-    /// Bytes that initiators are told to align by: a power of two
+    /// Alignment reported to initiators, in bytes: a power of two
     #[arg(long, value_name = "BYTES", default_value_t = 4096)]
     physical_block_size: u32,
-    /// The number that initiators address it by, 0 to 255 [default: the first that is free]
+    /// LUN number, 0 to 255 [default: the first free one]
     #[arg(long = "lun", value_name = "N")]
     number: Option<u16>,
-    /// Take its space from the store now, not as it is written
+    /// Allocate all its space now
     #[arg(long)]
     thick: bool,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
-    /// Writes are durable behind SYNCHRONIZE CACHE only, as on a disk with a volatile cache: for initiators that survive a loss here
+    /// Give it a volatile write cache: writes are durable only after SYNCHRONIZE CACHE. The initiator must handle the loss of
+    /// this cache
     #[arg(long)]
     write_cache: bool,
-    /// Let only this initiator or group use it; may be given several times [default: every one that may log in]
+    /// Let only this initiator or group use it; may be given several times [default: all that may log in]
     #[arg(long, value_name = "INITIATOR")]
     initiator: Vec<String>,
-    /// Let nobody use it yet
+    /// Map it to no initiator yet
     #[arg(long, conflicts_with = "initiator")]
     unmapped: bool,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
-  millrace lun create vol/db --size 1GiB            (of the only filer this user runs)
+  millrace lun create vol/db --size 1GiB            (the only filer that this user runs)
   millrace lun create vol/log --size 1GiB --initiator iqn.1993-08.org.debian:01:db1
   millrace lun list
   millrace lun list --json --admin /run/filer.sock
@@ -121,11 +123,11 @@ Examples:
   millrace lun unmap vol/db iqn.1993-08.org.debian:01:db2
   millrace lun delete vol/log
 
-A LUN is a part of its volume that NFS clients do not see. Initiators find it by the URL that `list`
-shows, where the filer serves iSCSI: `serve --iscsi`, or [iscsi] in its file (docs/filer.md).
+A LUN is a part of its volume that NFS clients do not see. If the filer serves iSCSI (`serve
+--iscsi`, or [iscsi] in its file, docs/filer.md), initiators reach it at the URL that `list` shows.
 
-Exit codes: 0 done; 1 the filer refused, nothing has changed; 2 no filer answers there, none or
-several run and none is named, or an argument is wrong.";
+Exit codes: 0 done; 1 the filer refused, and nothing has changed; 2 no filer answers, several run
+and none is named, or an argument is wrong.";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (phrase, request) = args.operation.request()?;
@@ -211,7 +213,7 @@ fn bytes(phrase: &str, size: &str) -> anyhow::Result<u64> {
 
 fn print_list(luns: &[LunStatus]) {
     let names = luns.iter().map(|lun| lun.name.len()).max().unwrap_or(0).max(4);
-    println!("{:names$}  {:>9}  {:>9}  {:>6}  {:>8}  URL", "LUN", "size", "used", "blocks", "sessions");
+    println!("{:names$}  {:>9}  {:>9}  {:>10}  {:>8}  URL", "LUN", "size", "used", "block size", "sessions");
     for lun in luns {
         if let Some(reason) = &lun.failed {
             println!("{:names$}  NOT SERVED: {reason}", lun.name);
@@ -220,7 +222,7 @@ fn print_list(luns: &[LunStatus]) {
         let used = lun.used_bytes.map_or_else(|| "?".to_owned(), about_text);
         let url = lun.url.as_deref().unwrap_or("(iSCSI is not served: start the filer with --iscsi)");
         let (size, sessions) = (bytes_text(lun.size_bytes), lun.sessions.len());
-        println!("{:names$}  {size:>9}  {used:>9}  {:>6}  {sessions:>8}  {url}", lun.name, lun.block_bytes);
+        println!("{:names$}  {size:>9}  {used:>9}  {:>10}  {sessions:>8}  {url}", lun.name, lun.block_bytes);
         for session in &lun.sessions {
             println!("{:names$}  logged in: {} at {}, portal group {}", "", session.initiator, session.address, session.portal_group_tag);
         }

@@ -1,4 +1,4 @@
-//! The commands, one file each: arguments in, wiring, exit code out. No logic that a crate below could hold.
+//! The commands, one file or directory each: arguments, wiring, exit codes, and the text they print.
 
 mod apart;
 mod bench;
@@ -44,27 +44,27 @@ commands! {
     exec => Exec,
     /// Mount an NFS export by FUSE, for programs that exec cannot reach: static, Go, set-uid
     mount => Mount,
-    /// Unmount what mount made
+    /// Unmount a directory that `mount` mounted
     unmount => Unmount,
     /// Load and run the order-entry workload on any PostgreSQL or MariaDB, and check it
     orders => Orders,
-    /// Measure one PostgreSQL on several storage paths and compare them: the main command
+    /// Measure a database (PostgreSQL or MariaDB) on several storage paths and compare them
     compare => Compare,
-    /// Show what differs between two comparisons
+    /// Show the differences between two comparisons
     diff => Diff,
-    /// Show figures of many comparisons over commits or dates, from directories or a database
+    /// Show the figures of many comparisons over commits or dates
     history => History,
     /// Predict what another load, more slots or another medium would give
     predict => Predict,
-    /// Write the report of a comparison again, also as CSV or Markdown
+    /// Write the report of a stored comparison, also as CSV, Markdown or SVG
     report => Report,
     /// Check which findings of five published storage reports your comparisons reproduce (docs/reports.md)
     shapes => Shapes,
     /// Audit the settings between database and disk: findings with reason, source and fix
     audit => Audit,
-    /// Collect what an audit needs of this host in an archive, to be audited elsewhere
+    /// Collect the facts of this host in an archive, to audit it elsewhere
     collect => Collect,
-    /// Change what the audit found, measure the effect, change it back: plan, apply, revert, measure, explain
+    /// Apply what an audit recommends, revert it, and measure its effect: plan, apply, revert, measure, explain
     tune => Tune,
     /// Commit and remove for programs of a mount that have ended
     #[command(hide = true)]
@@ -72,7 +72,7 @@ commands! {
     /// Write man pages and shell completions, as packages hold them
     #[command(hide = true)]
     generate => Generate,
-    /// Run a command in a guest with a stock kernel, which has NFS, iSCSI and FC clients that this one lacks
+    /// Run a command in a guest whose stock kernel has NFS, iSCSI and Fibre Channel clients
     guest => Guest,
     /// Check what this host can measure, what it cannot, and how to fix that
     doctor => Doctor,

@@ -38,16 +38,13 @@ pub(crate) struct Args {
     /// Serve it in this process until it is unmounted, instead of going to the background
     #[arg(long)]
     foreground: bool,
-    /// Let other users use it too, as root's mounts always do; needs user_allow_other in
-    /// /etc/fuse.conf
+    /// Let other users use the mount, as root's mounts always do; needs user_allow_other in /etc/fuse.conf
     #[arg(long)]
     allow_other: bool,
-    /// Share locks, sizes and what is not yet stable with the members of this group (name or
-    /// number), as `millrace exec --group` does
+    /// Share locks, sizes and unsaved data with the members of this group (name or number), like `millrace exec --group`
     #[arg(long, value_name = "GROUP")]
     group: Option<OsString>,
-    /// Mount although another user's programs hold file locks on the export, which this mount does
-    /// not respect
+    /// Mount even if another user's programs hold file locks on the export; this mount does not respect those locks
     #[arg(long)]
     force: bool,
     /// Options as in the fourth field of fstab(5): ro, noexec, allow_other, group=GROUP, log=FILE, and
@@ -82,17 +79,17 @@ Examples:
   mount -t fuse.millrace -o ro nfs://filer/vol /mnt
   millrace unmount /mnt
 
-For programs that `millrace exec` cannot reach: statically linked ones, Go programs, set-uid
-programs, shells and people. As root for all users, else by fusermount3 (package fuse3) for this
-one. Each request is made to the server as the user who asks, with ids and groups. Nothing is
-cached: sizes, data and names are those of the programs under `millrace exec` of the same user or
-group on this host, and locks and files removed while open are shared with them. A server that is
-away is waited for; SIGKILL ends who waits. docs/mount.md has what it promises.
+For programs that `millrace exec` cannot reach: static, Go and set-uid programs, shells and people.
+Root mounts for all users; other users mount for themselves, by fusermount3 (package fuse3). Each
+request goes to the server with the ids and groups of the calling user. Nothing is cached. Sizes,
+data, names, locks and files removed while open are shared with the programs under `millrace exec`
+of the same user or group on this host. Calls wait for a server that is away; SIGKILL ends a waiting
+process. docs/mount.md lists what programs are promised.
 
-One process serves the mount. Once it is killed, programs get ENOTCONN (\"Transport endpoint is not
-connected\"), and the same `millrace mount` mounts again; SIGTERM unmounts.
+One process serves the mount. If it is killed, programs get ENOTCONN (\"Transport endpoint is not
+connected\"); run the same `millrace mount` again. SIGTERM unmounts.
 
-Exit codes: 0 it is mounted, or with --foreground was unmounted again; 2 it could not be mounted.";
+Exit codes: 0 mounted, or with --foreground unmounted again; 2 could not mount.";
 
 /// Exit code of mount(8): the mount failed.
 const MOUNT_FAILED: u8 = 32;
@@ -125,7 +122,7 @@ fn is_mounted_already(args: &Args) -> bool {
 }
 
 fn mount(args: &Args) -> anyhow::Result<ExitCode> {
-    let url: NfsUrl = args.url.parse().with_context(|| format!("use the URL {}", args.url))?;
+    let url: NfsUrl = args.url.parse().with_context(|| format!("use the URL {}", dnfs::url::without_user(&args.url)))?;
     let directory = resolved(&args.directory)?;
     if args.foreground {
         enter_group(args.group.as_deref())?;

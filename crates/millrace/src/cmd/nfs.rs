@@ -89,19 +89,23 @@ impl Progress {
 
     fn show(&mut self, text: impl FnOnce() -> String) {
         let now = std::time::Instant::now();
-        let due = self
-            .shown
-            .map_or(self.begun + std::time::Duration::from_secs(2), |shown| shown + std::time::Duration::from_millis(500));
-        if self.terminal && now >= due {
+        let next = std::time::Duration::from_millis(if self.terminal { 500 } else { 2_000 });
+        let due = self.shown.map_or(self.begun + std::time::Duration::from_secs(2), |shown| shown + next);
+        if now < due {
+            return;
+        }
+        self.shown = Some(now);
+        if self.terminal {
             eprint!("\r{}\x1b[K", text());
-            self.shown = Some(now);
+        } else {
+            eprintln!("{}", text());
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.shown.is_some() {
+        if self.terminal && self.shown.is_some() {
             eprint!("\r\x1b[K");
         }
     }

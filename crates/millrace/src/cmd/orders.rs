@@ -39,8 +39,10 @@ the defaults, in this order. sslmode, sslrootcert (a file, or system), sslcert a
 they mean to libpq. -h is the host; help is --help. No password is asked for or printed.
 A load that was interrupted continues with --resume. On MariaDB and MySQL the schema is the
 database millrace_orders, whatever the DSN names. The load works in the schema millrace_orders and
-in nothing else; remove it with DROP SCHEMA millrace_orders CASCADE. Figures are derived from the
-TPC-C specification and are not comparable to published TPC-C results.
+in nothing else; remove it with DROP SCHEMA millrace_orders CASCADE, on MariaDB and MySQL with
+DROP DATABASE millrace_orders. A pooler in front of PostgreSQL has to keep sessions
+(pool_mode = session). Figures are derived from the TPC-C specification and are not comparable to
+published TPC-C results.
 Exit codes: 0 done; 1 failed (a check, an error in a run, an interrupted load); 2 could not run
 (arguments, no database, a schema that is missing or not empty); 130 and 143: a run was ended by
 SIGINT (Ctrl-C) or SIGTERM, and what it had measured until then is printed.";
@@ -118,6 +120,9 @@ struct LoadArgs {
     /// Continue a load that was interrupted; warehouses and seed must be the same
     #[arg(long)]
     resume: bool,
+    /// Use the load that is there already, if it is complete and has these warehouses and this seed; else load
+    #[arg(long, conflicts_with = "resume")]
+    existing: bool,
     /// Load although the server's file system seems to have too little free space
     #[arg(long, alias = "no-room-check")]
     no_space_check: bool,
@@ -180,6 +185,14 @@ async fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {
     let jobs = args.jobs.unwrap_or_else(|| cores.min(orders::limits::THREADS_MAX));
     let LoadArgs { warehouses, seed, resume, no_space_check, .. } = args;
     let options = LoadOptions { warehouses, jobs, seed, resume, no_space_check };
+    if args.existing && orders::loader::is_loaded(&database, options).await? {
+        if args.json {
+            print_json(&serde_json::json!({"schema": 1, "warehouses": warehouses, "seed": seed, "existing": true}))?;
+        } else {
+            println!("{warehouses} warehouses with seed {seed} are there already");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.plan || !resume {
         let plan = orders::loader::plan(&database, options).await?;
         eprintln!("{}", text::planned(warehouses, &plan));

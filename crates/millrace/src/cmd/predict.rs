@@ -27,7 +27,7 @@ const NOT_TRUSTED: u8 = 3;
 pub(crate) struct Args {
     /// Directory or results.json of a comparison
     run: PathBuf,
-    /// Path of the record that the model is fitted on [default: the first measured]
+    /// Path of the record that the model is fitted to [default: the first measured one]
     #[arg(long, value_name = "ARM")]
     arm: Option<String>,
     /// Users, each sending its next transaction when the last one ended
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Maximum of calls outstanding on the mount; 0: no limit
     #[arg(long, value_name = "N")]
     slots: Option<u32>,
-    /// Spindles with a queue each, in place of the measured storage
+    /// Replace the measured storage by this many spindles with a queue each
     #[arg(long, value_name = "N")]
     spindles: Option<usize>,
     /// Time of one block read in microseconds; with --spindles, the service time of a spindle

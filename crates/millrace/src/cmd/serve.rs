@@ -18,6 +18,7 @@ use filer::setup::log_served;
 use filer::{Filer, ListenerRole, sys};
 
 pub(crate) use arguments::Args;
+use crate::error_printing::log_error;
 use arguments::LogFormat;
 use plan::Plan;
 use ready::Ready;
@@ -25,12 +26,23 @@ use volume::Volume;
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     init_log(args.log_format);
-    // Before any thread is started, so that none of them is hit.
+    match serve(&args) {
+        // With --log-format json every line on stderr must be JSON.
+        Err(error) if args.log_format == LogFormat::Json => {
+            log_error(&error);
+            Ok(ExitCode::from(2))
+        }
+        other => other,
+    }
+}
+
+fn serve(args: &Args) -> anyhow::Result<ExitCode> {
+    // Before any thread starts, so that no thread gets these signals.
     let signals = sys::Signals::block(args.config.is_some());
     sys::ignore_file_size_signal();
     sys::raise_descriptor_limit(filer::limits::DESCRIPTORS_WANTED);
     sys::keep_memory_small();
-    let (server, admin, metrics) = start(&args)?;
+    let (server, admin, metrics) = start(args)?;
     admin.serve(&server).context("start a thread for the admin socket")?;
     metrics.map_or(Ok(()), |endpoint| endpoint.serve(&server)).context("start a thread for metrics")?;
     let (ordered, waiting) = (Arc::clone(&server), Arc::clone(&server));
@@ -83,11 +95,12 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket, Option<Endpoi
 /// The same with the volumes open. It logs what it serves once nothing can refuse it any more.
 fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result<(Arc<Server>, AdminSocket, Option<Endpoint>)> {
     let Plan { exports, listen, portmap, admin: admin_path, metrics, iscsi, tls, setup } = plan;
-    let listeners = listen::bind(&listen, &portmap, &iscsi.portals)?;
+    let from_file = args.config.is_some();
+    let listeners = listen::bind(&listen, &portmap, &iscsi.portals, from_file)?;
     let (listen, portmap) = (listen::addresses(&listeners, ListenerRole::Nfs)?, listen::addresses(&listeners, ListenerRole::Portmap)?);
-    let portals = listen::portals(&listeners)?;
-    let metrics = metrics.map(listen::bind_metrics).transpose()?;
-    let admin = AdminSocket::bind(&admin_path).map_err(|error| listen::cannot_bind_admin(&admin_path, &error))?;
+    let (portals, datagrams) = (listen::portals(&listeners)?, listen::bind_datagrams(&portmap)?);
+    let metrics = metrics.map(|address| listen::bind_metrics(address, from_file)).transpose()?;
+    let admin = AdminSocket::bind(&admin_path).map_err(|error| listen::cannot_bind_admin(&admin_path, &error, from_file))?;
     exports.entries().iter().for_each(|entry| log_served(&entry.export));
     if let Some(medium) = &args.medium {
         tracing::info!(%medium, "answers wait for a modelled medium");
@@ -95,11 +108,15 @@ fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result
     if args.loss_layer {
         tracing::warn!(seed = args.loss_seed, "loss layer on: for tests, not for service");
     }
-    tracing::info!(addresses = ?listen, "listening");
+    let all = |addresses: &[SocketAddr]| {
+        (!addresses.is_empty()).then(|| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+    };
+    let metrics_shown = metrics.as_ref().map(|endpoint| endpoint.address().to_string());
+    tracing::info!(addresses = all(&listen), portals = all(&portals), portmap = all(&portmap), metrics = metrics_shown, "listening");
     if args.config.is_none() && args.tls.is_optional() && listen.iter().any(|address| !address.ip().is_loopback()) {
         tracing::warn!(
-            addresses = ?listen,
-            "whoever reaches these addresses may read and write the files as the user they say they are (no TLS asked for); --config FILE names clients, --tls required asks for TLS"
+            addresses = all(&listen),
+            "anyone who reaches these addresses can read and write the files as any user (TLS is not required); --config FILE can restrict clients, --tls required demands TLS"
         );
     }
     if uid != 0 {
@@ -110,8 +127,11 @@ fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result
     let filer = Filer::new(filer::Config { exports, only: (uid != 0).then_some((uid, gid)), port });
     filer.set_tls(tls);
     let server = Server::new(filer, listeners, setup, iscsi);
+    for socket in datagrams {
+        filer::nfs::portmap_datagrams::serve(socket, server.shared_filer()).context("start a thread for portmap")?;
+    }
     let (listen, portmap, metrics_at) = (&listen, &portmap, metrics.as_ref().map(Endpoint::address));
-    let ready = Ready { json: args.json, dir: dir.as_deref(), listen, portmap, portals: &portals, admin: &admin_path, metrics: metrics_at };
+    let ready = Ready { json: args.json || args.log_format == LogFormat::Json, dir: dir.as_deref(), listen, portmap, portals: &portals, admin: &admin_path, metrics: metrics_at };
     ready.say(&server.filer().exports(), server.targets())?;
     Ok((server, admin, metrics))
 }
@@ -119,9 +139,13 @@ fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result
 fn init_log(format: LogFormat) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("MILLRACE_LOG").unwrap_or_else(|_| "info".into());
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A log line that cannot be written is dropped. Otherwise tracing reports the error on stderr, and a failed write there is a panic.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match format {
         LogFormat::Text => log.with_ansi(colours).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Json => {
+            log.json().flatten_event(true).init();
+            std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "internal error")));
+        }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Print one JSON array
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
-    /// Leave out finding SC11, whose calls are counted now, on a filer started for it
+    /// Leave out finding SC11, which starts a filer to count calls
     #[arg(long)]
     no_count: bool,
 }

@@ -33,13 +33,14 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Job {
-    /// Show the exact changes, running and persistent, grouped by what they need (reload, restart, remount, reboot); changes nothing
+    /// Show the exact changes, running and persistent, grouped by what they need (reload, restart, remount, reboot); change
+    /// nothing
     Plan(plan::Args),
-    /// Apply what plan shows, group by group; every file is backed up and recorded before
+    /// Apply what plan shows, group by group; each file is backed up and recorded first
     Apply(apply::Args),
     /// Revert an apply: contents, mode, owner and time of each file, and running values
     Revert(revert::Args),
-    /// Measure what rules gain on the order-entry load, one by one and cumulatively; keep only those with a significant gain
+    /// Measure the effect of rules on the order-entry load, one by one and cumulatively; keep only those with a significant gain
     Measure(measure::Args),
     /// Show a rule: reason, sources, sources that disagree, and its fix for this host
     Explain(explain::Args),

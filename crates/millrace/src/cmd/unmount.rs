@@ -17,10 +17,10 @@ const LOOK: Duration = Duration::from_millis(10);
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The directory it is mounted at
+    /// The mount point
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Take it away although programs use it; it ends with the last of them
+    /// Lazy unmount: detach now, finish when the last program closes it
     #[arg(long)]
     lazy: bool,
 }
@@ -34,7 +34,7 @@ As `umount DIR` (root) or `fusermount3 -u DIR`, and waits until the process that
 has ended, unless a container or another mount namespace has a copy of the mount. A mount whose
 process was killed is unmounted too.
 
-Exit codes: 0 it is unmounted; 1 a program uses it; 2 it could not be done (no such mount, …).";
+Exit codes: 0 unmounted; 1 a program uses it; 2 could not unmount (no such mount, …).";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let directory = super::mount::resolved(&args.directory)?;

@@ -21,7 +21,8 @@ use crate::error_printing::{print_error, refusal};
 pub(crate) struct Args {
     #[command(subcommand)]
     operation: Operation,
-    /// The filer's admin socket; `millrace serve` prints its path [default: MILLRACE_ADMIN, else that of the only filer this user runs]
+    /// The filer's admin socket; `millrace serve` prints its path [default: MILLRACE_ADMIN, else the socket of the only filer
+    /// that this user runs]
     #[arg(long, value_name = "PATH", global = true)]
     admin: Option<PathBuf>,
     /// Print the filer's reply, one JSON object
@@ -33,17 +34,18 @@ pub(crate) struct Args {
 enum Operation {
     #[command(flatten)]
     Manage(manage::Order),
-    /// Calls, bytes and flushes since the start
+    /// Show calls, bytes and flushes since the start
     Stats,
     /// Read the configuration file again; connections stay (needs serve --config)
     Reload,
-    /// Act as a power cut: discard every write and change that is not yet on stable storage, drop all connections (needs serve --loss-layer)
+    /// Simulate a power cut: discard every write and change that is not on stable storage, and close all connections (needs serve
+    /// --loss-layer)
     PowerCut,
     /// Copy a volume as a power cut now would leave it; the volume stays in service (needs serve --loss-layer)
     PowerCutCopy {
         /// The volume
         volume: String,
-        /// Where the copy goes: an empty directory, or one to be made
+        /// Destination: an empty directory, or one to create
         dir: PathBuf,
     },
     /// Inject faults: add, list, clear
@@ -60,12 +62,12 @@ enum Operation {
 
 #[derive(clap::Subcommand)]
 enum FaultOrder {
-    /// Set a fault: KIND,key=value,… (docs/faults.md)
+    /// Add a fault: KIND,key=value,… (docs/faults.md)
     Add {
-        /// As in eio,on=write,path=base/5/1259,rate=0.01,seed=7
+        /// Such as eio,on=write,path=base/5/1259,rate=0.01,seed=7
         fault: String,
     },
-    /// The faults that are set, and the calls they hit
+    /// List the faults and how many calls each has hit
     List,
     /// Clear one fault, or all
     Clear {
@@ -161,7 +163,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// No filer answers, or several could.
 pub(super) fn order(admin: Option<PathBuf>, prints: bool, phrase: &str, request: &Value) -> anyhow::Result<Option<Value>> {
-    let admin = match admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) {
+    let admin = match admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").filter(|path| !path.is_empty()).map(PathBuf::from)) {
         Some(named) => named,
         None => running::only_admin_socket(phrase)?,
     };
@@ -217,7 +219,7 @@ fn print_stats(stats: &FilerStats) {
     }
     println!("verifier {}, loss epoch {}", stats.verifier, stats.loss_epoch);
     if stats.poisoned {
-        println!("POISONED: a flush failed, no write is acknowledged as stable until the filer is started again");
+        println!("POISONED: a flush failed, no write is acknowledged as stable until the filer is restarted");
     }
     if !stats.faults.is_empty() {
         println!("injected faults: {}", stats.faults.join(", "));

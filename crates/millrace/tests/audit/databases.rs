@@ -111,10 +111,12 @@ fn a_setting_of_another_database_or_role_is_found_and_named() {
         let of = |finding: Finding| format!("{:?} {}", finding.verdict, finding.subject.unwrap_or_default());
         audit.findings.into_iter().map(of).collect::<Vec<_>>()
     };
-    for statement in ["CREATE DATABASE other", "CREATE ROLE clerk", "ALTER DATABASE other SET synchronous_commit = off"] {
+    for statement in ["CREATE DATABASE other", "CREATE ROLE clerk", "ALTER DATABASE other SET synchronous_commit = 0"] {
         cluster.sql(statement);
     }
-    cluster.sql("ALTER ROLE clerk IN DATABASE other SET zero_damaged_pages = on");
+    // The catalogue keeps what a statement says, in whichever form.
+    cluster.sql("ALTER ROLE clerk IN DATABASE other SET zero_damaged_pages = 1");
+    cluster.sql("ALTER ROLE clerk SET ignore_checksum_failure = f");
     let found = audit();
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].starts_with("Finding db_role_setting synchronous_commit of database other of PostgreSQL at "), "{found:?}");

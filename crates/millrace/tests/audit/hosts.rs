@@ -204,6 +204,7 @@ fn rules_of_a_database_that_was_not_asked_are_not_unknown() {
     std::fs::create_dir_all(&files).unwrap();
     std::fs::write(files.join("50-server.cnf"), "[mysqld]\npid-file = /run/mysqld/mysqld.pid\nbind-address = 127.0.0.1\n")
         .unwrap();
+    std::fs::write(host.join("files/etc/mysql/my.cnf"), "!includedir /etc/mysql/mariadb.conf.d/\n").unwrap();
     let found = audit(Some(&host), &[cluster.dsn()]);
     assert_eq!(of(&found, Verdict::Unknown), []);
     assert_quiet(&of(&found, Verdict::Finding));

@@ -5,6 +5,9 @@ mod browser;
 mod command;
 mod databases;
 mod hosts;
+#[path = "../../../tune/tests/tune/secret_corpus.rs"]
+mod secret_corpus;
+mod secrets;
 mod servers;
 #[path = "../support/mod.rs"]
 mod support;

@@ -91,7 +91,7 @@ fn what_is_missing_is_named_and_nothing_is_installed_unless_somebody_agrees() {
     assert!(text(&plain).contains("hint: millrace compare --install asks and installs it"), "{}", text(&plain));
     let unasked = host.compare(&["--install"]);
     assert_eq!(unasked.status.code(), Some(2));
-    for part in ["missing: postgresql", "cannot install postgresql", "hint: there is no terminal to ask on: say --install --yes"]
+    for part in ["missing: postgresql", "cannot install postgresql", "hint: there is no terminal to ask on: use --install --yes"]
     {
         assert!(text(&unasked).contains(part), "{}", text(&unasked));
     }

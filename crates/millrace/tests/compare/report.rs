@@ -12,8 +12,8 @@ use example::Size;
 use results::compare::Comparison;
 use serde_json::Value;
 
-/// Screens: a phone and a large display.
-pub(crate) const SCREENS: [(u32, u32); 2] = [(400, 800), (1600, 1000)];
+/// Screens: a phone, a window beside another, and a large display.
+pub(crate) const SCREENS: [(u32, u32); 3] = [(400, 800), (1200, 900), (1600, 1000)];
 
 /// Faults of the layout, as lines of text: things that stick out of the screen or of their drawing, words that lie on
 /// words, names that are missing.
@@ -36,6 +36,9 @@ pub(crate) const FAULTS: &str = r##"(() => {
       if (wide > 2 && high > 4) faults.push(`"${one.textContent}" lies on "${two.textContent}" in "${svg.getAttribute('aria-label')}"`);
     }));
   }
+  if (root.clientWidth > 640)
+    for (const box of document.querySelectorAll('.scroll'))
+      if (box.scrollWidth > box.clientWidth) faults.push(`the table "${box.getAttribute('aria-label')}" is cut off: ${box.scrollWidth} in ${box.clientWidth}`);
   for (const table of document.querySelectorAll('table'))
     if (!table.caption || !table.querySelector('th[scope=col]') || !table.querySelector('th[scope=row]')) faults.push('a table without caption or heads');
   for (const link of document.querySelectorAll('a[href^="#"]'))

@@ -19,20 +19,23 @@ const PAGE: usize = 4096;
 const WRITES: u64 = 48;
 
 /// A filer in this process, so that its volume can be read and faults set in it.
-struct FilerHere {
-    volume: Volume,
-    server: Arc<Server>,
+pub(crate) struct FilerHere {
+    pub volume: Volume,
+    pub server: Arc<Server>,
     thread: Option<std::thread::JoinHandle<Result<(), volume::Error>>>,
-    port: u16,
-    scratch: Scratch,
+    pub port: u16,
+    pub scratch: Scratch,
 }
 
 impl FilerHere {
-    fn new(options: Options) -> Self {
+    pub(crate) fn new(options: Options) -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), options)
+    }
+
+    pub(crate) fn on(socket: TcpListener, options: Options) -> Self {
         let scratch = Scratch::new("batches");
         let (dir, state_dir) = (scratch.folder("export"), scratch.folder("state"));
         let volume = Volume::open(volume::Config { dir, state_dir, loss: None, options }).unwrap();
-        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
         let policy = Policy::open(Rights { squash: Squash::None, ..Rights::default() });
         let exports = Exports::one(Export::new("vol", "/vol", volume.clone()), policy);

@@ -135,7 +135,8 @@ fn fences_are_served_to_those_who_may_use_an_export_and_to_nobody_else() {
     let scratch = scratch("fences", &["closed"]);
     let filer = Configured::start(&scratch, TWO.split_once("\n\n").unwrap().1);
     let attached = |mut wire: Wire| {
-        let args = AttachArgs { instance: 0, process: 1, channel: 1, generation: 1 };
+        let root = nfs_proto::nfs3::FileHandle::new(&[1; 16]).unwrap();
+        let args = AttachArgs { instance: 0, process: 1, channel: 1, generation: 1, secret: 1, root };
         wire.raw(channel1::PROGRAM, channel1::VERSION, channel1::Procedure::Attach.number(), &args).status()
     };
     assert_eq!(attached(v4(&filer)), ReplyStatus::Success);
@@ -296,7 +297,7 @@ fn a_broken_file_changes_nothing_and_says_what_is_wrong_where() {
         ("\"::1\"", "\"::1/200\"", "line 9: \"::1/200\" is not a network: an address has 128 bits"),
         ("name = \"closed\"", "name = \"open\"", "line 12: volume \"open\" is already defined on line 6"),
         ("DIR/closed", "DIR/missing", "/missing does not exist"),
-        ("DIR/closed", "DIR/open", "are one, or one lies in the other"),
+        ("DIR/closed", "DIR/open", "are the same, or one is in the other"),
         ("squash", "[squash", "line 10"),
     ] {
         let here = scratch.path().to_str().unwrap();

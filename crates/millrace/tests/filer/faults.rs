@@ -17,7 +17,7 @@ fn volume(filer: &Filer, arguments: &[&str]) -> Output {
     millrace().arg("volume").args(arguments).arg("--admin").arg(&filer.admin).output().unwrap()
 }
 
-fn add(filer: &Filer, fault: &str) {
+pub(crate) fn add(filer: &Filer, fault: &str) {
     let output = volume(filer, &["fault", "add", fault]);
     assert!(output.status.success(), "{fault}: {}", text(&output));
 }

@@ -22,12 +22,25 @@ fn ask(wire: &mut Wire, procedure: Channel, args: &dyn nfs_proto::xdr::Encode) -
     wire.raw(channel1::PROGRAM, channel1::VERSION, procedure.number(), args).results()
 }
 
-/// Attaches the channel 1 of this process; the run of the filer is asked for.
-fn attach(wire: &mut Wire, process: u64, generation: u32) -> ChannelStatus {
-    let args = AttachArgs { instance: 0, process, channel: 1, generation };
+/// The secret of the mount in these tests.
+const SECRET: u64 = 0x5ec2e7;
+
+/// Attaches channel 1 of a process of the mount. Asks for the number of the filer's run first.
+pub(crate) fn attach(wire: &mut Wire, process: u64, generation: u32) -> ChannelStatus {
+    attach_with(wire, SECRET, process, generation)
+}
+
+fn attach_with(wire: &mut Wire, secret: u64, process: u64, generation: u32) -> ChannelStatus {
+    let root = wire.root();
+    let args = AttachArgs { instance: 0, process, channel: 1, generation, secret, root };
     let first = ask(wire, Channel::Attach, &args);
     assert_eq!(first.status, ChannelStatus::OtherInstance);
     ask(wire, Channel::Attach, &AttachArgs { instance: first.instance, ..args }).status
+}
+
+fn fence(wire: &mut Wire, process: u64) -> ChannelStatus {
+    let instance = ask(wire, Channel::Fence, &FenceArgs { instance: 0, process }).instance;
+    ask(wire, Channel::Fence, &FenceArgs { instance, process }).status
 }
 
 fn write_call(wire: &mut Wire, file: FileHandle, byte: u8) -> Vec<u8> {
@@ -114,22 +127,54 @@ fn a_process_that_died_is_fenced_with_all_its_channels_and_never_served_again() 
     dead.send(&call);
     await_until("the write to be held back", LIMIT, || (lanes[0].stored() == call.len()).then_some(()));
     let mut heir = Wire::connect(filer.port);
-    let instance = ask(&mut heir, Channel::Fence, &FenceArgs { instance: 0, process: 9 }).instance;
-    let fence = FenceArgs { instance, process: 9 };
-    assert_eq!(ask(&mut heir, Channel::Fence, &fence).status, ChannelStatus::Ok);
+    assert_eq!(attach(&mut heir, 10, 1), ChannelStatus::Ok);
+    assert_eq!(fence(&mut heir, 9), ChannelStatus::Ok);
     heir.write(file, 0, &[2; 8192], StableHow::FileSync);
     lanes[0].release();
     await_until("the dead process' connection to end", LIMIT, || lanes[0].ended().then_some(()));
     assert_eq!(content(&filer), [2; 8192]);
-    assert_eq!(attach(&mut Wire::connect(filer.port), 9, 2), ChannelStatus::Fenced, "a connection of it that comes late");
-    assert_eq!(ask(&mut heir, Channel::Fence, &fence).status, ChannelStatus::Ok, "again is the same");
+    assert_eq!(attach(&mut Wire::connect(filer.port), 9, 2), ChannelStatus::Fenced, "a late connection of the dead process");
+    assert_eq!(fence(&mut heir, 9), ChannelStatus::Ok, "a second fence changes nothing");
+}
+
+#[test]
+fn only_a_process_with_the_secret_of_the_mount_can_fence_a_process() {
+    let scratch = Scratch::new("fence-secret");
+    let filer = Filer::start(&scratch, &[]);
+    let mut victim = Wire::connect(filer.port);
+    assert_eq!(attach(&mut victim, 9, 1), ChannelStatus::Ok);
+    let root = victim.root();
+    // An attacker who watched the wire or guessed knows the number of the process.
+    assert_eq!(fence(&mut Wire::connect(filer.port), 9), ChannelStatus::Denied, "a connection without a channel");
+    for (secret, process) in [(0, 10), (SECRET + 1, 11)] {
+        let mut stranger = Wire::connect(filer.port);
+        assert_eq!(attach_with(&mut stranger, secret, process, 1), ChannelStatus::Ok);
+        assert_eq!(fence(&mut stranger, 9), ChannelStatus::Denied, "secret {secret}");
+        // A stranger does not take the channel over either.
+        assert_eq!(attach_with(&mut Wire::connect(filer.port), secret, 9, 2), ChannelStatus::Ok);
+    }
+    assert!(victim.getattr(root).is_ok());
+    assert_eq!(attach(&mut Wire::connect(filer.port), 9, 2), ChannelStatus::Ok);
+}
+
+#[test]
+fn a_channel_is_attached_only_with_a_valid_handle_of_an_export_that_the_client_may_use() {
+    let scratch = Scratch::new("fence-export");
+    let filer = Filer::start(&scratch, &[]);
+    let mut wire = Wire::connect(filer.port);
+    let mut forged = wire.root().as_bytes().to_vec();
+    *forged.last_mut().unwrap() ^= 1;
+    let root = FileHandle::new(&forged).unwrap();
+    let args = AttachArgs { instance: 0, process: 3, channel: 1, generation: 1, secret: SECRET, root };
+    assert_eq!(ask(&mut wire, Channel::Attach, &args).status, ChannelStatus::Denied);
 }
 
 #[test]
 fn bytes_meant_for_an_earlier_run_of_the_filer_attach_nothing() {
     let scratch = Scratch::new("fence-run");
     let mut filer = Filer::start(&scratch, &[]);
-    let args = AttachArgs { instance: 0, process: 3, channel: 1, generation: 1 };
+    let root = Wire::connect(filer.port).root();
+    let args = AttachArgs { instance: 0, process: 3, channel: 1, generation: 1, secret: SECRET, root };
     let before = ask(&mut Wire::connect(filer.port), Channel::Attach, &args).instance;
     filer.kill();
     filer.restart();

@@ -265,8 +265,13 @@ fn a_crowd_at_the_endpoint_is_sent_away_and_the_filer_serves_on() {
     });
 }
 
-/// The filer's log as objects, by message.
+/// The filer's log as objects.
 fn log(scratch: &Scratch, rest: &str, during: impl FnOnce(&Configured)) -> Vec<serde_json::Value> {
+    log_until(scratch, rest, 0, during)
+}
+
+/// The log of a filer that ends with this code.
+fn log_until(scratch: &Scratch, rest: &str, code: i32, during: impl FnOnce(&Configured)) -> Vec<serde_json::Value> {
     let file = write(scratch, rest);
     let path = scratch.path().join("log");
     let mut command = serve(&file);
@@ -274,9 +279,78 @@ fn log(scratch: &Scratch, rest: &str, during: impl FnOnce(&Configured)) -> Vec<s
     let mut filer = Configured::spawn(file, command);
     during(&filer);
     filer.signal("TERM");
-    assert_eq!(filer.ended(), Some(0));
+    assert_eq!(filer.ended(), Some(code));
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
+#[test]
+fn a_full_volume_is_logged_once_however_many_calls_it_refuses() {
+    let scratch = folders("log-full");
+    let lines = log(&scratch, VOLUMES, |filer| {
+        let mut wire = Wire::connect(filer.port(0));
+        let root = wire.mount("/db/plain").unwrap();
+        let file = wire.create(root, "f");
+        for _ in 0..20 {
+            let refused = wire.try_write(file, 2 << 20, b"x", StableHow::FileSync);
+            assert_eq!(refused.unwrap_err().status, NfsStatus::NoSpc);
+        }
+    });
+    let is_it = |line: &&serde_json::Value| line["message"].as_str().unwrap().starts_with("the volume refuses writes");
+    let warned: Vec<_> = lines.iter().filter(is_it).collect();
+    assert!(warned.len() == 1 && warned[0]["volume"] == "plain", "{warned:?}");
+}
+
+#[test]
+fn a_failed_flush_and_a_failed_call_are_logged_with_the_volume() {
+    let scratch = folders("log-volume");
+    let lines = log_until(&scratch, VOLUMES, 1, |filer| {
+        let mut wire = Wire::connect(filer.port(0));
+        let root = wire.mount("/db/plain").unwrap();
+        let file = wire.create(root, "f");
+        filer.order(&["fault", "add", "eio,on=flush", "--volume", "plain"]);
+        assert!(wire.try_write(file, 0, b"x", StableHow::FileSync).is_err());
+    });
+    for message in ["a flush failed", "the host's file system failed a call"] {
+        let found = lines.iter().find(|line| line["message"].as_str().unwrap().starts_with(message));
+        assert_eq!(found.unwrap_or_else(|| panic!("no {message:?} in {lines:#?}"))["volume"], "plain");
+    }
+}
+
+#[test]
+fn with_a_configuration_the_hint_about_a_port_in_use_names_the_key() {
+    let scratch = folders("hint-key");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let file = write(&scratch, &format!("metrics = {port}\n{VOLUMES}").replace("metrics = \"127.0.0.1:0\"\n", ""));
+    let output = serve(&file).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the port is in use") && said.contains("metrics = \"127.0.0.1:0\" in [filer]"), "{said}");
+}
+
+#[test]
+fn with_a_json_log_a_failed_start_is_reported_in_json_too() {
+    let scratch = folders("log-refused");
+    let file = write(&scratch, &format!("{VOLUMES}nonsense = 1\n"));
+    let output = serve(&file).args(["--log-format", "json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let lines: Vec<serde_json::Value> =
+        String::from_utf8(output.stderr).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.last().unwrap()["error"].as_str().unwrap().contains("nonsense"), "{lines:?}");
+}
+
+#[test]
+fn health_is_good_until_a_volume_or_a_lun_refuses_writes() {
+    let (_scratch, filer) = start("health");
+    let address = endpoint(&filer);
+    assert!(ask(address, "/healthz").starts_with("HTTP/1.1 200 OK"));
+    let mut wire = Wire::connect(filer.port(0));
+    let root = wire.mount("/db/plain").unwrap();
+    let file = wire.create(root, "f");
+    filer.order(&["fault", "add", "eio,on=flush", "--volume", "plain"]);
+    assert!(wire.try_write(file, 0, b"x", StableHow::FileSync).is_err());
+    let answer = ask(address, "/healthz");
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("volume plain: a flush failed"), "{answer}");
 }
 
 #[test]
@@ -314,7 +388,7 @@ fn each_line_of_the_json_log_is_an_object_with_the_fields_of_what_happened() {
         find("durability by battery: nothing is flushed, a power cut must not reach this host's memory")[0]["volume"],
         "quick"
     );
-    assert_eq!(find("configuration loaded")[0]["changed"], "[\"closed\"]");
+    assert_eq!(find("configuration loaded")[0]["changed"], "closed");
     let refused = find("failed to load the configuration: the previous one stays in force")[0];
     assert!(refused["level"] == "ERROR" && refused["error"].as_str().unwrap().contains("nonsense"), "{refused}");
     assert_eq!(find("stopped")[0]["level"], "INFO");

@@ -47,7 +47,7 @@ impl Stage {
         wire
     }
 
-    /// The attack so many times, while the other client goes on.
+    /// The attack that many times, while the other client goes on.
     fn race(&self, tries: u64, mut attack: impl FnMut(u64) + Send, mut other: impl FnMut() + Send) {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {

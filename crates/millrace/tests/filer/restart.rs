@@ -40,6 +40,18 @@ fn a_filer_that_was_stopped_keeps_its_verifier_over_a_reboot_of_the_host() {
 }
 
 #[test]
+fn a_filer_that_was_killed_keeps_its_verifier_in_another_mount_namespace() {
+    if !rustix::process::geteuid().is_root() {
+        return sim::skip_unsupported("mount namespaces need root");
+    }
+    let scratch = Scratch::new("namespace");
+    let (mut filer, file, verifier) = written(&scratch, &[]);
+    filer.kill();
+    filer.restart_by(&["unshare", "--mount"]);
+    assert_eq!(commit(&filer, file), Ok(verifier));
+}
+
+#[test]
 fn a_filer_that_was_killed_has_another_verifier_after_a_reboot_of_the_host() {
     let scratch = Scratch::new("killed");
     let (mut filer, file, verifier) = written(&scratch, &[]);

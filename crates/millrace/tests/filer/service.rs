@@ -2,6 +2,7 @@
 //! promised, stops cleanly, stays small, and says why it cannot start.
 
 use crate::support::filer::Filer;
+use crate::support::process::memory;
 use crate::support::wire::{Wire, place, write_args};
 use crate::support::{Scratch, await_until, millrace, succeed, text};
 use nfs_proto::nfs3::{
@@ -234,12 +235,6 @@ fn sixty_four_connections_stay_below_64_mebibytes_and_give_memory_back() {
     assert_eq!(filer.admin(r#"{"op":"stats"}"#)["connections"], 65);
 }
 
-fn memory(pid: u32, row: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with(row)).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
-}
-
 fn serve(arguments: &[&str]) -> Output {
     millrace().arg("serve").args(arguments).output().unwrap()
 }
@@ -427,6 +422,24 @@ fn a_filer_that_all_of_the_network_may_use_says_so() {
         std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
         child.kill().unwrap();
         let log = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
-        assert_eq!(log.contains("whoever reaches these addresses may read and write the files"), said, "{address}: {log}");
+        assert_eq!(log.contains("anyone who reaches these addresses can read and write the files"), said, "{address}: {log}");
+    }
+}
+
+#[test]
+fn connections_are_served_although_the_log_cannot_be_written() {
+    let scratch = Scratch::new("full-log");
+    let mut filer = Filer::start(&scratch, &[]);
+    for format in ["text", "json"] {
+        filer.kill();
+        filer.restart_by(&[
+            "sh",
+            "-c",
+            "exec \"$0\" \"$@\" --log-format $FORMAT 2>/dev/full".replace("$FORMAT", format).as_str(),
+        ]);
+        let mut wire = Wire::connect(filer.port);
+        assert!(wire.mount("/nowhere").is_err(), "it is logged");
+        wire.root();
+        assert_eq!(filer.stop(), Some(0));
     }
 }

@@ -216,7 +216,7 @@ fn each_volume_has_its_rule_and_a_reload_brings_others_and_other_certificates() 
         let listed = list(volume, &security);
         assert_eq!(listed.is_ok(), served, "{volume} {security}: {listed:?}");
     }
-    // A connection that is there is judged anew, and by its handle.
+    // A connection that is there is judged again, and by its handle.
     let mut wire = Wire::connect(port);
     assert_eq!(wire.mount("/closed"), Err(MountStatus::Acces));
     filer.edit(|text| text.replace("\"mutual\"", "\"allowed\""));
@@ -249,7 +249,7 @@ fn each_volume_has_its_rule_and_a_reload_brings_others_and_other_certificates() 
 }
 
 /// A record that asks for TLS, with this procedure.
-fn probe(procedure: u32) -> Vec<u8> {
+pub(crate) fn probe(procedure: u32) -> Vec<u8> {
     let (credential, verifier) = (OpaqueAuth::TLS, OpaqueAuth::NONE);
     let (program, version) = (nfs3::PROGRAM, nfs3::VERSION);
     let header = CallHeader { xid: Xid(77), rpc_version: RPC_VERSION, program, version, procedure, credential, verifier };
@@ -372,7 +372,7 @@ fn a_client_takes_nothing_in_the_clear_for_an_answer_under_tls() {
     let scratch = Scratch::new("tls-pretender");
     let pki = Pki::new(&scratch);
     let cases: [(After, &str); 3] = [
-        (|mut stream| stream.write_all(&[0x80, 0, 0, 24, 0, 0, 0, 1]).unwrap(), "no TLS record"),
+        (|mut stream| stream.write_all(&[0x80, 0, 0, 24, 0, 0, 0, 1]).unwrap(), "not a TLS record"),
         (|stream| drop(stream), "in the middle of the TLS handshake"),
         (
             |mut stream| {

@@ -42,7 +42,7 @@ fn volume_record_of_an_older_version_is_served_and_keeps_identity_key_and_epoch(
     for name in ["millrace-volume-state 1", "id ", "key ", "loss-epoch "] {
         assert_eq!(line(&now, name), line(STATE, name));
     }
-    assert_eq!((now.lines().count(), line(&now, "stop ")), (8, "stop clean"), "{now}");
+    assert_eq!(line(&now, "stop "), "stop clean");
     // And again, by the version that wrote the newer form: the verifier's boot stays.
     filer.restart();
     assert_eq!(line(&std::fs::read_to_string(&file).unwrap(), "verifier-boot "), line(&now, "verifier-boot "));

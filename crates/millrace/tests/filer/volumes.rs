@@ -154,8 +154,8 @@ fn what_cannot_be_created_leaves_file_and_service_as_they_were() {
     create("first", &dir, "*", &[], "a volume of that name exists");
     create("a/b", &dir, "*", &[], "not a volume name");
     create("new", &far, "*", &[], "does not exist");
-    create("new", &below, "*", &[], "lies in the other");
-    create("new", &served.path("first"), "*", &[], "are one");
+    create("new", &below, "*", &[], "is in the other");
+    create("new", &served.path("first"), "*", &[], "are the same");
     create("new", &dir, "*", &["--quota", "1k"], "a quota of 1KiB is less than one WRITE");
     create("new", &dir, "10.0.0.1/8", &[], "is not a network");
     create("new", &dir, "", &[], "");

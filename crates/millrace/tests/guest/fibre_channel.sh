@@ -41,7 +41,7 @@ statistics=/sys/block/$(basename "$(readlink -f "$disk")")/stat
 sectors_written() { read -r _ _ _ _ _ _ sectors _ <"$statistics" && echo "$sectors"; }
 written() { [ "$(sectors_written)" -gt "$before" ]; }
 
-# NAME, FAILED, MEANWHILE and PAIR…: a verified load below which these pairs are cut until so many paths have failed, and mended once the
+# NAME, FAILED, MEANWHILE and PAIR…: a verified load below which these pairs are cut until so many paths have failed, and restored once the
 # command has been carried out.
 load_over_a_cut() {
   local name=$1 failed=$2 meanwhile=$3 before load

@@ -2,12 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use crate::support::configured::Configured;
+use crate::support::configured::{self, Configured};
 use crate::support::scsi::{Client, LoginError, Who, cdb16};
 use crate::support::target::Target;
-use crate::support::{Scratch, await_until};
+use crate::support::{Scratch, await_until, millrace, succeed, text};
 use iscsi_proto::initiator::Transfer;
 use iscsi_proto::login::DigestChoice;
 use sim::Rng;
@@ -68,6 +69,111 @@ fn with_users_a_login_needs_the_right_secret_and_the_filer_proves_itself_where_a
     let mutual = |secret: &str| Who { target_user: Some(("filer".into(), secret.into())), ..right.clone() };
     assert!(login(&mutual(FILERS_SECRET)).is_ok());
     assert!(login(&mutual(OTHER_SECRET)).is_err(), "a filer that does not prove itself");
+}
+
+#[test]
+fn an_initiator_with_the_name_of_a_group_is_refused() {
+    let scratch = Scratch::new("iscsi-group-name");
+    scratch.folder("data");
+    let rest = format!(
+        "[iscsi]\nlisten = [\"127.0.0.1:0\"]\niqn = \"iqn.2026-11.com.example.filer\"\n\
+         [[iscsi.group]]\nname = \"cluster\"\ninitiators = [\"{HOST}\"]\n\
+         [[volume]]\nname = \"data\"\ndir = \"DIR/data\"\nclients = [\"127.0.0.1\"]\n"
+    );
+    let filer = Configured::start(&scratch, &rest);
+    let create = ["lun", "create", "data/db", "--size", "1MiB", "--initiator", "cluster", "--admin"];
+    succeed(millrace().args(create).arg(&filer.admin));
+    let portal: SocketAddr = filer.ready["portals"][0].as_str().unwrap().parse().unwrap();
+    let iqn = "iqn.2026-11.com.example.filer:data";
+    for name in ["cluster", "Cluster", "esx1", "iqn", "*"] {
+        let Ok(name) = iscsi_proto::login::Name::new(name) else { continue };
+        assert_eq!(status(Client::login(portal, iqn, &Who::named(name.as_str()))), 0x0200, "{name}");
+        assert_eq!(status(Client::discover(portal, &Who::named(name.as_str()))), 0x0200, "{name}");
+    }
+    assert!(Client::login(portal, iqn, &Who::named(HOST)).is_ok());
+}
+
+#[test]
+fn the_json_log_names_the_cause_of_each_refused_login_and_repeats_no_key() {
+    let scratch = Scratch::new("iscsi-login-log");
+    scratch.folder("data");
+    let file = configured::write(
+        &scratch,
+        &format!(
+            "[iscsi]\nlisten = [\"127.0.0.1:0\"]\niqn = \"iqn.2026-11.com.example.filer\"\n\
+             [[iscsi.user]]\nname = \"host\"\nsecret = \"{SECRET}\"\ninitiators = [\"{HOST}\"]\n\
+             [[volume]]\nname = \"data\"\ndir = \"DIR/data\"\nclients = [\"127.0.0.1\"]\n"
+        ),
+    );
+    let path = scratch.path().join("log");
+    let mut command = configured::serve(&file);
+    command.args(["--log-format", "json"]).stderr(std::fs::File::create(&path).unwrap());
+    let mut filer = Configured::spawn(file, command);
+    let create = ["lun", "create", "data/db", "--size", "1MiB", "--initiator", "iqn.2026-11.test:third", "--admin"];
+    let portal: SocketAddr = filer.ready["portals"][0].as_str().unwrap().parse().unwrap();
+    let right = Who::named(HOST).proves("host", SECRET);
+    let other = Who::named("iqn.2026-11.test:other").proves("host", SECRET);
+    let mutual = Who { target_user: Some(("filer".into(), FILERS_SECRET.into())), ..right.clone() };
+    let wrong = Who::named(HOST).proves("host", OTHER_SECRET);
+    for who in [&Who::named(HOST), &wrong, &wrong, &Who::named(HOST).proves("nobody", SECRET), &other, &mutual] {
+        assert_eq!(status(Client::discover(portal, who)), 0x0201);
+    }
+    succeed(millrace().args(create).arg(&filer.admin));
+    assert_eq!(status(Client::login(portal, "iqn.2026-11.com.example.filer:data", &right)), 0x0202, "no LUN is mapped to it");
+    filer.signal("HUP");
+    await_until("the reload", Duration::from_secs(20), || {
+        std::fs::read_to_string(&path).unwrap().contains("configuration loaded").then_some(())
+    });
+    filer.signal("TERM");
+    assert_eq!(filer.ended(), Some(0));
+    let log = std::fs::read_to_string(path).unwrap();
+    assert!(!log.contains(SECRET) && !log.contains(OTHER_SECRET) && !log.contains(FILERS_SECRET), "{log}");
+    let mut causes = Vec::new();
+    for line in log.lines() {
+        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
+        for (key, value) in &object {
+            assert_eq!(line.matches(&format!("\"{key}\":")).count(), 1, "{key} twice in {line}");
+            assert!(!value.as_str().unwrap_or_default().starts_with('['), "{key} is a list in Rust's notation: {line}");
+        }
+        if object["message"].as_str().unwrap().starts_with("login refused") {
+            assert!(object["level"] == "WARN" && object["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
+            causes.push(format!("{} {}", object.get("user").map_or("", |user| user.as_str().unwrap()), object["cause"]));
+        }
+        if object["message"] == "listening" {
+            assert!(object["portals"] == portal.to_string() && object.contains_key("portmap"), "{line}");
+        }
+    }
+    for (cause, said) in causes.iter().zip(["does not offer CHAP", "wrong secret", "unknown user", "may not be", "[iscsi.own]"]) {
+        assert!(cause.contains(said), "{cause}: {said}");
+    }
+    assert!(causes.len() == 5 && causes[2].starts_with("nobody "), "one line for a cause: {causes:?}");
+    assert!(log.contains("initiator refused: no LUN is mapped to it"), "{log}");
+}
+
+#[test]
+fn a_configuration_with_secrets_that_every_user_may_read_is_refused_and_the_error_names_the_fix() {
+    let scratch = Scratch::new("iscsi-secrets-mode");
+    scratch.folder("data");
+    let volume = "[[volume]]\nname = \"data\"\ndir = \"DIR/data\"\nclients = [\"127.0.0.1\"]\n";
+    let user = format!("[[iscsi.user]]\nname = \"host\"\nsecret = \"{SECRET}\"\n");
+    for secrets in [user, format!("[iscsi.own]\nname = \"filer\"\nsecret = \"{FILERS_SECRET}\"\n")] {
+        let file = configured::write(&scratch, &format!("{secrets}{volume}"));
+        for (mode, access) in [(0o644, "may read them"), (0o604, "may read them"), (0o602, "may replace them")] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            let output = configured::serve(&file).output().unwrap();
+            let said = text(&output);
+            assert!(
+                said.contains(&format!("{}: its mode is {mode:04o}", file.display()))
+                    && said.contains(access)
+                    && said.contains("chmod o-rwx"),
+                "{said}"
+            );
+            assert!(!said.contains(SECRET), "{said}");
+            assert_eq!(output.status.code(), Some(2), "{said}");
+        }
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        Configured::spawn(file.clone(), configured::serve(&file));
+    }
 }
 
 #[test]

@@ -74,7 +74,8 @@ fn what_makes_no_sense_is_refused_with_the_object_the_cause_and_the_fix() {
     refused(&target, &["create", "vol/number", "--size", "1MiB", "--lun", "300"], "end at 255");
     refused(&target, &["create", "vol/.hidden", "--size", "1MiB"], "is not a LUN name");
     refused(&target, &["create", "other/db", "--size", "1MiB"], "find volume \"other\": the filer serves vol");
-    refused(&target, &["create", "vol/x", "--size", "1MiB", "--initiator", "host1"], "neither an iSCSI name");
+    refused(&target, &["create", "vol/x", "--size", "1MiB", "--initiator", "host1"], "neither an initiator nor a group");
+    refused(&target, &["map", "vol/db", "iqn.bad"], "iqn.YEAR-MONTH.DOMAIN");
     refused(&target, &["resize", "vol/db", "512KiB"], "--shrink");
     refused(&target, &["resize", "vol/nothing", "2MiB"], "find LUN vol/nothing: the volume has db");
     refused(&target, &["unmap", "vol/db", OTHER], "not mapped to");
@@ -108,6 +109,8 @@ fn only_initiators_that_a_lun_is_mapped_to_see_it() {
     let scratch = Scratch::new("lun-map");
     let target = Target::start(&scratch, &[]);
     let (portal, iqn) = (target.portal(0), target.iqn());
+    let mut discovery = Client::discover(portal, &Who::named(HOST)).unwrap();
+    assert_eq!(discovery.targets().unwrap(), "", "no LUN, no target");
     let one = target.create("one", "1MiB", &["--initiator", HOST]);
     let all = target.create("all", "1MiB", &[]);
     let mut host = Client::ready(portal, &iqn, &Who::named(HOST), one);
@@ -162,7 +165,7 @@ fn a_lun_in_use_is_deleted_by_force_only_and_its_initiator_goes_on_with_others()
     let (gone, stays) = (target.create("gone", "1MiB", &[]), target.create("stays", "1MiB", &[]));
     let mut client = Client::ready(target.portal(0), &target.iqn(), &Who::named(HOST), gone);
     client.take_attentions(stays);
-    refused(&target, &["delete", "vol/gone"], "log out there, or say --force");
+    refused(&target, &["delete", "vol/gone"], "log out there, or use --force");
     assert!(client.read(gone, 0, 1).unwrap().is_good());
     target.order(&["delete", "vol/gone", "--force"]);
     assert_eq!(client.read(gone, 0, 1).unwrap().sense_code(), (5, 0x25, 0), "LOGICAL UNIT NOT SUPPORTED");

@@ -3,13 +3,19 @@
 
 mod attach;
 mod attach_striped;
+mod cache_oracle;
 mod conformance;
 mod crash;
 mod database;
 mod hostile;
+mod hung_reads;
 mod initiator;
 mod luns;
+mod noisy;
+mod parked;
+mod peers;
 mod restart;
 #[path = "../support/mod.rs"]
 mod support;
+mod tenants;
 mod volume;

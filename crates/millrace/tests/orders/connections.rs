@@ -264,7 +264,7 @@ fn options_variables_services_and_password_files_name_the_server() {
     );
     mode(0o600);
     peer.stays_out(peer.orders(&["check"]).env("PGSERVICE", "none"), &["service none is not defined in", "hint: write it there"]);
-    peer.stays_out(&mut peer.orders(&["check", "-d", "sslmod=require"]), &["\"sslmod\", which is no connection parameter"]);
+    peer.stays_out(&mut peer.orders(&["check", "-d", "sslmod=require"]), &["\"sslmod\", which is not a connection parameter"]);
     peer.stays_out(peer.orders(&["check"]).env("PGREQUIREAUTH", "scram-sha-256"), &["PGREQUIREAUTH is not supported", "hint: "]);
 }
 

@@ -6,9 +6,11 @@ mod connections;
 mod interrupted;
 mod like;
 mod mariadb;
+mod mariadb_accounts;
 mod models;
 mod modes;
 mod nodes;
+mod pooler;
 #[path = "../support/mod.rs"]
 mod support;
 mod together;

@@ -152,7 +152,9 @@ fn a_mount_is_told_of_by_path_and_processes_with_the_calls_that_wait_and_forgott
     await_until("the mount without programs to be forgotten", SOON, || (host.mounts(&[]).len() == 1).then_some(()));
     assert_eq!(host.mounts(&[])[0]["paths"][0]["url"], without_options(&old));
     assert_eq!(host.mounts(&["--all"])[0]["state"], "dead");
-    assert!(crate::support::text(&host.counters(&[])).contains("1 mount that nobody uses and that keeps nothing is not shown"));
+    assert!(
+        crate::support::text(&host.counters(&[])).contains("1 mount that no program uses and that keeps no data is not shown")
+    );
     let removed = host.counters(&["--remove-dead"]);
     assert!(removed.status.success() && crate::support::text(&removed).starts_with("removed the shared state in "));
     assert_eq!(host.mounts(&["--all"]).len(), 1, "only the one in use is left");

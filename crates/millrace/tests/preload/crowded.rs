@@ -155,7 +155,7 @@ for number in range(100): os.write(log, b"%s %d\n" % (sys.argv[1].encode(), numb
     assert_eq!(lines, expected);
 }
 
-/// A file system in memory has room for so many files and directories (nr_inodes); containers may have few.
+/// A file system in memory has room for that many files and directories (nr_inodes); containers may have few.
 #[test]
 fn more_files_than_the_runtime_directory_has_room_for_are_read_and_made() {
     if !may_make_namespaces() {

@@ -274,7 +274,7 @@ fn a_program_that_ends_at_once_and_an_image_of_a_service_are_refused() {
     assert!(
         refused(&["--print", "systemd", "--image", "x", "--user", "1:1", "--", "postgres"]).contains("a service has no image")
     );
-    assert!(refused(&["--print", "compose"]).contains("hint: name it behind --"));
+    assert!(refused(&["--print", "compose"]).contains("hint: name it after --"));
     assert!(refused(&["--print", "k8s", "--user", "postgres", "--", "postgres"]).contains("give numbers"));
     if is_root() {
         assert!(refused(&["--print", "k8s", "--", "sqlite3", "/db/x"]).contains("hint: name the owner of the files"));

@@ -220,7 +220,7 @@ fn what_was_written_is_committed_by_age_while_its_file_stays_open() {
         user.order("os.write(f, b'x')");
         await_until("a COMMIT", SOON, || (world.filer.calls("COMMIT") > commits).then_some(()));
         user.kill();
-        keepers::end(world.filer.port); // the next is told the age anew
+        keepers::end(world.filer.port); // the next is told the age again
     }
 }
 

@@ -1,27 +1,20 @@
-//! File systems nested in an export: programs see each as a file system of its own. NFS-Ganesha exports such file systems;
-//! Millrace's filer does not.
+//! File systems nested in an export. Programs see each as a separate file system. NFS-Ganesha exports such file systems, and so does
+//! Millrace's filer with `crossmnt`.
 
+use crate::support::configured::Configured;
 use crate::support::ganesha::Ganesha;
+use crate::support::mounted::Mounted;
 use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed};
 use std::path::PathBuf;
+use std::process::Command;
 
-/// Two file systems in memory have files of the same numbers.
-fn nested(label: &str) -> Option<Ganesha> {
-    if find_program("python3").is_none() {
-        skip("no python3");
-        return None;
-    }
-    Ganesha::start_with(label, "Squash = No_Root_Squash;", &["one", "two"])
-}
-
-/// What [`SCRIPT`] prints.
-fn run(ganesha: &Ganesha) -> String {
+/// Runs [`SCRIPT`] on a mount of this export. Returns its output.
+fn run(mut command: Command, url: &str) -> String {
     let runtime = Scratch::new("nested-runtime");
     std::fs::set_permissions(runtime.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-    let mut command = ganesha.inside(&PathBuf::from(millrace().get_program()));
     command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", runtime.path());
     command.env("LC_ALL", "C").current_dir("/");
-    command.args(["exec", "--mount", &format!("/db={}", ganesha.url()), "--", "python3", "-c", SCRIPT]);
+    command.args(["exec", "--mount", &format!("/db={url}"), "--", "python3", "-c", SCRIPT]);
     succeed(&mut command)
 }
 
@@ -53,11 +46,38 @@ sizes = [os.statvfs("/db/" + name).f_blocks * 4096 >> 20 for name in ("one", "tw
 print("space", sizes[:2], sizes[2] != 64, os.fstatvfs(fds[1]).f_blocks * 4096 >> 20, os.fstatvfs(fds[2]).f_blocks * 4096 >> 20)
 "#;
 
+/// What it prints where the nested file systems are apart: two of 64 MiB in memory, whose files have the same numbers.
+const APART: &str = "numbers are equal True\ndevices [0, 0, 2, 2, 4, 4]\nby descriptor True\nin another process True\n\
+                     up True /db/one\n first\n2\n['/db', '/db/f', '/db/one', '/db/two']\n\
+                     Invalid cross-device link | Invalid cross-device link\n first False\nspace [64, 64] True 64 64\n";
+
+fn has_python() -> bool {
+    let found = find_program("python3").is_some();
+    if !found {
+        skip("no python3");
+    }
+    found
+}
+
 #[test]
-fn file_systems_nested_in_an_export_are_told_apart_by_their_device() {
-    let Some(ganesha) = nested("nested") else { return };
-    let expected = "numbers are equal True\ndevices [0, 0, 2, 2, 4, 4]\nby descriptor True\nin another process True\n\
-                    up True /db/one\n first\n2\n['/db', '/db/f', '/db/one', '/db/two']\n\
-                    Invalid cross-device link | Invalid cross-device link\n first False\nspace [64, 64] True 64 64\n";
-    assert_eq!(run(&ganesha), expected);
+fn file_systems_nested_in_an_export_have_different_devices() {
+    if !has_python() {
+        return;
+    }
+    let Some(ganesha) = Ganesha::start_with("nested", "Squash = No_Root_Squash;", &["one", "two"]) else { return };
+    assert_eq!(run(ganesha.inside(&PathBuf::from(millrace().get_program())), &ganesha.url()), APART);
+}
+
+#[test]
+fn file_systems_inside_a_volume_with_crossmnt_have_different_devices() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("nested-filer");
+    scratch.folder("open");
+    let Some(_one) = Mounted::tmpfs(scratch.path().join("open/one"), 64) else { return };
+    let _two = Mounted::tmpfs(scratch.path().join("open/two"), 64).unwrap();
+    let volume = "[[volume]]\nname = \"open\"\ndir = \"DIR/open\"\nclients = [\"*\"]\nsquash = \"none\"\ncrossmnt = true\n";
+    let filer = Configured::start(&scratch, volume);
+    assert_eq!(run(millrace(), filer.ready["nfs"].as_str().unwrap()), APART);
 }

@@ -91,7 +91,7 @@ fn a_directory_of_a_mount_that_the_process_does_not_reach_takes_no_file() {
     assert!(!ended.status.success(), "{}", text(&ended));
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(
-        said.matches("stands for a directory of a mount that this process does not reach").count(),
+        said.matches("is the placeholder of a directory of a mount that this process does not reach").count(),
         2,
         "sh and mkdir: {said}"
     );

@@ -116,7 +116,7 @@ static void two(void)
 			}
 }
 
-/* A path that leads to `name` in the working directory, of so many bytes: `.` again and again, in the path from the root or not. */
+/* A path that leads to `name` in the working directory, of that many bytes: `.` again and again, in the path from the root or not. */
 static const char *of_length(char *into, size_t bytes, int from_root, const char *name)
 {
 	size_t length = strlen(name), at = 0;

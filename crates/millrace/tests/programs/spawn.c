@@ -36,7 +36,7 @@ static void opens(void)
 	T(posix_spawn_file_actions_addopen(&actions, 1, "out", O_WRONLY | O_CREAT | O_TRUNC, 0640));
 	T(posix_spawn_file_actions_adddup2(&actions, 1, 2));
 	T(posix_spawn_file_actions_addopen(&actions, 9, "log", O_WRONLY | O_CREAT | O_APPEND, 0600));
-	/* Nothing is opened before it is needed, and each time anew. */
+	/* Nothing is opened before it is needed, and each time again. */
 	E(access("out", F_OK));
 	spawn(&actions, "read line; echo got $line; echo error >&2; echo log >&9");
 	tell_file("out"), tell_file("log");

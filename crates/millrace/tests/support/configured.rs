@@ -1,8 +1,9 @@
 //! A running `millrace serve --config FILE`.
 
 use super::{Scratch, millrace, text};
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -19,6 +20,8 @@ pub fn write(scratch: &Scratch, rest: &str) -> PathBuf {
     let (file, here) = (scratch.path().join("filer.toml"), scratch.path().to_str().unwrap());
     let head = "[filer]\nlisten = [\"127.0.0.1:0\", \"[::1]:0\"]\nportmap = [\"127.0.0.1:0\"]\nstate = \"DIR/state\"\n";
     std::fs::write(&file, format!("{head}{rest}").replace("DIR", here)).unwrap();
+    // The file may contain secrets.
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     file
 }
 
@@ -58,6 +61,18 @@ impl Configured {
 
     pub fn portmap(&self) -> u16 {
         self.ready["portmap"][0].as_str().unwrap().parse::<SocketAddr>().unwrap().port()
+    }
+
+    /// The value of a figure without labels at the metrics address.
+    pub fn figure(&self, name: &str) -> usize {
+        let url = self.ready["metrics"].as_str().unwrap();
+        let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/metrics"));
+        let mut stream = TcpStream::connect(address.unwrap()).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: filer\r\nConnection: close\r\n\r\n").unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).unwrap();
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in {page}")).parse().unwrap()
     }
 
     /// Changes the file.

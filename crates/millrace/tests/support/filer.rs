@@ -1,5 +1,6 @@
 //! A running `millrace serve`.
 
+use super::process::memory;
 use super::{Scratch, await_until, keepers, millrace};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -53,18 +54,12 @@ impl Filer {
 
     /// Bytes of memory it has.
     pub fn resident(&self) -> u64 {
-        self.memory("VmRSS:")
+        memory(self.pid(), "VmRSS:")
     }
 
-    /// Bytes of it that are no pages of the program and its libraries, of which a debug build has three times as many.
+    /// Its anonymous memory in bytes: without the pages of the program and its libraries, which are three times as many in a debug build.
     pub fn anonymous(&self) -> u64 {
-        self.memory("RssAnon:")
-    }
-
-    fn memory(&self, field: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+        memory(self.pid(), "RssAnon:")
     }
 
     /// The end by SIGKILL.
@@ -84,6 +79,14 @@ impl Filer {
     pub fn restart_at(&mut self, listen: &str) {
         let (child, url, listen) = spawn(&self.export, &self.state, &self.admin, listen, &self.options);
         (self.child, self.url, self.listen) = (child, url, listen);
+    }
+
+    /// Restarts the filer by a program that then executes it.
+    pub fn restart_by(&mut self, starter: &[&str]) {
+        let mut command = Command::new(starter[0]);
+        command.args(&starter[1..]).arg(millrace().get_program());
+        (self.child, self.url, self.listen) =
+            spawn_by(command, &self.export, &self.state, &self.admin, &self.port.to_string(), &self.options);
     }
 
     /// The same with other options.
@@ -127,7 +130,18 @@ impl Drop for Filer {
 }
 
 fn spawn(export: &Path, state: &Path, admin: &Path, listen: &str, options: &[String]) -> (Child, String, Vec<String>) {
-    let mut child = millrace()
+    spawn_by(millrace(), export, state, admin, listen, options)
+}
+
+fn spawn_by(
+    mut command: Command,
+    export: &Path,
+    state: &Path,
+    admin: &Path,
+    listen: &str,
+    options: &[String],
+) -> (Child, String, Vec<String>) {
+    let mut child = command
         .arg("serve")
         .arg(export)
         .args(["--listen", listen, "--json", "--state"])

@@ -62,6 +62,11 @@ impl MariaDb {
         succeed(&mut self.client(statements))
     }
 
+    /// Whether the statements succeed.
+    pub fn try_sql(&self, statements: &str) -> bool {
+        self.client(statements).output().is_ok_and(|output| output.status.success())
+    }
+
     fn client(&self, statements: &str) -> Command {
         let mut command = Command::new("mariadb");
         command.args(["--no-defaults", "-uroot", "-N", "-B", "-e", statements]);

@@ -22,16 +22,22 @@ pub mod keepers;
 pub mod lesser_server;
 pub mod lun_load;
 pub mod mariadb;
+pub mod mounted;
 pub mod namespaces;
 pub mod orders;
+pub mod pgbouncer;
 pub mod postgres;
 pub mod private_files;
+pub mod process;
 pub mod proxy;
+pub mod redirector;
 pub mod remote;
 pub mod rules;
 pub mod scsi;
+pub mod shares;
 pub mod swallow;
 pub mod target;
+pub mod tgt;
 pub mod tls;
 pub mod wire;
 pub mod withdrawn;
@@ -153,7 +159,7 @@ pub fn succeed(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Lets this process, and those it starts from now on, open so many descriptors, or as many as the host allows; how many.
+/// Lets this process, and those it starts from now on, open this many descriptors, or as many as the host allows. Returns the number.
 pub fn descriptors_up_to(wanted: u64) -> u64 {
     let pid = std::process::id().to_string();
     let hard = succeed(Command::new("prlimit").args(["--pid", &pid, "--nofile", "--noheadings", "--output", "HARD"]));
@@ -162,7 +168,17 @@ pub fn descriptors_up_to(wanted: u64) -> u64 {
     allowed
 }
 
-/// Runs to the end what needs a runtime.
+/// Lets this process, and those it starts from now on, open this many descriptors. Returns false, and skips the test, if the host does
+/// not allow that.
+pub fn has_descriptors(wanted: u64) -> bool {
+    let is_allowed = descriptors_up_to(wanted) >= wanted;
+    if !is_allowed {
+        skip_unsupported(&format!("a process may not have {wanted} descriptors"));
+    }
+    is_allowed
+}
+
+/// Runs work that needs a runtime to its end.
 pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }

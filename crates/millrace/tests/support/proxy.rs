@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Forwards connections to a port of this host until dropped.
@@ -11,6 +11,7 @@ pub struct Proxy {
     pub port: u16,
     lanes: Arc<Mutex<Vec<Arc<Lane>>>>,
     stop: Arc<AtomicBool>,
+    most: Arc<AtomicUsize>,
 }
 
 /// One connection.
@@ -31,12 +32,13 @@ impl Proxy {
         Self::start_for(to, usize::MAX)
     }
 
-    /// The same for at most so many connections at a time; more are ended as soon as they are made.
+    /// The same for at most that many connections at a time; more are ended as soon as they are made.
     pub fn start_for(to: u16, most: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (lanes, stop) = (Arc::<Mutex<Vec<Arc<Lane>>>>::default(), Arc::new(AtomicBool::new(false)));
-        let (all, stopped) = (Arc::clone(&lanes), Arc::clone(&stop));
+        let most = Arc::new(AtomicUsize::new(most));
+        let (all, stopped, limit) = (Arc::clone(&lanes), Arc::clone(&stop), Arc::clone(&most));
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if stopped.load(Ordering::SeqCst) {
@@ -44,7 +46,7 @@ impl Proxy {
                 }
                 let mut lanes = all.lock().unwrap();
                 lanes.retain(|lane| !lane.ended.load(Ordering::SeqCst));
-                if lanes.len() >= most {
+                if lanes.len() >= limit.load(Ordering::SeqCst) {
                     continue;
                 }
                 let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else { continue };
@@ -53,10 +55,25 @@ impl Proxy {
                 lanes.push(Lane::start(client, server));
             }
         });
-        Self { port, lanes, stop }
+        Self { port, lanes, stop, most }
     }
 
-    /// Keeps what clients send on the connections there are; later ones are forwarded.
+    /// Ends all connections and refuses others until [`Self::join`].
+    pub fn cut(&self) {
+        // New connections are made under this lock too.
+        let lanes = self.lanes.lock().unwrap();
+        self.most.store(0, Ordering::SeqCst);
+        for lane in lanes.iter() {
+            let _ = lane.towards.lock().unwrap().server.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Forwards connections again.
+    pub fn join(&self) {
+        self.most.store(usize::MAX, Ordering::SeqCst);
+    }
+
+    /// Holds back what clients send on the existing connections. Later connections are forwarded.
     pub fn hold(&self) -> Vec<Arc<Lane>> {
         let lanes = self.lanes.lock().unwrap().clone();
         lanes.iter().for_each(|lane| lane.towards.lock().unwrap().held = true);

@@ -102,6 +102,7 @@ impl Client {
             offer: who.offer,
             credential: credential(&who.user),
             target_credential: credential(&who.target_user),
+            algorithms: iscsi_proto::chap::Algorithm::ALL.to_vec(),
             challenge: Challenge { identifier: 7, bytes: [who.isid; 32] },
         };
         let mut client = Self { stream, initiator: Initiator::new(settings), received: Vec::new(), data: HashMap::new() };
@@ -234,6 +235,24 @@ impl Client {
         }
         self.stream.write_all(&out)?;
         Ok(ended)
+    }
+
+    /// Answers the pings received so far. Returns false if the target has ended the session.
+    pub fn answer_pings(&mut self) -> bool {
+        self.without_waiting(|client| client.turn(|_| {})).is_none_or(|turned| turned.is_ok())
+    }
+
+    /// A command that has ended. `None` if none was received.
+    pub fn poll_ended(&mut self) -> Option<(Itt, Ended)> {
+        self.without_waiting(|client| client.next_ended(&|_| None))?.unwrap().pop()
+    }
+
+    /// Runs `receive` without waiting. `None` if it would wait.
+    fn without_waiting<T>(&mut self, receive: impl FnOnce(&mut Self) -> io::Result<T>) -> Option<io::Result<T>> {
+        self.stream.set_nonblocking(true).unwrap();
+        let received = receive(self);
+        self.stream.set_nonblocking(false).unwrap();
+        (!received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)).then_some(received)
     }
 
     /// Sends a task management function, and does not wait for the response.

@@ -54,27 +54,6 @@ impl Reply {
     }
 }
 
-/// A local port kept for one test. While its socket stands, the kernel gives the port to no other program that asks for
-/// any port; sockets that allow reuse may connect from it, one after another.
-pub struct LocalPort {
-    number: u16,
-    _bound: tokio::net::TcpSocket,
-}
-
-impl LocalPort {
-    pub fn reserve() -> Self {
-        let bound = Self::bind(0).unwrap();
-        Self { number: bound.local_addr().unwrap().port(), _bound: bound }
-    }
-
-    fn bind(number: u16) -> std::io::Result<tokio::net::TcpSocket> {
-        let socket = tokio::net::TcpSocket::new_v4()?;
-        socket.set_reuseaddr(true)?;
-        socket.bind((std::net::Ipv4Addr::LOCALHOST, number).into())?;
-        Ok(socket)
-    }
-}
-
 impl Wire {
     pub fn connect(port: u16) -> Self {
         Self::over(TcpStream::connect(("127.0.0.1", port)).unwrap())
@@ -84,21 +63,10 @@ impl Wire {
         TcpStream::connect(("127.0.0.1", port)).map(Self::over)
     }
 
-    fn over(stream: TcpStream) -> Self {
+    pub fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         Self { stream, xid: 1000, uid: 0, gid: 0, groups: Vec::new() }
-    }
-
-    /// From this local port; [`reset`](Self::reset) makes it free for the next connection.
-    pub fn connect_from(port: u16, local: &LocalPort) -> Self {
-        let stream = super::block_on(async {
-            let socket = LocalPort::bind(local.number)?;
-            socket.connect((std::net::Ipv4Addr::LOCALHOST, port).into()).await?.into_std()
-        });
-        let stream = stream.unwrap();
-        stream.set_nonblocking(false).unwrap();
-        Self::over(stream)
     }
 
     /// Ends the connection at once. Closing would not do: a child that another test is starting keeps the descriptor, and so

@@ -6,6 +6,7 @@ mod architecture;
 mod crates;
 mod pages;
 mod peers;
+mod phrases;
 mod sources;
 mod tree;
 mod unsafe_code;

@@ -2,22 +2,93 @@
 
 use std::collections::BTreeSet;
 
-use crate::architecture::{UnsafeCode, row_of, rows};
-use crate::tree::{crate_of, crates, read, report, root, rust_files};
+use crate::architecture::{UnsafeCode, row_of};
+use crate::tree::{crate_of, read, report, root, rust_files};
+
+/// Words of README, as wc(1) counts them; lines of docs/progress.md.
+const README_WORDS_MAX: usize = 1_400;
+const PROGRESS_LINES_MAX: usize = 80;
 
 #[test]
-fn readme_lists_each_crate() {
+fn readme_and_progress_stay_short() {
+    let words = read(&root().join("README.md")).split_whitespace().count();
+    assert!(words <= README_WORDS_MAX, "README.md has {words} words");
+    let lines = read(&root().join("docs/progress.md")).lines().count();
+    assert!(lines <= PROGRESS_LINES_MAX, "docs/progress.md has {lines} lines");
+}
+
+#[test]
+fn readme_lists_each_command() {
     let readme = read(&root().join("README.md"));
-    let built: BTreeSet<String> = crates().into_iter().map(|found| found.name).collect();
-    let without_row = built.iter().filter(|name| !readme.contains(&format!("| `{name}` |")));
-    let mut faults: Vec<String> = without_row.map(|name| format!("README.md has no row for {name}")).collect();
-    for row in readme.lines().filter_map(|line| line.strip_prefix("| `")) {
-        let name = row.split('`').next().unwrap_or_default();
-        if rows().iter().any(|row| row.name == name) && !built.contains(name) {
-            faults.push(format!("README.md lists {name}, which is not in crates/"));
+    let table = readme.split("\n## Commands\n").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("## Commands");
+    let commands = commands();
+    assert!(commands.len() > 15, "{commands:?}: has the list of commands another form?");
+    let missing: Vec<String> = commands.into_iter().filter(|name| !table.contains(&format!("`{name}`"))).collect();
+    report("commands that README.md does not list", &missing);
+}
+
+/// The commands that `millrace --help` shows, from the macro that declares them.
+fn commands() -> Vec<String> {
+    let text = read(&root().join("crates/millrace/src/cmd/mod.rs"));
+    let declared = text.split("\ncommands! {\n").nth(1).and_then(|rest| rest.split("\n}").next()).expect("commands! { … }");
+    let mut is_hidden = false;
+    let mut names = Vec::new();
+    for line in declared.lines() {
+        is_hidden |= line.contains("hide = true");
+        if let Some((name, _)) = line.split_once(" => ")
+            && !std::mem::take(&mut is_hidden)
+        {
+            names.push(name.trim().to_owned());
         }
     }
-    report("a list of crates that is not that of crates/", &faults);
+    names
+}
+
+/// The names come from an error message that `tests/pages/errors.rs` compares with what the program prints.
+#[test]
+fn pages_and_help_name_each_storage_path() {
+    let errors = read(&root().join("docs/errors.md"));
+    let names = errors.split("`hint: paths are ").nth(1).and_then(|rest| rest.split('`').next()).expect("hint: paths are …");
+    let names: Vec<&str> = names.split(", ").collect();
+    assert!(names.len() >= 6, "{names:?}");
+    let places = [
+        ("ARCHITECTURE.md", "| `lab` | "),
+        ("docs/progress.md", "| laboratory | "),
+        ("docs/glossary.md", "| path, storage path | "),
+        ("crates/millrace/src/cmd/compare.rs", "/// Paths to compare: "),
+        ("crates/results/src/compare/path.rs", "/// `local`, "),
+        ("crates/results/src/history.rs", "/// The path: `local`"),
+    ];
+    let mut faults = Vec::new();
+    for (file, start) in places {
+        let text = read(&root().join(file));
+        let Some(line) = text.lines().find(|line| line.trim_start().starts_with(start)) else {
+            faults.push(format!("{file} has no line that begins with {start:?}"));
+            continue;
+        };
+        let words: BTreeSet<&str> = line.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+        faults.extend(names.iter().filter(|name| !words.contains(*name)).map(|name| format!("{file} does not name {name}")));
+    }
+    report("lists of storage paths that lack one", &faults);
+}
+
+#[test]
+fn the_guest_figures_of_readme_are_in_docs_reports() {
+    let reports = read(&root().join("docs/reports.md"));
+    let section = reports.split("<a id=\"tr-3700-guest\">").nth(1).and_then(|rest| rest.split("\n`compare ").next());
+    let section = section.expect("the arms of TR-3700's plan in a guest");
+    let readme = read(&root().join("README.md"));
+    let rows =
+        readme.lines().skip_while(|line| !line.starts_with("| in one guest")).skip(2).take_while(|line| line.starts_with('|'));
+    let mut found = 0;
+    for row in rows {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let (path, figure) = (cells[1].split(',').next().unwrap_or_default(), cells[2]);
+        let is_there = section.lines().any(|line| line.starts_with(&format!("| {path}")) && line.contains(figure));
+        assert!(is_there, "README.md has {figure} for {path}, and docs/reports.md does not");
+        found += 1;
+    }
+    assert!(found >= 3, "README.md has {found} rows of a guest");
 }
 
 #[test]

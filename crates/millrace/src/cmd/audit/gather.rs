@@ -19,11 +19,11 @@ pub(crate) struct Given {
     /// A capture: a directory, .tar or .tar.gz [default: this host]
     #[arg(long, value_name = "DIR|TAR")]
     pub(crate) facts: Option<PathBuf>,
-    /// Site file, with what no program can find out: the host's role, which mounts hold redo logs, data and homes
+    /// Site file: facts that no program can read, such as the host's role
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
-    /// A database, repeatable: a libpq URL, key=value list or database name, with what PGHOST, PGSSLMODE, PGSERVICE,
-    /// .pgpass and the like add to it; or mysql://USER@HOST:PORT/ (?socket=PATH)
+    /// A database, repeatable: a libpq URL, key=value list or database name, completed from PGHOST, PGSSLMODE, PGSERVICE, .pgpass
+    /// as psql does; or mysql://USER@HOST:PORT/ (?socket=PATH)
     #[arg(long, value_name = "DSN")]
     pub(crate) db: Vec<String>,
 }

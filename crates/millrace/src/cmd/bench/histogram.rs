@@ -6,30 +6,44 @@ const STEPS_BITS: u32 = 10;
 const STEPS: u64 = 1 << STEPS_BITS;
 
 /// Counts of values.
-pub(crate) struct Histogram {
+pub(super) struct Histogram {
     counts: Vec<u64>,
     total: u64,
+    sum: u128,
 }
 
 impl Histogram {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         // Values below 2 * STEPS stand for themselves; every further power of two has its steps.
-        Self { counts: vec![0; ((64 - STEPS_BITS as usize) + 1) << STEPS_BITS], total: 0 }
+        Self { counts: vec![0; ((64 - STEPS_BITS as usize) + 1) << STEPS_BITS], total: 0, sum: 0 }
     }
 
-    pub(crate) fn record(&mut self, value: u64) {
+    pub(super) fn record(&mut self, value: u64) {
         if let Some(count) = self.counts.get_mut(index(value)) {
             *count += 1;
         }
         self.total += 1;
+        self.sum += u128::from(value);
     }
 
-    pub(crate) const fn count(&self) -> u64 {
+    /// Adds the values of another.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.total += other.total;
+        self.sum += other.sum;
+    }
+
+    /// Mean of all values; 0 when empty.
+    pub(super) fn mean(&self) -> f64 {
+        self.sum as f64 / self.total.max(1) as f64
+    }
+
+    pub(super) const fn count(&self) -> u64 {
         self.total
     }
 
     /// The value below or at which this share of all values lies; 0 when empty.
-    pub(crate) fn quantile(&self, share: f64) -> u64 {
+    pub(super) fn quantile(&self, share: f64) -> u64 {
         let wanted = ((self.total as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
         for (index, count) in self.counts.iter().enumerate() {
@@ -78,6 +92,12 @@ mod tests {
         let mut histogram = Histogram::new();
         (1..=1000).for_each(|value| histogram.record(value));
         assert_eq!((histogram.quantile(0.5), histogram.quantile(0.99), histogram.quantile(1.0)), (500, 990, 1000));
+        assert_eq!((histogram.mean(), histogram.count()), (500.5, 1000));
+        histogram.merge(&Histogram::new());
+        let mut twice = Histogram::new();
+        twice.merge(&histogram);
+        twice.merge(&histogram);
+        assert_eq!((twice.mean(), twice.count(), twice.quantile(0.5)), (500.5, 2000, 500));
         assert_eq!(Histogram::new().quantile(0.5), 0);
     }
 }

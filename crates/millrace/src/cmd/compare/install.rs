@@ -65,7 +65,7 @@ fn run_script(missing: &[&str], packages: &str) -> std::io::Result<ExitStatus> {
 /// Asks on the terminal.
 fn agreed(packages: &str) -> Result<bool, LabError> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Err(refusal(packages, "there is no terminal to ask on: say --install --yes"));
+        return Err(refusal(packages, "there is no terminal to ask on: use --install --yes"));
     }
     eprint!("Install {packages}? [y/N] ");
     let _ = std::io::stderr().flush();

@@ -44,7 +44,7 @@ pub(super) fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
     let (why, hint) = if !in_path {
         ("no such file", "check the path".to_owned())
     } else if versions.is_empty() {
-        ("not found in PATH", "check the spelling, or name the program by its whole path".to_owned())
+        ("not found in PATH", "check the spelling, or give the full path of the program".to_owned())
     } else {
         ("not found in PATH, and installed in several versions", format!("name the one you want: {}", versions.join(", ")))
     };

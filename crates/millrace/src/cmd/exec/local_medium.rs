@@ -99,7 +99,7 @@ pub(crate) fn parse_all(texts: &[OsString]) -> anyhow::Result<Vec<LocalMedium>> 
         };
         if media.iter().any(overlaps) {
             let what = format!("use --local-medium {}: directories overlap", text.display());
-            return Err(refusal(what, "choose directories of which none is below another"));
+            return Err(refusal(what, "choose directories that do not contain one another"));
         }
         media.push(medium);
     }

@@ -19,11 +19,11 @@ mod systemd;
 pub(super) enum Format {
     /// Variables for a shell: eval "$(millrace exec … --print env)"
     Env,
-    /// A drop-in of a service
+    /// A drop-in for a service
     Systemd,
     /// A compose file
     Compose,
-    /// A pod of Kubernetes
+    /// A Kubernetes pod
     #[value(name = "k8s")]
     Kubernetes,
 }
@@ -90,7 +90,7 @@ impl Unit {
     fn of(format: Format, args: &Args) -> anyhow::Result<Self> {
         let mounts = args.mounts.iter().map(|text| parse_mount(text)).collect::<anyhow::Result<_>>()?;
         let Some(program) = args.command.first() else {
-            return Err(refusal("print how to run a program: no program was given", "name it behind --, as in: -- postgres -D /db/pg"));
+            return Err(refusal("print how to run a program: no program was given", "name it after --, as in: -- postgres -D /db/pg"));
         };
         let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
         if name == "pg_ctl" || name == "pg_ctlcluster" && format != Format::Systemd {

@@ -25,8 +25,7 @@ Exit codes: 0 the kernel is there; 2 it could not be fetched; 130 Ctrl-C.";
 pub(super) struct Fetch {
     #[command(flatten)]
     cache: CacheDirectory,
-    /// Take a kernel from this file of a Debian package, and fetch nothing; several where image and
-    /// modules are packages of their own
+    /// Use the kernel in this Debian package file and fetch nothing; repeat it if image and modules are separate packages
     #[arg(long = "package", value_name = "FILE")]
     packages: Vec<PathBuf>,
     /// Print one JSON object on stdout at the end

@@ -45,22 +45,22 @@ the end of its console is shown; 130 Ctrl-C; 141 the reader of its output went a
 pub(super) struct Run {
     #[command(flatten)]
     cache: CacheDirectory,
-    /// Longest time, the boot included: 90s, 12m, 1h
+    /// Time limit, boot included: 90s, 12m, 1h
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration)]
     timeout: Duration,
     /// Processors of the guest
     #[arg(long, value_name = "N", default_value_t = 2)]
     cpus: u32,
-    /// Memory of the guest; what it writes outside shared directories is kept there
+    /// Memory of the guest; it also holds what the guest writes outside shared directories
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
     memory: u64,
-    /// Network interfaces, each another way to the host's loopback
+    /// Network interfaces; each is a separate route to the host's loopback
     #[arg(long, value_name = "N", default_value_t = 1)]
     nics: u32,
     /// Let the guest write to this directory, at the same path; may be given several times
     #[arg(long = "share", value_name = "DIR")]
     shares: Vec<PathBuf>,
-    /// Let the command read what this one reads
+    /// Pass this command's standard input to the command
     #[arg(long)]
     stdin: bool,
     /// Run the guest with KVM or TCG [default: KVM where a guest starts with it]

@@ -38,10 +38,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::json!({"added": added, "known": known, "left_out": left_out}));
     } else {
-        println!("{added} added, {known} kept before, {} left out", left_out.len());
+        println!("{added} added, {known} already stored, {} left out", left_out.len());
     }
     if added + known == 0 {
-        return Err(refusal("keep records: there is none", "name a directory with results of millrace compare"));
+        return Err(refusal("keep records: no record was found", "name a directory with results of millrace compare"));
     }
     Ok(ExitCode::SUCCESS)
 }

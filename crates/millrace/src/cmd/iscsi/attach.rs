@@ -25,28 +25,27 @@ const LUNS_MAX: usize = 64;
 
 #[derive(clap::Args)]
 pub(super) struct Attach {
-    /// URL of the LUN, as `millrace lun list` shows it; several are one striped file system, with
-    /// --mkfs btrfs or --mount, else several block devices
+    /// URL of a LUN, as `millrace lun list` shows it. Several URLs are several block devices, or one striped btrfs with --mkfs
+    /// btrfs or --mount
     #[arg(required = true, num_args = 1..=LUNS_MAX, value_name = "URL")]
     urls: Vec<String>,
-    /// Make a file system on it; refused where there is one, or another signature; on several LUNs
-    /// btrfs, striped
+    /// Make a file system; refused if the LUN already has one or another signature. Several LUNs: btrfs, striped
     #[arg(long, value_name = "KIND", value_enum)]
     mkfs: Option<Kind>,
-    /// Make it even over what is there, which is lost
+    /// Overwrite an existing file system; its data is lost
     #[arg(long, requires = "mkfs")]
     force: bool,
-    /// Mount its file system at this directory
+    /// Mount the file system at this directory
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
-    /// Initiator: open-iscsi, the kernel's, with dm-multipath over several portals; millrace, its own,
-    /// by FUSE and a loop device; auto, the kernel's where it can be used, else its own and why
+    /// Initiator: open-iscsi (the kernel's, with dm-multipath over several portals), millrace (its own, by FUSE and a loop
+    /// device), or auto (open-iscsi if it can be used, else millrace with the reason)
     #[arg(long, value_name = "CLIENT", value_enum, default_value = "auto")]
     client: Asked,
-    /// Name of this initiator [default: that of the host]; open-iscsi has that of the host
+    /// Name of this initiator; open-iscsi always uses the host's [default: that of the host]
     #[arg(long, value_name = "IQN")]
     initiator: Option<String>,
-    /// Commands under way on one path at a time, 1 to 128, the most a loop device sends
+    /// Maximum commands in flight on one path, 1 to 128 (the limit of a loop device)
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u8).range(1..=128))]
     depth: u8,
     /// Print one JSON object on stdout

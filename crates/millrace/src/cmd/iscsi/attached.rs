@@ -130,7 +130,7 @@ pub(super) fn lock_all() -> anyhow::Result<File> {
         let directory = File::open(&root).with_context(phrase)?;
         directory.lock().with_context(phrase)?;
         let (held, there) = (directory.metadata().with_context(phrase)?, fs::metadata(&root).with_context(phrase)?);
-        // It is removed with the last LUN, and made anew by the next one.
+        // It is removed with the last LUN, and made again by the next one.
         if (held.dev(), held.ino()) == (there.dev(), there.ino()) {
             return Ok(directory);
         }

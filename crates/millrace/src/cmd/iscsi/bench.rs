@@ -1,8 +1,8 @@
-//! `bench`: one thread, one LUN, so many commands under way, over all portals of the URL.
+//! `bench`: one thread, one LUN, some commands in flight, over all portals of the URL.
 
 use super::attached::{self, Attached};
 use super::kernel_sessions;
-use crate::cmd::bench::{Histogram, Offsets, Rates, Rw, bytes, pattern, seconds};
+use crate::cmd::bench::{Load, Meter, Offsets, Rates, bytes, holds_zeros, pattern, remarks};
 use crate::error_printing::refusal;
 use anyhow::Context as _;
 use initiator::attach::{BlockDevice, is_mount};
@@ -10,40 +10,27 @@ use initiator::{Command, Device, IscsiUrl};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// The longest wait of a turn: the device looks after itself.
+/// The longest wait of one iteration.
 const WAIT: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
 pub(super) struct Bench {
     /// URL of the LUN, as `millrace lun list` shows it
     url: String,
-    /// Access pattern
-    #[arg(long, value_enum, default_value = "randread")]
-    rw: Rw,
-    /// Block size: bytes of a command, such as 8k or 1MiB
-    #[arg(long, default_value = "8k", value_parser = bytes)]
-    bs: u64,
-    /// Commands under way, 1 to 1024, over all portals together
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    depth: u16,
-    /// Measured seconds
-    #[arg(long, default_value_t = 5.0, value_parser = seconds)]
-    seconds: f64,
+    #[command(flatten)]
+    load: Load,
     /// Part of the LUN that is used [default: all of it]
     #[arg(long, value_parser = bytes)]
     size: Option<u64>,
-    /// Writes are durable when they complete, whatever cache the LUN has (FUA)
+    /// Make writes durable when they complete, even if the LUN has a write cache (FUA)
     #[arg(long)]
     fua: bool,
-    /// Overwrite the LUN: what is on it is lost. Writing needs this
+    /// Overwrite the LUN: its data is lost. Writing needs this option
     #[arg(long)]
     overwrite: bool,
-    /// Name of this initiator [default: that of the host]
+    /// Name of this initiator [default: the host's]
     #[arg(long, value_name = "IQN")]
     initiator: Option<String>,
-    /// Print one JSON object on stdout
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Serialize)]
@@ -53,6 +40,8 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     fua: Option<bool>,
     write_cache: bool,
+    /// The blocks that were sampled before hold zeros only.
+    no_data: bool,
     paths: Vec<PathRecord>,
 }
 
@@ -67,45 +56,61 @@ struct PathRecord {
 }
 
 pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
-    if args.bs == 0 {
+    if args.load.bs.contains(&0) {
         return Err(refusal("measure with --bs 0: a command carries at least one block", "PostgreSQL's block is --bs 8k"));
     }
     let (url, mut options) = super::url_and_options(&args.url, args.initiator.as_deref())?;
-    options.depth = usize::from(args.depth);
-    if args.rw.is_write() && !args.overwrite {
+    options.depth = args.load.depth.iter().copied().max().map_or(1, usize::from);
+    let writes = args.load.rw.is_write();
+    if writes && !args.overwrite {
         let what = format!("write to {url}: what is on the LUN would be lost");
-        return Err(refusal(what, "say --overwrite to lose it, or measure a LUN made for it (millrace lun create)"));
+        return Err(refusal(what, "use --overwrite to overwrite it, or measure a LUN made for it (millrace lun create)"));
     }
-    if args.rw.is_write() {
+    if writes {
         check_unused(&url, None)?;
     }
     let mut device = Device::open(&url, options).with_context(|| format!("use {url}"))?;
-    if args.rw.is_write() {
+    if writes {
         check_unused(&url, Some(&device.identity().to_string()))?;
     }
-    let blocks = blocks(args, &device)?;
-    let mut offsets = Offsets::new(args.rw, blocks, args.bs);
-    let mut times = Histogram::new();
-    let cpu = dnfs::cpu_time();
-    let begun = Instant::now();
-    let measured = measure(args, &mut device, &mut offsets, &mut times);
-    let elapsed = begun.elapsed().as_secs_f64();
-    let cpu = (dnfs::cpu_time() - cpu).as_secs_f64();
-    measured.with_context(|| format!("measure {url}"))?;
-    let report = Report {
-        rates: Rates::new(args.rw, args.bs, args.depth, &times, elapsed, cpu),
-        fua: args.rw.is_write().then_some(args.fua),
-        write_cache: device.geometry().write_cache,
-        paths: paths(&device),
-    };
+    // All sizes are checked before the first is measured.
+    let counts: Vec<u64> = args.load.bs.iter().map(|bs| blocks(args, *bs, &device)).collect::<Result<_, _>>()?;
+    for (bs, blocks) in args.load.bs.iter().zip(counts) {
+        for depth in &args.load.depth {
+            let report = one(args, &mut device, *bs, *depth, blocks).with_context(|| format!("measure {url}"))?;
+            print(args, &url, &report)?;
+        }
+    }
     device.close();
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}
+
+/// Measures one block size with one depth.
+fn one(args: &Bench, device: &mut Device, bs: u64, depth: u16, blocks: u64) -> anyhow::Result<Report> {
+    let no_data = args.load.rw.is_read() && holds_zeros(blocks, bs, |offset| read(device, offset, bs))?;
+    let mut offsets = Offsets::new(args.load.rw, blocks, bs);
+    let mut meter = Meter::new(&args.load, bs, depth);
+    measure(args, device, (bs, depth), &mut offsets, &mut meter)?;
+    Ok(Report {
+        rates: meter.rates(blocks * bs),
+        fua: args.load.rw.is_write().then_some(args.fua),
+        write_cache: device.geometry().write_cache,
+        no_data,
+        paths: paths(device),
+    })
+}
+
+fn print(args: &Bench, url: &IscsiUrl, report: &Report) -> anyhow::Result<()> {
+    if args.load.json {
+        println!("{}", serde_json::to_string(report)?);
         return Ok(());
     }
     println!("{}", report.rates);
-    if args.rw.is_write() && report.write_cache && !args.fua {
-        println!("the LUN has a write cache: these writes are durable behind a flush only (--fua)");
+    for line in remarks("the LUN", report.no_data, report.rates.passes) {
+        println!("{line}");
+    }
+    if args.load.rw.is_write() && report.write_cache && !args.fua {
+        println!("the LUN has a write cache: these writes are durable only after a flush (--fua)");
     }
     for path in report.paths.iter().filter(|_| url.portals.len() > 1) {
         let trouble = super::trouble(path.downs, path.failures, path.last_error.as_deref());
@@ -136,35 +141,60 @@ fn attached_here(url: &IscsiUrl, place: &str, detach: &str) -> anyhow::Error {
     refusal(what, format!("detach it first: {detach}"))
 }
 
-fn blocks(args: &Bench, device: &Device) -> anyhow::Result<u64> {
+fn blocks(args: &Bench, bs: u64, device: &Device) -> anyhow::Result<u64> {
     let geometry = device.geometry();
-    if args.rw.is_write() && geometry.read_only {
+    if args.load.rw.is_write() && geometry.read_only {
         return Err(refusal("write to this LUN: it is read-only", "millrace lun create makes one that is not"));
     }
     let (block, most) = (geometry.block_bytes, geometry.transfer_bytes_max);
-    if !args.bs.is_multiple_of(u64::from(block)) || args.bs > u64::from(most) {
-        let what = format!("measure with --bs {}: the LUN takes multiples of {block} bytes up to {most}", args.bs);
+    if !bs.is_multiple_of(u64::from(block)) || bs > u64::from(most) {
+        let what = format!("measure with --bs {bs}: the LUN takes multiples of {block} bytes up to {most}");
         return Err(refusal(what, "PostgreSQL's block is --bs 8k"));
     }
-    match args.size.unwrap_or(u64::MAX).min(geometry.bytes()) / args.bs {
-        0 => Err(refusal(format!("measure less than one block of {} bytes", args.bs), "choose a larger --size or a smaller --bs")),
+    match args.size.unwrap_or(u64::MAX).min(geometry.bytes()) / bs {
+        0 => Err(refusal(format!("measure less than one block of {bs} bytes"), "choose a larger --size or a smaller --bs")),
         blocks => Ok(blocks),
     }
 }
 
-/// Keeps so many commands under way until the time is over, then waits for the last.
-fn measure(args: &Bench, device: &mut Device, offsets: &mut Offsets, times: &mut Histogram) -> anyhow::Result<()> {
-    let data = pattern(args.bs);
-    let make = |offset, buffer| match args.rw {
-        Rw::Randread | Rw::Read => Command::Read { offset, buffer },
-        Rw::Randwrite | Rw::Write => Command::Write { offset, data: buffer, fua: args.fua },
+/// Reads one block, alone.
+fn read(device: &mut Device, offset: u64, bs: u64) -> anyhow::Result<Vec<u8>> {
+    device.submit(0, Command::Read { offset, buffer: vec![0; bs as usize] });
+    loop {
+        device.turn(Some(WAIT), None)?;
+        if let Some(completion) = device.completed() {
+            completion.result?;
+            let Command::Read { buffer, .. } = completion.command else { continue };
+            return Ok(buffer);
+        }
+    }
+}
+
+/// Keeps `depth` commands in flight until the time is over, then waits for the last.
+fn measure(
+    args: &Bench,
+    device: &mut Device,
+    (bs, depth): (u64, u16),
+    offsets: &mut Offsets,
+    meter: &mut Meter,
+) -> anyhow::Result<()> {
+    let data = pattern(bs);
+    let mut mix = args.load.mix();
+    let mut make = |offset, mut buffer: Vec<u8>| {
+        if mix.next_is_read() {
+            return Command::Read { offset, buffer };
+        }
+        if args.load.rw.is_mixed() {
+            // What a read left there may be zeros.
+            buffer.copy_from_slice(&data);
+        }
+        Command::Write { offset, data: buffer, fua: args.fua }
     };
     let begun = Instant::now();
-    let end = begun + Duration::from_secs_f64(args.seconds);
     // A command's tag is when it was submitted.
     let mut now = begun;
     let stamp = |now: Instant| (now - begun).as_nanos() as u64;
-    for _ in 0..args.depth {
+    for _ in 0..depth {
         device.submit(stamp(now), make(offsets.next(), data.clone()));
     }
     while device.under_way() > 0 {
@@ -172,9 +202,14 @@ fn measure(args: &Bench, device: &mut Device, offsets: &mut Offsets, times: &mut
         now = Instant::now();
         while let Some(completion) = device.completed() {
             completion.result?;
-            times.record(stamp(now) - completion.tag);
-            let (Command::Read { buffer, .. } | Command::Write { data: buffer, .. }) = completion.command else { continue };
-            if now < end {
+            let took = Duration::from_nanos(stamp(now) - completion.tag);
+            let (buffer, is_read) = match completion.command {
+                Command::Read { buffer, .. } => (buffer, true),
+                Command::Write { data, .. } => (data, false),
+                _ => continue,
+            };
+            meter.record(now, took, is_read);
+            if !meter.is_over(now) {
                 device.submit(stamp(now), make(offsets.next(), buffer));
             }
         }

@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 
 /// The daemon has this long to finish, flush and log out (its own limits are 10 s each for the first two).
 const END: Duration = Duration::from_secs(25);
-/// Who looks at all block devices (blkid, mkfs.btrfs) has one open for less than this; udev is waited for.
+/// Programs that read all block devices (blkid, mkfs.btrfs) keep one open for less than this; udev is waited for.
 const GLANCE: Duration = Duration::from_secs(1);
-/// The pause between two looks at it.
+/// The pause between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(clap::Args)]
 pub(super) struct Detach {
-    /// Its block device, mount directory or URL; any LUN of a striped volume stands for all
+    /// Block device, mount point or URL of the LUN; any LUN of a striped volume detaches all of it
     #[arg(value_name = "DEVICE|DIR|URL", required_unless_present = "all")]
     which: Option<String>,
-    /// Every LUN that is attached
+    /// Detach every attached LUN
     #[arg(long, conflicts_with = "which")]
     all: bool,
 }
@@ -57,9 +57,13 @@ fn volumes(all: &[Attached]) -> Vec<Vec<&Attached>> {
     volumes
 }
 
-/// A URL as it is shown.
+/// The argument for messages: a URL without its secrets.
 fn without_secret(which: &str) -> String {
-    which.parse::<IscsiUrl>().map_or_else(|_| which.to_owned(), |url| url.to_string())
+    match which.parse::<IscsiUrl>() {
+        Ok(url) => url.to_string(),
+        Err(error) if which.starts_with("iscsi:") => error.url,
+        Err(_) => which.to_owned(),
+    }
 }
 
 fn is_named(attached: &Attached, which: &str) -> bool {

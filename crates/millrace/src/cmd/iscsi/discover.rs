@@ -7,7 +7,7 @@ use serde::Serialize;
 pub(super) struct Discover {
     /// URL of a portal: iscsi://HOST or iscsi://HOST:PORT
     url: String,
-    /// Name of this initiator, which decides what it may see [default: that of the host]
+    /// Name of this initiator; the target lists what this name may see [default: the host's]
     #[arg(long, value_name = "IQN")]
     initiator: Option<String>,
     /// Print one JSON array on stdout
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Discover) -> anyhow::Result<()> {
         return Ok(());
     }
     if targets.is_empty() {
-        eprintln!("no target is shown to {}: none has a LUN, or none is mapped to this initiator (millrace lun map)", options.name);
+        eprintln!("the portal lists no target for {}: no LUN exists, or none is mapped to this initiator (millrace lun map)", options.name);
     }
     for target in &targets {
         println!("{}", target.target);

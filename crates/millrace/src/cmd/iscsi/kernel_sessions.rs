@@ -1,4 +1,4 @@
-//! Sessions of open-iscsi that LUNs are attached over. LUNs of one target share them, and the last one that is detached ends them.
+//! Sessions of open-iscsi that attached LUNs use. LUNs of one target share them; detaching the last LUN ends them.
 
 use super::attached::{self, Attached};
 use super::kernel_record::{Kernel, KernelSession};
@@ -25,13 +25,13 @@ pub(super) fn check_disk_unused(url: &IscsiUrl) -> anyhow::Result<()> {
     Err(refusal(what, "two block devices of one LUN do not see each other's writes: use that one, or end its use first"))
 }
 
-/// The sessions of a target that others than this one are attached over.
+/// Sessions of a target that other attachments also use.
 pub(super) fn of_target(target: &str, but: &Attached, all: &[Attached]) -> Vec<KernelSession> {
     let others = all.iter().filter(|other| other.directory != but.directory).filter_map(|other| other.record.kernel.as_ref());
     others.filter(|kernel| kernel.target == target).flat_map(|kernel| kernel.sessions.clone()).collect()
 }
 
-/// The sessions, each with its target, that none but these LUNs are attached over.
+/// Sessions, each with its target, that only these LUNs use.
 fn of_these_alone<'a>(luns: &[&'a Attached], all: &[Attached]) -> Vec<(&'a str, &'a KernelSession)> {
     let mut found: Vec<(&str, &KernelSession)> = Vec::new();
     let is_other = |one: &&Attached| !luns.iter().any(|lun| lun.directory == one.directory);
@@ -52,7 +52,7 @@ fn of_these_alone<'a>(luns: &[&'a Attached], all: &[Attached]) -> Vec<(&'a str, 
     found
 }
 
-/// What else of this host comes over these sessions than these LUNs.
+/// Other devices of this host that use these sessions.
 fn others_on(sessions: &[(&str, &KernelSession)], luns: &[&Attached]) -> Vec<KernelDevice> {
     let mut targets: Vec<&str> = sessions.iter().map(|(target, _)| *target).collect();
     targets.sort_unstable();
@@ -79,7 +79,7 @@ pub(super) fn check_unused(luns: &[&Attached]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes LUNs away whose file systems are not mounted any more, with the sessions and node records that no other LUN is attached over.
+/// Removes LUNs whose file systems are unmounted, with the sessions and node records that no other LUN uses.
 pub(super) fn take_away(luns: &[(&Attached, Vec<BlockDevice>)]) -> anyhow::Result<()> {
     if luns.is_empty() {
         return Ok(());

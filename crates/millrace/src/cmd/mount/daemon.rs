@@ -28,7 +28,7 @@ impl Daemon {
     /// Mounts, calls `ready`, and serves until the mount is unmounted.
     pub(super) fn serve(self, ready: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
         if mounting::prepare(&self.directory)? {
-            eprintln!("millrace: {} was a mount whose process had ended: taken away", self.directory.display());
+            eprintln!("millrace: removed the dead mount at {}: its process had ended", self.directory.display());
         }
         allow_many_files();
         // Before there are threads, which inherit it.

@@ -13,7 +13,7 @@ const SYSTEM_LOG: &str = "/dev/log";
 /// Directs messages to a file, to the system's log, or to stderr.
 pub(super) fn to(file: Option<&Path>, is_background: bool) -> anyhow::Result<()> {
     let filter = || tracing_subscriber::EnvFilter::try_from_env("MILLRACE_LOG").unwrap_or_else(|_| "info".into());
-    let builder = tracing_subscriber::fmt().with_env_filter(filter()).with_ansi(false);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter()).with_ansi(false).log_internal_errors(false);
     match file {
         Some(path) => {
             let file = OpenOptions::new().create(true).append(true).open(path).with_context(|| format!("open the log {}", path.display()))?;

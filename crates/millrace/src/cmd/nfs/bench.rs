@@ -1,20 +1,23 @@
-//! `bench`: one thread, one file, so many calls in flight.
+//! `bench`: one file, some calls in flight: of one thread on one connection, in a mixed load each of a thread and a connection of its own.
 
 use super::Progress;
 use super::counters::SlotReport;
 use super::copy::{Writer, create};
 use super::target::Target;
-use crate::cmd::bench::{Histogram, Offsets, Rates, Rw, bytes, lower_case, pattern, seconds};
+use crate::cmd::bench::{Load, Meter, Mix, Offsets, Rates, bytes, holds_zeros, lower_case, pattern, remarks};
 use crate::error_printing::refusal;
 use anyhow::Context;
 use clap::ValueEnum;
 use dnfs::{Client, FileHandle, Stability, Work};
 use serde::Serialize;
+use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Size of a file that is created when no size is given.
 const DEFAULT_BYTES: u64 = 256 << 20;
+/// Calls in flight of a mixed load, each with a thread and a connection.
+const MIXED_DEPTH_MAX: u16 = 64;
 /// Names ending so are the bench's own: it may write to them again.
 const OWN_SUFFIX: &str = ".bench";
 
@@ -22,18 +25,8 @@ const OWN_SUFFIX: &str = ".bench";
 pub(super) struct Bench {
     /// URL of the file; one named *.bench belongs to the benchmark and may be overwritten
     url: String,
-    /// Access pattern
-    #[arg(long, value_enum, default_value = "randread")]
-    rw: Rw,
-    /// Block size: bytes of a call, such as 8k or 1MiB
-    #[arg(long, default_value = "8k", value_parser = bytes)]
-    bs: u64,
-    /// Calls in flight on one connection, 1 to 1024
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    depth: u16,
-    /// Measured seconds
-    #[arg(long, default_value_t = 5.0, value_parser = seconds)]
-    seconds: f64,
+    #[command(flatten)]
+    load: Load,
     /// Part of the file that is used, or size of the file that is created
     #[arg(long, value_parser = bytes)]
     size: Option<u64>,
@@ -46,9 +39,6 @@ pub(super) struct Bench {
     /// Overwrite a file that is not named *.bench: its data is lost
     #[arg(long)]
     overwrite: bool,
-    /// Print one JSON object on stdout
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +53,8 @@ struct Report {
     #[serde(flatten)]
     rates: Rates,
     stable: Option<String>,
+    /// The blocks that were sampled before hold zeros only.
+    no_data: bool,
     resends: u64,
     reconnects: u64,
     /// With `slots=` in the URL.
@@ -71,64 +63,91 @@ struct Report {
 }
 
 pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
-    if args.bs == 0 {
+    if args.load.bs.contains(&0) {
         return Err(refusal("measure with --bs 0: a call carries at least one byte", "PostgreSQL's block is --bs 8k"));
+    }
+    if args.load.rw.is_mixed() && args.load.depth.iter().any(|depth| *depth > MIXED_DEPTH_MAX) {
+        let what = format!("measure a mixed load with more than {MIXED_DEPTH_MAX} calls in flight: each has a connection of its own");
+        return Err(refusal(what, format!("choose --depth {MIXED_DEPTH_MAX} or less")));
     }
     let target = Target::find(&args.url)?;
     let (file, size) = open(args, &target)?;
-    let client = &target.client;
-    let parts = client.parts();
-    let writes = args.rw.is_write();
-    let io_max = if writes { parts.wtmax } else { parts.rtmax };
-    if args.bs > u64::from(io_max) {
-        let what = format!("measure with --bs {}: the server takes {io_max} bytes in one call", args.bs);
+    let size = args.size.unwrap_or(size).min(size);
+    // All sizes are checked before the first is measured.
+    for bs in &args.load.bs {
+        check(args, &target, *bs, size)?;
+    }
+    for bs in &args.load.bs {
+        for depth in &args.load.depth {
+            let report = one(args, &target, &file, (*bs, *depth), size).with_context(|| format!("measure {}", target.url))?;
+            print(args, &report)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a block that the server does not take, or the file does not hold.
+fn check(args: &Bench, target: &Target, bs: u64, size: u64) -> anyhow::Result<()> {
+    let parts = target.client.parts();
+    let limits = [(args.load.rw.is_read(), parts.rtmax), (args.load.rw.is_write(), parts.wtmax)];
+    let io_max = limits.into_iter().filter(|(used, _)| *used).map(|(_, max)| max).min();
+    let io_max = io_max.unwrap_or(parts.rtmax);
+    if bs > u64::from(io_max) {
+        let what = format!("measure with --bs {bs}: the server takes {io_max} bytes in one call");
         return Err(refusal(what, format!("choose --bs {io_max} or less")));
     }
-    let size = args.size.unwrap_or(size).min(size);
-    let blocks = size / args.bs;
-    if blocks == 0 {
-        let what = format!("measure {}: its {size} bytes are less than a block of {}", target.url, args.bs);
-        return Err(refusal(what, "name a larger file, or have one made: --create --size 1GiB and a name that is not there yet"));
+    if size < bs {
+        let what = format!("measure {}: its {size} bytes are less than a block of {bs}", target.url);
+        return Err(refusal(what, "name a larger file, or create one: --create --size 1GiB and a new name"));
     }
-    let mut offsets = Offsets::new(args.rw, blocks, args.bs);
-    // Connections and caches are warm before the first measured call.
-    client.read(&file, 0, &mut [IoSliceMut::new(&mut vec![0; args.bs.min(u64::from(parts.rtmax)) as usize])])?;
-    let (before, slots_before) = (client.counters(), client.slots());
-    let mut times = Histogram::new();
-    let cpu = dnfs::cpu_time();
-    let begun = Instant::now();
-    let end = begun + Duration::from_secs_f64(args.seconds);
-    let measured = if args.depth == 1 {
-        one_at_a_time(args, client, &file, end, &mut offsets, &mut times)
-    } else {
-        many_at_a_time(args, client, &file, end, &mut offsets, &mut times)
+    Ok(())
+}
+
+/// Measures one block size with one depth.
+fn one(args: &Bench, target: &Target, file: &FileHandle, (bs, depth): (u64, u16), size: u64) -> anyhow::Result<Report> {
+    let (client, blocks) = (&target.client, size / bs);
+    let parts = client.parts();
+    let read = |offset| {
+        let mut buffer = vec![0; bs.min(u64::from(parts.rtmax)) as usize];
+        client.read(file, offset, &mut [IoSliceMut::new(&mut buffer)]).map(|_| buffer)
     };
-    measured.with_context(|| format!("measure {}", target.url))?;
-    if writes && args.stable == Stable::Unstable {
-        client.commit(&file).with_context(|| format!("commit {}", target.url))?;
+    // Connections and caches are warm before the first measured call.
+    read(0)?;
+    let no_data = args.load.rw.is_read() && holds_zeros(blocks, bs, read)?;
+    let (before, slots_before, begun) = (client.counters(), client.slots(), Instant::now());
+    let mut meter = Meter::new(&args.load, bs, depth);
+    let call = Calls { args, client, file, bs, blocks };
+    match depth {
+        1 => call.one_at_a_time(&mut Offsets::new(args.load.rw, blocks, bs), args.load.mix(), &mut meter)?,
+        _ if args.load.rw.is_mixed() => call.of_threads(depth, &mut meter)?,
+        _ => call.many_at_a_time(depth, &mut meter)?,
     }
-    let elapsed = begun.elapsed().as_secs_f64();
-    let cpu = (dnfs::cpu_time() - cpu).as_secs_f64();
+    if args.load.rw.is_write() && args.stable == Stable::Unstable {
+        client.commit(file).with_context(|| format!("commit {}", target.url))?;
+    }
     let after = client.counters();
-    let report = Report {
-        rates: Rates::new(args.rw, args.bs, args.depth, &times, elapsed, cpu),
-        stable: writes.then(|| lower_case(&args.stable)),
+    Ok(Report {
+        rates: meter.rates(blocks * bs),
+        stable: args.load.rw.is_write().then(|| lower_case(&args.stable)),
+        no_data,
         resends: after.resends - before.resends,
         reconnects: after.reconnects - before.reconnects,
         slots: client.slots().map(|slots| {
             let slots = slots_before.map_or(slots, |before| slots.since(&before));
-            SlotReport::new(&slots, Duration::from_secs_f64(elapsed))
+            SlotReport::new(&slots, begun.elapsed())
         }),
-    };
-    print(args, &report)
+    })
 }
 
 fn print(args: &Bench, report: &Report) -> anyhow::Result<()> {
-    if args.json {
+    if args.load.json {
         println!("{}", serde_json::to_string(report)?);
         return Ok(());
     }
     println!("{}", report.rates);
+    for line in remarks("the file", report.no_data, report.rates.passes) {
+        println!("{line}");
+    }
     if let Some(slots) = &report.slots {
         println!("{slots}");
     }
@@ -137,13 +156,13 @@ fn print(args: &Bench, report: &Report) -> anyhow::Result<()> {
 
 /// The file and its size, made first with --create. Data that is not ours is never written over without --overwrite.
 fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
-    let writes = args.rw.is_write();
+    let writes = args.load.rw.is_write();
     if target.object.is_some() || !args.create {
         let (file, attributes) = target.file()?;
         if writes && !args.overwrite && !target.url.export_path.ends_with(OWN_SUFFIX) {
             return Err(refusal(
                 format!("write to {}: it holds data, which would be lost", target.url),
-                format!("name a file *{OWN_SUFFIX} with --create, or say --overwrite to lose the data"),
+                format!("name a file *{OWN_SUFFIX} with --create, or use --overwrite to overwrite its data"),
             ));
         }
         return Ok((file, attributes.size));
@@ -172,50 +191,75 @@ fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
     Ok((filled.with_context(|| format!("create {}", target.url))?, size))
 }
 
-/// As a program with one thread and blocking calls sees it.
-fn one_at_a_time(
-    args: &Bench,
-    client: &Client,
-    file: &FileHandle,
-    end: Instant,
-    offsets: &mut Offsets,
-    times: &mut Histogram,
-) -> Result<(), dnfs::Error> {
-    let mut buffer = pattern(args.bs);
-    let mut now = Instant::now();
-    while now < end {
-        let offset = offsets.next();
-        if matches!(args.rw, Rw::Randread | Rw::Read) {
-            client.read(file, offset, &mut [IoSliceMut::new(&mut buffer)])?;
-        } else {
-            client.write(file, offset, &[IoSlice::new(&buffer)], args.promise())?;
-        }
-        let answered = Instant::now();
-        times.record((answered - now).as_nanos() as u64);
-        now = answered;
-    }
-    Ok(())
+/// The calls of one combination of block size and depth.
+struct Calls<'a> {
+    args: &'a Bench,
+    client: &'a Client,
+    file: &'a FileHandle,
+    bs: u64,
+    blocks: u64,
 }
 
-fn many_at_a_time(
-    args: &Bench,
-    client: &Client,
-    file: &FileHandle,
-    end: Instant,
-    offsets: &mut Offsets,
-    times: &mut Histogram,
-) -> Result<(), dnfs::Error> {
-    let work = if matches!(args.rw, Rw::Randread | Rw::Read) { Work::Read } else { Work::Write(args.promise()) };
-    let mut pipeline = client.pipeline(file, work, args.bs as u32, usize::from(args.depth), &pattern(args.bs))?;
-    let mut made = 0u32;
-    let mut over = false;
-    let mut next = || {
+impl Calls<'_> {
+    /// As a program with one thread and blocking calls sees it.
+    fn one_at_a_time(&self, offsets: &mut Offsets, mut mix: Mix, meter: &mut Meter) -> Result<(), dnfs::Error> {
+        let data = pattern(self.bs);
+        let mut buffer = data.clone();
+        let mut now = Instant::now();
+        while !meter.is_over(now) {
+            let (offset, is_read) = (offsets.next(), mix.next_is_read());
+            if is_read {
+                self.client.read(self.file, offset, &mut [IoSliceMut::new(&mut buffer)])?;
+            } else {
+                self.client.write(self.file, offset, &[IoSlice::new(&data)], self.args.promise())?;
+            }
+            let answered = Instant::now();
+            meter.record(answered, answered - now, is_read);
+            now = answered;
+        }
+        Ok(())
+    }
+
+    /// Calls of one kind in one pipeline.
+    fn many_at_a_time(&self, depth: u16, meter: &mut Meter) -> Result<(), dnfs::Error> {
+        let is_read = !self.args.load.rw.is_write();
+        let work = if is_read { Work::Read } else { Work::Write(self.args.promise()) };
+        let mut pipeline = self.client.pipeline(self.file, work, self.bs as u32, usize::from(depth), &pattern(self.bs))?;
+        let mut offsets = Offsets::new(self.args.load.rw, self.blocks, self.bs);
         // The clock is read for some calls only: a call more at the end does no harm.
-        made = made.wrapping_add(1);
-        over |= made.is_multiple_of(16) && Instant::now() >= end;
-        (!over).then(|| offsets.next())
-    };
-    pipeline.run(&mut next, &mut |answer| times.record(answer.latency.as_nanos() as u64))
+        let (mut made, now) = (0u32, Cell::new(Instant::now()));
+        let over = Cell::new(false);
+        let mut next = || {
+            made = made.wrapping_add(1);
+            if made.is_multiple_of(16) {
+                now.set(Instant::now());
+            }
+            (!over.get()).then(|| offsets.next())
+        };
+        pipeline.run(&mut next, &mut |answer| {
+            meter.record(now.get(), answer.latency, is_read);
+            over.set(meter.is_over(now.get()));
+        })
+    }
+
+    /// Reads and writes, each thread with a call in flight.
+    fn of_threads(&self, depth: u16, meter: &mut Meter) -> Result<(), dnfs::Error> {
+        let one = |thread: u64| {
+            let mut offsets = Offsets::of_thread(self.args.load.rw, self.blocks, self.bs, thread);
+            let mut own = Meter::new(&self.args.load, self.bs, depth);
+            own.stand_for(0);
+            self.one_at_a_time(&mut offsets, self.args.load.mix(), &mut own).map(|()| own)
+        };
+        meter.stand_for(depth);
+        let others = std::thread::scope(|scope| {
+            let threads: Vec<_> = (1..u64::from(depth)).map(|thread| scope.spawn(move || one(thread))).collect();
+            let first = self.one_at_a_time(&mut Offsets::new(self.args.load.rw, self.blocks, self.bs), self.args.load.mix(), meter);
+            let ended: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
+            first.and_then(|()| ended.into_iter().collect::<Result<Vec<Meter>, _>>())
+        })?;
+        others.iter().for_each(|other| meter.add(other));
+        Ok(())
+    }
 }
 
 impl Bench {

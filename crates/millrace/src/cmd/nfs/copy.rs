@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Bytes moved by one call of the client, which cuts them and keeps the parts in flight.
 const CHUNK_BYTES: usize = 4 << 20;
-/// Times a file is sent again because the server lost unstable data.
+/// Times a file is resent because the server lost unstable data.
 const ROUNDS_MAX: usize = 3;
 
 #[derive(clap::Args)]
@@ -110,7 +110,7 @@ fn download(from: &str, to: &str) -> anyhow::Result<u64> {
     }
     let part = sibling(&path);
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
-        let hint = format!("make it first: mkdir -p {}", parent.display());
+        let hint = format!("create it: mkdir -p {}", parent.display());
         return Err(refusal(format!("copy {} to {}: there is no directory {}", source.url, path.display(), parent.display()), hint));
     }
     let copied = (|| {
@@ -203,7 +203,7 @@ fn send_file(client: &Client, file: &FileHandle, source: &mut File, size: u64) -
     bail!("the server lost unstable data {ROUNDS_MAX} times")
 }
 
-/// Writes one behind the other, remembering by which verifier.
+/// Sends WRITEs one after the other, and remembers their verifier.
 pub(super) struct Writer<'a> {
     client: &'a Client,
     file: &'a FileHandle,

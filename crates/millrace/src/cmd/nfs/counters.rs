@@ -22,13 +22,13 @@ const SECONDS_MAX: f64 = 86_400.0;
 pub(super) struct Counters {
     /// Runtime directory of a mount [default: every mount of this user, below MILLRACE_RUNTIME_DIR]
     runtime_dir: Option<PathBuf>,
-    /// Count for so many seconds from now, instead of everything so far
+    /// Count for this many seconds from now, instead of everything so far
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
-    /// Show mounts too that nobody uses and that keep nothing
+    /// Also show mounts that no program uses and that keep no data
     #[arg(long)]
     all: bool,
-    /// Remove the shared state of mounts that nobody uses and that keep nothing, and say which
+    /// Remove and name the shared memory of mounts that no program uses and that keep no data
     #[arg(long, conflicts_with_all = ["runtime_dir", "seconds", "all", "json", "prometheus"])]
     remove_dead: bool,
     /// Print one JSON array on stdout (docs/counters.md)
@@ -97,7 +97,7 @@ fn say_left_out(mounts: &Mounts, dead: usize) {
     }
     if dead > 0 {
         let (noun, keep, verb) = if dead == 1 { ("mount", "keeps", "is") } else { ("mounts", "keep", "are") };
-        eprintln!("{dead} {noun} that nobody uses and that {keep} nothing {verb} not shown: --all shows, --remove-dead removes");
+        eprintln!("{dead} {noun} that no program uses and that {keep} no data {verb} not shown: --all shows, --remove-dead removes");
     }
 }
 

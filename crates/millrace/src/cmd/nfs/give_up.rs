@@ -28,7 +28,7 @@ pub(super) struct GiveUp {
     /// The mount: its path, its URL or its runtime directory [default: the only mount of this user]
     #[arg(value_name = "/PATH|nfs://HOST/EXPORT|DIR")]
     mount: Option<OsString>,
-    /// End it although programs use it, or although the server has not saved everything yet
+    /// End it even if programs use it, or if the server has not saved everything yet
     #[arg(long)]
     force: bool,
     /// Print one JSON object on stdout
@@ -51,7 +51,7 @@ server, with the bytes that this host retains. Run it as the user of the mount.
 With --force, programs that use the mount continue without it: calls with a path get ESTALE, and
 calls that wait for the server wait until the program ends.
 
-Exit codes: 0 the mount is gone, or there was none; 2 programs use it, or it could not be done.";
+Exit codes: 0 the mount is gone, or there was none; 2 programs use it, or the command failed.";
 
 /// The result of the command.
 #[derive(Clone, Copy, PartialEq, Eq, serde::Serialize)]

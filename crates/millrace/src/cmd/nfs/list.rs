@@ -18,7 +18,7 @@ const NAMES_MAX: usize = 10_000_000;
 pub(super) struct Ls {
     /// URL of a directory or file
     url: String,
-    /// Show mode, links, owner, size and time of the last change (UTC) too
+    /// Also show mode, links, owner, size and time of the last change (UTC)
     #[arg(short)]
     long: bool,
     /// Print one JSON object per line

@@ -78,7 +78,7 @@ fn write(mounts: &[Mount], unreadable: usize, now: f64) -> String {
     each("millrace_mount_call_wait_seconds_max", Type::Gauge, help, |mount| {
         mount.waiting.iter().map(|call| call.waited.as_secs_f64()).fold(0.0, f64::max)
     });
-    let help = "Written data that is not stable yet, kept to be sent again.";
+    let help = "Written data that is not stable yet, kept to be resent.";
     each("millrace_mount_retained_bytes", Type::Gauge, help, |mount| mount.retained.bytes as f64);
     let help = "Most data that is kept so.";
     each("millrace_mount_retained_limit_bytes", Type::Gauge, help, |mount| mount.retained.bytes_max as f64);

@@ -72,7 +72,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = orders::limits::DUE_QUEUE_DEFAULT,
           value_parser = super::at_least_1(orders::limits::DUE_QUEUE_MAX))]
     queue: u32,
-    /// Paced model: multiply keying and think times; below 1 the result is not the specification's pacing and says so
+    /// Paced model: factor of keying and think times; below 1 the result does not have the specification's pacing and says so
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = time_scale)]
     time_scale: f64,
     /// Work on the first N warehouses only [default: all]
@@ -116,7 +116,7 @@ pub(super) struct Args {
     /// Append `warehouse district order` to this file for each order whose commit was acknowledged
     #[arg(long, value_name = "FILE")]
     ack_log: Option<PathBuf>,
-    /// Reconnect when a connection is lost; give up after 60 s without any successful transaction
+    /// Reconnect when a connection is lost; give up after 60 s without a successful transaction
     #[arg(long)]
     reconnect: bool,
     /// Write the record of the run to this file, as JSON
@@ -125,7 +125,7 @@ pub(super) struct Args {
     /// Print the record as JSON; the tables go to stderr
     #[arg(long)]
     json: bool,
-    /// Print a line every so many seconds on stderr: transactions per second, response time, failures [without a
+    /// Print a line every SECONDS seconds on stderr: transactions per second, response time, failures [without a
     /// number: 1]
     #[arg(short = 'P', long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = clap::value_parser!(u64).range(1..=orders::limits::SECONDS_MAX))]
@@ -146,7 +146,7 @@ enum ModelArg {
     Closed,
     /// Keying and think times of the specification
     Paced,
-    /// At a rate, whatever the database does
+    /// At a fixed rate, independent of the database
     Open,
 }
 
@@ -160,7 +160,7 @@ enum ArrivalsArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum TerminalsArg {
-    /// One of its own, as in the specification
+    /// Its own, as in the specification
     Home,
     /// Any active one, drawn for each transaction
     All,

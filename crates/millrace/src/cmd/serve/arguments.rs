@@ -1,9 +1,10 @@
 //! The arguments of `millrace serve`.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{SocketAddr};
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use filer::address_or_port;
 
 use super::tls::TlsArgs;
 
@@ -12,31 +13,34 @@ use super::tls::TlsArgs;
 pub(crate) struct Args {
     /// The directory to serve, as export /vol; there is no default
     pub(super) dir: Option<PathBuf>,
-    /// Serve the volumes of this configuration file, each with its own rules (docs/filer.md)
+    /// Serve the volumes of this configuration file, each with its own rules. Its keys replace the other options, such as metrics
+    /// = "127.0.0.1:9749" in [filer] (docs/filer.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_ONE_DIRECTORY)]
     pub(super) config: Option<PathBuf>,
-    /// Address and port; a port alone listens on 127.0.0.1, port 0 takes any free one; several times: at each of them
+    /// Address and port to listen on; a port alone means 127.0.0.1, port 0 any free port; may be given several times
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049", value_parser = address_or_port)]
     pub(super) listen: Vec<SocketAddr>,
-    /// Serve LUNs over iSCSI here (`millrace lun create` makes them); a port alone listens on 127.0.0.1, port 0 takes any free one; several times: a portal group each, for initiators with several paths
+    /// Serve LUNs (`millrace lun create`) over iSCSI at this address and port; a port alone means 127.0.0.1, port 0 any free
+    /// port. Given several times, each is a portal group, for initiators with several paths
     #[arg(long, value_name = "ADDR:PORT", value_parser = address_or_port)]
     pub(super) iscsi: Vec<SocketAddr>,
-    /// Directory of the filer's own state, outside DIR [default: a subdirectory for DIR of $XDG_STATE_HOME/millrace, for root of /var/lib/millrace]
+    /// Directory of the filer's own state, outside DIR [default: a subdirectory for DIR in $XDG_STATE_HOME/millrace, for root in
+    /// /var/lib/millrace]
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,
     /// Path of the admin socket [default: admin.sock in the state directory]
     #[arg(long, value_name = "PATH")]
     pub(super) admin: Option<PathBuf>,
-    /// Serve counters and latencies for Prometheus here, at /metrics; a port alone listens on 127.0.0.1, port 0 takes any free one (docs/filer.md)
+    /// Serve /metrics for Prometheus at this address and port; a port alone means 127.0.0.1, port 0 any free port (docs/filer.md)
     #[arg(long, value_name = "ADDR:PORT", value_parser = address_or_port)]
     pub(super) metrics: Option<SocketAddr>,
-    /// Format of the log: text, or a JSON object a line
+    /// Format of the log: text, or one JSON object per line
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
     /// Print one JSON line on stdout when ready
     #[arg(long)]
     pub(super) json: bool,
-    /// Let root on a client be root here, as no_root_squash in exports(5)
+    /// Let root of a client be root here, as no_root_squash in exports(5)
     #[arg(long)]
     pub(super) no_root_squash: bool,
     /// For tests: keep track of writes that are not yet on stable storage, so that `millrace volume power-cut` can discard them
@@ -45,19 +49,24 @@ pub(crate) struct Args {
     /// Inject a fault from the start: KIND,key=value,… (docs/faults.md); may be given several times
     #[arg(long, value_name = "FAULT")]
     pub(super) fault: Vec<String>,
-    /// Reply as slowly as if DIR were on this storage medium: a profile (fc15k, fc10k, sata, nvme, nvram-array, cloud), keys, or both
+    /// Reply as slowly as this storage medium would: a profile (fc15k, fc10k, sata, nvme, nvram-array, cloud), keys, or both
     #[arg(long, value_name = "PROFILE,KEY=VALUE,…", value_hint = clap::ValueHint::Other)]
     pub(super) medium: Option<String>,
-    /// When a write counts as stable: sync, once it is flushed to the disk; battery, at once, as the host's memory survives a power cut
+    /// When a write counts as stable: sync, once it is flushed to the disk; battery, at once, because the host's memory survives
+    /// a power cut
     #[arg(long, value_name = "sync|battery", value_hint = clap::ValueHint::Other, default_value_t, conflicts_with = "loss_layer")]
     pub(super) durability: volume::Durability,
     /// Use of the page cache: cached, write-around (stable writes by O_DIRECT), direct (reads
     /// too) or dropbehind (written, then dropped)
     #[arg(long, value_name = "MODE", default_value_t, hide_possible_values = true, value_parser = cache_mode())]
     pub(super) cache: volume::CacheMode,
-    /// Read-ahead from the disk: as the host decides, or minimal: only what a client reads
+    /// Read-ahead from the disk: host, as the host decides; minimal, only what a client reads
     #[arg(long, value_name = "host|minimal", value_hint = clap::ValueHint::Other, default_value_t)]
     pub(super) read_ahead: volume::ReadAhead,
+    /// Declare that only this filer changes DIR. Replies then have pre-operation attributes, so clients keep more of their caches
+    /// (docs/filer.md)
+    #[arg(long)]
+    pub(super) exclusive: bool,
     /// With --loss-layer: the seed that decides which unstable writes survive a power cut; 0: none does
     #[arg(long, value_name = "N", requires = "loss_layer", default_value_t = 0)]
     pub(super) loss_seed: u64,
@@ -69,7 +78,7 @@ pub(crate) struct Args {
 }
 
 /// Options that the configuration file has instead, where there is one.
-const OF_ONE_DIRECTORY: [&str; 19] = [
+const OF_ONE_DIRECTORY: [&str; 20] = [
     "dir",
     "listen",
     "iscsi",
@@ -82,6 +91,7 @@ const OF_ONE_DIRECTORY: [&str; 19] = [
     "durability",
     "cache",
     "read_ahead",
+    "exclusive",
     "loss_seed",
     "boot_id",
     "tls",
@@ -96,7 +106,7 @@ fn cache_mode() -> impl TypedValueParser<Value = volume::CacheMode> {
     PossibleValuesParser::new(["cached", "write-around", "direct", "dropbehind"]).try_map(|word| word.parse())
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum LogFormat {
     Text,
     Json,
@@ -122,9 +132,3 @@ goes to stderr; MILLRACE_LOG=debug logs more.
 
 Exit codes: 0 stopped when asked to, everything flushed; 1 the last flush failed; 2 could not
 start.";
-
-/// An address and port, or a port of this host alone.
-fn address_or_port(text: &str) -> Result<SocketAddr, String> {
-    let port = text.parse().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    port.or_else(|_| text.parse()).map_err(|_| "give ADDR:PORT or a port, as in 10.1.0.5:2049, [::1]:2049 or 2049".to_owned())
-}

@@ -1,7 +1,7 @@
 //! The sockets of a filer.
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -11,23 +11,37 @@ use filer::metrics::Endpoint;
 
 use crate::error_printing::refusal;
 
-/// Binds all addresses.
-pub(super) fn bind(nfs: &[SocketAddr], portmap: &[SocketAddr], iscsi: &[Portal]) -> anyhow::Result<Vec<Listener>> {
-    let nfs = nfs.iter().map(|address| (*address, ListenerRole::Nfs, "--listen"));
-    let portmap = portmap.iter().map(|address| (*address, ListenerRole::Portmap, "--listen"));
-    let iscsi = iscsi.iter().map(|portal| (portal.address, ListenerRole::Iscsi(portal.tag), "--iscsi"));
-    let bound = |(address, role, option): (SocketAddr, ListenerRole, &str)| {
-        let socket = TcpListener::bind(address).map_err(|error| cannot_listen(address, option, &error))?;
+/// Binds all addresses. `from_file`: the addresses are in a configuration file.
+pub(super) fn bind(nfs: &[SocketAddr], portmap: &[SocketAddr], iscsi: &[Portal], from_file: bool) -> anyhow::Result<Vec<Listener>> {
+    let (nfs_place, iscsi_place) = if from_file {
+        ("listen = [\"ADDRESS\"] in [filer]", "ADDRESS in [iscsi]")
+    } else {
+        ("--listen ADDRESS", "--iscsi ADDRESS")
+    };
+    let nfs = nfs.iter().map(|address| (*address, ListenerRole::Nfs, nfs_place));
+    let portmap = portmap.iter().map(|address| (*address, ListenerRole::Portmap, "portmap = [\"ADDRESS\"] in [filer]"));
+    let iscsi = iscsi.iter().map(|portal| (portal.address, ListenerRole::Iscsi(portal.tag), iscsi_place));
+    let bound = |(address, role, place): (SocketAddr, ListenerRole, &str)| {
+        let socket = TcpListener::bind(address).map_err(|error| cannot_listen(address, place, &error))?;
         Ok(Listener { socket, role })
     };
     nfs.chain(portmap).chain(iscsi).map(bound).collect()
 }
 
+/// Binds portmap's UDP sockets beside its TCP listeners.
+pub(super) fn bind_datagrams(portmap: &[SocketAddr]) -> anyhow::Result<Vec<UdpSocket>> {
+    let bound = |address: &SocketAddr| {
+        UdpSocket::bind(address).map_err(|error| cannot_listen(*address, "portmap = [\"ADDRESS\"] in [filer], over UDP", &error))
+    };
+    portmap.iter().map(bound).collect()
+}
+
 /// Binds the endpoint for metrics.
-pub(super) fn bind_metrics(address: SocketAddr) -> anyhow::Result<Endpoint> {
-    let endpoint = Endpoint::bind(address).map_err(|error| cannot_listen(address, "--metrics", &error))?;
+pub(super) fn bind_metrics(address: SocketAddr, from_file: bool) -> anyhow::Result<Endpoint> {
+    let place = if from_file { "metrics = \"ADDRESS\" in [filer]" } else { "--metrics ADDRESS" };
+    let endpoint = Endpoint::bind(address).map_err(|error| cannot_listen(address, place, &error))?;
     if !endpoint.address().ip().is_loopback() {
-        tracing::warn!(address = %endpoint.address(), "whoever reaches this address may read the metrics");
+        tracing::warn!(address = %endpoint.address(), "anyone who reaches this address can read the metrics");
     }
     Ok(endpoint)
 }
@@ -44,11 +58,15 @@ pub(super) fn portals(listeners: &[Listener]) -> anyhow::Result<Vec<SocketAddr>>
     those.map(|listener| listener.socket.local_addr().context("learn the address listened on")).collect()
 }
 
-fn cannot_listen(address: SocketAddr, option: &str, error: &std::io::Error) -> anyhow::Error {
+/// `place`: where the user writes the address.
+fn cannot_listen(address: SocketAddr, place: &str, error: &std::io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::AddrInUse => refusal(
             format!("listen on {address}: the port is in use"),
-            format!("choose another, or any free one: {option} {}:0; [::] takes the port for IPv4 too", address.ip()),
+            format!(
+                "choose another, or any free one: {}; [::] takes the port for IPv4 too",
+                place.replace("ADDRESS", &SocketAddr::new(address.ip(), 0).to_string())
+            ),
         ),
         ErrorKind::PermissionDenied => refusal(
             format!("listen on {address}: ports below 1024 need root"),
@@ -61,13 +79,14 @@ fn cannot_listen(address: SocketAddr, option: &str, error: &std::io::Error) -> a
     }
 }
 
-pub(super) fn cannot_bind_admin(path: &Path, error: &std::io::Error) -> anyhow::Error {
+pub(super) fn cannot_bind_admin(path: &Path, error: &std::io::Error, from_file: bool) -> anyhow::Error {
     let shown = path.display();
     let hint = match error.kind() {
-        ErrorKind::AddrInUse => "a filer answers there, or a file stands there: name another path with --admin PATH",
+        ErrorKind::AddrInUse => "a filer answers there, or a file exists there: name another path with --admin PATH",
         ErrorKind::InvalidInput => "a socket path has to be shorter than 108 bytes: name another with --admin PATH",
         ErrorKind::NotFound => "its directory does not exist: make it, or name another path with --admin PATH",
         _ => "name another path with --admin PATH",
     };
-    refusal(format!("make the admin socket {shown}: {error}"), hint)
+    let place = if from_file { "admin = \"PATH\" in [filer]" } else { "--admin PATH" };
+    refusal(format!("make the admin socket {shown}: {error}"), hint.replace("--admin PATH", place))
 }

@@ -51,8 +51,8 @@ pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
         None => state_base(uid)?.join(state_name(&dir)),
     };
     let loss = args.loss_layer.then_some(LossConfig { seed: args.loss_seed });
-    let Args { durability, cache, read_ahead, boot_id, .. } = *args;
-    let options = volume::Options { durability, cache, read_ahead, boot_id };
+    let Args { durability, cache, read_ahead, exclusive, boot_id, .. } = *args;
+    let options = volume::Options { durability, cache, read_ahead, exclusive, boot_id };
     let config = volume::Config { dir: dir.clone(), state_dir: state_dir.clone(), loss, options };
     let volume = Volume::open(config).map_err(|error| cannot_open(&dir, error))?;
     let export = Export::new(EXPORT.trim_start_matches('/'), EXPORT, volume);

@@ -60,6 +60,7 @@ impl Ready<'_> {
 
     fn url(&self, path: &str) -> String {
         let (host, port) = self.listen.first().copied().map_or_else(|| (String::new(), 0), host_and_port);
+        let path = dnfs::url::escape(path);
         format!("nfs://{host}:{port}{path}?nfsport={port}&mountport={port}")
     }
 }

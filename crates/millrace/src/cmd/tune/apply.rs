@@ -30,7 +30,7 @@ pub(super) struct Args {
     sources: Sources,
     #[command(flatten)]
     place: Place,
-    /// Apply this rule alone, repeatable; also one whose sources disagree, or that may lose data
+    /// Apply only this rule, repeatable; also allows a rule whose sources disagree or that may lose data
     #[arg(long = "rule", value_name = "ID")]
     rules: Vec<String>,
     /// Apply each group without asking
@@ -107,12 +107,18 @@ impl Operator for Ask {
     }
 }
 
+/// `1 file`, `2 files`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 fn say(plan: &Plan, applied: &Applied) {
     for (group, ended) in plan.groups.iter().zip(&applied.groups) {
         let name = tune::describe::activation(group.activation);
         match &ended.outcome {
             Outcome::Done { files, running, .. } => {
-                println!("done: {files} files written, {running} running values set; in force {name}");
+                let (files, running) = (counted(*files, "file"), counted(*running, "running value"));
+                println!("done: {files} written, {running} set; in force {name}");
                 left(group);
             }
             Outcome::ByHand { .. } => {

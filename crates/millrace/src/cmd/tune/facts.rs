@@ -15,13 +15,13 @@ use crate::error_printing::refusal;
 /// What facts and rules are made from, besides the host.
 #[derive(clap::Args)]
 pub(super) struct Sources {
-    /// Site file, with what no program can find out: the host's role, which mounts hold redo logs, data and homes
+    /// Site file: facts that no program can read, such as the host's role
     #[arg(long, value_name = "FILE")]
     site: Option<PathBuf>,
     /// A database, repeatable: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH)
     #[arg(long, value_name = "DSN")]
     pub(super) db: Vec<String>,
-    /// Rules of this directory instead of the built-in ones
+    /// Use the rules of this directory instead of the built-in ones
     #[arg(long = "rules", value_name = "DIR")]
     rule_folder: Option<PathBuf>,
 }

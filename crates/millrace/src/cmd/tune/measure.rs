@@ -33,10 +33,10 @@ ended by SIGINT (Ctrl-C), 143 by SIGTERM.";
 pub(super) struct Args {
     #[command(flatten)]
     sources: Sources,
-    /// Rules to measure, in the order in which they are accumulated
+    /// Rules to measure, in the order of the cumulative steps
     #[arg(value_name = "RULE")]
     names: Vec<String>,
-    /// Path the database is stored on, as `compare` takes it
+    /// Storage path of the database, as in `compare`
     #[arg(long, value_name = "NAME[=TARGET]", default_value = "dnfs")]
     path: String,
     /// Modelled storage medium below it: a profile (fc15k, nvme, …) or PROFILE,key=value,…
@@ -63,13 +63,14 @@ pub(super) struct Args {
     /// Seed of the first round
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep processors out of idle states during runs (needs root): on a virtual machine of a busy host they wake up late
+    /// Keep processors out of idle states during runs (needs root). Use it on a virtual machine whose idle processors wake up
+    /// late
     #[arg(long)]
     keep_awake: bool,
-    /// Set what is kept on the server of --db, by ALTER SYSTEM
+    /// Apply the kept settings to the server of --db by ALTER SYSTEM
     #[arg(long, requires = "db")]
     apply: bool,
-    /// Print what would be done, and do nothing
+    /// Print what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Directory for the record, the report, effects.json and revert.sql; must be new or empty [default: millrace-results/TIME]

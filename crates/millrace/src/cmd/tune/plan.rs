@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Root of the file tree that is compared [default: that of this host; of a capture directory, its copies of files]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Plan this rule alone, repeatable; also one whose sources disagree, or that may lose data
+    /// Plan only this rule, repeatable; also allows a rule whose sources disagree or that may lose data
     #[arg(long = "rule", value_name = "ID")]
     rules: Vec<String>,
     /// Print the plan as JSON

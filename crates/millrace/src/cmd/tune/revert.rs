@@ -27,7 +27,7 @@ run.";
 pub(super) struct Args {
     #[command(flatten)]
     place: Place,
-    /// Revert also what was changed by somebody else since
+    /// Also revert files and values that were changed since
     #[arg(long)]
     force: bool,
     /// Revert every apply, newest first

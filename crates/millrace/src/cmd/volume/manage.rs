@@ -10,14 +10,14 @@ use serde_json::{Map, Value, json};
 use super::print_reloaded;
 use crate::error_printing::refusal;
 
-/// What a quota is set to when there shall be none.
+/// The value that removes a quota.
 const NO_QUOTA: &str = "none";
 
 #[derive(clap::Subcommand)]
 pub(super) enum Order {
-    /// All volumes with their size and free space
+    /// List all volumes with their size and free space
     List,
-    /// One volume: how it is served, to which clients, its state
+    /// Show one volume: how and to which clients it is served, its state
     Show {
         /// The volume
         volume: String,
@@ -26,22 +26,22 @@ pub(super) enum Order {
     Create {
         /// The new volume: letters, digits, . _ -
         volume: String,
-        /// Its directory; made if only that one is missing
+        /// The directory to serve; created if only its last part is missing
         #[arg(long)]
         dir: PathBuf,
-        /// Who may use it: *, addresses, networks, hosts
+        /// Clients that may use it: *, addresses, networks, hosts
         #[arg(long, value_name = "CLIENT,…")]
         clients: String,
         /// What clients mount [default: / and the name]
         #[arg(long)]
         path: Option<String>,
-        /// Quota: the most its files may take together
+        /// Quota: maximum size of all its files together
         #[arg(long, value_name = "SIZE")]
         quota: Option<String>,
-        /// Also with a quota under which nothing can be written
+        /// Accept a quota too small for any write
         #[arg(long)]
         force: bool,
-        /// Further keys, as in squash=none access=ro (docs/filer.md has them all)
+        /// Further keys, such as squash=none access=ro (docs/filer.md lists them)
         #[arg(value_name = "KEY=VALUE")]
         keys: Vec<String>,
     },
@@ -49,9 +49,9 @@ pub(super) enum Order {
     Resize {
         /// The volume
         volume: String,
-        /// As in 500GiB; none: as large as the file system
+        /// Such as 500GiB; none: no quota, as large as the file system
         size: String,
-        /// Also to less than what is in use, or than one WRITE of a client: no file can grow then
+        /// Accept a quota below what is in use, or below one WRITE of a client: no file can grow then
         #[arg(long)]
         force: bool,
     },
@@ -59,10 +59,10 @@ pub(super) enum Order {
     Set {
         /// The volume
         volume: String,
-        /// As in access=ro; KEY= goes back to the default
+        /// Such as access=ro; KEY= restores the default
         #[arg(value_name = "KEY=VALUE", required = true)]
         keys: Vec<String>,
-        /// Also a quota below what is in use
+        /// Accept a quota below what is in use
         #[arg(long)]
         force: bool,
     },
@@ -72,7 +72,7 @@ impl Order {
     /// The phrase for its errors, and the request to the filer.
     pub(super) fn request(&self) -> anyhow::Result<(&'static str, Value)> {
         let asked = |op, volume, keys| json!({"op": op, "volume": volume, "keys": Value::Object(keys)});
-        // A filer of before does not know the word.
+        // An older filer does not know the word.
         let order = |op, volume, keys, force: bool| {
             let mut request = asked(op, volume, keys);
             if force {
@@ -145,7 +145,7 @@ fn print_list(volumes: &[VolumeStatus]) {
 fn print_volume(volume: &VolumeStatus) {
     println!("volume {} serves {} as {}", volume.name, volume.dir, volume.path);
     if volume.poisoned {
-        println!("POISONED: a flush failed, no write is acknowledged as stable until the filer is started again");
+        println!("POISONED: a flush failed, no write is acknowledged as stable until the filer is restarted");
     }
     if let (Some(total), Some(free)) = (volume.total_bytes, volume.available_bytes) {
         println!("size {}, {} of it free", about_text(total), about_text(free));
@@ -156,8 +156,9 @@ fn print_volume(volume: &VolumeStatus) {
     }
     let medium = volume.medium.as_deref().map_or_else(String::new, |medium| format!(", medium {medium}"));
     let loss = if volume.loss_layer { ", loss layer on" } else { "" };
+    let exclusive = if volume.exclusive { ", exclusive" } else { "" };
     let VolumeStatus { durability, cache, read_ahead, identity, .. } = volume;
-    println!("durability {durability}, cache {cache}, read-ahead {read_ahead}, files identified by {identity}{medium}{loss}");
+    println!("durability {durability}, cache {cache}, read-ahead {read_ahead}, files identified by {identity}{exclusive}{medium}{loss}");
     println!("fsid {}, verifier {}, loss epoch {}", volume.fsid, volume.verifier, volume.loss_epoch);
     println!("{} calls, {} of them with an error", volume.calls, volume.errors);
     for rule in &volume.rules {

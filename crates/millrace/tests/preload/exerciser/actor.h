@@ -71,5 +71,5 @@ int refused_step(const char *name, const struct step *step);
 int connect_for(const char *process);
 /* Runs the steps of a process until it is told to end. */
 void serve(void);
-/* Becomes the actor anew by exec, with the descriptors it has. */
+/* Becomes the actor again by exec, with the descriptors it has. */
 void execute(int connection);

@@ -20,7 +20,7 @@ pub(in super::super) struct AttachDaemon {
 pub(in super::super) fn run(args: &AttachDaemon) -> anyhow::Result<()> {
     // It is no process group's leader, so this cannot fail; what the terminal sends no longer reaches it.
     let _ = rustix::process::setsid();
-    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).init();
+    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).log_internal_errors(false).init();
     let _lock = Attached::lock(&args.directory)?;
     let mut reporter = Reporter { directory: args.directory.clone(), last: Daemon::default() };
     // Who wants to end it while it logs in has to find it.

@@ -79,7 +79,7 @@ fn check_whole(luns: &[Attached], served: &[Served], devices: &[String]) -> anyh
     let mut members = Vec::new();
     for ((attached, served), device) in luns.iter().zip(served).zip(devices) {
         let lun = name(attached, luns);
-        let found = || served.content.words().unwrap_or_else(|| "nothing that blkid knows".into());
+        let found = || served.content.words().unwrap_or_else(|| "no file system that blkid recognises".into());
         if served.content.kind.is_none() {
             let make = if luns.len() == 1 { "xfs" } else { "btrfs" };
             let hint = format!("--mkfs {make} makes a file system; mount a partition by `mount`, without --mount here");

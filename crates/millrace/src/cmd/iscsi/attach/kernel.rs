@@ -107,6 +107,7 @@ fn settings(url: &IscsiUrl, depth: usize) -> Settings {
     let replacement = if url.portals.len() > 1 { REPLACEMENT.0 } else { REPLACEMENT.1 };
     Settings {
         digests: url.digests,
+        chap_algorithms: url.chap_algorithms.clone(),
         credential: url.credential.clone(),
         target_credential: url.target_credential.clone(),
         ..Settings::new(u32::try_from(depth).unwrap_or(u32::MAX), replacement)

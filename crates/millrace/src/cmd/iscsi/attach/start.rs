@@ -12,7 +12,7 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// After this long somebody who waits is told for what.
+/// After this time a line names what the command waits for.
 const QUIET: Duration = Duration::from_secs(2);
 /// A LUN that is not there by then will not come: each login has its own, shorter, limit.
 const START: Duration = Duration::from_secs(60);

@@ -55,7 +55,7 @@ pub(crate) struct MountReport {
     pub(crate) slots: Option<SlotReport>,
     pub(crate) writer_waits: u64,
     pub(crate) writer_wait_us: f64,
-    /// Written data that is not stable yet, kept to be sent again, and most that is; now.
+    /// Written data that is not stable yet, kept to be resent, and most that is; now.
     pub(crate) retained_bytes: u64,
     pub(crate) retained_bytes_max: u64,
 }

@@ -8,13 +8,14 @@ use dnfs::file::{AccessRights, CreateMode, DirectoryPosition, SpecialFile};
 use dnfs::{Cause, Client, Error, Event, FileHandle, SetAttributes, Stability, Work};
 use nfs_proto::nfs3::Procedure;
 use script::{Fault, Sending, Server, handle, once};
+use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The time after which a call is overdue, and what a slow host adds.
+/// The time after which a call is overdue, and `timeo`, after which the client would resend it anyway.
 const OVERDUE: Duration = Duration::from_secs(5);
-const SLACK: Duration = Duration::from_secs(4);
+const TIMEO: Duration = Duration::from_secs(60);
 
 static EVENTS: Mutex<Vec<Event>> = Mutex::new(Vec::new());
 
@@ -80,7 +81,7 @@ fn an_idempotent_call_that_a_server_swallows_is_named_and_sent_under_another_xid
                 call(&client, &file);
                 let took = begun.elapsed();
                 let fence = if procedure == Procedure::Write { Duration::from_secs(1) } else { Duration::ZERO };
-                assert!(took >= OVERDUE + fence && took < OVERDUE + fence + SLACK, "{procedure:?} took {took:?}");
+                assert!(took >= OVERDUE + fence && took < TIMEO, "{procedure:?} took {took:?}");
                 let [first, second] = sendings(&server, procedure)[..] else { panic!("{procedure:?}") };
                 assert!(first.xid != second.xid && first.port != second.port, "{first:?} {second:?}");
                 if procedure == Procedure::Write {
@@ -146,21 +147,24 @@ fn one_call_of_many_in_flight_is_sent_again_though_the_others_are_answered_all_t
     let client = server.client("");
     let mut pipeline = client.pipeline(&file, Work::Read, 512, 8, &[]).unwrap();
     server.plan(once(Procedure::Read, Fault::Swallow));
-    let (begun, mut answered, mut asked, mut longest) = (Instant::now(), 0, 0, Duration::ZERO);
+    let (begun, mut answered, mut asked) = (Instant::now(), 0, 0);
+    let longest = Cell::new(Duration::ZERO);
+    // The server answers other calls until the client has the answer to the one that was swallowed.
     let mut next = || {
         asked += 512;
         std::thread::sleep(Duration::from_millis(2)); // so that the test computes little
-        (begun.elapsed() < OVERDUE + Duration::from_millis(1500)).then_some(asked % (1 << 20))
+        (longest.get() < OVERDUE && begun.elapsed() < TIMEO).then_some(asked % (1 << 20))
     };
     pipeline
         .run(&mut next, &mut |answer| {
             answered += 1;
-            longest = longest.max(answer.latency);
+            longest.set(longest.get().max(answer.latency));
         })
         .unwrap();
-    assert!(longest >= OVERDUE && longest < OVERDUE + SLACK, "{longest:?}");
+    let longest = longest.get();
+    assert!(longest >= OVERDUE && longest < TIMEO, "{longest:?}");
     let at_end = sendings(&server, Procedure::Read).len();
-    assert!(answered > 1000 && answered < at_end, "{answered} of {at_end}: those in flight were sent again");
+    assert!(answered > 100 && answered < at_end, "{answered} of {at_end}: those in flight were sent again");
     assert!(matches!(events(&server)[..], [Event::Unanswered { renewed: true, .. }]), "{:?}", events(&server));
 }
 
@@ -170,9 +174,7 @@ fn a_server_whose_time_to_resend_is_short_is_asked_under_another_xid_too() {
     let file = server.file(b"f", &[7; 20_000]);
     let client = server.client("timeo=10");
     server.plan(once(Procedure::Read, Fault::Swallow));
-    let begun = Instant::now();
     read(&client, &file);
-    assert!(begun.elapsed() < OVERDUE + SLACK, "{:?}", begun.elapsed());
     let sent = sendings(&server, Procedure::Read);
     assert!(sent.len() > 2 && sent.last().unwrap().xid != sent[0].xid, "{sent:?}");
 }

@@ -90,8 +90,8 @@ mod tests {
         assert_eq!(served("slow,delay_ms=30").2, b"reply");
         assert!(begun.elapsed() >= Duration::from_millis(30));
         let begun = Instant::now();
-        let (carried_out, Served::Due(due), reply) = served("delay-reply,delay_ms=5000") else { panic!("not delayed") };
+        let (carried_out, Served::Due(due), reply) = served("delay-reply,delay_ms=60000") else { panic!("not delayed") };
         assert_eq!((carried_out, reply), (Some(()), b"reply".to_vec()));
-        assert!(begun.elapsed() < Duration::from_secs(5) && due >= begun + Duration::from_secs(5));
+        assert!(begun.elapsed() < Duration::from_secs(60) && due >= begun + Duration::from_secs(60));
     }
 }

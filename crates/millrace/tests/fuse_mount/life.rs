@@ -48,11 +48,11 @@ fn sigterm_unmounts_and_who_has_a_file_open_goes_on() {
     let Some(mounted) = Mounted::new("fuse-sigterm") else { return };
     let mut open = File::create(mounted.path("f")).unwrap();
     succeed(Command::new("kill").args(["-TERM", &mounted.pid.to_string()]));
-    await_until("the mount to go", Duration::from_secs(10), || (!is_mounted(&mounted.directory)).then_some(()));
+    await_until("the mount to go", Duration::from_secs(30), || (!is_mounted(&mounted.directory)).then_some(()));
     open.write_all(b"to the end").unwrap();
     open.sync_all().unwrap();
     drop(open);
-    await_until("the process to end", Duration::from_secs(10), || (!is_alive(mounted.pid)).then_some(()));
+    await_until("the process to end", Duration::from_secs(30), || (!is_alive(mounted.pid)).then_some(()));
     assert_eq!(mounted.world.exported("f"), b"to the end");
 }
 

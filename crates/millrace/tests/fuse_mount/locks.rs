@@ -89,7 +89,7 @@ fn flock_excludes_on_the_mount_and_beside_it_and_ends_with_its_description() {
     assert_eq!((here(), beside()), ("refused\n".into(), "refused\n".into()), "a copy of the descriptor holds it");
     drop(copy);
     // RELEASE comes after the close has returned.
-    await_until("the lock to end", Duration::from_secs(5), || (here() == "locked\n").then_some(()));
+    await_until("the lock to end", Duration::from_secs(30), || (here() == "locked\n").then_some(()));
     assert_eq!(beside(), "locked\n");
     let shared = std::fs::File::open(mounted.path("f")).unwrap();
     shared.lock_shared().unwrap();
@@ -180,7 +180,7 @@ fn locks_of_a_description_exclude_those_of_processes_on_the_mount_and_beside_it(
         assert_eq!(succeed(&mut locker(&mounted, other, &["now", "20", "1"])), "locked\n", "{holder} {other}");
         held.let_go();
         let free = || (succeed(&mut locker(&mounted, other, &["now", "10", "10"])) == "locked\n").then_some(());
-        await_until("the lock to end with its description", Duration::from_secs(5), free);
+        await_until("the lock to end with its description", Duration::from_secs(30), free);
         let held = Held::start(locker(&mounted, holder, &["now", "0", "5", "hold"]));
         assert_eq!(succeed(&mut description(other, &["now", "4", "1"])), "errno 11\n", "{holder} {other}");
         held.let_go();

@@ -100,7 +100,7 @@ impl Mounted {
     pub(crate) fn kill(&self) {
         succeed(Command::new("kill").args(["-KILL", &self.pid.to_string()]));
         let gone = || (!is_alive(self.pid)).then_some(());
-        await_until("the process that serves the mount to end", Duration::from_secs(10), gone);
+        await_until("the process that serves the mount to end", Duration::from_secs(30), gone);
     }
 }
 

@@ -74,7 +74,7 @@ fn a_database_in_wal_mode_has_one_side_at_a_time_and_the_error_names_the_other()
     let mut here = through(&mounted.directory);
     assert_eq!(here.does("select count(*) from t"), REFUSED, "exec has it");
     let named = || fs::read_to_string(&log).unwrap_or_default().contains("millrace exec").then_some(());
-    await_until("the log to name the other side", Duration::from_secs(5), named);
+    await_until("the log to name the other side", Duration::from_secs(30), named);
     assert_eq!(program.does("insert into t values(1)"), "[]");
     assert_eq!(program.end(), "");
     assert_eq!(here.does("insert into t values(2)"), "[]", "exec has it no more");

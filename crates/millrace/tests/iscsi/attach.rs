@@ -84,7 +84,7 @@ fn what_is_written_to_the_device_is_on_the_lun_and_detach_leaves_nothing() {
     host.detach(node.to_str().unwrap());
     assert_eq!(host.left(), Vec::<String>::new());
     let sessions = || target.listed("db")["sessions"].as_array().unwrap().len();
-    await_until("the sessions to end", Duration::from_secs(10), || (sessions() == 0).then_some(()));
+    await_until("the sessions to end", Duration::from_secs(30), || (sessions() == 0).then_some(()));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn the_depth_of_a_load_on_the_device_is_its_depth_on_the_wire() {
             ]),
         );
     }
-    let depth = await_until("the daemon's report", Duration::from_secs(5), || {
+    let depth = await_until("the daemon's report", Duration::from_secs(30), || {
         let listed = host.list().remove(0);
         (listed["requests"].as_u64()? >= 1200).then(|| listed["commands_under_way_max"].as_u64().unwrap())
     });
@@ -233,12 +233,12 @@ fn a_device_whose_process_was_killed_gives_errors_and_detach_cleans_up() {
     fs::write(place.join("file"), "x").unwrap();
     succeed(Command::new("kill").args(["-KILL", &attached["pid"].to_string()]));
     let node = Path::new(device(&attached));
-    await_until("errors", Duration::from_secs(10), || {
+    await_until("errors", Duration::from_secs(30), || {
         (!dd(node, Path::new("/dev/null"), &["bs=4k", "count=1", "skip=4000", "iflag=direct"]).status().unwrap().success())
             .then_some(())
     });
     // Its files are closed one by one, the lock not first.
-    await_until("its end to be seen", Duration::from_secs(10), || (host.list()[0]["state"] == "dead").then_some(()));
+    await_until("its end to be seen", Duration::from_secs(30), || (host.list()[0]["state"] == "dead").then_some(()));
     host.detach(place.to_str().unwrap());
     assert_eq!(host.left(), Vec::<String>::new());
     host.attach(&[&url]);

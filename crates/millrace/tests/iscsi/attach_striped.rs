@@ -129,7 +129,7 @@ fn a_striped_file_system_whose_processes_were_killed_is_taken_away() {
         for pid in of_each(&attached, "pid").iter().take(killed) {
             succeed(Command::new("kill").args(["-KILL", pid]));
         }
-        await_until("the processes to end", Duration::from_secs(10), || {
+        await_until("the processes to end", Duration::from_secs(30), || {
             (host.list().iter().filter(|lun| lun["state"] == "dead").count() == killed).then_some(())
         });
         // Also by itself: there is no reading from the file system now.
@@ -140,7 +140,7 @@ fn a_striped_file_system_whose_processes_were_killed_is_taken_away() {
     let (other, elsewhere) = (target.url(0, target.create("other", "64MiB", &[])), scratch.folder("elsewhere"));
     let dead = host.attach(&[&other, "--mkfs", "ext4", "--mount", elsewhere.to_str().unwrap()]);
     succeed(Command::new("kill").args(["-KILL", &dead["pid"].to_string()]));
-    await_until("its process to end", Duration::from_secs(10), || {
+    await_until("its process to end", Duration::from_secs(30), || {
         host.list().iter().any(|lun| lun["state"] == "dead").then_some(())
     });
     let new = ["new0", "new1"].map(|name| target.url(0, target.create(name, "256MiB", &[])));

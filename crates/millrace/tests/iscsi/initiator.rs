@@ -107,7 +107,7 @@ fn a_write_that_a_dead_path_still_holds_does_not_come_behind_a_later_one() {
     assert_eq!(next(&mut device).result, Ok(()));
     for lane in &lanes {
         lane.release();
-        await_until("the old connection to end", Duration::from_secs(10), || lane.ended().then_some(()));
+        await_until("the old connection to end", Duration::from_secs(30), || lane.ended().then_some(()));
     }
     device.submit(0, Command::Read { offset: 0, buffer: vec![0; BLOCK] });
     let Completion { command: Command::Read { buffer, .. }, .. } = next(&mut device) else { panic!("not a read") };
@@ -212,7 +212,7 @@ fn a_lun_that_grows_is_seen_to_grow() {
     let lun = target.create("db", "1MiB", &[]);
     let mut device = open(&target, &[target.portal(0).port()], lun);
     target.order(&["resize", "vol/db", "2MiB"]);
-    await_until("the new size", Duration::from_secs(10), || {
+    await_until("the new size", Duration::from_secs(30), || {
         device.submit(0, Command::Read { offset: 0, buffer: vec![0; 512] });
         assert_eq!(next(&mut device).result, Ok(()));
         (device.geometry().bytes() == 2 << 20).then_some(())

@@ -78,7 +78,7 @@ fn half_open_logins_of_one_address_do_not_end_a_login_of_another() {
         stream.set_nonblocking(true).unwrap();
         stream.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     };
-    await_until("the oldest connections to be closed", Duration::from_secs(10), || {
+    await_until("the oldest connections to be closed", Duration::from_secs(30), || {
         (many.iter().filter(|stream| is_open(stream)).count() <= ISCSI_HALF_OPEN_MAX / 2).then_some(())
     });
     assert!(is_open(&other), "the login that began before them remains");

@@ -34,7 +34,7 @@ Examples:
   millrace audit --waivers waivers.toml --fail-on high --format sarif --out audit.sarif
   millrace audit --db postgresql:///mill --measured millrace-results/2026-11-20T080000Z
   millrace audit diff last-week.json today.json
-A capture is what `millrace collect`, a script of dist/collect or sos report wrote. A waiver file:
+A capture is what `millrace collect`, dist/collect/collect.sh or sos report wrote. A waiver file:
   schema = 1
   [[waiver]]
   rule = \"linux-nfs-attribute-cache-on\"

@@ -1,6 +1,6 @@
 //! Collecting from this host, and the captures that this writes: without secrets, read back to the same facts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
@@ -143,30 +143,29 @@ fn captures_of_each_form_hold_the_same_facts_and_no_secret() {
     assert!(listed.status.success() && String::from_utf8_lossy(&listed.stdout).contains("cap/MANIFEST"));
 }
 
-#[test]
-fn scripts_are_plain_sh_share_their_common_part_and_the_one_of_linux_gives_facts() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/collect");
-    let mut common = Vec::new();
-    for name in ["linux", "solaris", "aix", "hpux"] {
-        let path = folder.join(format!("{name}.sh"));
-        assert!(Command::new("sh").arg("-n").arg(&path).status().unwrap().success(), "{name}");
-        let text = std::fs::read_to_string(&path).unwrap();
-        let (_, rest) = text.split_once("# --- what follows").unwrap();
-        common.push(rest.split_once("# --- the same").unwrap().0.to_owned());
-        // The shell of old Solaris knows none of these.
-        let (before, awk) = text.split_once("\nredacting='\n").unwrap();
-        let text = format!("{before}{}", awk.split_once("\n'\n").unwrap().1);
-        let code: String = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n");
-        for newer in ["$(", "[[", "local ", "function ", "\nexport PATH=", "if ! ", "<<<", "&>"] {
-            assert!(!code.contains(newer), "{name}.sh has {newer:?}");
-        }
-    }
-    assert!(common.iter().all(|text| *text == common[0]), "the scripts' common part differs");
+fn collect_script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/collect/collect.sh")
+}
 
+#[test]
+fn the_script_is_plain_sh_as_old_systems_know_it() {
+    assert!(Command::new("sh").arg("-n").arg(collect_script()).status().unwrap().success());
+    let text = std::fs::read_to_string(collect_script()).unwrap();
+    // The shell of old Solaris knows none of these.
+    let (before, awk) = text.split_once("\nredacting='\n").unwrap();
+    let text = format!("{before}{}", awk.split_once("\n'\n").unwrap().1);
+    let code: String = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n");
+    for newer in ["$(", "[[", "local ", "function ", "\nexport PATH=", "if ! ", "<<<", "&>"] {
+        assert!(!code.contains(newer), "the script has {newer:?}");
+    }
+}
+
+#[test]
+fn the_script_gives_facts_and_leaves_out_secrets() {
     let dir = tempfile::tempdir().unwrap();
     let (root, out) = (dir.path().join("root"), dir.path().join("cap"));
     let _ = host(&root);
-    let ran = Command::new("sh").arg(folder.join("linux.sh")).arg(&out).env("MILLRACE_ROOT", &root).output().unwrap();
+    let ran = Command::new("sh").arg(collect_script()).arg(&out).env("MILLRACE_ROOT", &root).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let found = Command::new("grep").args(["-r", "hunter2"]).arg(&out).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&found.stdout), "");
@@ -179,4 +178,37 @@ fn scripts_are_plain_sh_share_their_common_part_and_the_one_of_linux_gives_facts
         assert_eq!(facts.value("iscsid.node.session.cmds_max"), Some(&128.into()));
         assert_eq!(facts.value("persistent.sysctl.vm.swappiness"), Some(&1.into()));
     }
+}
+
+#[test]
+fn the_script_collects_the_files_of_each_system_and_refuses_one_that_it_does_not_know() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    let homes = ["etc/oratab", "var/opt/oracle/oratab"];
+    let files = ["etc/filesystems", "stand/system", "etc/vfstab", "etc/fstab", "u01/dbs/initDB.ora"];
+    for path in homes.iter().chain(&files) {
+        let at = root.join(path);
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        std::fs::write(at, "DB:/u01:N\n").unwrap();
+    }
+    let run = |system: &str| {
+        let out = dir.path().join(system);
+        let mut script = Command::new("sh");
+        script.arg(collect_script()).arg(&out).env("MILLRACE_ROOT", &root).env("MILLRACE_SYSTEM", system);
+        (script.output().unwrap(), out)
+    };
+    for (system, file) in
+        [("AIX", "etc/filesystems"), ("HP-UX", "stand/system"), ("SunOS", "etc/vfstab"), ("Linux", "etc/fstab")]
+    {
+        let (ran, out) = run(system);
+        assert!(ran.status.success() && ran.stderr.is_empty(), "{system}: {}", String::from_utf8_lossy(&ran.stderr));
+        assert_eq!(capture(&out).unwrap().1.system, system);
+        for file in [file, "u01/dbs/initDB.ora"] {
+            assert!(out.join("files").join(file).exists(), "{system}: {file}");
+        }
+    }
+    let (ran, out) = run("Plan9");
+    assert_eq!((ran.status.code(), out.exists()), (Some(2), false));
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(said.contains("does not know the system Plan9; it collects on AIX, HP-UX, Linux and SunOS"), "{said}");
 }

@@ -117,7 +117,7 @@ fn the_script_leaves_out_what_the_program_leaves_out() {
     let (root, cap, script) = (dir.path().join("root"), dir.path().join("cap"), dir.path().join("script"));
     plant(&root);
     write_capture(&cap, &LiveOptions::below(&root)).unwrap();
-    let sh = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/collect/linux.sh");
+    let sh = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/collect/collect.sh");
     let ran = Command::new("sh").arg(sh).arg(&script).env("MILLRACE_ROOT", &root).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     none_below(&script);

@@ -95,7 +95,7 @@ fn of_capture(path: &Path) -> anyhow::Result<Gathered> {
     let (facts, info) = collect::capture(path).map_err(|error| {
         hinted(
             anyhow::Error::new(error).context(format!("use the capture {}", path.display())),
-            "a capture is what millrace collect, a script of dist/collect or sos report wrote",
+            "a capture is what millrace collect, dist/collect/collect.sh or sos report wrote",
         )
     })?;
     let or = |text: String, otherwise: &str| if text.trim().is_empty() { otherwise.to_owned() } else { text };
@@ -193,7 +193,7 @@ pub(crate) fn databases(dsns: &[String]) -> anyhow::Result<Vec<Asked>> {
     if dsns.iter().any(|dsn| dsn.starts_with("oracle://")) {
         return Err(refusal(
             "read the settings of an Oracle database by its DSN",
-            "put its v$parameter into the capture, as the scripts of dist/collect do",
+            "put its v$parameter into the capture, as dist/collect/collect.sh does",
         ));
     }
     if dsns.is_empty() {

@@ -164,7 +164,7 @@ fn every_name_of_a_rule_may_be_read_and_the_scripts_have_the_same_lists() {
             assert!(is_read, "{}: {name} is left out of what is read", loaded.rule.id);
         }
     }
-    let script = std::fs::read_to_string(root.join("dist/collect/linux.sh")).unwrap();
+    let script = std::fs::read_to_string(root.join("dist/collect/collect.sh")).unwrap();
     let lists =
         [keys::POSTGRES, keys::MYSQL, keys::ORACLE, keys::MULTIPATH, keys::MULTIPATH_SECTIONS, keys::SYSCTL, keys::CMDLINE];
     let lists = lists.into_iter().chain([
@@ -176,6 +176,6 @@ fn every_name_of_a_rule_may_be_read_and_the_scripts_have_the_same_lists() {
         options::KEYS,
     ]);
     for key in lists.flatten() {
-        assert!([' ', '"'].iter().any(|before| script.contains(&format!("{before}{key} "))), "linux.sh does not have {key}");
+        assert!([' ', '"'].iter().any(|before| script.contains(&format!("{before}{key} "))), "collect.sh does not have {key}");
     }
 }

@@ -1,15 +1,22 @@
 #!/bin/sh
-# Collects what an audit needs of an HP-UX host, in the layout of `millrace collect`. It only reads.
-# usage: hpux.sh [FOLDER]     writes FOLDER (default: millrace-HOST) and, where tar and gzip are there, FOLDER.tar.gz
-#   MILLRACE_ROOT=/x  reads files below /x instead of /
-# Run as root for all of it; as another user what may not be read is listed as such. Passwords, CHAP names, users of
-# oranfstab and logins in URLs are left out. 
-system=HP-UX
+# Collects what an audit needs of a Linux, Solaris, AIX or HP-UX host, in the layout of `millrace collect`. It only reads.
+# usage: collect.sh [FOLDER]     writes FOLDER (default: millrace-HOST) and, where tar and gzip are there, FOLDER.tar.gz
+#   MILLRACE_ROOT=/x       reads files below /x instead of /
+#   MILLRACE_SYSTEM=AIX    collects as on this system (AIX, HP-UX, Linux or SunOS) instead of the one that uname names
+# Run it as root: as another user it lists the files that it may not read. It leaves out passwords, CHAP names, users of
+# oranfstab and logins in URLs. Settings of databases on Linux: see the end. Plain Bourne shell, as /bin/sh of Solaris 8 is one.
 LC_ALL=C
 export LC_ALL
-PATH=$PATH:/usr/sbin:/sbin:/usr/contrib/bin
+PATH=$PATH:/usr/sbin:/sbin:/usr/ucb:/usr/contrib/bin
 export PATH
-# --- what follows up to the next line of this form is the same in each script of this folder ---
+system=${MILLRACE_SYSTEM:-`uname -s`}
+case $system in
+  AIX|HP-UX|Linux|SunOS) ;;
+  *)
+    echo "collect: does not know the system $system; it collects on AIX, HP-UX, Linux and SunOS" >&2
+    exit 2
+    ;;
+esac
 umask 077
 host=`hostname 2>/dev/null || uname -n`
 out=${1:-millrace-$host}
@@ -416,34 +423,232 @@ finish() {
     echo "written: $out"
   fi
 }
-# --- the same in each script up to here ---
+# What belongs to each Oracle home that the table $1 lists.
+oracle_homes() {
+  for home in `sed -n 's/^[^#:]*:\(\/[^:]*\):.*/\1/p' "$root$1" 2>/dev/null | sort -u`; do
+    copy "$home/dbs/oranfstab"
+    copy_all "$home/dbs/init*.ora"
+  done
+}
 
+collect_aix() {
+  run oslevel -s
+  run oslevel -r
+  run bootinfo -K
+  run getconf KERNEL_BITMODE
+  run prtconf
+  for tool in no nfso vmo ioo schedo; do
+    # -F adds the restricted ones; old levels do not know it.
+    if $tool -F -a >/dev/null 2>&1; then run $tool -F -a; else run $tool -a; fi
+  done
+  run lsattr -El sys0
+  run lsattr -El aio0
+  for device in `lsdev -C -F name 2>/dev/null`; do
+    case $device in
+      hdisk[0-9]*|ent[0-9]*|en[0-9]*|fcs[0-9]*|fscsi[0-9]*|iscsi[0-9]*) run lsattr -El $device ;;
+    esac
+  done
+  run lsdev -C
+  run lspath
+  run lslpp -Lc
+  run instfix -i
+  run mount
+  run nfsstat -m
+  run netstat -rn
+  copy /etc/filesystems /etc/security/limits /etc/tunables/nextboot /etc/hosts /etc/oranfstab
+  oracle_homes /etc/oratab
+}
+
+collect_hpux() {
+  run getconf KERNEL_BITS
+  run machinfo
+  run kctune -v
+  run swlist -l bundle
+  run swlist -l product
+  run swlist -l patch
+  run ioscan -fnkC lan
+  run netstat -in
+  run netstat -rn
+  run mount -v
+  run nfsstat -m
+  run vgdisplay -v
+  for instance in `ioscan -kfC lan 2>/dev/null | awk '$1 == "lan" { print $2 }'`; do
+    run lanadmin -m $instance
+    run lanadmin -x $instance
+  done
+  for parameter in tcp_recv_hiwater_def tcp_xmit_hiwater_def tcp_recv_hiwater_max tcp_ts_enable tcp_sack_enable; do
+    run ndd -get /dev/tcp $parameter
+  done
+  copy /stand/system /etc/fstab /etc/mnttab /etc/hosts /etc/oranfstab /var/opt/oracle/oranfstab /etc/rc.config.d/nddconf /etc/rc.config.d/nfsconf \
+    /etc/rc.config.d/netconf
+  copy_all '/etc/rc.config.d/hp*conf'
+  oracle_homes /etc/oratab
+}
+
+collect_solaris() {
+  run isainfo -kv
+  run prtconf
+  run psrinfo
+  run modinfo
+  run ifconfig -a
+  run mount -v
+  run nfsstat -m
+  run netstat -rn
+  run projects -l
+  run showrev -p
+  copy /etc/release /etc/system /etc/vfstab /etc/mnttab /etc/project /etc/hosts /etc/oranfstab /var/opt/oracle/oranfstab /etc/default/nfs
+  copy_all '/etc/hostname.*' '/platform/*/kernel/drv/ce.conf' '/platform/*/kernel/drv/ge.conf' '/kernel/drv/*.conf' '/etc/rc2.d/S*'
+  for parameter in tcp_recv_hiwat tcp_xmit_hiwat tcp_max_buf tcp_cwnd_max tcp_wscale_always tcp_tstamp_always tcp_sack_permitted; do
+    run ndd -get /dev/tcp $parameter
+  done
+  # From Solaris 11 on these take the place of ndd.
+  run ipadm show-prop
+  run dladm show-linkprop
+  run ps -efL
+  run fcinfo hba-port
+  run iscsiadm list target -v
+  run mpathadm list lu
+  run iostat -En
+  oracle_homes /var/opt/oracle/oratab
+}
+
+# Option files of MySQL and MariaDB, which ignore one that every user may write.
+options() {
+  for pattern in "$@"; do
+    for file in $root$pattern; do
+      [ -f "$file" ] || continue
+      plain=`echo "$file" | sed "s#^$root##"`
+      case `ls -lL "$file"` in
+        ????????w*) listed "files$plain" 2 "$plain" ;;
+        *) copy "$plain" ;;
+      esac
+    done
+  done
+}
+# What a file of PostgreSQL includes, and what that includes; more is left to the audit to miss.
+includes() {
+  [ -f "$root$1" ] || return 0
+  sed -n "s/^[ 	]*[Ii][Nn][Cc][Ll][Uu][Dd][Ee][A-Za-z_]*[ 	]*=*[ 	]*'\([^']*\)'.*/\1/p" "$root$1" 2>/dev/null | while read -r found; do
+    case $found in
+      /*) ;;
+      *) found=`dirname "$1"`/$found ;;
+    esac
+    if [ -d "$root$found" ]; then
+      list "$found"
+      copy_all "$found/*.conf"
+    elif [ "$2" = 1 ]; then
+      copy "$found"
+      includes "$found" 2
+    else
+      copy "$found"
+    fi
+  done
+}
+# Data directories of clusters that run.
+running() {
+  for at in $root/proc/[0-9]*; do
+    case `cat "$at/comm"` in
+      postgres) readlink "$at/cwd" ;;
+    esac
+  done 2>/dev/null | sort -u
+}
+# Many small files in one: PATH:TEXT.
+small() {
+  grep -H . $root/sys/block/*/queue/scheduler $root/sys/block/*/queue/nr_requests $root/sys/block/*/queue/read_ahead_kb \
+    $root/sys/block/*/queue/max_sectors_kb $root/sys/block/*/queue/rotational $root/sys/block/*/queue/rq_affinity \
+    $root/sys/block/*/device/queue_depth $root/sys/block/*/device/vendor $root/sys/block/*/device/model $root/sys/block/*/device/timeout \
+    $root/sys/block/*/alignment_offset $root/sys/block/*/*/start $root/sys/block/*/*/alignment_offset \
+    $root/sys/class/net/*/mtu $root/sys/class/net/*/speed $root/sys/class/net/*/operstate \
+    $root/sys/class/fc_host/*/speed $root/sys/class/fc_host/*/port_state $root/sys/class/fc_host/*/symbolic_name \
+    $root/sys/class/iscsi_session/*/targetname $root/sys/class/iscsi_session/*/recovery_tmo \
+    $root/sys/class/nvme-subsystem/*/iopolicy $root/sys/class/nvme-subsystem/*/model \
+    $root/sys/module/*/parameters/* $root/sys/kernel/mm/transparent_hugepage/enabled $root/sys/kernel/mm/transparent_hugepage/defrag 2>/dev/null
+}
+drivers() {
+  for nic in `ls "$root/sys/class/net" 2>/dev/null`; do
+    link=`ls -l "$root/sys/class/net/$nic/device/driver" 2>/dev/null | sed 's#.*/##'`
+    if [ -n "$link" ]; then echo "/sys/class/net/$nic/device/driver:$link"; fi
+  done
+}
+# Asks a program for its configuration: in an empty environment, and 5 seconds at most. An incomplete answer is not an answer.
+ask() {
+  if timeout 5 true 2>/dev/null; then limit='timeout 5'; else limit=; fi
+  slug=`echo "$*" | sed -e 's/[^A-Za-z0-9][^A-Za-z0-9]*/-/g' -e 's/-$//'`
+  $limit env -i PATH="$PATH" LC_ALL=C "$@" >"$out/raw" 2>"$out/complaint" </dev/null
+  code=$?
+  if grep -i 'permission denied' "$out/raw" "$out/complaint" >/dev/null; then
+    code=126
+    echo 'permission denied' >"$out/raw"
+  fi
+  redact "$*" <"$out/raw" | sed -e '/^alias$/d' -e '/^blacklist$/d' >"$out/commands/$slug.txt"
+  rm -f "$out/raw" "$out/complaint"
+  listed "commands/$slug.txt" $code "$*"
+}
+collect_linux() {
+  run sysctl -a
+  copy /etc/os-release /etc/redhat-release /etc/oracle-release /etc/debian_version /etc/fstab /etc/hosts /etc/sysctl.conf /etc/modprobe.conf \
+    /etc/security/limits.conf /etc/pam.d/login /etc/pam.d/su /etc/pam.d/sshd /etc/pam.d/system-auth /etc/pam.d/common-session \
+    /etc/iscsi/iscsid.conf /etc/multipath.conf /etc/sysconfig/oracleasm /etc/network/interfaces /etc/init.d/netfs \
+    /etc/nfsmount.conf /etc/auto.master /etc/tuned/active_profile /etc/oranfstab /home/oracle/.bash_profile \
+    /proc/cmdline /proc/meminfo /proc/cpuinfo /proc/mounts /proc/self/mountinfo /proc/self/mountstats /proc/net/route
+  for base in /etc /run /usr/local/lib /usr/lib /lib; do
+    copy_all "$base/sysctl.d/*.conf" "$base/modprobe.d/*" "$base/systemd/system/*.mount" "$base/systemd/system/*.mount.d/*.conf"
+    list $base/sysctl.d $base/modprobe.d
+  done
+  list /etc/multipath/conf.d /etc/nfsmount.conf.d /etc/auto.master.d /etc/sysctl.conf /etc/modprobe.conf /etc/multipath.conf \
+    /etc/nfsmount.conf /etc/auto.master
+  copy_all '/etc/security/limits.d/*' '/etc/nfsmount.conf.d/*.conf' '/etc/auto.master.d/*.autofs' '/etc/auto.[!m]*' \
+    '/etc/multipath/conf.d/*.conf' '/etc/sysconfig/network-scripts/ifcfg-*' '/etc/netplan/*' '/etc/systemd/network/*'
+  options '/etc/my.cnf' '/etc/my.cnf.d/*.cnf' '/etc/mysql/*.cnf' '/etc/mysql/*/*.cnf'
+  list /etc/my.cnf.d /etc/mysql /etc/mysql/conf.d /etc/mysql/mariadb.conf.d /etc/mysql/mysql.conf.d
+  copy /var/lib/mysql/mysqld-auto.cnf
+  # Clusters: those of Debian and Red Hat, and those that run.
+  for conf in $root/etc/postgresql/*/*/postgresql.conf $root/var/lib/pgsql/data/postgresql.conf $root/var/lib/pgsql/*/data/postgresql.conf \
+    `running | sed -e "s#^#$root#" -e 's#$#/postgresql.conf#'`; do
+    [ -f "$conf" ] || continue
+    plain=`echo "$conf" | sed "s#^$root##"`
+    copy "$plain"
+    includes "$plain" 1
+    data=`sed -n "s/^[ 	]*data_directory[ 	]*=*[ 	]*'\([^']*\)'.*/\1/p" "$conf" 2>/dev/null | tail -1`
+    if [ -z "$data" ]; then data=`dirname "$plain"`; fi
+    copy "$data/postgresql.auto.conf" "$data/PG_VERSION"
+  done
+  oracle_homes /etc/oratab
+  (small; drivers) | sed "s#^$root##" | redact /sys >"$out/commands/grep-H-sys.txt"
+  listed commands/grep-H-sys.txt 0 "grep -H . /sys"
+  run ip address
+  run ip route show
+  run multipath -l
+  if [ -z "$root" ]; then
+    ask multipath -t
+    ask systemd-analyze cat-config sysctl.d
+    ask modprobe -c
+    if [ -f /etc/nfsmount.conf ] || [ -d /etc/nfsmount.conf.d ]; then ask nfsconf --file /etc/nfsmount.conf --dump; fi
+  fi
+  run iscsiadm -m session -P 3
+  run iscsiadm -m node -o show
+  run systemctl list-unit-files --type=service --no-legend --no-pager
+  if [ -d /var/lib/dpkg ]; then run dpkg-query -W; else run rpm -qa; fi
+  for nic in `ls /sys/class/net 2>/dev/null`; do
+    [ -e "/sys/class/net/$nic/device" ] || continue
+    run ethtool "$nic"
+    run ethtool -i "$nic"
+    run ethtool -a "$nic"
+    run ethtool -k "$nic"
+    run ethtool -g "$nic"
+  done
+}
+
+# Databases: run these yourself as a user who may, with their output into FOLDER/commands under these names, before packing:
+#   psql -A -F '|' -c 'SELECT name, setting, unit, pending_restart FROM pg_settings'   psql-pg-settings.txt
+#   mysql -e 'SHOW GLOBAL VARIABLES'                                                   mysql-SHOW-VARIABLES.txt
+#   sqlplus: SHOW PARAMETER; SELECT * FROM v$dnfs_servers                              sqlplus-show-parameter.txt, sqlplus-v-dnfs-servers.txt
 run uname -a
 run hostname
-run getconf KERNEL_BITS
-run machinfo
-run kctune -v
-run swlist -l bundle
-run swlist -l product
-run swlist -l patch
-run ioscan -fnkC lan
-run netstat -in
-run netstat -rn
-run mount -v
-run nfsstat -m
-run vgdisplay -v
-for instance in `ioscan -kfC lan 2>/dev/null | awk '$1 == "lan" { print $2 }'`; do
-  run lanadmin -m $instance
-  run lanadmin -x $instance
-done
-for parameter in tcp_recv_hiwater_def tcp_xmit_hiwater_def tcp_recv_hiwater_max tcp_ts_enable tcp_sack_enable; do
-  run ndd -get /dev/tcp $parameter
-done
-copy /stand/system /etc/fstab /etc/mnttab /etc/hosts /etc/oranfstab /var/opt/oracle/oranfstab /etc/rc.config.d/nddconf /etc/rc.config.d/nfsconf \
-  /etc/rc.config.d/netconf
-copy_all '/etc/rc.config.d/hp*conf'
-for home in `sed -n 's/^[^#:]*:\(\/[^:]*\):.*/\1/p' "$root/etc/oratab" 2>/dev/null | sort -u`; do
-  copy "$home/dbs/oranfstab"
-  copy_all "$home/dbs/init*.ora"
-done
+case $system in
+  AIX) collect_aix ;;
+  HP-UX) collect_hpux ;;
+  SunOS) collect_solaris ;;
+  *) collect_linux ;;
+esac
 finish

@@ -197,8 +197,7 @@ fn the_script_collects_the_files_of_each_system_and_refuses_one_that_it_does_not
         script.arg(collect_script()).arg(&out).env("MILLRACE_ROOT", &root).env("MILLRACE_SYSTEM", system);
         (script.output().unwrap(), out)
     };
-    for (system, file) in
-        [("AIX", "etc/filesystems"), ("HP-UX", "stand/system"), ("SunOS", "etc/vfstab"), ("Linux", "etc/fstab")]
+    for (system, file) in [("AIX", "etc/filesystems"), ("HP-UX", "stand/system"), ("SunOS", "etc/vfstab"), ("Linux", "etc/fstab")]
     {
         let (ran, out) = run(system);
         assert!(ran.status.success() && ran.stderr.is_empty(), "{system}: {}", String::from_utf8_lossy(&ran.stderr));

@@ -596,7 +596,7 @@ collect_linux() {
     list $base/sysctl.d $base/modprobe.d
   done
   list /etc/multipath/conf.d /etc/nfsmount.conf.d /etc/auto.master.d /etc/sysctl.conf /etc/modprobe.conf /etc/multipath.conf \
-    /etc/nfsmount.conf /etc/auto.master
+    /etc/nfsmount.conf /etc/auto.master /etc/fstab /etc/init.d/netfs /etc/sysconfig/oracleasm /home/oracle/.bash_profile
   copy_all '/etc/security/limits.d/*' '/etc/nfsmount.conf.d/*.conf' '/etc/auto.master.d/*.autofs' '/etc/auto.[!m]*' \
     '/etc/multipath/conf.d/*.conf' '/etc/sysconfig/network-scripts/ifcfg-*' '/etc/netplan/*' '/etc/systemd/network/*'
   options '/etc/my.cnf' '/etc/my.cnf.d/*.cnf' '/etc/mysql/*.cnf' '/etc/mysql/*/*.cnf'

@@ -77,6 +77,11 @@ fn unknown_name(kind: &str, name: &str, attribute: &str) -> String {
     format!("{kind} {name}: {attribute}")
 }
 
+/// The name of things that were not found among what is not known.
+fn others_name(kind: &str) -> String {
+    format!("{kind}: others")
+}
+
 impl From<bool> for Value {
     fn from(value: bool) -> Self {
         Self::Bool(value)
@@ -179,10 +184,27 @@ impl Facts {
         }
     }
 
+    /// Notes that no attribute of a thing is known but those that it has or gets.
+    pub fn put_unknown_others_of(&mut self, kind: &str, name: &str, reason: &str) {
+        self.put_unknown(&unknown_name(kind, name, ""), reason);
+    }
+
     /// Why an attribute of a thing is not known, if something says so of this thing.
     #[must_use]
     pub fn why_unknown_of(&self, kind: &str, name: &str, attribute: &str) -> Option<&str> {
-        self.unknown.get(&unknown_name(kind, name, attribute)).map(String::as_str)
+        let of = |attribute: &str| self.unknown.get(&unknown_name(kind, name, attribute));
+        of(attribute).or_else(|| of("")).map(String::as_str)
+    }
+
+    /// Notes that there may be more things of a kind than those that were found.
+    pub fn put_unknown_others(&mut self, kind: &str, reason: &str) {
+        self.put_unknown(&others_name(kind), reason);
+    }
+
+    /// Why there may be more things of a kind than those that were found.
+    #[must_use]
+    pub fn why_unknown_others(&self, kind: &str) -> Option<&str> {
+        self.unknown.get(&others_name(kind)).map(String::as_str)
     }
 
     /// Notes that what has this name, or begins with it, could not be read.

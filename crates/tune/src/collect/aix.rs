@@ -2,7 +2,7 @@
 
 use super::collected::Collected;
 use super::family::Family;
-use super::mounts::{self, Mounts};
+use super::mounts::{self, Mounts, Table};
 use super::persistent::put_setting;
 use super::text::{bytes, integer, lines, odd, pair, telling, truth, value, words};
 use crate::facts::{Facts, Value};
@@ -32,6 +32,7 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     if let Some(text) = collected.file("/etc/filesystems") {
         mounts::filesystems(text, "/etc/filesystems", &mut found, facts);
     }
+    found.note_unread(&[Table::Command("mount")], "/etc/filesystems", collected);
     if found.is_empty() {
         facts.put_unknown("mount", &collected.why("nfsstat -m"));
     }

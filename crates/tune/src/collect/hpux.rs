@@ -2,7 +2,7 @@
 
 use super::collected::Collected;
 use super::family::Family;
-use super::mounts::{self, Mounts};
+use super::mounts::{self, Mounts, Table};
 use super::persistent::put_setting;
 use super::solaris::device_and_rest;
 use super::text::{bytes, integer, lines, name_of, odd, pair, telling, unquoted, value, words};
@@ -38,6 +38,7 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     if let Some(text) = collected.file("/etc/fstab") {
         mounts::fstab(text, "/etc/fstab", &mut found, facts);
     }
+    found.note_unread(&[Table::Command("mount"), Table::File("/etc/mnttab")], "/etc/fstab", collected);
     if found.is_empty() {
         facts.put_unknown("mount", &collected.why("nfsstat -m"));
     }
@@ -179,11 +180,15 @@ fn indexed(text: &str) -> impl Iterator<Item = (String, i64, String, usize)> {
 /// `swlist -l bundle`, `swlist -l product`, `swlist -l patch`.
 fn software(collected: &Collected, facts: &mut Facts) {
     let mut patches: Vec<Value> = Vec::new();
-    let mut any = false;
+    let (mut lists_patches, mut lists_bundles) = (false, false);
     let mut origin = String::new();
     for (rest, output) in collected.outputs("swlist") {
-        any = true;
-        output.line.clone_into(&mut origin);
+        // Bundles are what it lists where it is asked for nothing else. Patches are products.
+        let is_of_products = ["product", "patch", "fileset"].iter().any(|level| rest.contains(level));
+        (lists_patches, lists_bundles) = (lists_patches || is_of_products, lists_bundles || !is_of_products);
+        if is_of_products || origin.is_empty() {
+            output.line.clone_into(&mut origin);
+        }
         for (_, line) in telling(&output.text, &['#']) {
             let mut all = words(line);
             let (Some(name), Some(version)) = (all.next(), all.next()) else { continue };
@@ -206,11 +211,13 @@ fn software(collected: &Collected, facts: &mut Facts) {
             }
         }
     }
-    if any {
+    if lists_patches || !patches.is_empty() {
         facts.put("hpux.patch", Value::List(patches), &origin);
     } else {
-        facts.put_unknown("hpux.bundle.", &collected.why("swlist -l bundle"));
         facts.put_unknown("hpux.patch", &collected.why("swlist -l product"));
+    }
+    if !lists_bundles {
+        facts.put_unknown("hpux.bundle.", &collected.why("swlist -l bundle"));
     }
 }
 

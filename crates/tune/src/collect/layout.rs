@@ -247,8 +247,17 @@ pub(super) const COUNTED_FOLDERS: &[&str] = &[
 ];
 
 /// Files whose absence counts.
-pub(super) const COUNTED_FILES: &[&str] =
-    &["/etc/sysctl.conf", "/etc/modprobe.conf", "/etc/multipath.conf", "/etc/nfsmount.conf", "/etc/auto.master"];
+pub(super) const COUNTED_FILES: &[&str] = &[
+    "/etc/sysctl.conf",
+    "/etc/modprobe.conf",
+    "/etc/multipath.conf",
+    "/etc/nfsmount.conf",
+    "/etc/auto.master",
+    "/etc/fstab",
+    "/etc/init.d/netfs",
+    "/etc/sysconfig/oracleasm",
+    "/home/oracle/.bash_profile",
+];
 
 /// Begins of commands that a parser reads.
 const COMMANDS: &[&str] = &[

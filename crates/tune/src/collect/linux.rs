@@ -15,7 +15,7 @@ mod user_limits;
 
 use super::collected::Collected;
 use super::family::Family;
-use super::mounts::{self, Mounts, Rules};
+use super::mounts::{self, Mounts, Rules, Table};
 use super::text::{bracketed, integer, lines, odd, pair, telling, unquoted, value, words};
 use crate::facts::{Facts, Value};
 use drop_ins::{Part, parts};
@@ -31,6 +31,15 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     other_settings(collected, facts);
     let mut found = Mounts::default();
     mount_sources(collected, &mut found, facts);
+    const TABLES: &[Table<'_>] = &[
+        Table::File("/proc/self/mountinfo"),
+        Table::File("/proc/1/mountinfo"),
+        Table::File("/proc/mounts"),
+        Table::File("/proc/self/mounts"),
+        Table::File("/etc/mtab"),
+        Table::Command("mount"),
+    ];
+    found.note_unread(TABLES, "/etc/fstab", collected);
     if found.is_empty() {
         facts.put_unknown("mount", &collected.why("/proc/self/mountinfo"));
     }
@@ -49,7 +58,7 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
 }
 
 /// Whether systemd sets the system up. Systems that came before it have no `os-release`.
-fn has_systemd(collected: &Collected) -> bool {
+pub(super) fn has_systemd(collected: &Collected) -> bool {
     const OTHERS: &[&str] = &["alpine", "artix", "devuan", "gentoo", "slackware", "void"];
     let release = ["/etc/os-release", "/usr/lib/os-release"].iter().find_map(|path| collected.file(path));
     let Some(release) = release else { return collected.outputs("systemctl").next().is_some() };
@@ -135,8 +144,14 @@ fn mount_sources(collected: &Collected, found: &mut Mounts, facts: &mut Facts) {
     for (_, output) in collected.outputs("nfsstat -m") {
         mounts::nfsstat(&output.text, &output.line, found);
     }
-    for (_, output) in collected.outputs("mount").filter(|_| found.is_empty()).collect::<Vec<_>>() {
-        mounts::mount_command(&output.text, &output.line, found, facts);
+    let mut given = Mounts::default();
+    for (_, output) in collected.outputs("mount") {
+        mounts::mount_command(&output.text, &output.line, &mut given, facts);
+    }
+    if found.is_empty() {
+        *found = given;
+    } else {
+        found.add_given(given);
     }
     if let Some(text) = collected.file("/etc/fstab") {
         mounts::fstab(text, "/etc/fstab", found, facts);

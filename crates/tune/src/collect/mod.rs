@@ -33,6 +33,7 @@ mod solaris;
 mod sources;
 mod stanza;
 mod text;
+mod unread;
 mod write_capture;
 
 use std::io;
@@ -154,7 +155,7 @@ fn facts_of(collected: &mut Collected) -> Facts {
     }
     // A capture of a host may hold its storage's console as well.
     if family == Some(Family::Ontap7) || Family::has_ontap7(collected) {
-        ontap7::facts(collected, family == Some(Family::Ontap7), &mut facts);
+        ontap7::facts(collected, &mut facts);
     }
     if family == Some(Family::Ontap9) || Family::has_ontap9(collected) {
         ontap9::facts(collected, family == Some(Family::Ontap9), &mut facts);
@@ -165,6 +166,7 @@ fn facts_of(collected: &mut Collected) -> Facts {
     database::postgres::facts(collected, &mut facts);
     database::mysql::facts(collected, &mut facts);
     database::oracle::facts(collected, &mut facts);
+    unread::facts(collected, family, &mut facts);
     looked_for(collected, family, &mut facts);
     derive::derive(collected, &mut facts);
     if let Some(text) = collected.site.take() {

@@ -4,6 +4,7 @@ pub(super) mod order;
 
 use std::collections::BTreeMap;
 
+use super::collected::Collected;
 use super::family::Family;
 use super::text::{self, integer, odd, telling, words};
 use crate::facts::{Facts, Value};
@@ -15,6 +16,8 @@ struct Mount {
     fstype: String,
     /// Options in force, with where they were read.
     running: Option<(Vec<String>, String)>,
+    /// Whether a table of mounts listed it, which has all options that it was given.
+    in_table: bool,
     /// Source in the table of file systems.
     fstab_source: String,
     /// Options in the table of file systems, as written.
@@ -25,6 +28,15 @@ struct Mount {
 
 /// Completes the options of a mount that is not in force: mount point, server, own options.
 type Complete<'a> = &'a dyn Fn(&str, &str, &[String]) -> Vec<String>;
+
+/// A table of what is mounted.
+#[derive(Clone, Copy)]
+pub(super) enum Table<'a> {
+    /// A file.
+    File(&'a str),
+    /// The output of a command.
+    Command(&'a str),
+}
 
 /// What changes the options that a mount is made with.
 pub(super) struct Rules<'a> {
@@ -42,6 +54,12 @@ pub(super) struct Rules<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
     by_point: BTreeMap<String, Mount>,
+    /// Why it is not known what is mounted.
+    unread_table: Option<String>,
+    /// Why it is not known what a boot mounts.
+    unread_fstab: Option<String>,
+    /// Why it is not known what the automounter mounts.
+    pub(super) unread_maps: Option<String>,
 }
 
 /// Options that are numbers, each an attribute of the same name.
@@ -101,8 +119,42 @@ impl Mounts {
         }
         fill(&mut mount.source, source);
         fill(&mut mount.fstype, fstype);
+        mount.in_table = true;
         let (there, _) = mount.running.get_or_insert_with(|| (Vec::new(), origin.to_owned()));
         merge(there, options);
+    }
+
+    /// Adds what `nfsstat -m` says of a mount in force. Systems other than Linux leave out options there: direct I/O, time-outs.
+    fn running_by_nfsstat(&mut self, point: &str, source: &str, options: impl IntoIterator<Item = String>, origin: &str) {
+        let in_table = self.by_point.get(point).is_some_and(|mount| mount.in_table);
+        self.running(point, source, "nfs", options, origin);
+        if let Some(mount) = self.by_point.get_mut(point) {
+            mount.in_table = in_table;
+        }
+    }
+
+    /// Adds options that mounts of NFS were given to those that the kernel lists of them: old kernels leave time-outs out.
+    pub(super) fn add_given(&mut self, given: Self) {
+        for (point, given) in given.by_point {
+            let mount =
+                self.by_point.get_mut(&point).filter(|mount| mount.source == given.source && mount.fstype.starts_with("nfs"));
+            if let (Some((there, _)), Some((options, _))) = (mount.and_then(|mount| mount.running.as_mut()), given.running) {
+                let is_new = |option: &String| !there.iter().any(|other| order::slot(other) == order::slot(option));
+                let new: Vec<String> = options.into_iter().filter(is_new).collect();
+                there.extend(new);
+            }
+        }
+    }
+
+    /// Notes which of the tables were not read: without them there may be more mounts, and more options.
+    pub(super) fn note_unread(&mut self, tables: &[Table<'_>], fstab: &str, collected: &Collected) {
+        let is_read = |table: &Table<'_>| match table {
+            Table::File(path) => collected.file(path).is_some(),
+            Table::Command(line) => collected.outputs(line).next().is_some(),
+        };
+        let name = tables.first().map_or("", |(Table::File(name) | Table::Command(name))| name);
+        self.unread_table = (!tables.iter().any(is_read)).then(|| collected.why(name));
+        self.unread_fstab = collected.is_unread(fstab).then(|| collected.why(fstab));
     }
 
     /// Adds a mount that a unit or the automounter makes.
@@ -152,7 +204,10 @@ impl Mounts {
     /// The same under the rules of a system.
     pub(super) fn put_by(self, rules: &Rules<'_>, facts: &mut Facts) {
         let exports = self.exports();
-        let any_running = self.by_point.values().any(|mount| mount.running.is_some());
+        for reason in self.unread_table.iter().chain(&self.unread_fstab) {
+            facts.put_unknown_others("mount", reason);
+        }
+        let reads_nfs = self.by_point.values().any(|mount| mount.running.is_some());
         for (point, mount) in self.by_point {
             let origin = mount.origin();
             facts.put_of("mount", &point, "fstype", mount.fstype.as_str(), &origin);
@@ -162,8 +217,17 @@ impl Mounts {
                 let count = exports.get(&mount.source).copied().unwrap_or(1);
                 facts.put_of("mount", &point, "same_export_count", count, &origin);
             }
-            if any_running {
+            // nfsstat lists mounts of NFS alone.
+            if reads_nfs && (self.unread_table.is_none() || mount.fstype.starts_with("nfs")) {
                 facts.put_of("mount", &point, "mounted", mount.running.is_some(), &origin);
+            }
+            if let Some(reason) = self.unread_fstab.as_ref().filter(|_| mount.persistent.is_none()) {
+                for name in ["fstab_options", "fstab_source"] {
+                    facts.put_unknown_of("mount", &point, name, reason);
+                }
+            }
+            if let Some(reason) = self.unread_maps.as_ref().filter(|_| mount.by_program.is_none()) {
+                facts.put_unknown_of("mount", &point, "mounted_by", reason);
             }
             if let Some((options, origin)) = &mount.persistent {
                 facts.put_of("mount", &point, "fstab_options", list(options), origin);
@@ -175,7 +239,8 @@ impl Mounts {
             if let Some((_, origin, by)) = &mount.by_program {
                 facts.put_of("mount", &point, "mounted_by", *by, origin);
             }
-            mount.put_options(&point, rules, facts);
+            let partly = self.unread_table.as_deref().filter(|_| !mount.in_table && rules.family != Family::Linux);
+            mount.put_options(&point, rules, partly, facts);
         }
     }
 
@@ -199,11 +264,23 @@ impl Mount {
     }
 
     /// Notes the options in force. What is not mounted now has what it would be mounted with: systemd takes a unit before the table.
-    fn put_options(self, point: &str, rules: &Rules<'_>, facts: &mut Facts) {
+    ///
+    /// `partly`: why options in force may be missing.
+    fn put_options(self, point: &str, rules: &Rules<'_>, partly: Option<&str>, facts: &mut Facts) {
         let origin = self.origin();
         if let Some((options, _)) = self.running {
             facts.put_of("mount", point, "options", list(&options), &origin);
-            return attributes(point, &self.fstype, &options, rules.family, &origin, facts);
+            attributes(point, &self.fstype, &options, rules.family, &origin, facts);
+            if let Some(reason) = partly {
+                // A number or a word is there only where it was listed.
+                let is_listed = |facts: &Facts, name: &str| {
+                    let value = facts.value_of("mount", point, name);
+                    let has_value = value.is_some_and(|value| !matches!(value, Value::Bool(_) | Value::List(_)));
+                    has_value || options.iter().any(|option| order::slot(option) == order::slot(name))
+                };
+                leave_open(point, is_listed, reason, facts);
+            }
+            return;
         }
         let Some(own) = self.by_program.map(|(options, ..)| options).or(self.persistent.map(|(options, _)| options)) else {
             return;
@@ -220,7 +297,8 @@ impl Mount {
         facts.put_of("mount", point, "options", list(&options), &origin);
         attributes(point, &self.fstype, &options, rules.family, &origin, facts);
         if let Some(reason) = rules.unread {
-            leave_open(point, &own, reason, facts);
+            let is_own = |_: &Facts, name: &str| own.iter().any(|option| option.contains('=') && order::slot(option) == name);
+            leave_open(point, is_own, reason, facts);
         }
     }
 }
@@ -239,13 +317,12 @@ fn negotiate(options: &mut Vec<String>, fstype: &str) {
     }
 }
 
-/// Options that a file which was not read may add or undo are not known; only a value that the mount gives itself stays.
-fn leave_open(point: &str, own: &[String], reason: &str, facts: &mut Facts) {
-    let is_own = |name: &str| own.iter().any(|option| option.contains('=') && order::slot(option) == name);
+/// Options that text which was not read may add or undo are not known; only what `is_given` stays.
+fn leave_open(point: &str, is_given: impl Fn(&Facts, &str) -> bool, reason: &str, facts: &mut Facts) {
     let switches = SWITCHES.iter().map(|(name, _)| *name).chain(["hard", "intr", "suid", "options"]);
-    switches.for_each(|name| facts.put_unknown_of("mount", point, name, reason));
     let values = NUMBERS.iter().copied().chain(["vers", "proto", "sec", "local_lock"]);
-    values.filter(|name| !is_own(name)).for_each(|name| facts.put_unknown_of("mount", point, name, reason));
+    let open: Vec<&str> = switches.chain(values).filter(|name| !is_given(facts, name)).collect();
+    open.into_iter().for_each(|name| facts.put_unknown_of("mount", point, name, reason));
 }
 
 fn fill(place: &mut String, text: &str) {
@@ -437,14 +514,14 @@ pub(super) fn nfsstat(text: &str, origin: &str, mounts: &mut Mounts) {
             };
             current = Some((point.trim().to_owned(), source));
             if let (Some(address), Some((point, source))) = (address, &current) {
-                mounts.running(point, source, "nfs", [address], origin);
+                mounts.running_by_nfsstat(point, source, [address], origin);
             }
         } else if let (Some((key, options)), Some((point, source))) = (line.split_once(':'), &current)
             && matches!(key.trim(), "Flags" | "Attr cache" | "Server args" | "Opts")
         {
             let options: Vec<String> =
                 split(options).into_iter().flat_map(|option| words(&option).map(str::to_owned).collect::<Vec<_>>()).collect();
-            mounts.running(point, source, "nfs", options, origin);
+            mounts.running_by_nfsstat(point, source, options, origin);
         }
     }
 }

@@ -4,8 +4,8 @@ use super::collected::Collected;
 use super::text::{bytes, integer, lines, odd, pair, telling, telling_value, truth, words};
 use crate::facts::{Facts, Value};
 
-/// All facts of a filer; `whole` where the capture is one of a filer and nothing else.
-pub(super) fn facts(collected: &Collected, whole: bool, facts: &mut Facts) {
+/// All facts of a filer.
+pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     for begin in ["version", "sysconfig"] {
         for (_, output) in collected.outputs(begin) {
             if let Some(version) = release(&output.text) {
@@ -13,13 +13,8 @@ pub(super) fn facts(collected: &Collected, whole: bool, facts: &mut Facts) {
             }
         }
     }
-    let mut any = false;
     for (_, output) in collected.outputs("options") {
-        any = true;
         options(&output.text, &output.line, facts);
-    }
-    if whole && !any {
-        facts.put_unknown("ontap7.option.", &collected.why("options"));
     }
     for (rest, output) in collected.outputs("vol options") {
         let volume = words(&rest).next().unwrap_or_default();
@@ -30,6 +25,7 @@ pub(super) fn facts(collected: &Collected, whole: bool, facts: &mut Facts) {
     for (_, output) in collected.outputs("vol status") {
         status("ontap_volume", &output.text, &output.line, facts);
     }
+    unread_volumes(collected, facts);
     for (rest, output) in collected.outputs("aggr status") {
         if rest.contains('r') {
             raid(&output.text, &output.line, facts);
@@ -53,6 +49,17 @@ pub(super) fn facts(collected: &Collected, whole: bool, facts: &mut Facts) {
             if let Some((volume, schedule)) = line.strip_prefix("Volume ").and_then(|rest| pair(rest, ':')) {
                 facts.put_of("ontap_volume", volume, "snap_sched", schedule, &output.line);
             }
+        }
+    }
+}
+
+/// The list of volumes has the options of a volume that are set; that others are not set is in `vol options` alone.
+fn unread_volumes(collected: &Collected, facts: &mut Facts) {
+    let volumes: Vec<String> = facts.things.get("ontap_volume").into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    for volume in volumes {
+        let line = format!("vol options {volume}");
+        if collected.output(&line).is_none() {
+            facts.put_unknown_others_of("ontap_volume", &volume, &collected.why(&line));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::collected::Collected;
 use super::family::Family;
-use super::mounts::{self, Mounts};
+use super::mounts::{self, Mounts, Table};
 use super::persistent::put_setting;
 use super::text::{self, integer, lines, odd, pair, telling, unquoted, value, words};
 use crate::facts::{Facts, Value};
@@ -33,6 +33,7 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     if let Some(text) = collected.file("/etc/vfstab") {
         mounts::vfstab(text, "/etc/vfstab", &mut found, facts);
     }
+    found.note_unread(&[Table::File("/etc/mnttab"), Table::Command("mount")], "/etc/vfstab", collected);
     if found.is_empty() {
         facts.put_unknown("mount", &collected.why("nfsstat -m"));
     }

@@ -39,6 +39,12 @@ impl Collected {
         }
     }
 
+    /// Whether a file may be there that was not read. A live host was asked for every file.
+    pub(super) fn is_unread(&self, path: &str) -> bool {
+        let was_looked_for = self.live && !self.denied.contains_key(path);
+        !was_looked_for && matches!(self.source(path), Source::Unread(_))
+    }
+
     /// The names in a folder of configuration.
     pub(super) fn listing(&self, folder: &str) -> Source<&BTreeSet<String>> {
         let folder = folder.trim_end_matches('/');

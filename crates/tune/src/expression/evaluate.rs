@@ -158,13 +158,14 @@ impl<'a> Evaluator<'a> {
     /// Whether a fact of this part is not known because what would tell could not be read: nobody can say then that it was never
     /// set.
     fn was_unread(&mut self, node: &'a Node) -> bool {
-        let mut names = Vec::new();
-        node.visit(&mut |part| {
-            if let Node::Name(name) = part {
-                names.push(name.as_str());
-            }
+        let (mut names, mut kinds) = (Vec::new(), Vec::new());
+        node.visit(&mut |part| match part {
+            Node::Name(name) => names.push(name.as_str()),
+            Node::Over(_, kind, _) => kinds.push(kind.as_str()),
+            _ => {}
         });
-        names.into_iter().any(|name| self.reason(name).is_some() && self.name(name).is_err())
+        kinds.into_iter().any(|kind| self.why_unread_things(kind).is_some())
+            || names.into_iter().any(|name| self.reason(name).is_some() && self.name(name).is_err())
     }
 
     /// That a fact is not known is a thing seen too, where the expression says what then.
@@ -178,7 +179,7 @@ impl<'a> Evaluator<'a> {
     }
 
     fn over(&mut self, over: Over, kind: &'a str, inner: Option<&'a Node>) -> Answer {
-        let reason = self.reason_of_kind(kind);
+        let reason = self.why_unread_things(kind);
         let Some(things) = self.facts.things.get(kind) else {
             return Err(vec![format!("{kind}: {}", reason.unwrap_or("none were looked for"))]);
         };
@@ -270,9 +271,11 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn reason_of_kind(&self, kind: &str) -> Option<&'a str> {
+    /// Why there may be things of a kind that are not among those found.
+    fn why_unread_things(&self, kind: &str) -> Option<&'a str> {
         let unknown = &self.facts.unknown;
-        unknown.get(kind).or_else(|| unknown.get(&format!("{kind}."))).map(String::as_str)
+        let of_kind = unknown.get(kind).or_else(|| unknown.get(&format!("{kind}."))).map(String::as_str);
+        of_kind.or_else(|| self.facts.why_unknown_others(kind))
     }
 
     fn look(&mut self, look: Look) {

@@ -14,6 +14,7 @@ pub(super) fn mounts(collected: &Collected, found: &mut Mounts, facts: &mut Fact
         State::Read(text) => Some((MASTER, text)),
         State::Unread if collected.denied.contains_key(MASTER) => {
             facts.remark(format!("{}: mounts of the automounter are not known", collected.why_unread(MASTER)));
+            found.unread_maps = Some(collected.why_unread(MASTER));
             None
         }
         _ => None,
@@ -41,7 +42,10 @@ fn master_line(line: &str, origin: &str, collected: &Collected, found: &mut Moun
     let options: Vec<String> = all.filter(|word| !word.starts_with("--")).flat_map(options_of).collect();
     match collected.state(path) {
         State::Absent => {}
-        State::Unread => facts.remark(format!("{}: the mounts of {point} are not known", collected.why_unread(path))),
+        State::Unread => {
+            facts.remark(format!("{}: the mounts of {point} are not known", collected.why_unread(path)));
+            found.unread_maps = Some(collected.why_unread(path));
+        }
         State::Read(text) => {
             for (number, line) in joined(text) {
                 map_line(&line, point, &options, &format!("{path}:{number}"), found);

@@ -1,0 +1,162 @@
+//! Facts that are unknown because nothing that would give them was read.
+//!
+//! A setting that no file makes has its default. A capture without the file says nothing about it: without this table both are one.
+
+use super::collected::Collected;
+use super::family::Family;
+use crate::facts::{Database, Facts};
+
+/// What gives facts.
+enum Source {
+    /// A file: that it is not there is an answer too.
+    File(&'static str),
+    /// Output of the command that begins with these words.
+    Command(&'static str),
+}
+
+/// Facts and their sources: without any of the sources the facts are unknown.
+struct Given {
+    family: Family,
+    facts: Facted,
+    by: &'static [Source],
+}
+
+/// Which facts.
+enum Facted {
+    /// Those whose names begin so.
+    Named(&'static str),
+    /// An attribute of each thing of a kind.
+    Attribute(&'static str, &'static str),
+}
+
+use Facted::{Attribute, Named};
+use Source::{Command, File};
+
+const GIVEN: &[Given] = &[
+    Given { family: Family::Linux, facts: Named("os.release"), by: &[Command("uname")] },
+    Given { family: Family::Linux, facts: Named("os.distribution"), by: &[File("/etc/os-release"), File("/etc/redhat-release")] },
+    Given { family: Family::Linux, facts: Named("meminfo."), by: &[File("/proc/meminfo")] },
+    Given { family: Family::Linux, facts: Named("hw.huge_page_bytes"), by: &[File("/proc/meminfo")] },
+    Given { family: Family::Linux, facts: Named("oracleasm."), by: &[File("/etc/sysconfig/oracleasm")] },
+    Given { family: Family::Linux, facts: Named("ulimit.oracle."), by: &[File("/home/oracle/.bash_profile")] },
+    Given { family: Family::Linux, facts: Named("multipath_map"), by: &[Command("multipath -l"), Command("multipath -ll")] },
+    Given { family: Family::Aix, facts: Named("os.release"), by: &[Command("oslevel"), Command("uname")] },
+    Given { family: Family::Aix, facts: Named("aix.fileset."), by: &[Command("lslpp")] },
+    Given { family: Family::Aix, facts: Named("aix.apar."), by: &[Command("instfix")] },
+    Given { family: Family::Solaris, facts: Named("os.release"), by: &[Command("uname"), File("/etc/release")] },
+    Given { family: Family::Solaris, facts: Named("solaris.update"), by: &[File("/etc/release")] },
+    Given { family: Family::Hpux, facts: Named("os.release"), by: &[Command("uname")] },
+    Given { family: Family::Hpux, facts: Attribute("lan", "driver"), by: &[Command("ioscan")] },
+];
+
+/// Notes facts of hosts, storage and databases whose sources were not read.
+pub(super) fn facts(collected: &Collected, family: Option<Family>, facts: &mut Facts) {
+    for given in GIVEN.iter().filter(|given| Some(given.family) == family) {
+        if let Some(reason) = unread(collected, given.by) {
+            match given.facts {
+                Named(begin) => facts.put_unknown(begin, &reason),
+                Attribute(kind, attribute) => of_each(kind, attribute, &reason, facts),
+            }
+        }
+    }
+    if family == Some(Family::Linux) && !super::linux::has_systemd(collected) {
+        note(collected, "initscript.netfs.", &[File("/etc/init.d/netfs")], facts);
+    }
+    if has(facts, "ontap7.") {
+        note(collected, "ontap7.option.", &[Command("options")], facts);
+    }
+    oracle(collected, facts);
+}
+
+/// Parameters of an Oracle database that something else shows, and its Direct NFS, which releases before 11.1 do not have.
+fn oracle(collected: &Collected, facts: &mut Facts) {
+    let begin = Database::Oracle.prefix();
+    if !has(facts, begin) {
+        return;
+    }
+    if !has(facts, "persistent.oracle.")
+        && !collected.commands.iter().any(|output| output.line.to_ascii_lowercase().contains("parameter"))
+    {
+        facts.put_unknown(begin, "no parameters of the database were collected");
+    }
+    let is_older = facts.host_text("oracle.version").is_some_and(|version| {
+        version.split('.').next().and_then(|release| release.parse().ok()).is_some_and(|release: u32| release < 11)
+    });
+    if !is_older && !facts.host.contains_key("oracle.dnfs.enabled") {
+        facts.put_unknown("oracle.dnfs.", &collected.why("v$dnfs_servers"));
+    }
+}
+
+fn has(facts: &Facts, begin: &str) -> bool {
+    facts.host.range(begin.to_owned()..).next().is_some_and(|(name, _)| name.starts_with(begin))
+}
+
+fn note(collected: &Collected, begin: &str, by: &[Source], facts: &mut Facts) {
+    if let Some(reason) = unread(collected, by) {
+        facts.put_unknown(begin, &reason);
+    }
+}
+
+fn of_each(kind: &str, attribute: &str, reason: &str, facts: &mut Facts) {
+    let things = facts.things.get(kind).into_iter().flatten().filter(|(_, thing)| !thing.contains_key(attribute));
+    let without: Vec<String> = things.map(|(name, _)| name.clone()).collect();
+    without.iter().for_each(|name| facts.put_unknown_of(kind, name, attribute, reason));
+}
+
+/// Why nothing is known: none of the sources was read.
+fn unread(collected: &Collected, by: &[Source]) -> Option<String> {
+    let is_read = |source: &Source| match source {
+        File(path) => !collected.is_unread(path),
+        Command(begin) => collected.live || collected.outputs(begin).next().is_some(),
+    };
+    let (File(name) | Command(name)) = by.first()?;
+    (!by.iter().any(is_read)).then(|| collected.why(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(family: Family, fill: impl Fn(&mut Collected, &mut Facts)) -> Facts {
+        let (mut collected, mut found) = (Collected::default(), Facts::default());
+        fill(&mut collected, &mut found);
+        facts(&collected, Some(family), &mut found);
+        found
+    }
+
+    #[test]
+    fn a_file_that_was_not_read_makes_its_facts_unknown_and_one_that_is_absent_does_not() {
+        const PATH: &str = "/home/oracle/.bash_profile";
+        let is_unknown = |facts: &Facts| facts.unknown.contains_key("ulimit.oracle.");
+        assert!(is_unknown(&read(Family::Linux, |_, _| {})));
+        let absent = |collected: &mut Collected| assert!(collected.absent.insert(PATH.to_owned()));
+        assert!(!is_unknown(&read(Family::Linux, |collected, _| absent(collected))));
+        assert!(!is_unknown(&read(Family::Linux, |collected, _| collected.take_file(PATH, b"umask 022\n"))));
+        assert!(!is_unknown(&read(Family::Linux, |collected, _| collected.live = true)));
+        let denied = |collected: &mut Collected| collected.denied.insert(PATH.to_owned(), "permission denied".to_owned());
+        assert!(is_unknown(&read(Family::Linux, |collected, _| {
+            collected.live = true;
+            denied(collected);
+        })));
+    }
+
+    #[test]
+    fn an_attribute_is_unknown_of_each_thing_that_does_not_have_it() {
+        let found = read(Family::Hpux, |_, facts| {
+            facts.put_of("lan", "lan0", "mtu", 1500, "a test");
+            facts.put_of("lan", "lan1", "driver", "igelan", "a test");
+        });
+        assert!(found.why_unknown_of("lan", "lan0", "driver").is_some_and(|reason| reason.contains("ioscan")));
+        assert_eq!(found.why_unknown_of("lan", "lan1", "driver"), None);
+    }
+
+    #[test]
+    fn direct_nfs_is_unknown_where_its_views_were_not_read_except_before_it_was_made() {
+        let is_unknown = |version: &str| {
+            let found = read(Family::Linux, |_, facts| facts.put("oracle.version", version, "a test"));
+            found.unknown.contains_key("oracle.dnfs.")
+        };
+        assert!(is_unknown("11.1.0.6.0"));
+        assert!(!is_unknown("10.2.0.1.0"));
+    }
+}

@@ -47,9 +47,14 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
     let shown =
         typed_parts(error).iter().fold(text.clone(), |shown, part| shown.replace(part, &tune::collect::redacted("", part)));
     if shown == text {
-        error.exit();
+        // Prints help to stdout, errors to stderr.
+        let _ = error.print();
+    } else {
+        eprint!("{shown}");
     }
-    eprint!("{shown}");
+    if error.kind() == ErrorKind::ArgumentConflict && text.contains("'--config <FILE>'") {
+        eprintln!("hint: with --config the file has this setting, in [filer] or [[volume]] (docs/filer.md)");
+    }
     std::process::exit(error.exit_code());
 }
 

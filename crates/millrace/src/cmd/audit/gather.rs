@@ -51,11 +51,13 @@ pub(crate) fn gather(given: &Given) -> anyhow::Result<Gathered> {
 pub(crate) fn gather_below(given: &Given, root: Option<&Path>) -> anyhow::Result<Gathered> {
     // Read first: a mistake in it is reported before anything of the host is read.
     let site = given.site.as_deref().map(site_text).transpose()?;
+    // A server that cannot be reached ends the audit at once.
+    let databases = databases(&given.db)?;
     let mut gathered = match &given.facts {
         Some(capture) => of_capture(capture)?,
         None => of_this_host(root, given.db.is_empty()),
     };
-    of_databases(&given.db, &mut gathered.facts)?;
+    databases.iter().for_each(|asked| note(asked, &mut gathered.facts));
     // Last: what people say overrides what was measured.
     if let Some(text) = site {
         collect::site(&text, &mut gathered.facts);
@@ -172,14 +174,11 @@ pub(crate) struct Asked {
     origin: String,
 }
 
-/// Notes the settings of each database.
-fn of_databases(dsns: &[String], facts: &mut Facts) -> anyhow::Result<()> {
-    for database in databases(dsns)? {
-        let Asked { kind, rows, address, started_s, origin } = &database;
-        let is_here = is_here(address) && started_s.is_none_or(|started_s| has_data_here(rows, started_s));
-        collect::database_rows(&Answer { database: *kind, rows, origin, address: Some(address), is_here }, facts);
-    }
-    Ok(())
+/// Notes the settings of a database.
+fn note(database: &Asked, facts: &mut Facts) {
+    let Asked { kind, rows, address, started_s, origin } = database;
+    let is_here = is_here(address) && started_s.is_none_or(|started_s| has_data_here(rows, started_s));
+    collect::database_rows(&Answer { database: *kind, rows, origin, address: Some(address), is_here }, facts);
 }
 
 /// Whether a server runs on this host: its address is a socket, or one that a socket of this host can be bound to.
@@ -193,7 +192,7 @@ pub(crate) fn databases(dsns: &[String]) -> anyhow::Result<Vec<Asked>> {
     if dsns.iter().any(|dsn| dsn.starts_with("oracle://")) {
         return Err(refusal(
             "read the settings of an Oracle database by its DSN",
-            "put its v$parameter into the capture, as dist/collect/collect.sh does",
+            "put its parameters into a capture: the end of dist/collect/collect.sh says how",
         ));
     }
     if dsns.is_empty() {

@@ -25,6 +25,7 @@ setup-guest: ## install what the kernel guest needs: QEMU, open-iscsi, multipath
 
 guest-test: setup-guest ## the filer and the target under a stock kernel's NFS, iSCSI and FC clients, in a guest (three minutes)
 	CI=true cargo test --locked -p millrace --test guest -- --test-threads=1
+	CI=true cargo test --locked -p millrace --test guest fibre_channel -- --ignored
 
 build: ## release binary and preload library, side by side
 	@scripts/setup build

@@ -34,6 +34,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("rules/hpux/storage.toml", include_str!("../../../rules/hpux/storage.toml")),
     ("rules/hpux/tcp.toml", include_str!("../../../rules/hpux/tcp.toml")),
     ("rules/linux/db.toml", include_str!("../../../rules/linux/db.toml")),
+    ("rules/linux/direct-nfs.toml", include_str!("../../../rules/linux/direct-nfs.toml")),
     ("rules/linux/ethernet.toml", include_str!("../../../rules/linux/ethernet.toml")),
     ("rules/linux/fc.toml", include_str!("../../../rules/linux/fc.toml")),
     ("rules/linux/fs-cache.toml", include_str!("../../../rules/linux/fs-cache.toml")),

@@ -1,5 +1,6 @@
 //! What is known of a host: named values with where they come from.
 
+mod data_place;
 mod server;
 mod set_by;
 
@@ -9,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::collect::REDACTED;
 
+pub use data_place::DIRECT_NFS_MOUNT;
+pub(crate) use data_place::DataPlace;
 pub use server::{Database, Server, ServerState};
 pub(crate) use set_by::{COMMAND_LINE, SetBy, origin_of, set_by};
 

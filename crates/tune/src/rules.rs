@@ -63,8 +63,9 @@ pub const PLATFORMS: [&str; 10] =
 pub const ROLES: [&str; 5] = ["single-instance", "rac", "nfs-client", "iscsi-client", "fc-client"];
 
 /// Kinds of things that collectors make. A rule that names an attribute of one where no such thing is at hand is refused.
-pub const KINDS: [&str; 26] = [
+pub const KINDS: [&str; 27] = [
     "block",
+    "direct_nfs_mount",
     "en",
     "ent",
     "fc_host",

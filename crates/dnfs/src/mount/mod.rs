@@ -82,7 +82,7 @@ pub use listing::DirItem;
 pub use mapped::{MapRefusal, Mapped};
 pub use mount_paths::MountPath;
 pub use mount_spec::{MountSpec, SpecError};
-pub use observer::{Observer, Retained};
+pub use observer::{Observer, Retained, SharedMemory};
 pub use open_directories::{OpenDirectory, mount_of_directory_placeholder};
 pub use owner_locks::{
     DESCRIPTION_LOCKS_EXCLUSIVE, DESCRIPTION_LOCKS_LIMIT, LockConflict, LockKind, LockRange, OwnerLocks, holder_of_lock,

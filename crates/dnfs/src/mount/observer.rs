@@ -1,6 +1,8 @@
 //! Observes a mount from outside: the activity of all processes on an export, for tools that measure it.
 
+use core::net::SocketAddr;
 use core::sync::atomic::Ordering::Relaxed;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -14,7 +16,17 @@ use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::url_notes::UrlRoot;
 use crate::segment::{Segment, SegmentError};
+use crate::sys::local_file::{CPath, file_system_bytes};
 use crate::url::NfsUrl;
+
+/// The file system that has the shared memory of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedMemory {
+    /// All of it.
+    pub bytes: u64,
+    /// What is free.
+    pub bytes_free: u64,
+}
 
 /// The shared segment of a mount, for reading. Only [`Self::remove_if_dead`] and [`Self::give_up`] change anything. Makes no
 /// connection.
@@ -86,6 +98,25 @@ impl Observer {
     #[must_use]
     pub fn paths(&self) -> Vec<MountPath> {
         mount_paths::list(self.segment.directory().path())
+    }
+
+    /// The server's address in use.
+    #[must_use]
+    pub fn server(&self) -> Option<SocketAddr> {
+        self.segment.export_state().server()
+    }
+
+    /// Whether the server refused the export's root when a process last asked for it.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.segment.export_state().is_gone()
+    }
+
+    /// Bytes of the file system with the segment, and how many of them this user may still take. `None` if the kernel does not say.
+    #[must_use]
+    pub fn shared_memory(&self) -> Option<SharedMemory> {
+        let (bytes, bytes_free) = file_system_bytes(&CPath::new(self.segment.directory().path().as_os_str().as_bytes())).ok()?;
+        Some(SharedMemory { bytes, bytes_free })
     }
 
     /// When the segment was created, according to the file system.

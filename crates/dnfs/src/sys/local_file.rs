@@ -234,6 +234,14 @@ pub(crate) fn free_bytes(fd: &Fd) -> Result<u64> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
+/// All bytes of the file system of this directory, and those that this user may still take.
+pub(crate) fn file_system_bytes(directory: &CPath) -> Result<(u64, u64)> {
+    let fd = open(directory, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+    let found = rustix::fs::fstatvfs(&fd)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    Ok((bytes(found.f_blocks), bytes(found.f_bavail)))
+}
+
 /// As [`allocate`], without changing the file's length.
 pub(crate) fn reserve(fd: &Fd, offset: u64, length: u64) -> Result<()> {
     Ok(retry_on_intr(|| rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, offset, length))?)

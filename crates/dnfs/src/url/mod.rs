@@ -4,6 +4,7 @@
 //! answers is used from then on, until the last process has gone. `local=` gives the addresses of this host to connect
 //! from; the first of the server's family is used.
 
+mod complete;
 pub(crate) mod error;
 pub(crate) mod escape;
 

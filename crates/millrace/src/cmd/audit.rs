@@ -1,6 +1,7 @@
 //! `millrace audit`: the settings between database and disk, checked against the rules.
 
 mod compared;
+pub(super) mod direct_nfs;
 mod gather;
 
 use std::io::Write as _;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde_json::json;
 use tune::collect::{LiveOptions, database_text, write_capture};
 
-use super::audit::databases;
+use super::audit::{databases, direct_nfs};
 use crate::error_printing::hinted;
 
 const EXAMPLES: &str = "\
@@ -38,7 +38,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let time = lab::clock::utc_now();
     let out = args.out.unwrap_or_else(|| default_out(&time));
-    let fetched = databases(&args.db)?.iter().map(|asked| database_text(asked.kind, &asked.address, &asked.rows)).collect();
+    let asked = databases(&args.db)?;
+    let tables = asked.iter().map(|asked| database_text(asked.kind, &asked.address, &asked.rows));
+    let fetched = tables.chain(direct_nfs::counters()).collect();
     let options = LiveOptions { time: Some(time), fetched, running_servers: true, ..LiveOptions::default() };
     write_capture(&out, &options).map_err(|error| {
         let hint = match error.kind() {

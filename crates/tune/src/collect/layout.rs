@@ -299,6 +299,7 @@ const COMMANDS: &[&str] = &[
     "lun",
     "lvdisplay",
     "machinfo",
+    "millrace nfs counters",
     "modinfo",
     "modprobe",
     "mount",

@@ -11,6 +11,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::ask;
 use super::collected::Collected;
+use super::database::data_directory_here;
 use super::database::mysql::{self, is_option_file};
 use super::database::postgres;
 use super::database::reading::fetch;
@@ -109,6 +110,11 @@ pub(super) fn read(options: &LiveOptions) -> Collected {
         ask::ask(options.runner.as_ref(), &mut collected);
     }
     for (line, text) in &options.fetched {
+        if let Some(data) = data_directory_here(line, text)
+            && fs::metadata(reader.path(&data)).is_err_and(|fault| fault.kind() == ErrorKind::NotFound)
+        {
+            collected.absent.insert(data);
+        }
         collected.take_command(line, text.as_bytes(), Some(0));
     }
     collected.site.clone_from(&options.site);

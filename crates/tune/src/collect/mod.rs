@@ -10,6 +10,7 @@ mod collected;
 mod command_line;
 mod database;
 mod derive;
+mod direct_nfs;
 mod entries;
 mod family;
 mod hpux;
@@ -40,7 +41,8 @@ use std::io;
 use std::path::Path;
 
 pub use crate::facts::Database;
-pub use database::{Answer, Row, database_rows, is_local};
+pub use database::{Answer, Row, data_directory, database_rows, is_local};
+pub use direct_nfs::direct_nfs_text;
 pub use live_host::LiveOptions;
 pub use read_capture::CaptureError;
 pub use redact::{REDACTED, redacted};
@@ -163,10 +165,12 @@ fn facts_of(collected: &mut Collected) -> Facts {
     for (path, text) in collected.files.iter().filter(|(path, _)| path.ends_with("/oranfstab")) {
         database::oranfstab::read(text, path, &mut facts);
     }
+    direct_nfs::facts(collected, &mut facts);
     database::postgres::facts(collected, &mut facts);
     database::mysql::facts(collected, &mut facts);
     database::oracle::facts(collected, &mut facts);
     unread::facts(collected, family, &mut facts);
+    database::data_not_here(collected, &mut facts);
     looked_for(collected, family, &mut facts);
     derive::derive(collected, &mut facts);
     if let Some(text) = collected.site.take() {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Fact, Facts};
+use super::data_place::is_below;
+use super::{DataPlace, Fact, Facts};
 
 /// Servers of one host; a host with more has them in containers, each of which is audited by itself.
 const SERVERS_MAX: usize = 64;
@@ -124,8 +125,12 @@ impl Facts {
             let count = self.servers_of(Database::Postgres).filter(runs).count();
             seen.put("postgres.servers_here", i64::try_from(count).unwrap_or(1), "servers of this audit");
         }
-        if let Some(fact) = self.data_fstype(server) {
-            seen.host.insert("postgres.data_fstype".to_owned(), fact);
+        match server.data_place() {
+            Some(DataPlace::Elsewhere(reason)) => seen.put_unknown("postgres.data_fstype", &reason),
+            Some(DataPlace::DirectNfs(mount)) => {
+                seen.put("postgres.data_fstype", "nfs", &format!("Direct NFS mount {mount}"));
+            }
+            None => drop(self.data_fstype(server).map(|fact| seen.host.insert("postgres.data_fstype".to_owned(), fact))),
         }
         seen
     }
@@ -135,11 +140,7 @@ impl Facts {
     fn data_fstype(&self, server: &Server) -> Option<Fact> {
         server.config.as_ref()?;
         let data = server.facts.host_text("postgres.data_directory")?;
-        let is_above = |point: &str| {
-            let rest = data.strip_prefix(point.trim_end_matches('/'));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let mounts = self.things.get("mount")?.iter().filter(|(point, _)| is_above(point));
+        let mounts = self.things.get("mount")?.iter().filter(|(point, _)| is_below(data, point));
         mounts.max_by_key(|(point, _)| point.len())?.1.get("fstype").cloned()
     }
 }

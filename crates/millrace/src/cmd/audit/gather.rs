@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use orders::settings::{Engine, Settings, settings};
-use tune::collect::{self, Answer, Database, LiveOptions, Row, is_local};
+use tune::collect::{self, Answer, Database, LiveOptions, Row, data_directory, is_local};
 use tune::facts::{Facts, Value};
 
+use super::direct_nfs;
 use crate::error_printing::{hinted, refusal};
 
 /// Largest site file: some lines for each mount of a large host.
@@ -113,7 +114,8 @@ fn of_capture(path: &Path) -> anyhow::Result<Gathered> {
 /// This host, or the tree that stands for it. `running`: with the database servers that run on it, for nobody said which are meant.
 fn of_this_host(root: Option<&Path>, running: bool) -> Gathered {
     let options = root.filter(|root| *root != Path::new("/")).map(LiveOptions::below);
-    let options = options.unwrap_or_else(|| LiveOptions { running_servers: running, ..LiveOptions::default() });
+    let here = || LiveOptions { running_servers: running, fetched: direct_nfs::counters(), ..LiveOptions::default() };
+    let options = options.unwrap_or_else(here);
     let facts = collect::live(&options);
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
@@ -146,11 +148,14 @@ fn system_words(facts: &Facts, otherwise: &str) -> String {
 /// Seconds between the start of a postmaster and the moment that it calls its start: it sets up its memory in between.
 const START_S_MAX: u64 = 10;
 
-/// Whether the data directory of a server of PostgreSQL is here and its own: behind a tunnel, or in a container, another one may
-/// have the same path. What may not be read is taken for its own.
-fn has_data_here(rows: &[Row], started_s: i64) -> bool {
-    let Some(data) = rows.iter().find(|row| row.name == "data_directory") else { return true };
-    match std::fs::read_to_string(Path::new(&data.value).join("postmaster.pid")) {
+/// Whether the data directory of a server is here and, of PostgreSQL, its own: beyond a tunnel, or in a container, another one may
+/// have the same path. What may not be read counts as its own.
+fn has_data_here(kind: Database, rows: &[Row], started_s: Option<i64>) -> bool {
+    let Some(data) = data_directory(kind, rows) else { return true };
+    let Some(started_s) = started_s else {
+        return !std::fs::metadata(data).is_err_and(|fault| fault.kind() == std::io::ErrorKind::NotFound);
+    };
+    match std::fs::read_to_string(Path::new(data).join("postmaster.pid")) {
         // Process number, data directory, start (miscadmin.h, LOCK_FILE_LINE_START_TIME).
         Ok(text) => {
             let there = text.lines().nth(2).and_then(|line| line.trim().parse::<i64>().ok());
@@ -177,8 +182,9 @@ pub(crate) struct Asked {
 /// Notes the settings of a database.
 fn note(database: &Asked, facts: &mut Facts) {
     let Asked { kind, rows, address, started_s, origin } = database;
-    let is_here = is_here(address) && started_s.is_none_or(|started_s| has_data_here(rows, started_s));
-    collect::database_rows(&Answer { database: *kind, rows, origin, address: Some(address), is_here }, facts);
+    let runs_here = is_here(address);
+    let is_here = runs_here && has_data_here(*kind, rows, *started_s);
+    collect::database_rows(&Answer { database: *kind, rows, origin, address: Some(address), runs_here, is_here }, facts);
 }
 
 /// Whether a server runs on this host: its address is a socket, or one that a socket of this host can be bound to.
@@ -233,10 +239,13 @@ mod tests {
     fn a_data_directory_is_a_servers_own_if_it_was_started_when_the_server_was() {
         let folder = tempfile::tempdir().unwrap();
         let rows = [Row { name: "data_directory".into(), value: folder.path().display().to_string(), ..Row::default() }];
-        assert!(!has_data_here(&rows, 1000), "there is no server in it");
+        let has = |rows: &[Row], started_s| has_data_here(Database::Postgres, rows, started_s);
+        assert!(!has(&rows, Some(1000)) && has(&rows, None), "there is no server in it");
         std::fs::write(folder.path().join("postmaster.pid"), "7\n/data\n1000\n5432\n").unwrap();
-        assert!(has_data_here(&rows, 1003));
-        assert!(!has_data_here(&rows, 2000));
-        assert!(has_data_here(&[], 2000));
+        assert!(has(&rows, Some(1003)));
+        assert!(!has(&rows, Some(2000)));
+        assert!(has(&[], Some(2000)));
+        let gone = [Row { name: "datadir".into(), value: format!("{}/x/", folder.path().display()), ..Row::default() }];
+        assert!(!has_data_here(Database::Mysql, &gone, None));
     }
 }

@@ -1,6 +1,7 @@
 //! `counters`: what the segments of this host's mounts tell.
 
 pub(crate) mod gather;
+mod options;
 mod text;
 
 use std::path::PathBuf;

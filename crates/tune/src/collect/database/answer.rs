@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use super::mysql::settings::rows as mysql_rows;
 use super::oracle::rows as oracle_rows;
 use super::postgres::settings::rows as postgres_rows;
-use super::rows::Row;
+use super::rows::{Row, address, named, table};
+use crate::collect::collected::Collected;
 use crate::collect::persistent::put_setting;
 use crate::facts::{Database, Facts, Server, ServerState, Value, set_by};
 use crate::shown_value::shown;
@@ -24,7 +25,9 @@ pub struct Answer<'a> {
     pub origin: &'a str,
     /// Where it was reached: `localhost:5432`, or the path of a socket. Not known of a table without a word of it.
     pub address: Option<&'a str>,
-    /// Whether it runs on this host, so that files that it names are those of this host.
+    /// Whether its address is one of this host.
+    pub runs_here: bool,
+    /// Whether it runs on this host and its data directory is there, so that files that it names are those of this host.
     pub is_here: bool,
 }
 
@@ -35,16 +38,41 @@ pub fn is_local(address: &str) -> bool {
     address.starts_with('/') || host == "localhost" || host.parse().is_ok_and(|host: std::net::IpAddr| host.is_loopback())
 }
 
+/// The data directory that a server names, without a slash at its end.
+#[must_use]
+pub fn data_directory(database: Database, rows: &[Row]) -> Option<&str> {
+    let name = match database {
+        Database::Postgres => "data_directory",
+        Database::Mysql => "datadir",
+        Database::Oracle => return None,
+    };
+    let said = rows.iter().find(|row| row.name == name && row.set_for.is_none())?.value.trim_end_matches('/');
+    said.starts_with('/').then_some(said)
+}
+
+/// The data directory of a table of a capture that a server of this host gave.
+pub(in crate::collect) fn data_directory_here(line: &str, text: &str) -> Option<String> {
+    let rows = named(table(text));
+    let of = |database| data_directory(database, &rows).map(str::to_owned);
+    of(Database::Postgres).or_else(|| of(Database::Mysql)).filter(|_| address(line).is_none_or(is_local))
+}
+
 /// Notes the settings that a server gave. They decide; of files at hand those that belong to it tell what a restart brings.
 pub fn database_rows(answer: &Answer<'_>, facts: &mut Facts) {
     note(answer, false, facts);
 }
 
 /// Notes tables of a capture: where each comes from, the address that was asked, and its rows.
-pub(super) fn answers(database: Database, tables: &[(&str, Option<&str>, Vec<Row>)], facts: &mut Facts) {
+pub(super) fn answers(
+    database: Database,
+    tables: &[(&str, Option<&str>, Vec<Row>)],
+    collected: &Collected,
+    facts: &mut Facts,
+) {
     for (origin, address, rows) in tables {
-        let is_here = address.is_none_or(is_local);
-        let answer = Answer { database, rows, origin, address: *address, is_here };
+        let runs_here = address.is_none_or(is_local);
+        let is_absent = data_directory(database, rows).is_some_and(|data| collected.absent.contains(data));
+        let answer = Answer { database, rows, origin, address: *address, runs_here, is_here: runs_here && !is_absent };
         note(&answer, tables.len() == 1, facts);
     }
 }
@@ -65,6 +93,9 @@ fn note(answer: &Answer<'_>, only: bool, facts: &mut Facts) {
     let mut server = Server { name, database, state: ServerState::Live, config, facts: own };
     let files = |other: &Server| other.database == database && other.state != ServerState::Live;
     let only = only && facts.servers.iter().filter(|other| files(other)).count() == 1;
+    if !answer.is_here {
+        facts.note_data_not_here(&mut server, answer.runs_here, &where_then(answer));
+    }
     let found = facts.servers.iter().position(|other| files(other) && answer.is_here && belongs(other, &server, only));
     match found {
         // A server that answers does not have its data where none runs: it is in a container that calls its files alike.
@@ -76,6 +107,14 @@ fn note(answer: &Answer<'_>, only: bool, facts: &mut Facts) {
         None => not_assigned(answer, &server, facts),
     }
     facts.put_server(server);
+}
+
+/// Where the data of a server are that is not here, or whose directory is not.
+fn where_then(answer: &Answer<'_>) -> String {
+    match answer.address.filter(|_| !answer.runs_here) {
+        Some(address) => format!("the server is at {address}"),
+        None => "the server is in a container, reached through a tunnel, or in a Direct NFS mount of another user".to_owned(),
+    }
 }
 
 /// Says so where files may be those of a server that tells this user neither its file nor its directory.
@@ -163,8 +202,6 @@ fn file(origin: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::collected::Collected;
-    use crate::collect::database::rows::{named, table};
     use crate::collect::database::{as_text, mysql, postgres};
 
     /// A host with the files of one cluster, which turn fsync off.
@@ -184,7 +221,7 @@ mod tests {
 
     fn ask(facts: &mut Facts, is_here: bool, rows: &[Row]) {
         let (origin, address) = ("pg_settings of it", Some("db1:5432"));
-        database_rows(&Answer { database: Database::Postgres, rows, origin, address, is_here }, facts);
+        database_rows(&Answer { database: Database::Postgres, rows, origin, address, runs_here: is_here, is_here }, facts);
     }
 
     #[test]
@@ -260,12 +297,27 @@ mod tests {
         for (address, directory) in [("/run/a", "/data/a/"), ("/run/b", "/var/lib/mysql/")] {
             let rows = [row("version", "11.4.2-MariaDB", None), row("datadir", directory, None), row("sync_binlog", "1", None)];
             let (database, address) = (Database::Mysql, Some(address));
-            database_rows(&Answer { database, rows: &rows, origin: "it", address, is_here: true }, &mut facts);
+            database_rows(&Answer { database, rows: &rows, origin: "it", address, runs_here: true, is_here: true }, &mut facts);
         }
         let config = |name: &str| facts.server(name).map(|server| server.config.as_deref());
         assert_eq!(facts.servers.len(), 2);
         assert_eq!(config("MariaDB at /run/a (/data/a)"), Some(None));
         assert_eq!(config("MariaDB at /run/b (/var/lib/mysql)"), Some(Some("/etc/my.cnf")));
+    }
+
+    #[test]
+    fn a_server_of_this_host_whose_data_directory_is_absent_has_no_files_here() {
+        let mut collected = Collected::default();
+        let rows = [row("data_directory", "/db/pg", None), row("config_file", "/etc/pg.conf", None)];
+        let (line, text) = as_text(Database::Postgres, "localhost:5440", &rows);
+        assert_eq!(data_directory_here(&line, &text).as_deref(), Some("/db/pg"));
+        assert_eq!(data_directory_here(&line.replace("localhost", "db1"), &text), None);
+        collected.take_command(&line, text.as_bytes(), Some(0));
+        collected.absent.insert("/db/pg".to_owned());
+        let mut facts = Facts::default();
+        postgres::facts(&collected, &mut facts);
+        assert_eq!(facts.servers[0].config, None);
+        assert!(facts.remarks[0].contains("/db/pg of PostgreSQL at localhost:5440 (/db/pg) is not on this host"), "{:?}", facts.remarks);
     }
 
     #[test]

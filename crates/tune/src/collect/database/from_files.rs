@@ -1,5 +1,6 @@
 //! Servers of databases that only their files tell of.
 
+use crate::collect::collected::Collected;
 use crate::facts::{Database, Facts, Server, ServerState, Value};
 use crate::shown_value::shown;
 
@@ -9,4 +10,41 @@ pub(super) fn by_files(database: Database, kind: &str, place: &str, stopped: boo
     let place = if place.is_empty() { "/" } else { place };
     let name = shown(&Value::from(format!("{kind} in {place} ({label})")));
     Server { name, database, state, config: config.map(str::to_owned), facts }
+}
+
+/// Notes the clusters of PostgreSQL whose files name a data directory that is not on this host.
+pub(in crate::collect) fn data_not_here(collected: &Collected, facts: &mut Facts) {
+    let mut servers = std::mem::take(&mut facts.servers);
+    for server in servers.iter_mut().filter(|server| server.state != ServerState::Live) {
+        let is_absent = |data: &str| collected.absent.contains(&format!("{}/PG_VERSION", data.trim_end_matches('/')));
+        if server.data().is_some_and(is_absent) {
+            facts.note_data_not_here(server, true, "no cluster was found there; if it is on a Direct NFS mount, that is not in use");
+        }
+    }
+    facts.servers = servers;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::database::postgres;
+
+    #[test]
+    fn a_cluster_whose_data_directory_is_absent_is_said_to_be_elsewhere() {
+        let mut collected = Collected::default();
+        for cluster in ["here", "there"] {
+            let conf = format!("data_directory = '/data/{cluster}'\n");
+            collected.take_file(&format!("/etc/postgresql/15/{cluster}/postgresql.conf"), conf.as_bytes());
+        }
+        collected.take_file("/data/here/PG_VERSION", b"15\n");
+        collected.take_file("/data/here/postgresql.auto.conf", b"");
+        collected.absent.extend(["PG_VERSION", "postgresql.auto.conf"].map(|name| format!("/data/there/{name}")));
+        let mut facts = Facts::default();
+        postgres::facts(&collected, &mut facts);
+        facts.remarks.clear();
+        data_not_here(&collected, &mut facts);
+        let places: Vec<bool> = facts.servers.iter().map(|server| server.data_place().is_some()).collect();
+        assert_eq!(places, [false, true]);
+        assert!(matches!(facts.remarks.as_slice(), [said] if said.starts_with("the data directory /data/there of")), "{:?}", facts.remarks);
+    }
 }

@@ -33,7 +33,7 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
             tables.push((&output.line, address(&output.line), named(table(&output.text))));
         }
     }
-    answers(Database::Mysql, &tables, facts);
+    answers(Database::Mysql, &tables, collected, facts);
 }
 
 /// Whether a server reads the file with this path as one with its options.

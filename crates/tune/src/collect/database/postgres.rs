@@ -40,7 +40,7 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
             versions.push((&output.line, said.unwrap_or_default()));
         }
     }
-    answers(Database::Postgres, &tables, facts);
+    answers(Database::Postgres, &tables, collected, facts);
     for (origin, said) in versions {
         place_version(said, origin, facts);
     }

@@ -10,6 +10,8 @@ use dnfs::activity::{Activity, Operations, SlotUse, size_of_place};
 use dnfs::mount::{MountProcesses, Observer, SegmentError, processes_of};
 use serde::Serialize;
 
+use super::options::OptionsReport;
+
 /// The mounts of one runtime directory, or those named.
 pub(crate) struct Mounts {
     /// The last attached first.
@@ -37,6 +39,12 @@ pub(crate) struct MountReport {
     /// The paths at which programs have it, newest first.
     pub(crate) paths: Vec<PathReport>,
     pub(crate) state: State,
+    /// The server's address in use.
+    pub(crate) server: Option<String>,
+    /// The server refused the export when a process last asked for it.
+    pub(crate) is_gone: bool,
+    /// The file system that has the shared memory.
+    pub(crate) shared_memory: Option<SharedMemoryReport>,
     /// Programs that use it, as far as this user may see them.
     pub(crate) processes: Vec<ProcessReport>,
     /// The process that commits for programs that ended.
@@ -65,8 +73,17 @@ pub(crate) struct MountReport {
 pub(crate) struct PathReport {
     pub(crate) path: String,
     pub(crate) url: String,
+    /// Those of the program that attached last; null if an older library left them out.
+    pub(crate) options: Option<OptionsReport>,
     /// When a program last attached there, RFC 3339 in UTC.
     pub(crate) attached: String,
+}
+
+/// The file system that has the shared memory of a mount.
+#[derive(Serialize)]
+pub(crate) struct SharedMemoryReport {
+    pub(crate) bytes: u64,
+    pub(crate) bytes_free: u64,
 }
 
 #[derive(Serialize)]
@@ -194,6 +211,12 @@ impl Found {
             runtime_dir: self.directory.clone(),
             paths: self.paths(),
             state: self.state(),
+            server: self.observer.server().map(|server| server.to_string()),
+            is_gone: self.observer.is_gone(),
+            shared_memory: self
+                .observer
+                .shared_memory()
+                .map(|memory| SharedMemoryReport { bytes: memory.bytes, bytes_free: memory.bytes_free }),
             calls_in_progress: self.calls(&processes),
             strays: self.observer.strays(),
             keeper: processes.keepers.first().copied(),
@@ -221,7 +244,13 @@ impl Found {
 
     fn paths(&self) -> Vec<PathReport> {
         let paths = self.observer.paths().into_iter();
-        paths.map(|path| PathReport { path: path.path, url: path.url, attached: lab::clock::utc(path.attached) }).collect()
+        let report = |path: dnfs::mount::MountPath| PathReport {
+            path: path.path,
+            url: path.url,
+            options: path.options.as_ref().map(OptionsReport::of),
+            attached: lab::clock::utc(path.attached),
+        };
+        paths.map(report).collect()
     }
 
     fn calls(&self, processes: &MountProcesses) -> Vec<CallReport> {

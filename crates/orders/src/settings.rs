@@ -31,6 +31,8 @@ pub struct Setting {
     /// File and line that the value was read from, `FILE:LINE`, where the server tells this user; `command line`; or the
     /// statement that set it for a database or a role, up to its SET: `ALTER DATABASE mill`.
     pub source: Option<String>,
+    /// The values that the server takes, of a setting that takes a few words.
+    pub values: Vec<String>,
     /// `database NAME`, `role NAME` or `role NAME in database NAME` that has this value of its own; absent: the server.
     pub set_for: Option<String>,
 }
@@ -70,8 +72,8 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
                  WHEN 'global' THEN 'ALTER ROLE ALL' \
                  WHEN 'database' THEN 'ALTER DATABASE ' || quote_ident(current_database()) \
                  WHEN 'user' THEN 'ALTER ROLE ' || quote_ident(session_user) WHEN 'database user' THEN \
-                 'ALTER ROLE ' || quote_ident(session_user) || ' IN DATABASE ' || quote_ident(current_database()) END)::text \
-                 FROM pg_settings ORDER BY name";
+                 'ALTER ROLE ' || quote_ident(session_user) || ' IN DATABASE ' || quote_ident(current_database()) END)::text, \
+                 coalesce(enumvals, '{}')::text[] FROM pg_settings ORDER BY name";
     let rows = read(&client, query).await.map_err(failed)?;
     let mut settings = Vec::new();
     for row in rows.iter().take(SETTINGS_MAX) {
@@ -81,6 +83,7 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
             unit: row.try_get(2).map_err(failed)?,
             pending_restart: row.try_get(3).map_err(failed)?,
             source: row.try_get(4).map_err(failed)?,
+            values: row.try_get(5).map_err(failed)?,
             set_for: None,
         });
     }
@@ -119,7 +122,7 @@ async fn of_databases_and_roles(client: &Client) -> Vec<Setting> {
         let place: String = row.try_get(0).ok()?;
         let set_for = Some(if place.is_empty() { "every role".to_owned() } else { place });
         let (name, value) = (row.try_get(1).ok()?, row.try_get(2).ok()?);
-        Some(Setting { name, value, unit: None, pending_restart: false, source: None, set_for })
+        Some(Setting { name, value, unit: None, pending_restart: false, source: None, values: Vec::new(), set_for })
     };
     rows.iter().take(SETTINGS_MAX).filter_map(setting).collect()
 }
@@ -137,6 +140,7 @@ async fn of_mysql(database: &MySql) -> Result<Settings, OrdersError> {
         unit: None,
         pending_restart: false,
         source: None,
+        values: Vec::new(),
         set_for: None,
     });
     let settings = settings.collect();

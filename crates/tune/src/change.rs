@@ -5,8 +5,9 @@
 //! its mode, owner and time. Before anything changes, the journal says what and how it was, synced: whatever moment an
 //! apply ends at, a revert brings everything back.
 //!
-//! This module never runs a command and never restarts, mounts or unmounts. Contested settings, and those that may lose
-//! acknowledged data, are listed apart and done only when their rule is named.
+//! This module never runs a command and never restarts, mounts or unmounts; whether a database server takes a value is asked by the
+//! caller ([`plan_checked`]). Contested settings, and those that may lose acknowledged data, are listed apart and done only when their
+//! rule is named.
 
 mod apply;
 mod commands;
@@ -40,7 +41,7 @@ pub use edit::{Edit, Style};
 pub use explain::{Explanation, explain};
 pub use file_changes::FileChange;
 pub use journal::{JournalStatus, State};
-pub use plan::{Apart, Choice, Group, Plan, plan, plan_of};
+pub use plan::{Apart, Check, Choice, Group, Plan, plan, plan_checked, plan_of};
 pub use planned::Change;
 pub use resolve::{RuleLookup, setting_changes};
 pub use revert::{Reverted, revert};

@@ -4,6 +4,7 @@
 mod browser;
 mod command;
 mod databases;
+mod direct_nfs;
 mod hosts;
 #[path = "../../../tune/tests/tune/secret_corpus.rs"]
 mod secret_corpus;
@@ -13,3 +14,4 @@ mod servers;
 mod support;
 mod tune_apply;
 mod tune_measure;
+mod values;

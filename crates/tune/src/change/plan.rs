@@ -12,7 +12,8 @@ use super::resolve::{RuleLookup, resolved};
 use super::root::Root;
 use super::setting::SettingChange;
 use super::target::{Part, Resolved, activation, family, parts};
-use crate::facts::{Database, Facts, Value};
+use crate::collect::Checked;
+use crate::facts::{Database, Facts, Server, Value};
 use crate::rule::{Rule, SettingKind, Standing, StandingKind};
 
 /// What is to be planned.
@@ -21,6 +22,9 @@ pub struct Choice {
     /// Rules that are named. With any, only they are planned, those included that nothing but their name lets in.
     pub rules: Vec<String>,
 }
+
+/// Whether a server takes a value: server, setting, value.
+pub type Check<'a> = &'a dyn Fn(&Server, &str, &str) -> Checked;
 
 /// Changes that take the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -80,8 +84,21 @@ pub fn plan(rules: &impl RuleLookup, facts: &Facts, findings: &[Finding], root: 
     plan_of(rules, facts, findings, root, &Choice::default())
 }
 
-/// Plans for some.
+/// Plans for some, without asking any server.
 pub fn plan_of(rules: &impl RuleLookup, facts: &Facts, findings: &[Finding], root: &Root, choice: &Choice) -> Plan {
+    plan_checked(rules, facts, findings, root, choice, &|_, _, _| Checked::Taken)
+}
+
+/// Plans for some. `check` says whether a database server takes a value (its name and the value): what it refuses is left out, with the
+/// cause.
+pub fn plan_checked(
+    rules: &impl RuleLookup,
+    facts: &Facts,
+    findings: &[Finding],
+    root: &Root,
+    choice: &Choice,
+    check: Check<'_>,
+) -> Plan {
     let named = |rule: &str| choice.rules.iter().any(|one| one == rule);
     let mut plan = Plan {
         system: family(facts).to_owned(),
@@ -105,7 +122,11 @@ pub fn plan_of(rules: &impl RuleLookup, facts: &Facts, findings: &[Finding], roo
         };
         let (changes, faults) = changes_of(rules, rule, finding, facts, root);
         plan.left.extend(faults);
-        for change in changes {
+        for mut change in changes {
+            if let Some(reason) = refusal(&mut change, facts, check) {
+                plan.left.push(format!("{}: {reason}", called(finding)));
+                continue;
+            }
             match why_apart(&change, named(&rule.id), &mut taken) {
                 Some(why) => plan.apart.push(Apart { why, change }),
                 None => chosen.push(change),
@@ -116,6 +137,20 @@ pub fn plan_of(rules: &impl RuleLookup, facts: &Facts, findings: &[Finding], roo
     plan.nothing = choice.rules.iter().filter(|rule| !any(rule)).cloned().collect();
     plan.groups = grouped(chosen, facts, root, &mut plan.left);
     plan
+}
+
+/// Why the server of a change does not take its value. Where nobody could tell, the change says so.
+fn refusal(change: &mut Change, facts: &Facts, check: Check<'_>) -> Option<String> {
+    let set = change.set.as_ref().filter(|set| matches!(set.target.kind, SettingKind::Postgres | SettingKind::Mysql))?;
+    let server = facts.server(change.server.as_deref()?)?;
+    match check(server, &set.key, &set.to) {
+        Checked::Taken => None,
+        Checked::Refused(reason) => Some(format!("the server does not take {} = {}: {reason}", set.key, set.to)),
+        Checked::Unchecked(reason) => {
+            change.remarks.push(format!("not checked whether the server takes {} = {}: {reason}", set.key, set.to));
+            None
+        }
+    }
 }
 
 /// A finding's rule and thing.

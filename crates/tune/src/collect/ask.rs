@@ -28,14 +28,13 @@ pub(super) struct Question {
 
 /// Asks every server that files show, and takes the answers in as the output of a command each.
 pub(super) fn ask(runner: &dyn Runner, collected: &mut Collected) {
-    let own = fs::metadata("/proc/self").map_or(u32::MAX, |own| own.uid());
     for question in postgres::questions(collected) {
-        if let Some((line, text)) = answers(&question, own, runner, &|ran| ran) {
+        if let Some((line, text)) = answers(&question, runner, &|ran| ran) {
             collected.take_command(&line, text.as_bytes(), Some(0));
         }
     }
     for question in mysql::questions(collected) {
-        if let Some((line, text)) = answers(&question, own, runner, &mysql::told) {
+        if let Some((line, text)) = answers(&question, runner, &mysql::told) {
             collected.take_command(&line, text.as_bytes(), Some(0));
         }
     }
@@ -45,13 +44,9 @@ pub(super) fn ask(runner: &dyn Runner, collected: &mut Collected) {
 ///
 /// None where there is no program, or where this user cannot become the server's. The program is never run as root: a file of the
 /// server's user could lead it anywhere.
-fn answers(question: &Question, own: u32, runner: &dyn Runner, told: &(dyn Fn(Ran) -> Ran + Sync)) -> Option<(String, String)> {
-    let owner = fs::metadata(&question.data).ok()?;
-    let (uid, gid) = (owner.uid(), owner.gid());
+fn answers(question: &Question, runner: &dyn Runner, told: &(dyn Fn(Ran) -> Ran + Sync)) -> Option<(String, String)> {
+    let (uid, gid) = server_user(&question.data, question.user).ok()?;
     let program = question.programs.iter().find(|path| path.is_file())?.to_str()?.to_owned();
-    if uid == 0 || question.user.is_some_and(|user| user != uid) || (own != 0 && own != uid) {
-        return None;
-    }
     let lines: Vec<Vec<String>> =
         question.runs.iter().map(|words| std::iter::once(&program).chain(words).cloned().collect()).collect();
     let ran = run_each(&lines, &|words| told(runner.run_as(words, (uid, gid))));
@@ -77,8 +72,25 @@ fn answers(question: &Question, own: u32, runner: &dyn Runner, told: &(dyn Fn(Ra
     Some((format!("{name} {ASKED} {}", question.config), text))
 }
 
+/// The user and group to ask a server's program with: the owner of its data directory, which is not root. `user` is that of its
+/// process, where it runs.
+///
+/// # Errors
+/// Why it is not asked.
+pub(super) fn server_user(data: &str, user: Option<u32>) -> Result<(u32, u32), String> {
+    let owner = fs::metadata(data).map_err(|fault| format!("its data directory {data}: {fault}"))?;
+    let (uid, gid) = (owner.uid(), owner.gid());
+    let own = fs::metadata("/proc/self").map_or(u32::MAX, |own| own.uid());
+    match uid {
+        0 => Err(format!("its data directory {data} belongs to root")),
+        _ if user.is_some_and(|user| user != uid) => Err(format!("it runs as another user than the owner of {data}")),
+        _ if own != 0 && own != uid => Err("only root and the server's user may ask its program".to_owned()),
+        _ => Ok((uid, gid)),
+    }
+}
+
 /// A complaint without what a file says: of quoted texts only paths stay, and the name of an option.
-fn without_values(complaint: &str) -> String {
+pub(super) fn without_values(complaint: &str) -> String {
     let kept = |part: &str| match part.split_once('=') {
         Some((name, _)) => format!("{name}={REDACTED}"),
         None if part.starts_with('/') => part.to_owned(),

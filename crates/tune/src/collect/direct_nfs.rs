@@ -18,7 +18,18 @@ const DATABASES: &[&str] = &["postgres", "postmaster", "mariadbd", "mysqld"];
 
 /// Attributes that are options of the URL.
 const OPTIONS: &[&str] = &[
-    "close", "gather", "retain_bytes", "gone", "stable", "xprtsec", "fence_ms", "hard", "noac", "owner", "slots", "split_bytes",
+    "close",
+    "gather",
+    "retain_bytes",
+    "gone",
+    "stable",
+    "xprtsec",
+    "fence_ms",
+    "hard",
+    "noac",
+    "owner",
+    "slots",
+    "split_bytes",
     "writers",
 ];
 
@@ -177,7 +188,9 @@ mod tests {
 
     fn of(texts: &[(&str, &str)]) -> Facts {
         let mut collected = Collected::default();
-        texts.iter().for_each(|(user, text)| collected.take_command(&format!("{COMMAND} -- of uid {user}"), text.as_bytes(), Some(0)));
+        texts
+            .iter()
+            .for_each(|(user, text)| collected.take_command(&format!("{COMMAND} -- of uid {user}"), text.as_bytes(), Some(0)));
         let mut found = Facts::default();
         facts(&collected, &mut found);
         found

@@ -6,6 +6,7 @@
 mod aix;
 mod archive;
 mod ask;
+mod check_value;
 mod collected;
 mod command_line;
 mod database;
@@ -41,6 +42,7 @@ use std::io;
 use std::path::Path;
 
 pub use crate::facts::Database;
+pub use check_value::{Checked, check_value};
 pub use database::{Answer, Row, data_directory, database_rows, is_local};
 pub use direct_nfs::direct_nfs_text;
 pub use live_host::LiveOptions;

@@ -75,6 +75,9 @@ impl Runner for HostRunner {
 /// What a line begins with, after a time, that says why a program of a database does not go on.
 pub(super) const ERRORS: &[&str] = &["[ERROR]", "ERROR:", "error:", "FATAL", "Fatal error"];
 
+/// What MariaDB says of a value in whose place it takes another one.
+pub(super) const ADJUSTED: &str = "adjusted to";
+
 fn is_denied(text: &[u8]) -> bool {
     String::from_utf8_lossy(text).to_ascii_lowercase().contains(DENIED)
 }
@@ -119,6 +122,7 @@ fn wait(mut child: Child, time_max: Duration) -> Ran {
     // A program may warn before it names what is wrong.
     let is_error = |line: &&str| ERRORS.iter().any(|word| line.contains(word));
     let denied = complaints.lines().find(|line| is_denied(line.as_bytes())).or_else(|| complaints.lines().find(is_error));
+    let denied = denied.or_else(|| complaints.lines().find(|line| line.contains(ADJUSTED)));
     let complaint = denied.or_else(|| complaints.lines().next()).unwrap_or_default().trim().to_owned();
     Ran::Ended(status.code().unwrap_or(-1), output, complaint)
 }

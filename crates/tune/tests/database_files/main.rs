@@ -5,3 +5,4 @@
 mod mysql;
 mod postgres;
 mod this_host;
+mod values;

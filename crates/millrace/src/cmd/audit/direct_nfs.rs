@@ -19,15 +19,15 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// The counters of each user's mounts, as entries of a capture.
 pub(crate) fn counters() -> Vec<(String, String)> {
     let own = std::fs::metadata("/proc/self").map_or(u32::MAX, |own| own.uid());
-    let mut found: Vec<(String, String)> = Vec::new();
-    let groups = entries("millrace-group-");
-    for directory in std::iter::once(runtime_root()).chain(groups.into_iter().map(|(path, _)| path)) {
-        match has_runtime_root(&directory) {
-            Ok(true) => found.extend(own_counters(&directory).into_iter().map(|counters| direct_nfs_text(own, counters))),
-            // That of a group which this user is not in, or one that nobody may use.
-            Ok(false) | Err(_) => {}
-        }
-    }
+    let mut found: Vec<Result<String, String>> = match has_runtime_root(&runtime_root()) {
+        Ok(true) => own_counters(&runtime_root()),
+        Ok(false) => Vec::new(),
+        Err(error) => vec![Err(error.to_string())],
+    };
+    // That of a group which this user is not in is not trusted.
+    let groups = entries("millrace-group-").into_iter().filter(|(path, _)| has_runtime_root(path).unwrap_or(false));
+    found.extend(groups.flat_map(|(path, _)| own_counters(&path)));
+    let mut found: Vec<(String, String)> = found.into_iter().map(|counters| direct_nfs_text(own, counters)).collect();
     if own == 0 {
         let others = entries("millrace-").into_iter().filter_map(|(path, uid)| Some((owner(&path, uid)?, uid)));
         found.extend(others.take(USERS_MAX).map(|(gid, uid)| direct_nfs_text(uid, ask_as(uid, gid))));

@@ -226,6 +226,7 @@ fn asked(found: Settings) -> Asked {
         pending_restart: is_postgres.then_some(setting.pending_restart),
         source: setting.source.map(Row::source_of),
         set_for: setting.set_for,
+        values: setting.values,
     };
     let Settings { address, started_s, settings, .. } = found;
     Asked { kind, rows: settings.into_iter().map(row).collect(), address, started_s, origin }

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde_json::json;
-use tune::change::{Applied, Choice, Group, Outcome, Plan, Steps, Operator, apply, plan_of, render, render_group, render_left, render_rest};
+use tune::change::{Applied, Choice, Group, Outcome, Plan, Steps, Operator, apply, render, render_group, render_left, render_rest};
 
 use super::Place;
-use super::facts::{Known, Sources, known, must_exist};
+use super::facts::{Sources, checked_plan, known, must_exist, other_tree};
 use crate::error_printing::{print_error, refusal};
 
 const HELP: &str = "\
@@ -48,9 +48,10 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             "--yes applies all that `millrace tune plan` shows",
         ));
     }
-    let Known { rules, facts, findings } = known(&args.sources, None, args.place.root.as_deref())?;
-    must_exist(&rules, &args.rules)?;
-    let plan = plan_of(&rules, &facts, &findings, &args.place.tree(), &Choice { rules: args.rules });
+    let known = known(&args.sources, None, args.place.root.as_deref())?;
+    must_exist(&known.rules, &args.rules)?;
+    let root = args.place.tree();
+    let plan = checked_plan(&known, &root, &Choice { rules: args.rules }, other_tree(&root));
     let mut ask = Ask { yes: args.yes, json: args.json, no_more: false };
     let applied = match apply(&plan, &args.place.state(), &lab::clock::utc_now(), &mut ask, &mut Steps::new()) {
         Ok(applied) => applied,

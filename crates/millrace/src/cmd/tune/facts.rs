@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use results::audit::Finding;
-use tune::facts::Facts;
+use tune::change::{Choice, Plan, Root, plan_checked};
+use tune::collect::runner::HostRunner;
+use tune::collect::{Checked, check_value};
+use tune::facts::{Facts, Server};
 use tune::judge::judge;
 use tune::rules::{self, RuleSet};
 
@@ -49,6 +52,20 @@ pub(super) fn known(sources: &Sources, capture: Option<&Path>, root: Option<&Pat
     let facts = gather_below(&given, root)?.facts;
     let findings = judge(&rules, &facts).findings;
     Ok(Known { rules, facts, findings })
+}
+
+/// Plans with the values checked by the servers of this host. `other` says why they are not asked: the plan is of another host or tree.
+pub(super) fn checked_plan(known: &Known, root: &Root, choice: &Choice, other: Option<&str>) -> Plan {
+    let check = |server: &Server, name: &str, value: &str| match other {
+        Some(reason) => Checked::Unchecked(reason.to_owned()),
+        None => check_value(&HostRunner, server, name, value),
+    };
+    plan_checked(&known.rules, &known.facts, &known.findings, root, choice, &check)
+}
+
+/// Why servers are not asked of a tree that stands for this host.
+pub(super) fn other_tree(root: &Root) -> Option<&'static str> {
+    (root.host("/") != Path::new("/")).then_some("the files are those of another tree, whose programs are not run")
 }
 
 /// Refuses a directory that cannot be the root of a host: in it everything would count as absent, and nothing as to be changed.

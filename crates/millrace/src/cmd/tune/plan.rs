@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use tune::change::{Choice, Root, plan_of, render};
+use tune::change::{Choice, Root, render};
 
-use super::facts::{Known, Sources, known};
+use super::facts::{Sources, checked_plan, known, other_tree};
 
 const HELP: &str = "\
 Changes are grouped by what it takes for them to be in force: live, reload, db-restart, remount,
@@ -39,10 +39,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Known { rules, facts, findings } = known(&args.sources, args.facts.as_deref(), args.root.as_deref())?;
-    super::facts::must_exist(&rules, &args.rules)?;
+    let known = known(&args.sources, args.facts.as_deref(), args.root.as_deref())?;
+    super::facts::must_exist(&known.rules, &args.rules)?;
     let root = Root::new(args.root.unwrap_or_else(|| tree_of(args.facts.as_deref())));
-    let plan = plan_of(&rules, &facts, &findings, &root, &Choice { rules: args.rules });
+    let other = if args.facts.is_some() { Some("the plan is of a capture") } else { other_tree(&root) };
+    let plan = checked_plan(&known, &root, &Choice { rules: args.rules }, other);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&plan).context("write the plan")?);
     } else {

@@ -63,12 +63,7 @@ pub fn database_rows(answer: &Answer<'_>, facts: &mut Facts) {
 }
 
 /// Notes tables of a capture: where each comes from, the address that was asked, and its rows.
-pub(super) fn answers(
-    database: Database,
-    tables: &[(&str, Option<&str>, Vec<Row>)],
-    collected: &Collected,
-    facts: &mut Facts,
-) {
+pub(super) fn answers(database: Database, tables: &[(&str, Option<&str>, Vec<Row>)], collected: &Collected, facts: &mut Facts) {
     for (origin, address, rows) in tables {
         let runs_here = address.is_none_or(is_local);
         let is_absent = data_directory(database, rows).is_some_and(|data| collected.absent.contains(data));
@@ -317,7 +312,11 @@ mod tests {
         let mut facts = Facts::default();
         postgres::facts(&collected, &mut facts);
         assert_eq!(facts.servers[0].config, None);
-        assert!(facts.remarks[0].contains("/db/pg of PostgreSQL at localhost:5440 (/db/pg) is not on this host"), "{:?}", facts.remarks);
+        assert!(
+            facts.remarks[0].contains("/db/pg of PostgreSQL at localhost:5440 (/db/pg) is not on this host"),
+            "{:?}",
+            facts.remarks
+        );
     }
 
     #[test]

@@ -18,7 +18,11 @@ pub(in crate::collect) fn data_not_here(collected: &Collected, facts: &mut Facts
     for server in servers.iter_mut().filter(|server| server.state != ServerState::Live) {
         let is_absent = |data: &str| collected.absent.contains(&format!("{}/PG_VERSION", data.trim_end_matches('/')));
         if server.data().is_some_and(is_absent) {
-            facts.note_data_not_here(server, true, "no cluster was found there; if it is on a Direct NFS mount, that is not in use");
+            facts.note_data_not_here(
+                server,
+                true,
+                "no cluster was found there; if it is on a Direct NFS mount, that is not in use",
+            );
         }
     }
     facts.servers = servers;
@@ -45,6 +49,10 @@ mod tests {
         data_not_here(&collected, &mut facts);
         let places: Vec<bool> = facts.servers.iter().map(|server| server.data_place().is_some()).collect();
         assert_eq!(places, [false, true]);
-        assert!(matches!(facts.remarks.as_slice(), [said] if said.starts_with("the data directory /data/there of")), "{:?}", facts.remarks);
+        assert!(
+            matches!(facts.remarks.as_slice(), [said] if said.starts_with("the data directory /data/there of")),
+            "{:?}",
+            facts.remarks
+        );
     }
 }

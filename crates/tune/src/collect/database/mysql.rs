@@ -14,9 +14,9 @@ use super::rows::{Row, address, named, table};
 use crate::collect::collected::Collected;
 use crate::facts::{Database, Facts};
 
-pub(in crate::collect) use asked::{questions, told};
+pub(in crate::collect) use asked::{PROGRAMS, questions, told};
 pub(in crate::collect) use options::is_asked_argument;
-pub(in crate::collect) use servers::{data_directories, wanted};
+pub(in crate::collect) use servers::{DATADIR, DEFAULT_FILES, data_directories, wanted};
 
 /// Servers found in a capture.
 pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {

@@ -46,7 +46,7 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-pub(in crate::collect) use files::questions;
+pub(in crate::collect) use files::{packaged, questions};
 pub(in crate::collect) use values::is_typed;
 
 /// Files and folders that the servers read and that are not at hand.

@@ -18,6 +18,8 @@ pub struct Row {
     pub source: Option<String>,
     /// The database or role that has this value of its own (`database mill`); absent: the server.
     pub set_for: Option<String>,
+    /// The values that the server takes, where these are few and it was asked. Captures do not have them.
+    pub values: Vec<String>,
 }
 
 impl Row {
@@ -138,6 +140,7 @@ pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
                 .map(|file| of(source.1).filter(|line| !line.is_empty()).map_or(file.clone(), |line| format!("{file}:{line}")))
                 .or_else(|| origin_of(&of(set_by)?)),
             set_for: of(set_for.filter(|_| skip == 1)).filter(|said| !said.is_empty()),
+            values: Vec::new(),
         }
     });
     rows.filter(|row| !row.name.is_empty() && words(&row.name).count() == 1 && row.name.len() < 200).collect()

@@ -12,7 +12,8 @@ use crate::collect::runner::{ERRORS, Ran};
 use crate::facts::Value;
 
 /// Places of the program in packages.
-const PROGRAMS: &[&str] = &["/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/sbin/mysqld", "/usr/libexec/mysqld"];
+pub(in crate::collect) const PROGRAMS: &[&str] =
+    &["/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/sbin/mysqld", "/usr/libexec/mysqld"];
 
 /// Options with which a program does more than to say what it reads.
 const NEVER_ASKED_WITH: &[&str] = &["--daemonize", "--initialize", "--initialize-insecure", "--bootstrap"];

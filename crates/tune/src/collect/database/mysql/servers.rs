@@ -16,10 +16,10 @@ use crate::collect::sources::Source;
 use crate::facts::{COMMAND_LINE, Database, Facts, Server, Value};
 
 /// The files that a server reads where nobody names others, in their order.
-const DEFAULT_FILES: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
+pub(in crate::collect) const DEFAULT_FILES: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
 
 /// Where a server has its data unless told otherwise.
-pub(super) const DATADIR: &str = "/var/lib/mysql";
+pub(in crate::collect) const DATADIR: &str = "/var/lib/mysql";
 
 /// One server: the files that it reads, and its process where it runs.
 pub(super) struct Start<'a> {

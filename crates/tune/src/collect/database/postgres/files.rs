@@ -144,7 +144,6 @@ pub(in crate::collect) fn questions(collected: &Collected) -> Vec<Question> {
         let running = collected.running_with(&cluster.config);
         let major = collected.file(&format!("{data}/PG_VERSION"))?.trim().to_owned();
         let major = Some(major).filter(|major| major.chars().all(|letter| letter.is_ascii_digit() || letter == '.'))?;
-        let packaged = [format!("/usr/lib/postgresql/{major}/bin/postgres"), format!("/usr/pgsql-{major}/bin/postgres")];
         let set = running.into_iter().flat_map(|server| &server.options).map(|(name, said)| format!("{name}={said}"));
         let set: Vec<String> =
             set.chain([format!("config_file={}", cluster.config)]).flat_map(|set| ["-c".to_owned(), set]).collect();
@@ -154,10 +153,15 @@ pub(in crate::collect) fn questions(collected: &Collected) -> Vec<Question> {
             words
         };
         let runs = ASKED.iter().map(run).collect();
-        let programs = program_of(running).into_iter().chain(packaged.map(PathBuf::from)).collect();
+        let programs = program_of(running).into_iter().chain(packaged(&major)).collect();
         Some(Question { config: cluster.config, programs, data, user: running.map(|server| server.uid), runs })
     };
     clusters(collected).into_iter().filter_map(question).collect()
+}
+
+/// Where packages have the program of a version.
+pub(in crate::collect) fn packaged(major: &str) -> [PathBuf; 2] {
+    [format!("/usr/lib/postgresql/{major}/bin/postgres"), format!("/usr/pgsql-{major}/bin/postgres")].map(PathBuf::from)
 }
 
 fn version(data: &str, collected: &Collected) -> Option<i64> {

@@ -38,6 +38,10 @@ pub(in crate::collect::database) fn rows(rows: &[Row], origin: &str, facts: &mut
             _ => {}
         }
         facts.put(&format!("postgres.{}", row.name), value, row.origin(origin));
+        if !row.values.is_empty() {
+            let values = row.values.iter().map(|one| Value::Text(one.clone())).collect();
+            facts.put(&format!("postgres.enumvals.{}", row.name), Value::List(values), origin);
+        }
         if let Some(pending) = pending.as_mut().filter(|_| row.pending_restart == Some(true)) {
             pending.push(Value::Text(row.name.clone()));
         }

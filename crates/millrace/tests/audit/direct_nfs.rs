@@ -1,0 +1,86 @@
+//! The audit sees mounts of Direct NFS: on this host and in a capture of it.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::support::filer::Filer;
+use crate::support::{Scratch, find_program, millrace, preload_library, text};
+use results::audit::{Audit, Verdict};
+
+/// A program with the name of a database server that has a file on the mount open.
+struct Database {
+    child: Child,
+    runtime: PathBuf,
+}
+
+impl Database {
+    fn start(scratch: &Scratch, mount: &str) -> Self {
+        let runtime = scratch.folder("runtime");
+        std::fs::set_permissions(&runtime, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let program = scratch.path().join("postgres");
+        symlink(find_program("sh").unwrap(), &program).unwrap();
+        let mut command = millrace();
+        command.args(["exec", "--mount", mount, "--"]).arg(&program);
+        command.args(["-c", "echo x >/db/file && exec 3</db/file && echo open && read line"]);
+        command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", &runtime).current_dir("/");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "open\n");
+        Self { child, runtime }
+    }
+
+    fn millrace(&self, arguments: &[&str]) -> Output {
+        let mut command: Command = millrace();
+        command.args(arguments).env("MILLRACE_RUNTIME_DIR", &self.runtime).stdin(Stdio::null()).output().unwrap()
+    }
+
+    fn audit(&self, more: &[&str]) -> Audit {
+        let output = self.millrace(&[&["audit", "--json", "--passed"], more].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output)))
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Rules about this mount with their verdicts, without the begin that all have.
+fn verdicts(audit: &Audit) -> Vec<(&str, Verdict)> {
+    let of_mount = audit.findings.iter().filter(|finding| finding.subject.as_deref() == Some("direct_nfs_mount /db"));
+    let mut found: Vec<(&str, Verdict)> =
+        of_mount.map(|finding| (finding.rule.strip_prefix("linux-direct-nfs-").unwrap(), finding.verdict)).collect();
+    found.sort_by_key(|(rule, _)| *rule);
+    found
+}
+
+#[test]
+fn a_database_on_direct_nfs_is_judged_by_the_options_and_the_state_of_its_mount() {
+    let scratch = Scratch::new("audit-direct-nfs");
+    let filer = Filer::start(&scratch, &[]);
+    let database = Database::start(&scratch, &format!("/db={}&soft&gone=error&retain=0&slots=4", filer.url));
+    let (passed, finding) = (Verdict::Passed, Verdict::Finding);
+    // The filer is on this host, so no rule speaks of encryption.
+    let wanted = [
+        ("close-sends-no-commit", finding),
+        ("hard", finding),
+        ("keeper", passed),
+        ("retains-written-data", finding),
+        ("server-answers", passed),
+        ("shared-memory-has-room", passed),
+        ("waits-for-the-export", finding),
+        ("without-limits-of-old-clients", finding),
+    ];
+    assert_eq!(verdicts(&database.audit(&[])), wanted);
+
+    let capture = scratch.path().join("capture.tar.gz");
+    let capture = capture.to_str().unwrap();
+    let collected = database.millrace(&["collect", "--out", capture]);
+    assert!(collected.status.success(), "{}", text(&collected));
+    assert_eq!(verdicts(&database.audit(&["--facts", capture])), wanted);
+}

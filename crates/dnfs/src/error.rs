@@ -271,6 +271,7 @@ impl Error {
 
 /// What to do about this host's part of a mount.
 fn segment_hint(error: &SegmentError) -> Option<String> {
+    const READ_ONLY: i32 = rustix::io::Errno::ROFS.raw_os_error();
     const FULL: i32 = rustix::io::Errno::NOSPC.raw_os_error();
     const LIMITED: i32 = rustix::io::Errno::FBIG.raw_os_error();
     const NO_ADDRESSES: i32 = rustix::io::Errno::NOMEM.raw_os_error();
@@ -287,6 +288,10 @@ fn segment_hint(error: &SegmentError) -> Option<String> {
         SegmentError::Local { errno: FULL, .. } | SegmentError::NoSlots { errno: FULL } => {
             "the file system of the runtime directory is full, /dev/shm by default: free space there, enlarge it (mount -o \
              remount,size=1G /dev/shm; docker run --shm-size=1g), or name another directory in MILLRACE_RUNTIME_DIR"
+        }
+        SegmentError::Local { errno: READ_ONLY, .. } => {
+            "the file system of the runtime directory is read-only, /dev/shm by default: mount it read-write, or name a directory in memory \
+             that this user may write: MILLRACE_RUNTIME_DIR=/run/NAME"
         }
         SegmentError::Local { errno: LIMITED, .. } | SegmentError::NoSlots { errno: LIMITED } => {
             "the hard limit of this process for the length of files, RLIMIT_FSIZE, is smaller than the memory of a mount: raise it \

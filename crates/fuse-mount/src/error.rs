@@ -96,7 +96,7 @@ impl MountError {
             Self::NotMounted(_) => "`findmnt -t fuse.millrace` lists the mounts of millrace".into(),
             Self::Busy(directory) => {
                 format!(
-                    "`fuser -vm {0}` names the programs; `millrace unmount --lazy {0}` takes it away once they end",
+                    "`fuser -vm {0}` names the programs; `millrace unmount --lazy {0}` unmounts it once they end",
                     directory.display()
                 )
             }
@@ -115,6 +115,9 @@ impl MountError {
                 "add a line `user_allow_other` to /etc/fuse.conf, or leave out --allow-other".into()
             }
             Self::Program { message, .. } if message.contains("/dev/fuse") => DEVICE_HINT.into(),
+            Self::Program { directory, message } if message.contains("no write access") => {
+                format!("mount at a directory that this user owns, or as root: chown USER {}", directory.display())
+            }
             Self::Program { .. } | Self::Look { .. } | Self::Requests(_) | Self::Thread(_) => return None,
             Self::Kernel { .. } => "Linux 4.20 or newer is needed".into(),
         })

@@ -106,6 +106,19 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// What the user can do about it, if there is a hint.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Connect { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused => {
+                Some("nothing listens on that port: is the target running (millrace serve --iscsi ADDR:PORT), is the port right?".into())
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Whether a redirect is followed, and why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Redirect {

@@ -227,7 +227,7 @@ impl LabError {
                 "look for records in" => Some("name a directory with results of millrace compare, or a results.json"),
                 "resume from" => Some("name the directory of the record of a comparison that was interrupted"),
                 "read plan" => Some("name a plan in TOML, or none for the built-in plan"),
-                "use the target" | "use the --work directory" => Some("make the directory first, or name another"),
+                "use the target" | "use the --work directory" => Some("make the directory first, or name another; lsblk lists block devices"),
                 _ => None,
             },
             _ => None,

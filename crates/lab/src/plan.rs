@@ -206,8 +206,8 @@ impl Plan {
         let mut seen = BTreeSet::new();
         for arm in &self.arms {
             if !seen.insert(&arm.id) {
-                let what = format!("compare two arms named \"{}\"", arm.id);
-                return Err(LabError::plan(what, "tell them apart with labels: --path local:a --path local:b"));
+                let what = format!("compare two paths named \"{}\"", arm.id);
+                return Err(LabError::plan(what, "give each a label: --path local:a --path local:b"));
             }
             if self.database != DatabaseKind::Postgresql && arm.layout.is_of_postgresql() {
                 return Err(LabError::not_of(&format!("use the layout {}", arm.layout), self.database));

@@ -67,7 +67,7 @@ fn look_for(check: &checks::Check, comparisons: &[Comparison], generations: Opti
         expectation: check.expectation,
         theirs: check.theirs,
         outcome: Outcome::CouldNot,
-        ours: "no comparison with the arms it needs was given".to_owned(),
+        ours: "no record with the paths that it needs was given".to_owned(),
         source: String::new(),
     };
     if check.id == "SC11" {
@@ -76,7 +76,7 @@ fn look_for(check: &checks::Check, comparisons: &[Comparison], generations: Opti
             return shape;
         };
         shape.outcome = outcome(calls == [8, 2, 1]);
-        shape.ours = format!("{}, {} and {} calls, counted by our client", calls[0], calls[1], calls[2]);
+        shape.ours = format!("{}, {} and {} calls, counted by the client", calls[0], calls[1], calls[2]);
         return shape;
     }
     for comparison in comparisons {

@@ -10,22 +10,22 @@ use crate::profile::{Nvram, PROFILES, Placement, Profile, Service};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
     /// Nothing in it.
-    #[error("read the medium: it is empty")]
+    #[error("the medium is empty")]
     Empty,
     /// Longer than any that makes sense.
-    #[error("read the medium: it is {0} bytes long, at most {SPEC_BYTES_MAX} are read")]
+    #[error("the medium has {0} bytes; the limit is {SPEC_BYTES_MAX}")]
     TooLong(usize),
     /// Its first word is no profile and no `key=value`.
-    #[error("read the medium: {0:?} is not a known profile")]
+    #[error("no medium profile is named {0:?}")]
     Profile(String),
     /// A later word without `=`.
-    #[error("read the medium: {0:?} is not of the form key=value")]
+    #[error("{0:?} is not of the form key=value")]
     NoValue(String),
     /// An unknown key.
-    #[error("read the medium: unknown key {0:?}")]
+    #[error("unknown key {0:?}")]
     Key(String),
     /// A value out of range or of the wrong kind.
-    #[error("read the medium: {key}={value}: {wanted}")]
+    #[error("{key}={value}: {wanted}")]
     Value {
         /// The key.
         key: String,
@@ -35,7 +35,7 @@ pub enum SpecError {
         wanted: String,
     },
     /// A key that says nothing about this medium.
-    #[error("read the medium: {key} has no meaning {because}")]
+    #[error("{key} has no meaning {because}")]
     Meaningless {
         /// The key.
         key: String,

@@ -72,7 +72,7 @@ fn typed_parts(error: &clap::Error) -> Vec<String> {
 
 /// Prints `millrace: cannot` with the error and its causes, then the hints. No secret is printed, whatever the error quotes.
 pub(crate) fn print_error(error: &anyhow::Error) {
-    let text = tune::collect::redacted("", &text(error));
+    let text = redacted_text(error);
     eprintln!("millrace: cannot {}{text}", if completes_cannot(error) { "" } else { "go on: " });
     for hint in hints(error) {
         eprintln!("hint: {hint}");
@@ -82,7 +82,7 @@ pub(crate) fn print_error(error: &anyhow::Error) {
 /// Logs an error, with its hints, as one event.
 pub(crate) fn log_error(error: &anyhow::Error) {
     tracing::error!(
-        error = tune::collect::redacted("", &text(error)),
+        error = redacted_text(error),
         hints = hints(error).join("; "),
         "the program cannot continue"
     );
@@ -101,15 +101,31 @@ fn completes_cannot(error: &anyhow::Error) -> bool {
     }
 }
 
-/// The error and its causes in a line. A cause often ends with the text of its own cause: each text comes once.
+/// The error and its causes in a line.
 pub(crate) fn text(error: &anyhow::Error) -> String {
-    let mut chain: Vec<String> = Vec::new();
+    parts(error).concat()
+}
+
+/// The same without secrets. Each part is redacted alone: in `serve /etc/passwd: not a directory`, a path is followed by a cause, not a
+/// key by its value.
+fn redacted_text(error: &anyhow::Error) -> String {
+    parts(error).iter().map(|part| tune::collect::redacted("", part)).collect()
+}
+
+/// The text of the error and of each cause, with the marks between them. An error often ends with the text of its cause: it is cut off
+/// there, so that each text comes once.
+fn parts(error: &anyhow::Error) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
     for cause in error.chain().map(ToString::to_string) {
-        if !chain.last().is_some_and(|last| last.ends_with(&cause)) {
-            chain.push(cause);
+        if let Some(last) = parts.last_mut() {
+            match last.strip_suffix(&cause) {
+                Some(own) => *last = own.to_owned(),
+                None => last.push_str(": "),
+            }
         }
+        parts.push(cause);
     }
-    chain.join(": ")
+    parts
 }
 
 /// The known fixes of the error and of its causes.
@@ -130,6 +146,8 @@ fn hints(error: &anyhow::Error) -> Vec<String> {
             hints.extend(orders.hint());
         } else if let Some(kernel) = cause.downcast_ref::<initiator::kernel::KernelError>() {
             hints.extend(kernel.hint());
+        } else if let Some(portal) = cause.downcast_ref::<initiator::Error>() {
+            hints.extend(portal.hint());
         } else if let Some(lab) = cause.downcast_ref::<lab::LabError>() {
             hints.extend(lab.hint().map(str::to_owned));
         } else if let Some(config) = cause.downcast_ref::<filer::config::ConfigError>() {
@@ -155,6 +173,17 @@ mod tests {
         assert_eq!(text(&error), "serve /srv/db: no such directory");
         assert!(completes_cannot(&error));
         assert_eq!(hints(&error), ["mkdir -p /srv/db"]);
+    }
+
+    #[test]
+    fn a_path_that_is_named_like_a_secret_does_not_hide_the_cause() {
+        let missing = || anyhow!(std::io::Error::from(std::io::ErrorKind::NotFound));
+        let context = missing().context("read /etc/ssl/private-key.pem").context("serve under TLS");
+        assert_eq!(redacted_text(&context), "serve under TLS: read /etc/ssl/private-key.pem: entity not found");
+        let error = missing().context("read /run/token: entity not found");
+        assert_eq!(redacted_text(&error), "read /run/token: entity not found", "the error repeats its cause");
+        let secret = missing().context("use password=hunter2");
+        assert_eq!(redacted_text(&secret), "use password=[redacted]: entity not found");
     }
 
     #[test]

@@ -131,7 +131,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The state directory lies below the served one, where clients could read the MAC key.
-    #[error("use state directory {state}: it lies inside the served directory {dir}")]
+    #[error("the state directory {state} lies inside the served directory {dir}")]
     StateInside {
         /// The state directory.
         state: PathBuf,
@@ -158,19 +158,19 @@ pub enum OpenError {
     #[error("combine durability by battery with simulated power cuts (the loss layer): leave one of the two out")]
     BatteryLoses,
     /// Another process serves the directory.
-    #[error("lock {dir}: another process has it locked, as a filer that serves it does")]
+    #[error("{dir} is locked by another process, probably a filer that serves it")]
     Served {
         /// The directory.
         dir: PathBuf,
     },
     /// Another process serves a directory below it.
-    #[error("lock {dir}: another process has it locked, as a filer that serves a directory below it does")]
+    #[error("{dir} is locked by another process, probably a filer that serves a directory below it")]
     ServedBelow {
         /// The directory.
         dir: PathBuf,
     },
     /// Another process serves a directory above it.
-    #[error("lock {above}, in which {dir} lies: another process has it locked, as a filer that serves it does")]
+    #[error("{above}, which contains {dir}, is locked by another process, probably a filer that serves it")]
     ServedAbove {
         /// The directory.
         dir: PathBuf,

@@ -74,7 +74,7 @@ impl Segment {
     ) -> Result<Self, SegmentError> {
         truncate(file, SEGMENT_BYTES as u64).map_err(local("size the file"))?;
         // With the first slots, so that attached processes have places for some files, however full the file system becomes.
-        allocate(file, 0, slots_end(GROWTH_SLOTS)).map_err(local("find memory for the index"))?;
+        allocate(file, 0, slots_end(GROWTH_SLOTS)).map_err(local("allocate memory for the index"))?;
         let mapping = Mapping::new(file, SEGMENT_BYTES).map_err(local("map the file"))?;
         let header = &mapping.values::<Header>(0, 1)[0];
         header.retain_bytes.store(retain_bytes, Relaxed);

@@ -84,7 +84,7 @@ fn find<'r>(server: &Server, path: &'r str) -> Result<(Arc<Target>, &'r str), St
     let target = server.iscsi().targets.of_volume(volume);
     let exports = server.filer().exports();
     let known = || exports.entries().iter().map(|entry| entry.export.name()).collect::<Vec<_>>().join(", ");
-    let target = target.ok_or_else(|| format!("find volume {volume:?}: the filer serves {}", known()))?;
+    let target = target.ok_or_else(|| format!("there is no volume {volume:?}: the filer serves {}", known()))?;
     Ok((target, name))
 }
 

@@ -148,13 +148,13 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
                 let (writes, names) = (report.undone_writes, report.undone_names);
                 (json!({"ok": true, "undone_writes": writes, "undone_names": names, "loss_epoch": epoch}), false)
             }
-            Err(Error::NotSupported) => failed("cut the power: start the filer with --loss-layer first".into()),
+            Err(Error::NotSupported) => failed("it was started without --loss-layer; start it with that option".into()),
             Err(error) => failed(format!("cut the power: {error}")),
         },
         "reload" => match server.reload() {
             Some(Ok(done)) => (volumes::reloaded(done), false),
             Some(Err(error)) => failed(error.to_string()),
-            None => failed("reload: the filer was started without a file; start it with --config FILE".into()),
+            None => failed("it was started without a configuration file; start it with --config FILE".into()),
         },
         "shutdown" => {
             tracing::info!("stop requested over the admin socket");

@@ -63,7 +63,7 @@ fn show(server: &Server, request: &VolumeRequest) -> Result<Value, String> {
     let exports = server.filer().exports();
     let found = exports.named(&request.volume).map(status);
     let known = || exports.entries().iter().map(|entry| entry.export.name()).collect::<Vec<_>>().join(", ");
-    let volume = found.ok_or_else(|| format!("find volume {:?}: the filer serves {}", request.volume, known()))?;
+    let volume = found.ok_or_else(|| format!("there is no volume {:?}: the filer serves {}", request.volume, known()))?;
     Ok(json!({"ok": true, "volume": volume}))
 }
 
@@ -71,7 +71,7 @@ fn changed(done: Option<Result<Reloaded, crate::setup::ChangeError>>) -> Result<
     match done {
         Some(Ok(done)) => Ok(reloaded(done)),
         Some(Err(error)) => Err(error.to_string()),
-        None => Err("change the configuration file: the filer was started without one; start it with --config FILE".into()),
+        None => Err("it was started without a configuration file; start it with --config FILE".into()),
     }
 }
 

@@ -16,7 +16,7 @@ const SWITCHES: [&str; 4] = ["privileged_ports", "loss_layer", "exclusive", "cro
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EditError {
     /// The volume is not in the file.
-    #[error("find volume {name:?} in the file: {}", known(.volumes))]
+    #[error("the file has no volume {name:?}: {}", known(.volumes))]
     NoVolume {
         /// The name asked for.
         name: String,
@@ -185,7 +185,7 @@ clients = [\"::1\"]
     #[test]
     fn what_cannot_be_changed_is_refused_and_says_why() {
         let set = |name, list: &[(&str, &str)]| with_keys(FILE, name, &keys(list)).unwrap_err().to_string();
-        assert_eq!(set("date", &[]), "find volume \"date\" in the file: it has data, other");
+        assert_eq!(set("date", &[]), "the file has no volume \"date\": it has data, other");
         assert_eq!(with_volume(FILE, "data", &Keys::new()).unwrap_err(), EditError::Exists("data".into()));
         assert!(set("data", &[("name", "x")]).contains("edit it"));
         assert!(set("data", &[("rule", "x")]).contains("edit it"));

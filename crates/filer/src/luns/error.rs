@@ -13,7 +13,7 @@ use crate::limits::{LUN_INITIATORS_MAX, LUN_NAME_BYTES_MAX, LUN_NUMBER_MAX, LUN_
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LunError {
     /// It is not there.
-    #[error("find LUN {volume}/{name}: the volume has {}", known(.names))]
+    #[error("there is no LUN {volume}/{name}: the volume has {}", known(.names))]
     NotFound {
         /// The volume.
         volume: String,

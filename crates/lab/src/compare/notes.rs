@@ -16,7 +16,7 @@ pub(crate) const DISCLAIMER: &str = "derived from the TPC-C specification; not c
 const AWAKE_NOTE: &str = "this host's processors were kept awake (--keep-awake): idle ones polled instead of sleeping";
 
 /// What a quick look is not.
-pub(crate) const QUICK_NOTE: &str = "a quick look: a small database and short runs show that everything works and about how fast; \
+pub(crate) const QUICK_NOTE: &str = "a quick check: a small database and short runs show that everything works, and its approximate speed; \
     there is no interval and hardly a checkpoint, so the figures are not to be cited";
 
 /// What a reader must know of how the comparison went: `before` runs were done by an earlier one, `left_out` do not count.

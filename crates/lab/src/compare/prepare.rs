@@ -122,7 +122,7 @@ fn check_budget(plan: &Plan, arms: usize) -> Result<(), LabError> {
     let what = format!(
         "compare within {}: to load the database and run each path once{} takes about {}",
         clock(plan.budget),
-        if regimes > 0 { " in each regime" } else { "" },
+        if regimes > 0 { " in each scenario" } else { "" },
         clock(needed)
     );
     let minutes = needed.as_secs() / 60 + 1;

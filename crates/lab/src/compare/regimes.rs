@@ -105,7 +105,7 @@ pub(super) fn announce(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estim
     progress.expect(whole);
     if !prospects.is_empty() {
         let names: Vec<&str> = prospects.iter().map(|prospect| prospect.regime.name.as_str()).collect();
-        let manner = if plan.full { "with repeats" } else { "one round, a look" };
+        let manner = if plan.full { "with repeats" } else { "one round" };
         let (whole, budget) = (clock(whole), clock(plan.budget));
         progress.step(&format!("about {whole} of {budget} allowed; after {HOST} comes {} ({manner})", names.join(", ")));
     }
@@ -163,7 +163,7 @@ impl Prospect<'_> {
     /// The line of the dry run.
     pub(super) fn line(&self, plan: &Plan) -> String {
         let names: Vec<&str> = self.arms.iter().map(|arm| arm.id.as_str()).collect();
-        let rounds = if plan.full { format!("{} rounds", self.rounds) } else { "a look, one round".to_owned() };
+        let rounds = if plan.full { format!("{} rounds", self.rounds) } else { "one round".to_owned() };
         let what = match (&self.regime.medium, self.regime.share_of_slowest) {
             (Some(medium), _) => format!("on {medium} with {} users", self.regime.users),
             (None, share) => format!(
@@ -173,9 +173,9 @@ impl Prospect<'_> {
             ),
         };
         if names.is_empty() {
-            return format!("regime     {}: left out: {}\n", self.regime.name, self.nowhere());
+            return format!("scenario   {}: left out: {}\n", self.regime.name, self.nowhere());
         }
-        format!("regime     {}: {rounds} of {}; {what}\n", self.regime.name, names.join(" "))
+        format!("scenario   {}: {rounds} of {}; {what}\n", self.regime.name, names.join(" "))
     }
 
     /// Why it has no arm.
@@ -219,7 +219,7 @@ pub(super) fn carry_out<'a>(
         if let Some(reason) = &one.reason {
             progress.no_run();
             let word = if matches!(one.status, RegimeStatus::Failed) { "failed" } else { "left out" };
-            progress.step(&format!("regime {} {word}: {reason}", one.prospect.regime.name));
+            progress.step(&format!("scenario {} {word}: {reason}", one.prospect.regime.name));
         }
         carried.push(one);
     }

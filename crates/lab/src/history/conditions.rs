@@ -66,7 +66,7 @@ impl Conditions {
         all
     }
 
-    /// What is different here than there, `medium: nvme, there fc15k`.
+    /// What is different here than there, `medium: nvme instead of fc15k`.
     pub(crate) fn differs_from(&self, other: &Self) -> Vec<String> {
         let (here, there) = (self.all(), other.all());
         let mut names: Vec<&String> = here.keys().chain(there.keys()).collect();
@@ -74,7 +74,7 @@ impl Conditions {
         names.dedup();
         let value = |facts: &BTreeMap<String, String>, name: &str| facts.get(name).cloned().unwrap_or_else(|| "none".to_owned());
         let different = names.into_iter().filter(|name| here.get(*name) != there.get(*name));
-        different.map(|name| format!("{name}: {}, there {}", value(&here, name), value(&there, name))).collect()
+        different.map(|name| format!("{name}: {} instead of {}", value(&here, name), value(&there, name))).collect()
     }
 }
 

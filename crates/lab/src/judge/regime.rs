@@ -15,7 +15,7 @@ pub(crate) fn verdict(concluded: &Comparison, look: bool, offered: Option<f64>) 
     }
     let found = offered.map_or_else(|| concluded.verdict.clone(), |offered| fixed_load(&concluded.paths, offered));
     if look {
-        return format!("A look, NOT A RESULT: {}, and nothing is claimed.", concluded.not_a_result.join("; "));
+        return format!("One round, NOT A RESULT: {}, and nothing is claimed.", concluded.not_a_result.join("; "));
     }
     let not_a_result = &concluded.not_a_result;
     let begins = found.starts_with("NOT A RESULT");
@@ -76,7 +76,7 @@ mod tests {
         let mut once = comparison(SOUND);
         once.not_a_result = vec!["each path was run once, so there is no interval".into()];
         let text = verdict(&once, true, None);
-        assert_eq!(text, "A look, NOT A RESULT: each path was run once, so there is no interval, and nothing is claimed.");
+        assert_eq!(text, "One round, NOT A RESULT: each path was run once, so there is no interval, and nothing is claimed.");
         assert_eq!(verdict(&comparison(SOUND), false, None), comparison(SOUND).verdict);
         let bad = comparison(Shape { failed_checks: 1, ..SOUND });
         assert!(verdict(&bad, true, None).starts_with("Not valid: dnfs"), "{}", verdict(&bad, true, None));

@@ -180,7 +180,13 @@ fn conclude(arm: &str, basis: Basis, steps: Vec<Step>) -> Saturation {
 
 /// One load says how far it is from both: from the law, and from the end of the processors.
 fn one_load(step: &Step, counted: &str, law: &str) -> String {
-    let within = if step.reached() >= REACHED_MIN { "within 5 %" } else { "not within 5 %" };
+    let within = if step.reached() > 2.0 - REACHED_MIN {
+        "more than 5 % above it"
+    } else if step.reached() >= REACHED_MIN {
+        "within 5 %"
+    } else {
+        "more than 5 % below it"
+    };
     let far = if step.others > OTHERS_BUSY_MAX {
         format!("processes outside the comparison use {} of the processors, so no processor limit is given", percent(step.others))
     } else if step.used_up() {
@@ -362,7 +368,7 @@ pub(crate) mod tests {
         let full = only(vec![arm(16, 16.0, 0.97)]);
         assert!(
             full.text.contains("0.50 times reads in flight")
-                && full.text.contains("(not within 5 %)")
+                && full.text.contains("(more than 5 % below it)")
                 && full.text.ends_with("97 % busy and carry no more"),
             "{}",
             full.text

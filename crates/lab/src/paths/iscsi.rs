@@ -64,8 +64,8 @@ impl StoragePath for Iscsi {
 
     fn why_not(&self, asked: &Asked<'_>) -> Option<WhyNot> {
         if asked.target.is_some() {
-            let reason = "not built yet: a comparison attaches LUNs of its own filer only; millrace iscsi attach URL --mount DIR attaches \
-                          this one, and --path local:lun=DIR measures it";
+            let reason = "not built yet: a comparison does not attach a LUN by its URL; attach it by millrace iscsi attach URL --mount DIR, \
+                          and measure it as --path local:iscsi=DIR";
             return Some(WhyNot::NotBuilt(reason));
         }
         choose(asked).err().map(WhyNot::Lacks)

@@ -82,7 +82,7 @@ impl FromStr for Level {
             _ => None,
         };
         level.ok_or_else(|| {
-            let hint = format!("loads are users=N (1 to {USERS_MAX}), saturate[@ARM], cpu=PERCENT%[@ARM] and sweep");
+            let hint = format!("loads are users=N (1 to {USERS_MAX}), saturate[@PATH], cpu=PERCENT%[@PATH] and sweep");
             LabError::plan(format!("apply a load \"{text}\""), &hint)
         })
     }

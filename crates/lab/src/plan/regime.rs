@@ -37,12 +37,12 @@ pub(super) fn chosen(regimes: Vec<Regime>, overrides: &Overrides) -> Result<Vec<
         let others =
             [("--quick", overrides.quick), ("--medium", overrides.media.is_some()), ("--load", overrides.loads.is_some())];
         if let Some((other, _)) = others.iter().find(|(_, given)| *given) {
-            let what = format!("measure every regime with {other}, which names one");
+            let what = format!("measure every scenario with {other}, which names one");
             return Err(LabError::plan(what, &format!("leave --full or {other} out")));
         }
         if regimes.is_empty() {
-            let hint = "leave --full out; the built-in plan, plans/compare.toml, shows how a plan states regimes";
-            return Err(LabError::plan("measure every regime: the plan states none".to_owned(), hint));
+            let hint = "leave --full out; the built-in plan, plans/compare.toml, shows how a plan states scenarios ([[regime]])";
+            return Err(LabError::plan("measure every scenario: the plan has no [[regime]]".to_owned(), hint));
         }
         return Ok(regimes);
     }
@@ -56,21 +56,21 @@ pub(super) fn check(regimes: &[Regime], plan: &Plan) -> Result<(), LabError> {
         return Ok(());
     }
     if regimes.len() > REGIMES_MAX {
-        let what = format!("measure {} further regimes", regimes.len());
+        let what = format!("measure {} further scenarios", regimes.len());
         return Err(LabError::plan(what, &format!("a plan has at most {REGIMES_MAX}")));
     }
     let closed = |arm: &Arm| matches!(arm.load.level, Level::Users(_)) && arm.load == plan.arms[0].load;
     if plan.ladder.is_some() || plan.arms.iter().any(|arm| arm.medium.is_some() || !closed(arm)) {
         let hint =
             "a plan with [[regime]] has one load, users = N, and neither media nor a ladder: a regime sets medium and load";
-        return Err(LabError::plan("measure regimes of arms that differ by medium or load".to_owned(), hint));
+        return Err(LabError::plan("measure scenarios of paths that differ by medium or load".to_owned(), hint));
     }
     let mut seen = BTreeSet::from([HOST]);
     for regime in regimes {
         regime.check()?;
         if !seen.insert(&regime.name) {
             let hint = format!("each has a name of its own, and {HOST} is that of the plan's own arms");
-            return Err(LabError::plan(format!("measure two regimes named \"{}\"", regime.name), &hint));
+            return Err(LabError::plan(format!("measure two scenarios named \"{}\"", regime.name), &hint));
         }
     }
     Ok(())
@@ -81,9 +81,9 @@ impl Regime {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == ' ' || letter == '-';
         if self.name.is_empty() || self.name.len() > LABEL_BYTES_MAX || !self.name.chars().all(plain) {
             let hint = format!("a name has 1 to {LABEL_BYTES_MAX} letters, digits, spaces and hyphens");
-            return Err(LabError::plan(format!("name a regime \"{}\"", self.name), &hint));
+            return Err(LabError::plan(format!("name a scenario \"{}\"", self.name), &hint));
         }
-        super::within("users of a regime", u64::from(self.users), 1, u64::from(USERS_MAX))?;
+        super::within("users of a scenario", u64::from(self.users), 1, u64::from(USERS_MAX))?;
         if let Some(medium) = &self.medium {
             media::Profile::parse(medium).map_err(|error| LabError::medium(medium, &error))?;
         }
@@ -98,7 +98,7 @@ impl Regime {
             }
             None if self.medium.is_none() => {
                 let hint = "give it a medium, or share_of_slowest for a fixed load";
-                Err(LabError::plan(format!("measure the regime \"{}\": it changes nothing", self.name), hint))
+                Err(LabError::plan(format!("measure the scenario \"{}\": it changes nothing", self.name), hint))
             }
             _ => Ok(()),
         }
@@ -181,13 +181,13 @@ mod tests {
         let own = DEFAULT_PLAN.split("[[regime]]").next().unwrap();
         let rest = &DEFAULT_PLAN[DEFAULT_PLAN.find("\n[load]").unwrap()..];
         for (regime, fault) in [
-            ("name = \"host\"\nmedium = \"fc15k\"\nusers = 1", "two regimes named"),
+            ("name = \"host\"\nmedium = \"fc15k\"\nusers = 1", "two scenarios named"),
             ("name = \"a\"\nusers = 1", "changes nothing"),
             ("name = \"a\"\nusers = 1\nmedium = \"fc15q\"", "fc15q"),
             ("name = \"a\"\nusers = 1\nshare_of_slowest = 1.0", "slowest path's orders"),
             ("name = \"a\"\nusers = 1\nmedium = \"fc15k\"\nshare_of_slowest = 0.5", "fixed load on fc15k"),
-            ("name = \"<a>\"\nusers = 1\nmedium = \"fc15k\"", "name a regime"),
-            ("name = \"a\"\nusers = 0\nmedium = \"fc15k\"", "0 users of a regime"),
+            ("name = \"<a>\"\nusers = 1\nmedium = \"fc15k\"", "name a scenario"),
+            ("name = \"a\"\nusers = 0\nmedium = \"fc15k\"", "0 users of a scenario"),
         ] {
             let text = format!("{own}\n[[regime]]\n{regime}\n{rest}");
             let error = Plan::parse(&text, &Overrides::default()).unwrap_err();

@@ -8,6 +8,7 @@ use super::ladder::doubt;
 use super::model::{Predicted, Storage, System};
 use crate::error::LabError;
 use crate::limits::USERS_MAX;
+use crate::report::words::bottleneck_name;
 
 /// What shall be different; `None` leaves a part as it was measured.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -114,7 +115,7 @@ fn doubts(comparison: &Comparison, arm: &PathResult, fitted: &Fit) -> Vec<String
         let others = if taken >= 1.0 { format!("; others took {taken:.0} % of the processors during it") } else { String::new() };
         let (percent, side) = (fitted.residual_percent.abs(), if fitted.residual_percent < 0.0 { "below" } else { "above" });
         doubts.push(format!(
-            "the model is {percent:.0} % {side} the very measurement it was fitted on (at most {RESIDUAL_MAX:.0} % is accepted){others}"
+            "the model is {percent:.0} % {side} the measurement that it was fitted to (at most {RESIDUAL_MAX:.0} % is accepted){others}"
         ));
     }
     doubts.extend(doubt(arm).map(|why| format!("the measurement of {}: {why}", arm.arm)));
@@ -152,7 +153,7 @@ pub fn render(answer: &Answer) -> String {
         found.round_ms,
         found.cpu_busy * 100.0,
         found.reads_in_flight,
-        found.bottleneck
+        bottleneck_name(&found.bottleneck)
     );
     text += "  users  orders/min  ms per order  CPU %  reads in flight  limit\n";
     for point in &answer.curve {
@@ -163,7 +164,7 @@ pub fn render(answer: &Answer) -> String {
             point.round_ms,
             point.cpu_busy * 100.0,
             point.reads_in_flight,
-            point.bottleneck
+            bottleneck_name(&point.bottleneck)
         );
     }
     text
@@ -192,7 +193,7 @@ fn choose<'a>(comparison: &'a Comparison, arm: Option<&str>) -> Result<&'a PathR
     let names: Vec<&str> = measured(comparison).map(|path| path.arm.as_str()).collect();
     let found = measured(comparison).find(|path| arm.is_none_or(|arm| path.arm == arm));
     found.ok_or_else(|| {
-        let what = arm.map_or_else(|| "predict: no path was measured".to_owned(), |arm| format!("predict from {arm}"));
+        let what = arm.map_or_else(|| "predict: no path was measured".to_owned(), |arm| format!("predict from {arm}: the record has no such path"));
         LabError::plan(what, &format!("measured are: {}", names.join(", ")))
     })
 }

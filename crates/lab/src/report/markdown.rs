@@ -31,7 +31,7 @@ pub fn render(comparison: &Comparison) -> String {
     }
     if !comparison.regimes.is_empty() {
         let heads = regimes::HEADS.map(|head| head.trim_start_matches('<'));
-        table(&mut text, "Regimes side by side", &heads, &regimes::overview_rows(comparison));
+        table(&mut text, "Scenarios side by side", &heads, &regimes::overview_rows(comparison));
     }
     overview(&mut text, &view);
     crossed(&mut text, &view);
@@ -57,7 +57,7 @@ fn further(text: &mut String, whole: &Comparison, regime: &RegimeResult) {
     let words = regimes::words(regime);
     let look = if words.label.is_empty() { String::new() } else { format!(", {}", words.label) };
     let said = regimes::shortfall(regime).unwrap_or(words.what);
-    let _ = write!(text, "\n# Regime {}{look}\n\n{}\n", line(&words.name), line(&said));
+    let _ = write!(text, "\n# Scenario {}{look}\n\n{}\n", line(&words.name), line(&said));
     if regime.paths.is_empty() {
         return;
     }

@@ -11,11 +11,11 @@ use super::words::{bottleneck_words, escape, figure, grouped, interval_words};
 use super::{bars, cpu, findings, proof, response};
 use crate::plan::HOST;
 
-const OVERVIEW_LEAD: &str = "The same paths, from the same loaded state, in each regime. Compare paths within a regime: \
-    between regimes medium and load differ, and no verdict mixes them. The database's CPU is that of its processes with the \
+const OVERVIEW_LEAD: &str = "The same paths, from the same loaded state, in each scenario. Compare paths within a scenario: \
+    between scenarios medium and load differ, and no verdict mixes them. The database's CPU is that of its processes with the \
     client inside them, without filer and driver.";
 
-const CAPTION: &str = "Each path in each regime: p50 and p99 of New-Order, the database's CPU for each order, how busy this host's \
+const CAPTION: &str = "Each path in each scenario: p50 and p99 of New-Order, the database's CPU for each order, how busy this host's \
     processors were";
 
 /// What a regime is, in words behind its name.
@@ -52,7 +52,7 @@ pub(super) fn words(regime: &RegimeResult) -> Words {
         (Some(medium), None) => format!("modelled medium {medium}, {users} users"),
         (None, None) => regime.load.clone(),
     };
-    Words { name: regime.name.clone(), what, label: if regime.look { "a look" } else { "" } }
+    Words { name: regime.name.clone(), what, label: if regime.look { "one round" } else { "" } }
 }
 
 /// Words of the first regime.
@@ -84,7 +84,7 @@ fn arms(comparison: &Comparison) -> Vec<(Words, &PathResult)> {
 
 /// Heads of the rows of [`overview_rows`], plain; `<` marks words. Short, for a terminal: p50 and p99 are of New-Order, the
 /// database's CPU is milliseconds for each order, busy are this host's processors.
-pub(super) const HEADS: [&str; 7] = ["regime: path", "orders/min", "p50 ms", "p99 ms", "db CPU ms", "busy %", "<bottleneck"];
+pub(super) const HEADS: [&str; 7] = ["scenario: path", "orders/min", "p50 ms", "p99 ms", "db CPU ms", "busy %", "<bottleneck"];
 
 /// The figures of each arm in each regime: label and cells, plain text.
 pub(super) fn overview_rows(comparison: &Comparison) -> Vec<Vec<String>> {
@@ -138,11 +138,11 @@ pub(crate) fn overview(view: &View<'_>) -> Option<Section> {
     };
     let mut body = what_each_is(comparison);
     body += &table.html();
-    body += &chart("Orders per minute by regime", "orders per minute", &|path| Some(path.oets_per_minute.as_ref()?.mean));
-    body += &chart("The database's CPU by regime", "ms per order", &|path| {
+    body += &chart("Orders per minute by scenario", "orders per minute", &|path| Some(path.oets_per_minute.as_ref()?.mean));
+    body += &chart("The database's CPU by scenario", "ms per order", &|path| {
         Some(path.cpu.as_ref()?.database_host_s_per_1000_orders())
     });
-    Section::new("regimes", "Regimes side by side", OVERVIEW_LEAD, body)
+    Section::new("regimes", "Scenarios side by side", OVERVIEW_LEAD, body)
 }
 
 /// Each regime with its sentence, or why it has none.
@@ -182,6 +182,6 @@ pub(crate) fn section(whole: &Comparison, regime: &RegimeResult) -> Option<Secti
     let words = words(regime);
     let look = if words.label.is_empty() { String::new() } else { format!(", {}", words.label) };
     let id = format!("regime-{}", regime.name.replace(' ', "-"));
-    let lead = format!("The same paths in another regime: {}. Its figures are judged apart from all others.", words.what);
-    Section::new(id, format!("Regime {}{look}", words.name), lead, body)
+    let lead = format!("The same paths in another scenario: {}. Its figures are judged apart from all others.", words.what);
+    Section::new(id, format!("Scenario {}{look}", words.name), lead, body)
 }

@@ -71,7 +71,7 @@ fn further(whole: &Comparison, regime: &RegimeResult, width: usize) -> String {
     let words = regimes::words(regime);
     let look = if words.label.is_empty() { String::new() } else { format!(" ({})", words.label) };
     let said = regimes::shortfall(regime).unwrap_or(words.what);
-    let mut text = format!("\n{}", wrapped(&format!("regime {}{look}: {said}", words.name), width));
+    let mut text = format!("\n{}", wrapped(&format!("scenario {}{look}: {said}", words.name), width));
     if regime.paths.is_empty() {
         return text;
     }

@@ -152,7 +152,7 @@ fn every_regime_has_its_figures_apart_in_every_form_of_the_report() {
     for form in [&html, &text, &markdown] {
         let form = form.split_whitespace().collect::<Vec<_>>().join(" ");
         for fact in
-            ["array, a look: dnfs tuned", "A look, NOT A RESULT", "24,000 orders per minute offered", "1:02 of the budget"]
+            ["array, one round: dnfs tuned", "One round, NOT A RESULT", "24,000 orders per minute offered", "1:02 of the budget"]
         {
             assert!(form.contains(fact), "{fact}: {form}");
         }
@@ -163,7 +163,7 @@ fn every_regime_has_its_figures_apart_in_every_form_of_the_report() {
     assert!(of("array") > 100 && of("array") == of("fixed load"), "{}", of("array"));
     assert_eq!(super::csv(&own).lines().count() - 1, csv.lines().skip(1).filter(|line| line.ends_with(',')).count());
     // One regime: nothing is said of others.
-    assert!(!page(&own).contains("Regimes side by side") && !super::table(&own, 100).contains("regime"));
+    assert!(!page(&own).contains("Scenarios side by side") && !super::table(&own, 100).contains("regime"));
 }
 
 #[test]

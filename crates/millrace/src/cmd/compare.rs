@@ -39,8 +39,8 @@ consistency check), or a later scenario failed; 130 ended by SIGINT (Ctrl-C), 14
 by SIGHUP: the last line says how to resume after the finished runs. With --guest also 124 the time
 limit was reached, 125 the guest did not boot or ended by itself.";
 
-const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@ARM] (where throughput stops growing), cpu=PERCENT%[@ARM] (users that keep the \
-    processors that busy), sweep (every load); then ,model=… ,rate=… ,seconds=…; ARM is a path of the plan; repeatable";
+const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@PATH] (where throughput stops growing), cpu=PERCENT%[@PATH] (users that keep the \
+    processors that busy), sweep (every load); then ,model=… ,rate=… ,seconds=…; PATH is the one to search on; repeatable";
 
 /// Runs the same database, PostgreSQL or MariaDB, on several storage paths and measures what each costs.
 #[derive(clap::Args)]
@@ -119,7 +119,7 @@ pub(crate) struct Args {
     /// Directory of the earlier records, at any depth [default: the directories beside --out]
     #[arg(long, value_name = "DIR", requires = "against")]
     history: Option<PathBuf>,
-    /// Largest loss of orders, or growth of processor time per order, that --against accepts: 5%
+    /// Largest loss of orders, or growth of processor time per order, that --against accepts
     #[arg(long, value_name = "PERCENT", requires = "against", default_value = "5%", value_parser = percent)]
     threshold: f64,
     /// Record the storage's own latency beside the measured one: prometheus:http://HOST:PORT/api/v1/query?query=EXPRESSION, or

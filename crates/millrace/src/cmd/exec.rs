@@ -110,13 +110,13 @@ mount` for them. If PATH lacks a program of PostgreSQL, it is found in /usr/lib/
 where one version is installed. Kernel AIO (libaio) works on these files. io_uring does not and is
 refused; MariaDB then uses libaio. Keep the server's own log on a local disk.
 
-Closing a file commits its data first, as a kernel client does. close=nothing in the URL leaves that
-out, for a database, which syncs its files itself. Written data that is not yet stable is kept in
+Closing a file commits its data first, as a kernel client does. close=nothing in the URL leaves out
+that commit: use it for a database, which syncs its files itself. Written data that is not yet stable is kept in
 memory (retain=64MiB) and resent to a server that restarted. Small consecutive writes are coalesced;
 gather=off in the URL sends each by itself.
 
 After a program has changed its user (setuid, as in --group mysql … mariadbd --user=mysql by root),
-new calls are made as the new user, calls on open files as the user that opened them. Each user has
+new calls are made as the new user, and calls on open files as the user that opened them. Each user has
 separate mounts whose locks do not exclude each other, unless --group names a group of all of them;
 its members trust each other with these mounts.
 
@@ -142,9 +142,9 @@ on stderr names it.
 If a server does not answer for 5 s, and when it answers again, a line goes to stderr, or to syslog
 if stderr is a file on a mount; the program waits, as on a hard mount. Another line reports a server
 that comes back with another volume: calls on files of the old one fail then. MILLRACE_LOG=/PATH
-sends all messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 leaves out those about
+sends all messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 suppresses those about
 servers. If CMD starts a program that the library cannot be loaded into (static, set-uid, with
-another environment), a line on stderr names it once; MILLRACE_UNREACHED=0 leaves that out.
+another environment), a line on stderr names it once; MILLRACE_UNREACHED=0 suppresses it.
 
 Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was
 started); 126 the program can't be executed; 127 there is no such program.";

@@ -22,8 +22,8 @@ Examples:
   millrace history add runs --db postgresql:///results   keep the records in a database
   millrace history --db postgresql:///results --json
 Records are compared only where path, plan, load, medium, layout, host and database are the
-same: each such set is a series of its own. A step is a change from the point before whose
-interval excludes zero and that the points around it confirm. `millrace compare --against last`
+same: each such set is a series of its own. A step is a change from one point to the next: its 95 %
+interval excludes zero, and the points around it confirm it. `millrace compare --against last`
 fails on a loss.
 Exit codes: 0 shown or kept; 2 no record, or something could not be read or written.";
 
@@ -42,10 +42,10 @@ pub(crate) struct Args {
     /// Only records begun on this day or later: 2026-11-01
     #[arg(long, value_name = "DATE")]
     since: Option<String>,
-    /// Only this path (dnfs) or arm
+    /// Only this path: its name (dnfs) or its name with label and settings, as the table shows it
     #[arg(long, value_name = "NAME")]
     path: Option<String>,
-    /// Only records of this plan: the name of its file without .toml, or the report it stands for
+    /// Only records of this plan: the name of its file without .toml, or of the report that it repeats
     #[arg(long, value_name = "NAME")]
     plan: Option<String>,
     /// One point for all records of a commit, or one for each record at its date

@@ -127,7 +127,7 @@ A LUN is a part of its volume that NFS clients do not see. If the filer serves i
 --iscsi`, or [iscsi] in its file, docs/filer.md), initiators reach it at the URL that `list` shows.
 
 Exit codes: 0 done; 1 the filer refused, and nothing has changed; 2 no filer answers, several run
-and none is named, or an argument is wrong.";
+and --admin does not choose one, or an argument is wrong.";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (phrase, request) = args.operation.request()?;

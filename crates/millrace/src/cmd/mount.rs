@@ -79,7 +79,8 @@ Examples:
   mount -t fuse.millrace -o ro nfs://filer/vol /mnt
   millrace unmount /mnt
 
-For programs that `millrace exec` cannot reach: static, Go and set-uid programs, shells and people.
+For programs that `millrace exec` cannot reach: static, Go and set-uid programs, and interactive
+shells.
 Root mounts for all users; other users mount for themselves, by fusermount3 (package fuse3). Each
 request goes to the server with the ids and groups of the calling user. Nothing is cached. Sizes,
 data, names, locks and files removed while open are shared with the programs under `millrace exec`

@@ -14,8 +14,8 @@ const EXAMPLES: &str = "\
 Examples:
   millrace shapes results/plans/*                    what they show, with the reports' figures
   millrace shapes --markdown results/plans/* > t.md  the table of docs/reports.md
-A record is a directory that millrace compare wrote, or its results.json. A finding that is not
-there is no failure. Finding SC11 (calls of a write of 64 KiB) is not read from a record: its calls
+A record is a directory that millrace compare wrote, or its results.json. A finding that
+no record shows is not an error. Finding SC11 (calls of a write of 64 KiB) is not read from a record: its calls
 are counted now, on a filer that this command starts.
 Exit codes: 0 printed; 2 could not read a record.";
 
@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One write of 64 KiB with the limits of each generation, counted by our client against a filer of its own.
+/// One write of 64 KiB with the limits of each generation, counted by the client against a filer of its own.
 fn count_calls() -> anyhow::Result<GenerationCalls> {
     let place = std::env::temp_dir().join(format!("millrace-shapes-{}", std::process::id()));
     fs::create_dir_all(place.join("export")).with_context(|| format!("make directory {}", place.display()))?;

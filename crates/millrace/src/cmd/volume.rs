@@ -93,8 +93,8 @@ Examples:
   millrace volume power-cut-copy vol /tmp/after-the-cut
   MILLRACE_ADMIN=/run/filer.sock millrace volume shutdown
 
-Exit codes: 0 done; 1 the filer refused, nothing has changed; 2 no filer answers there, none or
-several run and none is named, or an argument is wrong.";
+Exit codes: 0 done; 1 the filer refused, nothing has changed; 2 no filer answers, several
+run and --admin does not choose one, or an argument is wrong.";
 
 impl Operation {
     /// The phrase for its errors, and the request to the filer.
@@ -236,7 +236,8 @@ fn print_faults(report: &FaultReport) {
     for set in &report.faults {
         println!("{:>4}  {}: injected into {} of {} matching operations", set.id, set.fault, set.injected, set.matched);
     }
-    println!("{} injections since the volume was opened; the latest {}:", report.injected, report.injections.len());
+    let latest = if report.injections.is_empty() { String::new() } else { format!("; the latest {}:", report.injections.len()) };
+    println!("{} injections since the volume was opened{latest}", report.injected);
     for FaultInjection { id, kind, nth, on, file, offset, length, detail } in &report.injections {
         let place = |word: &str, value: &Option<u64>| value.map_or_else(String::new, |value| format!(" {word} {value}"));
         let (file, offset, length) = (place("file", file), place("at", offset), place("bytes", length));

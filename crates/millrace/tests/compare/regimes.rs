@@ -81,7 +81,7 @@ fn look_without_time_is_left_out_with_the_reason() {
     let output = place.compare(&[&words[..], &SMALL[..]].concat()).output().unwrap();
     let all = text(&output);
     assert_eq!(output.status.code(), Some(0), "{all}");
-    assert!(all.contains("regime array left out: one round of it takes about 0:"), "{all}");
+    assert!(all.contains("scenario array left out: one round of it takes about 0:"), "{all}");
     let record = place.record();
     let array = &record.regimes[0];
     assert!(matches!(array.status, RegimeStatus::LeftOut) && array.look && array.paths.is_empty(), "{array:?}");
@@ -103,7 +103,7 @@ fn dry_run_shows_regimes_and_those_the_budget_has_no_time_for() {
     let (code, said) = dry(&[]);
     assert_eq!(code, Some(0), "{said}");
     assert!(
-        said.contains("regime     array: a look, one round of local dnfs; on fc15k,") && !said.contains("left out"),
+        said.contains("scenario   array: one round of local dnfs; on fc15k,") && !said.contains("left out"),
         "{said}"
     );
     assert!(said.contains(" of 12:00 allowed") && !said.contains("fixed load"), "{said}");
@@ -119,7 +119,7 @@ fn dry_run_shows_regimes_and_those_the_budget_has_no_time_for() {
     assert!(code == Some(2) && refused.contains("run each path once in each regime takes about"), "{refused}");
     for one in [&["--quick"][..], &["--users", "8"], &["--medium", "fc15k"], &["--load", "users=8"]] {
         let (code, said) = dry(one);
-        assert!(code == Some(0) && !said.contains("regime"), "{one:?}: {said}");
+        assert!(code == Some(0) && !said.contains("scenario"), "{one:?}: {said}");
     }
     assert_eq!(dry(&["--full", "--quick"]).0, Some(2));
     place.assert_nothing_left(0);
@@ -151,7 +151,7 @@ fn regime_that_fails_leaves_the_measured_one_in_the_record() {
     assert!(matches!(array.status, RegimeStatus::Failed) && !array.valid && array.paths.is_empty(), "{array:?}");
     let reason = array.reason.as_ref().unwrap();
     assert!(reason.contains("the filer nfs://") && reason.contains("in array, run 1 of 1 (dnfs, round 1)"), "{reason}");
-    assert!(rest.iter().any(|line| line.contains("regime array failed: cannot go on: the filer")), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("scenario array failed: cannot go on: the filer")), "{rest:?}");
     assert!(place.out().join("logs").is_dir() && !place.out().join("runs.jsonl").exists());
 }
 

@@ -61,7 +61,7 @@ fn foreign_export_and_file_system_are_measured_and_left_as_found_even_after_a_ki
     let words = text(&dry);
     assert_eq!(dry.status.code(), Some(0), "{words}");
     for (target, kind) in targets.iter().zip(["NFS export of 127.0.0.1:2049", "tmpfs mounted at"]) {
-        let says = |line: &str| line.contains(&*target.to_string_lossy()) && line.contains(kind) && line.contains("1 copies of");
+        let says = |line: &str| line.contains(&*target.to_string_lossy()) && line.contains(kind) && line.contains("1 copy of");
         assert!(words.lines().any(|line| line.starts_with("target") && says(line)), "{words}");
     }
     assert!(words.contains("skipped    fc: it measures a device that is named"), "{words}");

@@ -73,11 +73,11 @@ fn what_makes_no_sense_is_refused_with_the_object_the_cause_and_the_fix() {
     refused(&target, &["create", "vol/number", "--size", "1MiB", "--lun", "0"], "taken by LUN db");
     refused(&target, &["create", "vol/number", "--size", "1MiB", "--lun", "300"], "end at 255");
     refused(&target, &["create", "vol/.hidden", "--size", "1MiB"], "is not a LUN name");
-    refused(&target, &["create", "other/db", "--size", "1MiB"], "find volume \"other\": the filer serves vol");
+    refused(&target, &["create", "other/db", "--size", "1MiB"], "there is no volume \"other\": the filer serves vol");
     refused(&target, &["create", "vol/x", "--size", "1MiB", "--initiator", "host1"], "neither an initiator nor a group");
     refused(&target, &["map", "vol/db", "iqn.bad"], "iqn.YEAR-MONTH.DOMAIN");
     refused(&target, &["resize", "vol/db", "512KiB"], "--shrink");
-    refused(&target, &["resize", "vol/nothing", "2MiB"], "find LUN vol/nothing: the volume has db");
+    refused(&target, &["resize", "vol/nothing", "2MiB"], "there is no LUN vol/nothing: the volume has db");
     refused(&target, &["unmap", "vol/db", OTHER], "not mapped to");
     for wrong in [vec!["create", "db", "--size", "1MiB"], vec!["create", "vol/db", "--size", "big"], vec!["map", "vol/db"]] {
         assert_eq!(target.lun(&wrong).status.code(), Some(2), "{wrong:?}");

@@ -15,7 +15,7 @@ pub(crate) fn with_regimes(whole: Comparison) -> Comparison {
         medium: Some("fc15k,spindles=8,nvram=on".into()),
         look: true,
         load: "users=32".into(),
-        verdict: "A look, NOT A RESULT: one run on each path.".into(),
+        verdict: "One round, NOT A RESULT: one run on each path.".into(),
         not_a_result: vec!["one run on each path".into()],
         notes: vec!["one run has no interval: --repeats 3 gives one".into()],
         ..array

@@ -33,8 +33,12 @@ fn versions_of(program: &OsStr) -> Vec<PathBuf> {
 }
 
 /// Says why a program was not run, and ends as a shell does.
+///
+/// The C library reports "permission denied" for a name that no directory of PATH has, if it may not search one of them, as a user
+/// that `runuser` starts with root's PATH may not.
 pub(super) fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
-    if error.kind() != ErrorKind::NotFound {
+    let is_missing = error.kind() == ErrorKind::NotFound || locate(program).is_none();
+    if !is_missing {
         let hint = if error.kind() == ErrorKind::PermissionDenied { "if it is a program, let this user run it: chmod +x FILE" } else { "" };
         print_error(&hinted(anyhow!(error).context(format!("run {}", program.display())), hint));
         return ExitCode::from(NOT_EXECUTABLE);
@@ -48,6 +52,6 @@ pub(super) fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
     } else {
         ("not found in PATH, and installed in several versions", format!("name the one you want: {}", versions.join(", ")))
     };
-    print_error(&refusal(format!("run {}: {why}", program.display()), hint));
+    print_error(&refusal(why, hint).context(format!("run {}", program.display())));
     ExitCode::from(NOT_FOUND)
 }

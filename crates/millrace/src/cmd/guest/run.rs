@@ -34,11 +34,11 @@ The host's loopback is 10.0.2.2, through further interfaces 10.0.3.2, 10.0.4.2, 
 listens on 127.0.0.1:2049 is 10.0.2.2:2049 there. Nothing is left at the end, also after Ctrl-C;
 QEMU ends with this process.
 
-Figures of an emulated guest are for shapes and counts only (docs/guest.md).
+On an emulated processor only ratios and counts are meaningful (docs/guest.md).
 
 Exit codes: that of the command, 126 and 127 as of a shell; 2 could not run (arguments, no QEMU, no
 kernel: millrace guest status); 124 the time was up; 125 the guest did not boot, or ended by itself:
-the end of its console is shown; 130 Ctrl-C; 141 the reader of its output went away.";
+the end of its console is shown; 130 Ctrl-C; 141 the reader of its output has ended.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "millrace guest run [OPTIONS] -- CMD [ARGUMENT]...")]

@@ -10,9 +10,9 @@ use crate::error_printing::refusal;
 
 const EXAMPLES: &str = "\
 Example: millrace history add millrace-results --db postgresql:///results
-The records are in the schema millrace_history, which is made where it is missing; without what a
-record has second by second. The same record twice is one. Exit codes: 0 kept; 2 nothing to keep, or
-the database refused.";
+The records are in the schema millrace_history, which is made if it is missing. The figures of
+each second are left out. A record that is there already is not added again. Exit codes: 0 kept; 2
+nothing to keep, or the database refused.";
 
 /// Keeps the records of directories in a PostgreSQL database.
 #[derive(clap::Args)]

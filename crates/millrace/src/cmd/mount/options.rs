@@ -45,8 +45,8 @@ impl std::str::FromStr for Options {
 
 fn unknown(option: &str) -> String {
     format!(
-        "option {option} is not known: ro, rw, exec, noexec, allow_other, group=GROUP and log=FILE are, and what fstab(5) has for \
-         mount(8) alone; options of the client go into the URL, as in nfs://HOST/EXPORT?rsize=65536"
+        "unknown option {option}; known are ro, rw, exec, noexec, allow_other, group=GROUP, log=FILE, and the options that mount(8) reads \
+         itself (fstab(5)); options of the client go into the URL, as in nfs://HOST/EXPORT?rsize=65536"
     )
 }
 

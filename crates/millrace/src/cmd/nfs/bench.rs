@@ -5,7 +5,7 @@ use super::counters::SlotReport;
 use super::copy::{Writer, create};
 use super::target::Target;
 use crate::cmd::bench::{Load, Meter, Mix, Offsets, Rates, bytes, holds_zeros, lower_case, pattern, remarks};
-use crate::error_printing::refusal;
+use crate::error_printing::{hinted, refusal};
 use anyhow::Context;
 use clap::ValueEnum;
 use dnfs::{Client, FileHandle, Stability, Work};
@@ -27,7 +27,7 @@ pub(super) struct Bench {
     url: String,
     #[command(flatten)]
     load: Load,
-    /// Part of the file that is used, or size of the file that is created
+    /// Part of the file that is used [default: all of it], or size of the file that is created [default: 256 MiB]
     #[arg(long, value_parser = bytes)]
     size: Option<u64>,
     /// Stability of each write (RFC 1813 stable_how)
@@ -158,7 +158,9 @@ fn print(args: &Bench, report: &Report) -> anyhow::Result<()> {
 fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
     let writes = args.load.rw.is_write();
     if target.object.is_some() || !args.create {
-        let (file, attributes) = target.file()?;
+        let missing = format!("--create makes it, as large as --size says (default {} MiB)", DEFAULT_BYTES >> 20);
+        let hint = if target.object.is_none() { missing } else { String::new() };
+        let (file, attributes) = target.file().map_err(|error| hinted(error, hint))?;
         if writes && !args.overwrite && !target.url.export_path.ends_with(OWN_SUFFIX) {
             return Err(refusal(
                 format!("write to {}: it holds data, which would be lost", target.url),

@@ -46,8 +46,8 @@ Examples:
   millrace nfs counters --seconds 10      what happens on them in the next 10 s
   millrace nfs counters --json | jq '.[].calls_in_progress'
 
-A call is shown as in progress once it has waited for a second. What a mount keeps and has not saved
-(written data, an error nobody was told) is never removed.";
+A call is shown as in progress once it has waited for a second. Data that a mount has not
+saved yet, and an error that no program has received yet, are never removed.";
 
 pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
     if args.prometheus {

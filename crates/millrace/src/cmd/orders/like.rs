@@ -11,10 +11,10 @@ use orders::like::{self, Likeness};
 
 /// What `--help` adds.
 pub(super) const HELP: &str = "\
-Reads the server's own counters twice, --seconds apart, in a read-only session, and prints how the
-I/O of one commit there compares with that of one commit of this load. Choose seconds in which the
-database does its usual work and, if that matters, sees a checkpoint. The load's figures are
-measured ones that are built in, or those of --ours: results.json of millrace compare, the record
+Reads the server's own counters twice, --seconds apart, in a read-only session, and compares
+the I/O of one commit there with the I/O of one commit of this load. Choose a time in which the
+database does its usual work and, if that matters, makes a checkpoint. The load's figures are built
+in (measured before), or come from the file of --ours: results.json of millrace compare, the record
 of orders run, or a saved reading of orders like.
 Examples:
   millrace orders like -h db1 -d shop --seconds 600

@@ -13,8 +13,8 @@ use super::tls::TlsArgs;
 pub(crate) struct Args {
     /// The directory to serve, as export /vol; there is no default
     pub(super) dir: Option<PathBuf>,
-    /// Serve the volumes of this configuration file, each with its own rules. Its keys replace the other options, such as metrics
-    /// = "127.0.0.1:9749" in [filer] (docs/filer.md)
+    /// Serve the volumes of this configuration file, each with its own rules. Most other options are then keys of the file: for
+    /// --metrics write metrics = "127.0.0.1:9749" in [filer] (docs/filer.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_ONE_DIRECTORY)]
     pub(super) config: Option<PathBuf>,
     /// Address and port to listen on; a port alone means 127.0.0.1, port 0 any free port; may be given several times
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// (docs/filer.md)
     #[arg(long)]
     pub(super) exclusive: bool,
-    /// With --loss-layer: the seed that decides which unstable writes survive a power cut; 0: none does
+    /// With --loss-layer: the seed that decides which unstable writes survive a power cut; with 0 all are lost
     #[arg(long, value_name = "N", requires = "loss_layer", default_value_t = 0)]
     pub(super) loss_seed: u64,
     /// For tests: act as if the host had booted under this id, so that a start with another one is a reboot

@@ -11,9 +11,8 @@ use super::facts::holds_host;
 use crate::error_printing::{print_error, refusal};
 
 const HELP: &str = "\
-Reverts the newest apply that is not yet reverted, also one that was killed on its way. If
-somebody else has changed one of the files or values since, they are named and nothing is done;
---force restores the old contents anyway and keeps the changed files beside the record. Services
+Reverts the newest apply that is not yet reverted, also one that was killed half way. If one of
+the files or values was changed since, it is named and nothing is done; --force restores the old contents anyway and keeps the changed files beside the record. Services
 use the old settings again once they are reloaded, remounted or restarted.
 Examples:
   millrace tune revert

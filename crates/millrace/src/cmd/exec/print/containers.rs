@@ -85,8 +85,8 @@ fn notes(unit: &Unit, start: &str) -> String {
          #   COPY --from=millrace /usr/bin/millrace /usr/bin/\n\
          #   COPY --from=millrace /usr/lib/millrace /usr/lib/millrace\n\
          # {}:{} owns the files on the export. Nothing is mounted: {} exists for this program alone.\n\
-         # Its address has no privileged port: an export of knfsd needs the option insecure.\n\
-         # No second container may have the same data open: nothing but postmaster.pid stands against it.\n",
+         # It connects from a port above 1023: an export of knfsd needs the option insecure.\n\
+         # No second container may have the same data open: only postmaster.pid guards against it.\n",
         unit.name,
         match unit.kind {
             Kind::Postgres | Kind::Cluster => ", of the version of the data directory (PG_VERSION in it)",

@@ -75,7 +75,8 @@ fn check_directory(directory: &Path) -> anyhow::Result<()> {
         return Err(refusal(format!("mount at {}: no such directory", directory.display()), hint));
     }
     if is_mount(&std::fs::canonicalize(directory)?) {
-        bail!("mount at {}: something is mounted there", directory.display());
+        let hint = format!("`findmnt {}` shows what; name another directory, or unmount it first", directory.display());
+        return Err(refusal(format!("mount at {}: something is mounted there", directory.display()), hint));
     }
     Ok(())
 }

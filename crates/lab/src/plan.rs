@@ -200,7 +200,7 @@ impl Plan {
             return Err(LabError::plan("compare no paths".to_owned(), "name at least one with --paths"));
         }
         if self.arms.len() > ARMS_MAX {
-            let what = format!("compare {} arms", self.arms.len());
+            let what = format!("compare {} configurations", self.arms.len());
             return Err(LabError::plan(what, &format!("paths by tunings, layouts, media and loads make at most {ARMS_MAX}")));
         }
         let mut seen = BTreeSet::new();
@@ -227,8 +227,8 @@ impl Plan {
             for (role, id) in roles {
                 if !self.arms.iter().any(|arm| arm.id == *id) {
                     let known: Vec<&str> = self.arms.iter().map(|arm| arm.id.as_str()).collect();
-                    let what = format!("give the arm \"{id}\" the part {role} of {shape}");
-                    return Err(LabError::plan(what, &format!("the plan's arms are {}", known.join(", "))));
+                    let what = format!("give the [[arm]] \"{id}\" the part {role} of {shape}");
+                    return Err(LabError::plan(what, &format!("the plan has {}", known.join(", "))));
                 }
             }
         }

@@ -69,7 +69,7 @@ pub(super) fn check(regimes: &[Regime], plan: &Plan) -> Result<(), LabError> {
     for regime in regimes {
         regime.check()?;
         if !seen.insert(&regime.name) {
-            let hint = format!("each has a name of its own, and {HOST} is that of the plan's own arms");
+            let hint = format!("each has a name of its own, and {HOST} is that of the plan's own paths");
             return Err(LabError::plan(format!("measure two scenarios named \"{}\"", regime.name), &hint));
         }
     }

@@ -34,7 +34,7 @@ pub(super) struct Lift {
 impl<'a> Seen<'a> {
     /// The arm that plays this part, measured and valid.
     pub(super) fn arm(&self, role: &str) -> Result<&'a PathResult, Why> {
-        let Some(id) = self.roles.get(role) else { return Err(format!("the plan has no arm for \"{role}\"")) };
+        let Some(id) = self.roles.get(role) else { return Err(format!("the plan has no [[arm]] for \"{role}\"")) };
         let known = |path: &&PathResult| path.arm == *id || path.arm.is_empty() && path.name == *id;
         let path = self.comparison.paths.iter().find(known).ok_or_else(|| format!("{id} is not in the record"))?;
         let reason = path.reason.as_deref().unwrap_or("no reason is recorded");

@@ -211,7 +211,7 @@ fn nonsense_is_refused_before_anything_is_made() {
         // Refused alike by the run and by its dry run.
         for dry_run in [&[][..], &["--dry-run"]] {
             let compare = |arguments: &[&str]| place.compare(&[arguments, dry_run].concat()).output().unwrap();
-            refused(&compare(&["--paths", "local", "--load", "saturate@fast"]), "\"fast\"", "arms measured are local");
+            refused(&compare(&["--paths", "local", "--load", "saturate@fast"]), "\"fast\"", "paths measured are local");
             refused(&compare(&["--paths", "local", "--budget", "10s"]), "within 0:10", "--budget ");
             let mut resume = millrace();
             resume.args(["compare", "--paths", "local", "--resume"]).arg(place.work()).args(dry_run);

@@ -2,7 +2,7 @@
 
 use super::{Attach, Kind};
 use crate::error_printing::{hinted, refusal};
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use initiator::IscsiUrl;
 use initiator::attach::{FileSystem, is_mount};
 use std::fs::OpenOptions;

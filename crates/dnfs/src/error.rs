@@ -330,7 +330,7 @@ fn connect_hint(kind: io::ErrorKind, server: SocketAddr, service: &str) -> Strin
 /// What to do about a status that has one usual reason.
 const fn file_hint(error: FsError) -> Option<&'static str> {
     match error {
-        FsError::NotFound => Some("names and case are the server's: `millrace nfs ls` of the directory above lists them"),
+        FsError::NotFound => Some("check spelling and case: `millrace nfs ls` of the directory above lists the names"),
         FsError::NotDirectory => {
             Some("a name before the last one, or the path to be mounted, is a file: `millrace nfs stat` shows it")
         }
@@ -359,14 +359,14 @@ fn exports_hint(exports: &[String]) -> Vec<String> {
 }
 
 /// What to do about a server that refuses root.
-pub const ROOT_SQUASH_HINT: &str = "root is nobody to the server (root squash) unless the URL names a user, ?uid=N&gid=N, or the export lets \
-     root be root: knfsd `no_root_squash`, millrace serve --no-root-squash or squash = \"none\" in its file";
+pub const ROOT_SQUASH_HINT: &str = "the server treats root as nobody (root squash): name a user in the URL, ?uid=N&gid=N, or let the export keep \
+     root: knfsd `no_root_squash`, millrace serve --no-root-squash or squash = \"none\" in its file";
 
 /// Most servers map root to another user, so that is the first hint.
 fn refused_hints(is_root: bool) -> Vec<String> {
     let squash = is_root.then(|| ROOT_SQUASH_HINT.to_owned());
     let owner =
-        "owner and mode decide who may: `millrace nfs stat` shows those of the object and of the directories above".to_owned();
+        "owner and mode decide who may access it: `millrace nfs stat` shows them, for the object and for the directories above".to_owned();
     squash.into_iter().chain([owner]).collect()
 }
 

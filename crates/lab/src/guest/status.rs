@@ -94,7 +94,7 @@ fn kvm_finding(tried: Option<&kvm::Tried>) -> Finding {
         Some(tried) if tried.works => finding("KVM", State::Good, tried.found.clone(), None),
         Some(tried) => finding("KVM", State::Note, format!("{}; guests are emulated (TCG)", tried.found), None),
         None if Path::new("/dev/kvm").exists() => {
-            finding("KVM", State::Note, "not tried yet: fetch, or the first run, does".to_owned(), None)
+            finding("KVM", State::Note, "not tried yet: `millrace guest fetch` or the first run tries it".to_owned(), None)
         }
         None => finding("KVM", State::Note, "not available; guests are emulated (TCG)".to_owned(), None),
     }

@@ -34,7 +34,7 @@ pub(crate) static FC: Device = Device {
     name: "fc",
     title: "Fibre Channel",
     note: None,
-    unnamed: "it measures a device that is named, --path fc=/dev/mapper/X; a guest makes one of its own: millrace compare --guest",
+    unnamed: "it measures a named device: --path fc=/dev/mapper/X; a guest makes one of its own: millrace compare --guest",
     form: "a block device: fc=/dev/mapper/X",
     maker: None,
     layers: Layers {
@@ -71,7 +71,7 @@ pub(crate) static BLOCK: Device = Device {
     name: "block",
     title: "block device",
     note: None,
-    unnamed: "it measures a device that is named: --path block=/dev/sdX",
+    unnamed: "it measures a named device: --path block=/dev/sdX",
     form: "a block device: block=/dev/sdX",
     maker: None,
     layers: Layers { file_system: Some("ext4"), client: "Kernel block device", network: None, server: None },

@@ -1,6 +1,6 @@
 //! `millrace collect`: what an audit needs of this host, as a capture that can be taken elsewhere.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -8,7 +8,7 @@ use serde_json::json;
 use tune::collect::{LiveOptions, database_text, write_capture};
 
 use super::audit::{databases, direct_nfs};
-use crate::error_printing::hinted;
+use crate::error_printing::{hinted, refusal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,6 +38,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let time = lab::clock::utc_now();
     let out = args.out.unwrap_or_else(|| default_out(&time));
+    is_capture(&out)?;
     let asked = databases(&args.db)?;
     let tables = asked.iter().map(|asked| database_text(asked.kind, &asked.address, &asked.rows));
     let fetched = tables.chain(direct_nfs::counters()).collect();
@@ -58,6 +59,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         eprintln!("review it before you pass it on: millrace audit --facts {}", out.display());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses the name of an archive of another kind: it would become a directory of that name.
+fn is_capture(out: &Path) -> anyhow::Result<()> {
+    let name = out.to_string_lossy();
+    if [".tgz", ".zip", ".gz", ".xz", ".zst", ".bz2"].iter().any(|end| name.ends_with(end)) && !name.ends_with(".tar.gz") {
+        let what = format!("write {name}: captures are .tar.gz and .tar files, and directories");
+        return Err(refusal(what, "name a file FILE.tar.gz or FILE.tar, or a directory without such an ending"));
+    }
+    Ok(())
 }
 
 /// `millrace-HOST-TIME.tar.gz`.

@@ -235,7 +235,7 @@ fn dry_run_says_sizes_and_starts_nothing() {
     let text = text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("runs       local local (") && text.contains("MiB needed below"), "{text}");
-    assert!(text.contains("skipped    fc: it measures a device that is named"), "{text}");
+    assert!(text.contains("skipped    fc: it measures a named device"), "{text}");
     preload_library();
     let unasked = crate::support::text(&place.compare(&["--dry-run"]).output().unwrap());
     assert!(unasked.contains("local dnfs") && !unasked.contains("skipped"), "nobody asked for the others: {unasked}");

@@ -80,6 +80,9 @@ fn denied(message: &str) -> &'static str {
         "the server takes this user over TLS only (hostssl in pg_hba.conf): use sslmode=require or verify-full"
     } else if message.contains("SSL encryption") {
         "pg_hba.conf has no line for this host, user and database with TLS: add one; hostnossl lines need sslmode=disable"
+    } else if message.contains("\"root\"") {
+        "run the command as a user that the server has a role for (runuser -u postgres -- millrace …), or name one: user= in the connection \
+         string, PGUSER"
     } else {
         "check the user (user= in the connection string, PGUSER) and pg_hba.conf on the server"
     }

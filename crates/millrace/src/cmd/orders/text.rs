@@ -98,14 +98,14 @@ fn settings(run: &OrdersRun) -> String {
         _ => run.load_model.clone(),
     };
     format!(
-        "{}; {} of {} warehouses, {} users on {} sessions and {} threads, {} terminals\n\
+        "{}; {} of {}, {} on {} and {}, {} terminals\n\
          {model}, {}, {}, deliveries {}, {}, seed {}\n\n",
         run.database_version,
         run.active_warehouses,
-        run.warehouses,
-        run.users,
-        run.connections,
-        run.threads,
+        counted(run.warehouses, "warehouse"),
+        counted(run.users, "user"),
+        counted(run.connections, "session"),
+        counted(run.threads, "thread"),
         run.terminals,
         run.mode,
         run.mix,
@@ -228,8 +228,9 @@ pub(super) fn planned(warehouses: u32, plan: &LoadPlan) -> String {
         |space| format!("{:.1} GiB are free in the file system of {}", gib(space.free_bytes), space.directory.display()),
     );
     format!(
-        "plan: {warehouses} warehouses, {} rows, about {:.1} GiB with indexes ({:.1} GiB while loading; {space}), \
+        "plan: {}, {} rows, about {:.1} GiB with indexes ({:.1} GiB while loading; {space}), \
          about {:.0} s when nothing else uses the cores",
+        counted(warehouses, "warehouse"),
         plan.rows,
         gib(plan.bytes),
         gib(plan.bytes_needed),
@@ -237,15 +238,21 @@ pub(super) fn planned(warehouses: u32, plan: &LoadPlan) -> String {
     )
 }
 
+/// A number with its noun: `1 warehouse`, `2 warehouses`.
+pub(super) fn counted(count: impl Into<u64>, noun: &str) -> String {
+    let count = count.into();
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// The result of a load.
 pub(super) fn loaded(report: &LoadReport) -> String {
     format!(
-        "loaded {} warehouses in {:.1} s: {} rows, {:.0} MiB, {} jobs, seed {}",
-        report.warehouses,
+        "loaded {} in {:.1} s: {} rows, {:.0} MiB, {}, seed {}",
+        counted(report.warehouses, "warehouse"),
         report.seconds,
         report.rows,
         report.bytes as f64 / f64::from(1 << 20),
-        report.jobs,
+        counted(report.jobs, "job"),
         report.seed
     )
 }

@@ -67,7 +67,8 @@ fn is_directory(state: &Path) -> anyhow::Result<()> {
     if state.is_dir() {
         return Ok(());
     }
-    let what = format!("revert what is recorded in {}: it is not a directory", state.display());
+    let why = if state.exists() { "it is not a directory" } else { "no such directory" };
+    let what = format!("revert what is recorded in {}: {why}", state.display());
     Err(refusal(what, "name the directory that `tune apply` was given by --state, or none for /var/lib/millrace/tune"))
 }
 

@@ -366,7 +366,8 @@ pub const ROOT_SQUASH_HINT: &str = "the server treats root as nobody (root squas
 fn refused_hints(is_root: bool) -> Vec<String> {
     let squash = is_root.then(|| ROOT_SQUASH_HINT.to_owned());
     let owner =
-        "owner and mode decide who may access it: `millrace nfs stat` shows them, for the object and for the directories above".to_owned();
+        "owner and mode decide who may access it: `millrace nfs stat` shows them, for the object and for the directories above"
+            .to_owned();
     squash.into_iter().chain([owner]).collect()
 }
 

@@ -111,9 +111,10 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Connect { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused => {
-                Some("nothing listens on that port: is the target running (millrace serve --iscsi ADDR:PORT), is the port right?".into())
-            }
+            Self::Connect { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused => Some(
+                "nothing listens on that port: is the target running (millrace serve --iscsi ADDR:PORT), is the port right?"
+                    .into(),
+            ),
             _ => None,
         }
     }

@@ -81,11 +81,7 @@ pub(crate) fn print_error(error: &anyhow::Error) {
 
 /// Logs an error, with its hints, as one event.
 pub(crate) fn log_error(error: &anyhow::Error) {
-    tracing::error!(
-        error = redacted_text(error),
-        hints = hints(error).join("; "),
-        "the program cannot continue"
-    );
+    tracing::error!(error = redacted_text(error), hints = hints(error).join("; "), "the program cannot continue");
 }
 
 /// Whether the outermost message is a phrase: one of the binary's own, or of a library whose errors are phrases.

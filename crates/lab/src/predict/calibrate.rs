@@ -33,7 +33,10 @@ pub(super) fn calibrate(system: &mut System, users: u32, measured: f64, storage_
         let longest = f64::from(users) / (measured / 60.0);
         let found = bisect(0.0, longest, |other_s| predicted(&System { other_s, ..system.clone() }) < measured);
         system.other_s = found;
-        return format!("{:.3} ms per order are not explained by these; the model adds them to each order unchanged", found * 1e3);
+        return format!(
+            "{:.3} ms per order are not explained by these; the model adds them to each order unchanged",
+            found * 1e3
+        );
     }
     let mut words = Vec::new();
     // Spindles that are nearly always at work: what misses is how writes and reads queue there, and nothing else is bent for it.

@@ -193,7 +193,10 @@ fn choose<'a>(comparison: &'a Comparison, arm: Option<&str>) -> Result<&'a PathR
     let names: Vec<&str> = measured(comparison).map(|path| path.arm.as_str()).collect();
     let found = measured(comparison).find(|path| arm.is_none_or(|arm| path.arm == arm));
     found.ok_or_else(|| {
-        let what = arm.map_or_else(|| "predict: no path was measured".to_owned(), |arm| format!("predict from {arm}: the record has no such path"));
+        let what = arm.map_or_else(
+            || "predict: no path was measured".to_owned(),
+            |arm| format!("predict from {arm}: the record has no such path"),
+        );
         LabError::plan(what, &format!("measured are: {}", names.join(", ")))
     })
 }

@@ -102,10 +102,7 @@ fn dry_run_shows_regimes_and_those_the_budget_has_no_time_for() {
     };
     let (code, said) = dry(&[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("scenario   array: one round of local dnfs; on fc15k,") && !said.contains("left out"),
-        "{said}"
-    );
+    assert!(said.contains("scenario   array: one round of local dnfs; on fc15k,") && !said.contains("left out"), "{said}");
     assert!(said.contains(" of 12:00 allowed") && !said.contains("fixed load"), "{said}");
     let (_, short) = dry(&["--budget", "7m"]);
     assert!(short.contains(" is left for it and a path takes "), "{short}");

@@ -34,7 +34,7 @@ pub(crate) const UNITS: [(&str, Unit); 10] = [
 ];
 
 /// Ends of names and the unit of their values.
-const SUFFIXES: [(&str, Unit); 46] = [
+const SUFFIXES: [(&str, Unit); 48] = [
     ("raid_size", Unit::Count),
     ("_bytes", Unit::Bytes),
     ("_size", Unit::Bytes),
@@ -63,6 +63,8 @@ const SUFFIXES: [(&str, Unit); 46] = [
     (".tcp_windowsize", Unit::Bytes),
     (".memory_target", Unit::Bytes),
     (".max_transfer", Unit::Bytes),
+    ("_transfer_max", Unit::Bytes),
+    ("_socketsize", Unit::Bytes),
     ("_kb", Unit::Kibibytes),
     ("_sector", Unit::Sectors),
     ("_us", Unit::Microseconds),

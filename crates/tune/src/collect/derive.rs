@@ -8,10 +8,10 @@ use super::text::{integer, lines, telling, words};
 use crate::facts::{Facts, Value};
 
 /// A way to addresses: net, bits of it, interface.
-struct Route {
+pub(super) struct Route {
     net: IpAddr,
-    bits: u32,
-    nic: String,
+    pub(super) bits: u32,
+    pub(super) nic: String,
 }
 
 /// Derives all of it.
@@ -107,7 +107,7 @@ fn hosts(collected: &Collected) -> BTreeMap<String, IpAddr> {
     hosts
 }
 
-fn routes(collected: &Collected, facts: &Facts) -> Vec<Route> {
+pub(super) fn routes(collected: &Collected, facts: &Facts) -> Vec<Route> {
     let mut routes = Vec::new();
     for (nic, attributes) in facts.things.get("nic").into_iter().flatten() {
         if let Some(Value::List(addresses)) = attributes.get("addresses").map(|fact| &fact.value) {
@@ -156,7 +156,7 @@ fn net(text: &str, nic: &str) -> Option<Route> {
     Some(Route { net, bits, nic: nic.to_owned() })
 }
 
-fn holds(route: &Route, address: IpAddr) -> bool {
+pub(super) fn holds(route: &Route, address: IpAddr) -> bool {
     let same = |left: u128, right: u128, width: u32| {
         let free = width - route.bits.min(width);
         left.checked_shr(free).unwrap_or(0) == right.checked_shr(free).unwrap_or(0)

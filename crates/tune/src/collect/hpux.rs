@@ -52,6 +52,9 @@ fn identity(collected: &Collected, facts: &mut Facts) {
             facts.put("os.release", release, &output.line);
         }
     }
+    if facts.host_text("os.release") == Some("11.23") {
+        facts.put("nfs.client_transfer_max", 64 << 10, "the release: nfs3_max_transfer_size ends there");
+    }
     for (_, output) in collected.outputs("getconf KERNEL_BITS") {
         if let Some(bits) = integer(&output.text) {
             facts.put("os.word_bits", bits, &output.line);

@@ -17,6 +17,7 @@ mod family;
 mod hpux;
 mod layout;
 pub mod limits;
+mod links;
 mod linux;
 mod live_host;
 mod live_servers;
@@ -175,6 +176,7 @@ fn facts_of(collected: &mut Collected) -> Facts {
     database::data_not_here(collected, &mut facts);
     looked_for(collected, family, &mut facts);
     derive::derive(collected, &mut facts);
+    links::facts(collected, family.is_some_and(Family::is_host), &mut facts);
     if let Some(text) = collected.site.take() {
         site(&text, &mut facts);
     }

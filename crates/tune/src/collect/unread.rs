@@ -34,6 +34,8 @@ use Source::{Command, File};
 
 const GIVEN: &[Given] = &[
     Given { family: Family::Linux, facts: Named("os.release"), by: &[Command("uname")] },
+    Given { family: Family::Linux, facts: Named("nfs.client_transfer_max"), by: &[Command("uname")] },
+    Given { family: Family::Hpux, facts: Named("nfs.client_transfer_max"), by: &[Command("uname")] },
     Given { family: Family::Linux, facts: Named("os.distribution"), by: &[File("/etc/os-release"), File("/etc/redhat-release")] },
     Given { family: Family::Linux, facts: Named("meminfo."), by: &[File("/proc/meminfo")] },
     Given { family: Family::Linux, facts: Named("hw.huge_page_bytes"), by: &[File("/proc/meminfo")] },

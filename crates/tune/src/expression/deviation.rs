@@ -93,6 +93,9 @@ impl Context<'_> {
 
     fn called(self, function: Function, parts: &[Node], wanted: bool) -> Option<Told> {
         match (function, parts) {
+            (Function::Default, [part, other]) if self.value(part).is_none() && self.used(other).is_some() => {
+                self.told(other, wanted)
+            }
             (Function::Default, [part @ Node::Name(name), _]) => {
                 let found = self.found(part, None).unwrap_or_else(|| format!("{} is not set", plain_name(name)));
                 Some(Told { found, expected: Some(switch(part, wanted)) })
@@ -112,7 +115,7 @@ impl Context<'_> {
             }
             (Function::Contains, [part, member]) => {
                 let member = written(&self.value(member)?, None, 1);
-                let name = subject(part)?;
+                let name = self.subject(part)?;
                 if !wanted {
                     return Some(Told { found: format!("{member} is set in {name}"), expected: None });
                 }
@@ -144,24 +147,61 @@ impl Context<'_> {
 
     fn found(self, node: &Node, unit: Option<Unit>) -> Option<String> {
         if self.is_default(node) {
-            return Some(format!("{} is not set", subject(node)?));
+            return Some(format!("{} is not set", self.subject(node)?));
         }
         match self.value(node)? {
-            Value::Bool(is) if is_answer(node) => Some(format!("{}: {}", subject(node)?, switch(node, is))),
-            value => Some(format!("{} is {}", subject(node)?, written(&value, unit, 1))),
+            Value::Bool(is) if is_answer(node) => Some(format!("{}: {}", self.subject(node)?, switch(node, is))),
+            value => Some(format!("{} is {}", self.subject(node)?, written(&value, unit, 1))),
         }
     }
 
-    /// Whether a part has the value that it takes where its fact is not set.
+    /// Whether a part has the value that it takes where its facts are not set.
     fn is_default(self, node: &Node) -> bool {
-        let Node::Call(Function::Default, parts) = node else { return false };
-        parts.first().is_some_and(|part| self.value(part).is_none())
+        matches!(node, Node::Call(Function::Default, _)) && self.used(node).is_none()
+    }
+
+    /// The operand of `default` that the value comes from; `None` where that is a constant.
+    fn used(self, node: &Node) -> Option<&Node> {
+        match node {
+            Node::Call(Function::Default, parts) => {
+                let known = parts.iter().find(|part| self.value(part).is_some());
+                self.used(known.or(parts.last())?)
+            }
+            Node::Literal(_) | Node::Size(_) | Node::List(_) => None,
+            other => Some(other),
+        }
+    }
+
+    /// The name of what a part is the value of.
+    fn subject(self, node: &Node) -> Option<String> {
+        match node {
+            Node::Name(name) => Some(plain_name(name)),
+            Node::Call(Function::Default, parts) => {
+                self.used(node).and_then(|used| self.subject(used)).or_else(|| self.subject(parts.first()?))
+            }
+            Node::Call(Function::Lower, parts) => self.subject(parts.first()?),
+            Node::Call(Function::Word, parts) => match parts.as_slice() {
+                [text, Node::Literal(Value::Int(place))] => Some(format!("value {place} of {}", self.subject(text)?)),
+                _ => None,
+            },
+            Node::Over(Over::Count, kind, None) => Some(format!("the number of {}s", kind.replace('_', " "))),
+            Node::Over(over, _, Some(inner)) => {
+                let word = match over {
+                    Over::Sum => "the sum of",
+                    Over::Min => "the least",
+                    Over::Max => "the largest",
+                    Over::Any | Over::All | Over::Count => return None,
+                };
+                Some(format!("{word} {}", self.subject(inner)?))
+            }
+            _ => None,
+        }
     }
 
     fn compared(self, comparison: Comparison, left: &Node, right: &Node) -> Option<Told> {
         let (measured, factor) = without_factor(left);
-        let Some(name) = subject(measured) else {
-            subject(without_factor(right).0)?;
+        let Some(name) = self.subject(measured) else {
+            self.subject(without_factor(right).0)?;
             return self.compared(mirrored(comparison)?, right, left);
         };
         let left = measured;
@@ -225,30 +265,6 @@ fn switch(node: &Node, is: bool) -> String {
         (true, true) => "yes".to_owned(),
         (true, false) => "no".to_owned(),
         (false, _) => written(&Value::Bool(is), None, 1),
-    }
-}
-
-/// The name of what a part is the value of.
-fn subject(node: &Node) -> Option<String> {
-    match node {
-        Node::Name(name) => Some(plain_name(name)),
-        Node::Call(Function::Default, parts) => subject(parts.first()?),
-        Node::Call(Function::Lower, parts) => subject(parts.first()?),
-        Node::Call(Function::Word, parts) => match parts.as_slice() {
-            [text, Node::Literal(Value::Int(place))] => Some(format!("value {place} of {}", subject(text)?)),
-            _ => None,
-        },
-        Node::Over(Over::Count, kind, None) => Some(format!("the number of {}s", kind.replace('_', " "))),
-        Node::Over(over, _, Some(inner)) => {
-            let word = match over {
-                Over::Sum => "the sum of",
-                Over::Min => "the least",
-                Over::Max => "the largest",
-                Over::Any | Over::All | Over::Count => return None,
-            };
-            Some(format!("{word} {}", subject(inner)?))
-        }
-        _ => None,
     }
 }
 

@@ -26,3 +26,4 @@ mod sarif;
 mod secret_corpus;
 mod secrets;
 mod titles;
+mod wrong_before;

@@ -130,7 +130,12 @@ fn the_script_leaves_out_what_the_program_leaves_out() {
     };
     assert_eq!(of(&its), of(&ours));
     for kind in ["mount", "multipath_device", "oranfstab_path"] {
-        let of = |facts: &Facts| format!("{:#?}", facts.things.get(kind));
+        let of = |facts: &Facts| {
+            let mut things = facts.things.get(kind).cloned().unwrap_or_default();
+            // The script asks the machine of the test for its routes, the program does not.
+            things.values_mut().for_each(|thing| drop(thing.remove("shares_link")));
+            format!("{things:#?}")
+        };
         assert_eq!(of(&its), of(&ours));
     }
 }

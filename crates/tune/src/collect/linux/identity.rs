@@ -38,6 +38,12 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
         facts.put("os.release", output.text.trim(), &output.line);
         word_bits(&output.text, &output.line, facts);
     }
+    if let Some(release) = facts.host_text("os.release").and_then(parts) {
+        // NFS_MAX_FILE_IO_BUFFER_SIZE of the 2.6.9 of RHEL 4; RHEL 5 has 1 MiB.
+        if release < [2, 6, 18] {
+            facts.put("nfs.client_transfer_max", 32 << 10, "the release of the kernel");
+        }
+    }
     if let Some(text) = collected.file("/proc/meminfo") {
         for (_, line) in telling(text, &[]) {
             if let Some((name, size)) = pair(line, ':')
@@ -68,6 +74,12 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
             facts.put(&format!("kernel.cmdline.{key}"), setting, "/proc/cmdline");
         }
     }
+}
+
+/// The three numbers that a release of the kernel begins with.
+fn parts(release: &str) -> Option<[u32; 3]> {
+    let mut numbers = release.split(['.', '-', '+']).map(|part| part.parse().ok());
+    Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }
 
 fn word_bits(text: &str, origin: &str, facts: &mut Facts) {

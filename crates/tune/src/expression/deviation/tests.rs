@@ -33,6 +33,17 @@ fn a_comparison_says_what_is_and_what_is_expected_in_human_units() {
 }
 
 #[test]
+fn of_several_operands_of_default_the_one_that_is_used_is_named() {
+    says("default(solaris.ndd.tcp.none, sysctl.vm.swappiness) <= 10", "vm.swappiness is 60; at most 10 expected");
+    let nested = "default(word(sysctl.none, 3), default(aix.no.none, postgres.shared_buffers)) >= hw.memory_bytes / 8";
+    says(nested, "shared_buffers is 128 MiB; at least 3 GiB expected");
+    says("default(postgres.other, default(sysctl.none, 1)) == 2", "other is 1; 2 expected");
+    says("default(site.unset, postgres.fsync)", "fsync is off; on expected");
+    says("default(postgres.fsync, sysctl.vm.swappiness)", "fsync is off; on expected");
+    says("default(site.unset, false)", "unset is not set; yes expected");
+}
+
+#[test]
 fn of_an_and_the_part_that_fails_is_named() {
     says("hw.memory_bytes > 1GiB and postgres.fsync", "fsync is off; on expected");
     says("not (hw.memory_bytes < 1GiB or sysctl.vm.swappiness > 10)", "vm.swappiness is 60; at most 10 expected");

@@ -6,7 +6,7 @@
 use std::cell::OnceCell;
 use std::fmt;
 use std::ops::Deref;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -144,11 +144,16 @@ impl Volume {
     }
 }
 
+/// Whether the file system of an open directory has ACLs.
+pub(crate) fn has_acls(directory: impl AsFd) -> bool {
+    !sys::acl_of(directory).is_err_and(|error| error.raw_os_error() == Some(libc::EOPNOTSUPP))
+}
+
 impl VolumeInner {
     fn acl(&self, node: &Node, attr: &Attr) -> Result<Option<Arc<Acl>>, Error> {
         let kept = &node.0.acl;
         kept.is_asked_for.store(true, Ordering::Relaxed);
-        if !self.has_acls.load(Ordering::Relaxed) {
+        if !self.has_acls {
             return Ok(None);
         }
         if let Some((ctime, acl)) = &*locked(&kept.read)
@@ -171,10 +176,8 @@ impl VolumeInner {
         match read() {
             Ok(None) => Ok(None),
             Ok(Some(value)) => Acl::parse(&value).map(|acl| Some(Arc::new(acl))).ok_or(Error::Io(libc::EIO)),
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                self.has_acls.store(false, Ordering::Relaxed);
-                Ok(None)
-            }
+            // A name may lead into a file system without ACLs that is mounted inside the volume.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -191,7 +194,7 @@ impl VolumeInner {
     }
 
     fn has_default_acl(&self, directory: &Descriptor) -> Result<bool, Error> {
-        if !self.has_acls.load(Ordering::Relaxed) {
+        if !self.has_acls {
             return Ok(false);
         }
         match sys::default_acl_of(directory) {

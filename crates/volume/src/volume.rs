@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use crate::acl;
 use crate::changes::Changes;
 use crate::counters::{Counted, Counters};
 use crate::descriptor_budget::DescriptorBudget;
@@ -81,8 +82,8 @@ pub(crate) struct VolumeInner {
     /// Cleared when the host turns out to have no RWF_DONTCACHE.
     pub(crate) uncached_buffered: AtomicBool,
     pub(crate) quota: Quota,
-    /// Cleared when the host turns out to have no POSIX ACLs.
-    pub(crate) has_acls: AtomicBool,
+    /// Whether the file system of the served directory has POSIX ACLs.
+    pub(crate) has_acls: bool,
     /// Cleared when the host turns out to have no unnamed files.
     pub(crate) unnamed_files: AtomicBool,
     /// Cleared when the host turns out to have no FALLOC_FL_PUNCH_HOLE.
@@ -153,7 +154,7 @@ impl Volume {
         let root = Arc::new(NodeInner::new(root_identity, Kind::Directory, stat.ino, 0));
         let multigrain_times = times::multigrain_times(&root_fd);
         let metadata_log = MetadataLog::of(&stat, sys::file_system_kind(&root_fd));
-        let nodes = NodeTable::new();
+        let (nodes, has_acls) = (NodeTable::new(), acl::has_acls(&root_fd));
         let root = nodes.intern(root);
         let loss = config.loss.map(|loss| Loss::start(loss, &root_fd).map(LossLock::new)).transpose().map_err(dir_failed)?;
         Ok(Self(Arc::new_cyclic(|me| VolumeInner {
@@ -182,7 +183,7 @@ impl Volume {
             multigrain_times,
             uncached_buffered: AtomicBool::new(matches!(config.options.cache, CacheMode::Direct | CacheMode::DropBehind)),
             quota: Quota::default(),
-            has_acls: AtomicBool::new(true),
+            has_acls,
             unnamed_files: AtomicBool::new(true),
             punch_hole: AtomicBool::new(true),
             zero_range: AtomicBool::new(true),

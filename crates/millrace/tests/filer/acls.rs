@@ -2,10 +2,11 @@
 
 use crate::support::Scratch;
 use crate::support::filer::Filer;
+use crate::support::mounted::Mounted;
 use crate::support::wire::{Wire, place};
 use nfs_proto::nfs3::{
     ACCESS_LOOKUP, ACCESS_MODIFY, ACCESS_READ, AccessArgs, AccessResult, CreateHow, CreateResult, FileHandle, MkDirArgs,
-    NfsStatus, Procedure, ReadArgs, ReadResult, SetAttr, StableHow,
+    NfsStatus, Procedure, ReadArgs, ReadResult, RenameArgs, RenameResult, SetAttr, StableHow,
 };
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -161,4 +162,31 @@ fn an_object_created_below_a_default_acl_has_the_mode_and_acl_that_the_host_give
             assert_eq!(acl(&ours, "default"), acl(&local, "default"), "{mode:o}");
         }
     }
+}
+
+#[test]
+fn a_rename_of_a_mounted_file_system_without_acls_leaves_the_acls_of_the_volume_in_force() {
+    let scratch = Scratch::new("acls-mounted");
+    let filer = Filer::start(&scratch, &[]);
+    let (mount, file) = (filer.export().join("mount"), filer.export().join("file"));
+    let Some(_mounted) = Mounted::without_acls(mount.clone()) else { return };
+    std::fs::create_dir(filer.export().join("other")).unwrap();
+    for dir in [filer.export(), &mount, &filer.export().join("other")] {
+        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    std::fs::write(&file, b"data").unwrap();
+    std::os::unix::fs::chown(&file, Some(1), Some(70)).unwrap();
+    set_acl(
+        &file,
+        "access",
+        &[(USER_OBJ, 6, NOBODY), (USER, 6, 3001), (GROUP_OBJ, 0, NOBODY), (MASK, 6, NOBODY), (OTHER, 0, NOBODY)],
+    );
+    let (mut member, mut other) = (Wire::as_user(filer.port, 5000, 70), Wire::as_user(filer.port, 6000, 6000));
+    let root = member.root();
+    let handle = member.lookup(root, "file").unwrap().object;
+    assert!(!can_read(&mut member, handle), "its mode bits are the mask");
+    let to = other.lookup(root, "other").unwrap().object;
+    let args = RenameArgs { from: place(root, "mount"), to: place(to, "mount") };
+    other.nfs(Procedure::Rename, &args).results::<RenameResult>().unwrap_err();
+    assert!(!can_read(&mut member, handle), "the ACL still decides");
 }

@@ -13,6 +13,11 @@ impl Mounted {
         Self::by(&["-t", "tmpfs", "-o", &format!("size={mebibytes}m,mode=777"), "none"], at)
     }
 
+    /// Mounts a file system that has no ACLs on a new directory.
+    pub fn without_acls(at: PathBuf) -> Option<Self> {
+        Self::by(&["-t", "ramfs", "none"], at)
+    }
+
     /// Mounts the file system in a file.
     pub fn image(image: &Path, at: PathBuf) -> Option<Self> {
         Self::by(&["-o", "loop", image.to_str().unwrap()], at)

@@ -304,7 +304,7 @@ impl Connection {
     }
 
     /// Number of slow requests that are not answered yet.
-    pub(super) fn slow_requests(&self) -> usize {
+    pub(crate) fn slow_requests(&self) -> usize {
         self.slow_requests.load(Ordering::Acquire)
     }
 }

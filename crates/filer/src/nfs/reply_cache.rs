@@ -244,8 +244,8 @@ impl ReplyCache {
         Some(Claim::First(Running { cache: self, key, number }))
     }
 
-    /// Called when a client has closed its connection. If the client may still acknowledge a stored reply, the socket stays open for some
-    /// time.
+    /// Called when a client has closed its connection, or the filer stops. If the client may still acknowledge a stored reply, the socket stays
+    /// open for some time. A connection with calls in progress is not closed here, because their replies must still leave.
     pub(crate) fn ended(&self, connection: &Arc<Connection>) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -254,7 +254,7 @@ impl ReplyCache {
         while state.closing.front().is_some_and(is_old) || state.closing.len() >= CLOSING_MAX {
             closed.extend(state.closing.pop_front());
         }
-        if connection.awaits_acknowledgement() {
+        if connection.slow_requests() == 0 && connection.awaits_acknowledgement() {
             connection.drop_now();
             state.closing.push_back((now, Arc::clone(connection)));
         }

@@ -1,10 +1,15 @@
 //! A filer that is stopped by its operator loses nothing, and its clients are told so: the write verifier stands, whatever boot of
 //! the host comes next. One that goes down with its host may have lost something.
 
+use crate::batches::FilerHere;
 use crate::support::Scratch;
 use crate::support::filer::Filer;
-use crate::support::wire::Wire;
-use nfs_proto::nfs3::{CommitArgs, CommitResult, FileHandle, NfsStatus, Procedure, StableHow, WriteVerifier};
+use crate::support::wire::{Wire, place};
+use nfs_proto::nfs3::{
+    CommitArgs, CommitResult, CreateResult, FileHandle, GetAttrResult, MkDirArgs, NfsStatus, ObjectArgs, Procedure, SetAttr,
+    StableHow, WriteVerifier,
+};
+use volume::faults::FaultSpec;
 
 const BEFORE: [&str; 2] = ["--boot-id", "11111111-2222-3333-4444-555555555555"];
 const AFTER: [&str; 2] = ["--boot-id", "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"];
@@ -79,4 +84,20 @@ fn a_filer_that_lost_power_or_failed_to_flush_when_it_was_stopped_has_another_ve
     assert_eq!(filer.stop(), Some(1), "the last flush failed");
     filer.restart_with(&BEFORE);
     assert_ne!(commit(&filer, file).unwrap(), after_cut);
+}
+
+#[test]
+fn a_filer_that_stops_answers_calls_in_progress_though_the_client_has_not_acknowledged_an_earlier_reply() {
+    let filer = FilerHere::new(volume::Options::default());
+    let mut wire = Wire::connect(filer.port);
+    // After some calls, the TCP of the client delays acknowledgements.
+    let root = (0..8).map(|_| wire.root()).next_back().unwrap();
+    filer.volume.set_fault(FaultSpec::parse("slow-flush,delay_ms=200").unwrap()).unwrap();
+    let args = MkDirArgs { place: place(root, "made"), attributes: SetAttr::default() };
+    let mut calls = wire.nfs_record(Procedure::MkDir, &args);
+    calls.extend(wire.nfs_record(Procedure::GetAttr, &ObjectArgs { object: root }));
+    wire.send(&calls);
+    wire.receive().results::<GetAttrResult>().unwrap();
+    filer.server.stop();
+    wire.receive().results::<CreateResult>().unwrap();
 }

@@ -348,7 +348,7 @@ impl Path {
     }
 
     /// Handles what is due: a new login, the end of a wait, a ping.
-    pub(crate) fn tick(&mut self, url: &IscsiUrl, options: &Options, now: Instant) -> Result<(), Error> {
+    pub(crate) fn tick(&mut self, url: &IscsiUrl, options: &Options, now: Instant, work: &mut Work) -> Result<(), Error> {
         match self.state {
             PathState::Down if now >= self.retry_at => return self.begin(url, options, now),
             PathState::Down => return Ok(()),
@@ -364,6 +364,9 @@ impl Path {
             }
             PathState::Draining if self.commands == 0 => {
                 self.log_out();
+                // The answer to a request to end another session does not arrive any more. So the request is repeated over another path.
+                let left = self.take_tasks(work);
+                work.send_again(left);
                 self.retry_at = now + RETRY.1;
                 return Ok(());
             }
@@ -463,5 +466,17 @@ mod tests {
         path.state = PathState::Draining;
         path.log_out();
         assert_eq!(fail(&mut path), (3, 6), "left as the target asked, then not reached");
+    }
+
+    #[test]
+    fn a_request_to_end_a_session_that_a_path_leaves_unanswered_is_made_again() {
+        let url: IscsiUrl = "iscsi://127.0.0.1/iqn.2026-11.org.example:v/0".parse().unwrap();
+        let (now, mut work) = (Instant::now(), Work::default());
+        let mut path = Path::new(&url, Isid::of_life([0, 0, 1], 1, 0), false, ("127.0.0.1", 3260), now).unwrap();
+        path.state = PathState::Draining;
+        path.tasks.insert(1, Task::EndSession(1, 7));
+        path.tick(&url, &Options::for_portals(1), now, &mut work).unwrap();
+        assert_eq!((path.state, work.fence_answers), (PathState::Down, vec![(1, 7, FenceAnswer::Again)]));
+        assert!(path.tasks.is_empty());
     }
 }

@@ -48,7 +48,7 @@ impl Device {
 
     fn keep_paths(&mut self, now: Instant) {
         for path in &mut self.paths {
-            if let Err(error) = path.tick(&self.url, &self.options, now) {
+            if let Err(error) = path.tick(&self.url, &self.options, now, &mut self.work) {
                 path.fail(&self.url, error, now, &mut self.work);
             }
         }

@@ -88,7 +88,7 @@ pub const COMMAND_BYTES_MAX: usize = BUFFER_BYTES_MAX / 2;
 /// Part of [`COMMAND_BYTES_MAX`] that one client may take. Half of it may be unsolicited data: 256 commands of 256 KiB, two full queues
 /// of Linux.
 pub const COMMAND_BYTES_PER_CLIENT_MAX: usize = 128 << 20;
-/// Part of [`BUFFER_BYTES_GROWN_MAX`] that the large receive buffers of one client may take. The rest is left to other clients.
+/// Part of [`BUFFER_BYTES_GROWN_MAX`] that the large buffers of one client may take. The rest is left to other clients.
 pub const BUFFER_BYTES_PER_CLIENT_MAX: usize = BUFFER_BYTES_GROWN_MAX / 4 * 3;
 /// Sum of all buffers up to which no connection waits for memory.
 pub const BUFFER_BYTES_UNWATCHED: usize = BUFFER_BYTES_MAX / 2;

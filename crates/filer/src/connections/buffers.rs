@@ -9,7 +9,9 @@ use super::ended::Ended;
 use super::receive_buffer::ReceiveBuffer;
 use super::replies::Replies;
 use super::transport::Receiver;
-use crate::limits::{BUFFER_BYTES_KEPT, BUFFER_BYTES_PER_CLIENT_MAX, BUFFER_WAIT, RECEIVE_BYTES_START, SMALL_TURNS};
+use crate::limits::{
+    BUFFER_BYTES_KEPT, BUFFER_BYTES_PER_CLIENT_MAX, BUFFER_WAIT, RECEIVE_BYTES_START, REPLY_BYTES_IDLE, SMALL_TURNS,
+};
 
 /// The buffers of a connection. Their sizes are part of the sum over all connections.
 pub(super) struct Buffers<'a> {
@@ -17,9 +19,9 @@ pub(super) struct Buffers<'a> {
     pub(super) received: ReceiveBuffer,
     pub(super) receiver: Receiver,
     pub(super) replies: Replies,
-    counted: usize,          // this connection's part of `Totals::buffer_bytes`
-    share: Arc<AtomicUsize>, // large receive buffers of the client
-    shared: usize,           // this connection's part of it
+    counted: usize,                     // this connection's part of `Totals::buffer_bytes`
+    pub(super) share: Arc<AtomicUsize>, // large buffers of the client
+    shared: usize,                      // this connection's part of it
 }
 
 impl<'a> Buffers<'a> {
@@ -75,7 +77,7 @@ impl<'a> Buffers<'a> {
     /// Ends a turn: frees memory that was not needed for some turns, or at once when all connections together hold much. Returns the bytes
     /// that all connections hold.
     pub(super) fn end_turn(&mut self) -> usize {
-        self.counted += std::mem::take(&mut self.replies.ahead_bytes);
+        self.take_ahead();
         let total = self.count(self.size());
         let short_of_memory = total > BUFFER_BYTES_KEPT;
         if self.received.has_spare() && (short_of_memory || self.received.small_turns() >= SMALL_TURNS) {
@@ -86,13 +88,22 @@ impl<'a> Buffers<'a> {
         self.count(self.size())
     }
 
+    /// Counts what a turn added to the sums before the reply buffer grew.
+    fn take_ahead(&mut self) {
+        let ahead = std::mem::take(&mut self.replies.ahead_bytes);
+        self.counted += ahead;
+        self.shared += ahead;
+    }
+
     fn size(&self) -> usize {
         self.received.size() + self.receiver.size() + self.replies.size()
     }
 
     /// Sets this connection's part of the sum to `bytes`. Returns the sum.
     fn count(&mut self, bytes: usize) -> usize {
-        let large = if bytes == 0 { 0 } else { self.received.size().saturating_sub(RECEIVE_BYTES_START) };
+        let above = |size: usize, small: usize| size.saturating_sub(small);
+        let large = above(self.received.size(), RECEIVE_BYTES_START) + above(self.replies.size(), REPLY_BYTES_IDLE);
+        let large = if bytes == 0 { 0 } else { large };
         let less = self.shared.saturating_sub(large);
         if less > 0 {
             self.shared -= less;
@@ -107,7 +118,7 @@ impl<'a> Buffers<'a> {
 
 impl Drop for Buffers<'_> {
     fn drop(&mut self) {
-        self.counted += self.replies.ahead_bytes;
+        self.take_ahead();
         self.count(0);
     }
 }
@@ -150,6 +161,30 @@ mod tests {
         assert_eq!(other.make_space().unwrap(), Duration::ZERO);
         drop(held);
         assert_eq!(share.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_client_whose_replies_hold_its_share_leaves_memory_to_another_and_gives_it_back() {
+        const REPLY: usize = 1 << 20;
+        let (totals, share, other) = (Totals::default(), Arc::default(), AtomicUsize::new(0));
+        let mut held = Vec::new();
+        loop {
+            let mut buffers = Buffers::new(&totals, &share, Receiver::default());
+            if !buffers.replies.make_space(REPLY, Duration::ZERO, &totals, &share) {
+                break;
+            }
+            buffers.replies.out.resize(REPLY, 1);
+            held.push(buffers);
+        }
+        assert_eq!(held.len(), BUFFER_BYTES_PER_CLIENT_MAX / REPLY);
+        assert!(Replies::default().make_space(REPLY, Duration::ZERO, &totals, &other));
+        held.iter_mut().for_each(|buffers| {
+            buffers.replies.out.clear();
+            buffers.end_turn();
+        });
+        assert!(share.load(Ordering::Relaxed) <= BUFFER_BYTES_KEPT, "memory is short, so most turns free their buffers");
+        drop(held);
+        assert_eq!((share.load(Ordering::Relaxed), totals.buffer_bytes()), (0, REPLY));
     }
 
     #[test]

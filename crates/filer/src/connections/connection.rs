@@ -259,6 +259,11 @@ impl Connection {
         None
     }
 
+    /// Whether many replies of other threads wait for the peer.
+    pub(super) fn has_backlog(&self) -> bool {
+        self.outbox().pending.len() > SLOW_BYTES_PER_CONNECTION_MAX
+    }
+
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -29,7 +29,7 @@ pub(crate) struct Driver<S: Service> {
 /// What is kept of an idle connection that has no thread, beside its session.
 struct Kept {
     receiver: Receiver,
-    /// Large receive buffers of its client.
+    /// Large buffers of its client.
     share: Arc<AtomicUsize>,
 }
 
@@ -110,7 +110,7 @@ impl<S: Service> Driver<S> {
                     }
                     buffers.shrink_idle();
                     transport.shrink_idle();
-                    catch(|| self.tick(connection, session, &mut buffers.replies))?;
+                    catch(|| self.tick(connection, session, &mut buffers))?;
                     continue;
                 }
                 Err(fault) => return Err(fault.into()),
@@ -140,7 +140,7 @@ impl<S: Service> Driver<S> {
                 std::thread::yield_now();
             }
         }
-        let mut out = outgoing(connection, &self.workers, &mut buffers.replies, false);
+        let mut out = outgoing(connection, &self.workers, (&mut buffers.replies, &buffers.share), false);
         catch(|| self.service.ending(session, &mut out))?;
         out.send()?;
         // A close_notify would come before a reply of a slow request. The reply matters more.
@@ -170,17 +170,17 @@ impl<S: Service> Driver<S> {
         buffers: &mut Buffers<'_>,
         lone: bool,
     ) -> Result<TurnEnd, Ended> {
-        let (received, replies) = (&mut buffers.received, &mut buffers.replies);
+        let Buffers { received, replies, share, .. } = buffers;
         replies.out.clear();
-        let out = outgoing(connection, &self.workers, replies, lone);
+        let out = outgoing(connection, &self.workers, (replies, share), lone);
         let mut turn = Turn { received, out };
         self.service.serve(session, &mut turn)?;
         turn.out.send()?;
         Ok(TurnEnd { overlapped: turn.out.overlapped, starts_tls: turn.out.starts_tls })
     }
 
-    fn tick(&self, connection: &Arc<Connection>, session: &mut S::Session, replies: &mut Replies) -> Result<(), Ended> {
-        let mut out = outgoing(connection, &self.workers, replies, false);
+    fn tick(&self, connection: &Arc<Connection>, session: &mut S::Session, buffers: &mut Buffers<'_>) -> Result<(), Ended> {
+        let mut out = outgoing(connection, &self.workers, (&mut buffers.replies, &buffers.share), false);
         self.service.tick(session, &mut out)?;
         out.send()
     }
@@ -209,11 +209,11 @@ fn change_timeout(transport: &Transport, now: &mut Duration, to: Duration) -> io
 fn outgoing<'t, S: Service>(
     connection: &'t Arc<Connection>,
     workers: &'t Workers<S>,
-    replies: &'t mut Replies,
+    (replies, share): (&'t mut Replies, &'t AtomicUsize),
     lone: bool,
 ) -> Outgoing<'t, S> {
     let (begun, overlapped, starts_tls) = Default::default();
-    Outgoing { connection, replies, workers, lone, begun, overlapped, starts_tls }
+    Outgoing { connection, replies, share, workers, lone, begun, overlapped, starts_tls }
 }
 
 /// Turns a panic into the end of the connection, so that the process survives.

@@ -1,14 +1,18 @@
 //! The replies of a turn, collected in one buffer that is kept while turns need it.
 
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use super::Totals;
 use super::delivery::{SentMark, SentMarks};
-use crate::limits::{REPLY_BYTES_IDLE, SMALL_TURNS};
+use crate::limits::{REPLY_BYTES_GATHERED, REPLY_BYTES_IDLE, SMALL_TURNS};
 
 /// Replies collected in a turn.
 #[derive(Default)]
 pub(crate) struct Replies {
     pub(crate) out: Vec<u8>,
     pub(super) marks: SentMarks,   // of replies in `out`
-    pub(super) ahead_bytes: usize, // added to the sum of all connections before `out` grows by them
+    pub(super) ahead_bytes: usize, // added to the sums of the client and of all connections before `out` grows by them
     sent_bytes_max: usize,         // the largest send of this turn; `out` is empty when the turn ends
     small_turns: u32,              // successive turns for which a small buffer would have been enough
 }
@@ -23,6 +27,18 @@ impl Replies {
             self.out.clear();
         }
         Ok(())
+    }
+
+    /// Adds a large reply of `bytes` bytes to the sum of the client and to that of all connections, before `out` grows. Returns false if a
+    /// sum would exceed its limit for longer than `wait`.
+    pub(super) fn make_space(&mut self, bytes: usize, wait: Duration, totals: &Totals, share: &AtomicUsize) -> bool {
+        let more = (self.out.len() + bytes).saturating_sub(self.out.capacity() + self.ahead_bytes);
+        if bytes <= REPLY_BYTES_GATHERED || more == 0 {
+            return true;
+        }
+        let fits = totals.grow_within(share, more, wait);
+        self.ahead_bytes += if fits { more } else { 0 };
+        fits
     }
 
     /// Whether the buffer is larger than that of an idle connection.

@@ -19,7 +19,7 @@ pub(crate) struct Totals {
     pub(super) slow_shares: Shares,
     /// Whether threads are short.
     pub(super) crowd: Arc<Crowd>,
-    /// Bytes of large receive buffers of each client.
+    /// Bytes of large buffers of each client.
     pub(super) shares: Shares,
     /// Number of connections that wait until others free buffers.
     waiting: Mutex<usize>,

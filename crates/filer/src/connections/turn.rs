@@ -1,6 +1,7 @@
 //! A turn of a connection: one receive, every whole request in it, one send.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use super::connection::{Connection, Reservation};
@@ -10,7 +11,7 @@ use super::queue::{Job, Tenant};
 use super::receive_buffer::ReceiveBuffer;
 use super::replies::Replies;
 use super::workers::{CarryOut, Workers};
-use crate::limits::REPLY_BYTES_GATHERED;
+use crate::limits::{BUFFER_WAIT, REPLY_BYTES_GATHERED};
 
 /// The input and output of a service in one turn.
 pub(crate) struct Turn<'t, S: CarryOut> {
@@ -24,6 +25,8 @@ pub(crate) struct Turn<'t, S: CarryOut> {
 pub(crate) struct Outgoing<'t, S: CarryOut> {
     pub(super) connection: &'t Arc<Connection>,
     pub(super) replies: &'t mut Replies,
+    /// Bytes of large buffers of the client.
+    pub(super) share: &'t AtomicUsize,
     pub(super) workers: &'t Workers<S>,
     /// For many turns no requests of this connection have overlapped: its client waits for each reply.
     pub(super) lone: bool,
@@ -54,17 +57,22 @@ impl<S: CarryOut> Outgoing<'_, S> {
         &mut self.replies.out
     }
 
-    /// Adds a large reply of `bytes` bytes to the sum of all connections before the buffer grows. Returns false if the sum would exceed
-    /// the limit.
-    pub(crate) fn make_space(&mut self, bytes: usize) -> bool {
-        let (out, ahead) = (&self.replies.out, self.replies.ahead_bytes);
-        let more = (out.len() + bytes).saturating_sub(out.capacity() + ahead);
-        if bytes <= REPLY_BYTES_GATHERED || more == 0 {
-            return true;
+    /// Adds a large reply of `bytes` bytes to the sums of the client and of all connections before the buffer grows. Returns false if a sum
+    /// would exceed its limit for longer than `wait`.
+    pub(crate) fn make_space(&mut self, bytes: usize, wait: Duration) -> bool {
+        self.replies.make_space(bytes, wait, self.workers.totals(), self.share)
+    }
+
+    /// As [`Self::make_space`]. Sends the collected replies before it waits for memory.
+    ///
+    /// # Errors
+    /// As [`Self::send`]. [`Ended::BuffersFull`] if no memory becomes free in time.
+    pub(crate) fn wait_for_space(&mut self, bytes: usize) -> Result<(), Ended> {
+        if self.make_space(bytes, Duration::ZERO) {
+            return Ok(());
         }
-        let fits = self.workers.totals().grow(more, Duration::ZERO);
-        self.replies.ahead_bytes += if fits { more } else { 0 };
-        fits
+        self.send()?;
+        if self.make_space(bytes, BUFFER_WAIT) { Ok(()) } else { Err(Ended::BuffersFull) }
     }
 
     /// Adds marks of collected replies. They are set when the replies are sent.
@@ -77,13 +85,8 @@ impl<S: CarryOut> Outgoing<'_, S> {
     /// # Errors
     /// The socket's: the connection must end.
     pub(crate) fn send(&mut self) -> Result<(), Ended> {
-        let connection = self.connection;
-        Ok(self.replies.send(|bytes, marks| {
-            connection.set_serving(false);
-            let sent = connection.send(bytes, marks);
-            connection.set_serving(self.begun);
-            sent
-        })?)
+        let (connection, begun) = (self.connection, self.begun);
+        Ok(self.replies.send(|bytes, marks| not_serving(connection, begun, || connection.send(bytes, marks)))?)
     }
 
     /// As [`Self::send`], but only if the collected replies are large.
@@ -94,20 +97,25 @@ impl<S: CarryOut> Outgoing<'_, S> {
         if self.replies.out.len() >= REPLY_BYTES_GATHERED { self.send() } else { Ok(()) }
     }
 
-    /// Delays the collected replies from `start` on until `due`.
+    /// Delays the collected replies from `start` on until `due`. If many earlier ones wait for the peer, waits until these have left.
     ///
     /// # Errors
     /// As [`Self::send`]: the replies before `start` are sent at once, because delaying may wait for memory.
     pub(crate) fn delay(&mut self, start: usize, due: Instant, marks: SentMarks) -> Result<(), Ended> {
         let delayed = self.replies.out.split_off(start);
         self.send()?;
+        let connection = self.connection;
+        if connection.has_backlog() {
+            not_serving(connection, self.begun, || connection.send(&mut Vec::new(), &[]))?;
+        }
         self.workers.delayed().delay(self.connection, due, delayed, marks);
         Ok(())
     }
 
-    /// Reserves memory for a slow request and its reply of `bytes` bytes together. `None` if a limit is reached.
+    /// Reserves memory for a slow request and its reply of `bytes` bytes together. `None` if a limit is reached, or if many replies wait for
+    /// the peer.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
-        self.workers.reserve(self.connection, bytes)
+        if self.connection.has_backlog() { None } else { self.workers.reserve(self.connection, bytes) }
     }
 
     /// Hands a request to a worker, which takes waiting requests of the same `group` together. `volume` is a number that identifies the
@@ -142,6 +150,14 @@ impl<S: CarryOut> Outgoing<'_, S> {
     pub(crate) fn reset(&self) {
         self.connection.reset();
     }
+}
+
+/// Sends on the connection's thread. While it waits for the peer, it executes no request.
+fn not_serving<T>(connection: &Connection, begun: bool, send: impl FnOnce() -> T) -> T {
+    connection.set_serving(false);
+    let sent = send();
+    connection.set_serving(begun);
+    sent
 }
 
 impl<S: CarryOut> Drop for Outgoing<'_, S> {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use iscsi_proto::pdu;
 use iscsi_proto::scsi::Asc;
@@ -183,7 +183,7 @@ fn serve_command(
 ) -> Result<(), Ended> {
     let (overlaps, is_slow) = (out.begin(more), command.is_slow());
     let mut data = data;
-    if !out.make_space(command.data_in_bytes()) {
+    if !out.make_space(command.data_in_bytes(), Duration::ZERO) {
         command.refuse(out.replies());
         return Ok(());
     }

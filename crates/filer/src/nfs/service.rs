@@ -84,6 +84,7 @@ impl Nfs {
         if slow || handlers::waits_for_others(call) {
             out.send()?;
         }
+        out.wait_for_space(call.reply_bytes_max())?;
         let mut start = out.replies().len();
         let marks = Marks::default();
         let call = &call.marking(&marks);

@@ -4,18 +4,18 @@
 use crate::support::behaved::Behaved;
 use crate::support::filer::Filer;
 use crate::support::wire::{Wire, place, write_args};
-use crate::support::{Scratch, await_until, descriptors_up_to, skip_unsupported};
+use crate::support::{Scratch, await_until, descriptors_up_to, has_descriptors, skip_unsupported};
 use nfs_proto::limits::RECORD_BYTES_MAX;
 use nfs_proto::nfs3::{
     AccessArgs, CommitArgs, CreateArgs, CreateHow, FileHandle, LinkArgs, MkDirArgs, NfsStatus, ObjectArgs, Procedure, ReadArgs,
-    ReadDirPlusArgs, RenameArgs, SetAttr, SetAttrArgs, StableHow,
+    ReadDirPlusArgs, ReadResult, RenameArgs, SetAttr, SetAttrArgs, StableHow,
 };
 use nfs_proto::record::LAST_FRAGMENT;
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::Encode;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A turn of the client that behaves: it may wait for a few others, not for the crowd.
 const TURN_MAX: Duration = Duration::from_secs(5);
@@ -217,4 +217,65 @@ fn forged_handles_are_refused_in_every_call_and_leave_it_serving() {
     assert_eq!(std::fs::read(filer.export().join("f")).unwrap(), b"untouched");
     let worked = behaved.finish();
     assert!(worked.longest < TURN_MAX, "{worked:?}");
+}
+
+/// The filer's memory in bytes, once it is more than `least` and no longer grows.
+fn memory_at_rest(filer: &Filer, least: u64) -> u64 {
+    let mut last = (0, Instant::now());
+    await_until("the memory to be used", Duration::from_secs(60), || {
+        let now = filer.anonymous();
+        if now.abs_diff(last.0) > 8 << 20 {
+            last = (now, Instant::now());
+        }
+        (now > least && last.1.elapsed() > Duration::from_secs(2)).then_some(now)
+    })
+}
+
+/// A file of this size.
+fn large(filer: &Filer, wire: &mut Wire, bytes: u32) -> ReadArgs {
+    let root = wire.root();
+    let file = wire.create(root, "large");
+    std::fs::write(filer.export().join("large"), vec![7; bytes as usize]).unwrap();
+    ReadArgs { file, offset: 0, count: bytes }
+}
+
+#[test]
+fn replies_of_a_modelled_medium_that_a_client_does_not_receive_take_little_memory() {
+    let scratch = Scratch::new("unread-medium");
+    let filer = Filer::start(&scratch, &["--medium", "nvme"]);
+    let mut wire = Wire::connect(filer.port);
+    let read = large(&filer, &mut wire, 1 << 20);
+    let calls: Vec<u8> = (0..1000).flat_map(|_| wire.nfs_record(Procedure::Read, &read)).collect();
+    let before = filer.anonymous();
+    wire.send(&calls);
+    let more = memory_at_rest(&filer, before + (3 << 20)) - before;
+    assert!(more < 96 << 20, "{} MiB", more >> 20);
+}
+
+#[test]
+fn a_client_that_receives_no_replies_takes_its_share_of_the_memory_and_another_reads_at_once() {
+    const READERS: usize = 600;
+    const REPLY: u32 = 1 << 20;
+    if !has_descriptors(2 * READERS as u64 + 200) {
+        return;
+    }
+    let scratch = Scratch::new("unread");
+    let filer = Filer::start(&scratch, &[]);
+    let mut other = Wire::connect_from(2, filer.port);
+    let read = large(&filer, &mut other, REPLY);
+    let readers: Vec<Wire> = (0..READERS)
+        .map(|_| {
+            let mut reader = Wire::connect(filer.port);
+            let calls: Vec<u8> = (0..4).flat_map(|_| reader.nfs_record(Procedure::Read, &read)).collect();
+            reader.send(&calls);
+            reader
+        })
+        .collect();
+    let bytes = memory_at_rest(&filer, 200 << 20);
+    assert!(bytes < 420 << 20, "{} MiB", bytes >> 20);
+    let begun = Instant::now();
+    let reply = other.nfs(Procedure::Read, &read);
+    assert_eq!(reply.results::<ReadResult<'_>>().unwrap().count, REPLY);
+    assert!(begun.elapsed() < TURN_MAX, "{:?}", begun.elapsed());
+    drop(readers);
 }

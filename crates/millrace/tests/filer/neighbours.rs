@@ -8,7 +8,7 @@ use filer::policy::{Policy, Rights, Squash};
 use filer::server::Server;
 use filer::{Config, Export, Filer, Listener, ListenerRole};
 use nfs_proto::nfs3::{FileHandle, MkDirArgs, Procedure, SetAttr, StableHow, WriteResult};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -54,14 +54,7 @@ impl Shared {
 
     /// A connection from 127.0.0.`host`.
     fn connect(&self, host: u8) -> Wire {
-        let stream: std::io::Result<TcpStream> = crate::support::block_on(async {
-            let socket = tokio::net::TcpSocket::new_v4()?;
-            socket.bind((Ipv4Addr::new(127, 0, 0, host), 0).into())?;
-            socket.connect((Ipv4Addr::LOCALHOST, self.port).into()).await?.into_std()
-        });
-        let stream = stream.unwrap();
-        stream.set_nonblocking(false).unwrap();
-        Wire::over(stream)
+        Wire::connect_from(host, self.port)
     }
 }
 

@@ -12,7 +12,7 @@ use nfs_proto::rpc::{
 };
 use nfs_proto::xdr::{Decode, Encode, Reader, encode_to};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
 /// One connection and who calls on it.
@@ -61,6 +61,18 @@ impl Wire {
 
     pub fn try_connect(port: u16) -> std::io::Result<Self> {
         TcpStream::connect(("127.0.0.1", port)).map(Self::over)
+    }
+
+    /// A connection from 127.0.0.`host`.
+    pub fn connect_from(host: u8, port: u16) -> Self {
+        let stream: std::io::Result<TcpStream> = super::block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4()?;
+            socket.bind((Ipv4Addr::new(127, 0, 0, host), 0).into())?;
+            socket.connect((Ipv4Addr::LOCALHOST, port).into()).await?.into_std()
+        });
+        let stream = stream.unwrap();
+        stream.set_nonblocking(false).unwrap();
+        Self::over(stream)
     }
 
     pub fn over(stream: TcpStream) -> Self {

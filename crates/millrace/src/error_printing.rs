@@ -102,10 +102,27 @@ pub(crate) fn text(error: &anyhow::Error) -> String {
     parts(error).concat()
 }
 
-/// The same without secrets. Each part is redacted alone: in `serve /etc/passwd: not a directory`, a path is followed by a cause, not a
-/// key by its value.
+/// The same without secrets. What follows a path is redacted alone: in `serve /etc/passwd: not a directory`, a path is followed by a
+/// cause, not a key by its value.
 fn redacted_text(error: &anyhow::Error) -> String {
-    parts(error).iter().map(|part| tune::collect::redacted("", part)).collect()
+    parts(error).iter().flat_map(|part| after_paths(part)).map(|piece| tune::collect::redacted("", piece)).collect()
+}
+
+/// A text, cut after each absolute path that a colon follows.
+fn after_paths(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    let mut from = 0;
+    while let Some(colon) = rest[from..].find(": ").map(|found| from + found) {
+        from = colon + 2;
+        if rest[..colon].rsplit(' ').next().is_some_and(|word| word.starts_with('/')) {
+            let (piece, after) = rest.split_at(from);
+            pieces.push(piece);
+            (rest, from) = (after, 0);
+        }
+    }
+    pieces.push(rest);
+    pieces
 }
 
 /// The text of the error and of each cause, with the marks between them. An error often ends with the text of its cause: it is cut off
@@ -176,6 +193,8 @@ mod tests {
         let missing = || anyhow!(std::io::Error::from(std::io::ErrorKind::NotFound));
         let context = missing().context("read /etc/ssl/private-key.pem").context("serve under TLS");
         assert_eq!(redacted_text(&context), "serve under TLS: read /etc/ssl/private-key.pem: entity not found");
+        let one = anyhow!("serve /etc/passwd: not a directory; token: hunter2");
+        assert_eq!(redacted_text(&one), "serve /etc/passwd: not a directory; token: [redacted]");
         let error = missing().context("read /run/token: entity not found");
         assert_eq!(redacted_text(&error), "read /run/token: entity not found", "the error repeats its cause");
         let secret = missing().context("use password=hunter2");

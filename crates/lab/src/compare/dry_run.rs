@@ -76,9 +76,9 @@ pub(super) fn target_words(target: &TargetFacts, plan: &Plan, prepared: &Prepare
     let here = prepared.measured.iter().filter(|arm| arm.path.target.as_ref() == Some(&target.target));
     let runs = runs / prepared.measured.len().max(1) * here.count();
     let copy = plan.database_bytes();
-    let copies = if runs == 1 { "1 copy".to_owned() } else { format!("{runs} copies") };
+    let (copies, are) = if runs == 1 { ("1 copy".to_owned(), "is") } else { (format!("{runs} copies"), "are") };
     format!(
-        "target     {} ({}): one new directory, up to {} MiB in it at a time, {} MiB free; {copies} of {} MiB are \
+        "target     {} ({}): one new directory, up to {} MiB in it at a time, {} MiB free; {copies} of {} MiB {are} \
          written, then what the runs write; all of it is removed, nothing else is touched\n",
         target.target,
         target.what,

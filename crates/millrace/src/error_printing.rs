@@ -133,7 +133,7 @@ fn parts(error: &anyhow::Error) -> Vec<String> {
         if let Some(last) = parts.last_mut() {
             match last.strip_suffix(&cause) {
                 Some(own) => *last = own.to_owned(),
-                None => last.push_str(": "),
+                None => parts.push(": ".to_owned()),
             }
         }
         parts.push(cause);

@@ -129,7 +129,7 @@ mod tests {
         let refused = |text: String| format!("{:#}", LocalMedium::parse(OsStr::new(&text)).err().unwrap());
         assert!(refused("/tmp".into()).contains("/DIR=MEDIUM"));
         assert!(refused(format!("{place}/absent=sata")).contains("absent"));
-        assert!(refused(format!("{place}=satan")).contains("not a known profile"));
+        assert!(refused(format!("{place}=satan")).contains("no medium profile is named"));
         std::fs::create_dir(scratch.path().join("below")).unwrap();
         let nested = [OsString::from(format!("{place}/below/..=nvme")), OsString::from(format!("{place}/below=sata"))];
         assert_eq!(LocalMedium::parse(&nested[0]).unwrap().directory, scratch.path().canonicalize().unwrap());

@@ -111,14 +111,14 @@ where one version is installed. Kernel AIO (libaio) works on these files. io_uri
 refused; MariaDB then uses libaio. Keep the server's own log on a local disk.
 
 Closing a file commits its data first, as a kernel client does. close=nothing in the URL leaves out
-that commit: use it for a database, which syncs its files itself. Written data that is not yet stable is kept in
-memory (retain=64MiB) and resent to a server that restarted. Small consecutive writes are coalesced;
-gather=off in the URL sends each by itself.
+that commit: use it for a database, which syncs its files itself. Written data that is not yet
+stable is kept in memory (retain=64MiB) and resent to a server that restarted. Small consecutive
+writes are coalesced; gather=off in the URL sends each by itself.
 
 After a program has changed its user (setuid, as in --group mysql … mariadbd --user=mysql by root),
-new calls are made as the new user, and calls on open files as the user that opened them. Each user has
-separate mounts whose locks do not exclude each other, unless --group names a group of all of them;
-its members trust each other with these mounts.
+new calls are made as the new user, and calls on open files as the user that opened them. Each user
+has separate mounts whose locks do not exclude each other, unless --group names a group of all of
+them; its members trust each other with these mounts.
 
 The preload library is the one that MILLRACE_PRELOAD names, else the one beside this binary or in
 ../lib/millrace; for a program of musl (Alpine Linux) the one in musl/ there.

@@ -15,8 +15,8 @@ Examples:
   millrace shapes results/plans/*                    what they show, with the reports' figures
   millrace shapes --markdown results/plans/* > t.md  the table of docs/reports.md
 A record is a directory that millrace compare wrote, or its results.json. A finding that
-no record shows is not an error. Finding SC11 (calls of a write of 64 KiB) is not read from a record: its calls
-are counted now, on a filer that this command starts.
+no record shows is not an error. Finding SC11 (calls of a write of 64 KiB) is not read from a
+record: its calls are counted now, on a filer that this command starts.
 Exit codes: 0 printed; 2 could not read a record.";
 
 /// Checks which findings of five published storage reports (SC1 to SC13, docs/reports.md) the records of your comparisons show.

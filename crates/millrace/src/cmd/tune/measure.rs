@@ -24,8 +24,8 @@ Examples:
   millrace tune measure postgres-shared-buffers-from-memory postgres-max-wal-size --dry-run
   millrace tune measure --seconds 60 --repeats 5 --budget 2h
   millrace tune measure postgres-wal-compression --db postgresql://db1/postgres --apply
-Exit codes: 0 measured and at least one gain shown; 1 measured, no gain shown; 2 could not run; 3 ran,
-but it could not be shown that the reads went over the path, or a consistency check failed; 130
+Exit codes: 0 measured and at least one gain shown; 1 measured, no gain shown; 2 could not run; 3
+ran, but it could not be shown that the reads went over the path, or a consistency check failed; 130
 ended by SIGINT (Ctrl-C), 143 by SIGTERM.";
 
 #[derive(clap::Args)]

@@ -12,8 +12,9 @@ use crate::error_printing::{print_error, refusal};
 
 const HELP: &str = "\
 Reverts the newest apply that is not yet reverted, also one that was killed half way. If one of
-the files or values was changed since, it is named and nothing is done; --force restores the old contents anyway and keeps the changed files beside the record. Services
-use the old settings again once they are reloaded, remounted or restarted.
+the files or values was changed since, it is named and nothing is done; --force restores the old
+contents anyway and keeps the changed files beside the record. Services use the old settings again
+once they are reloaded, remounted or restarted.
 Examples:
   millrace tune revert
   millrace tune revert --all

@@ -106,15 +106,12 @@ pub(super) fn read(options: &LiveOptions) -> Collected {
     let owners = reader.owners(mysql::data_directories(&collected).into_iter());
     reader.deny_unreadable(&owners, &mut collected);
     fetch(&mut collected, mysql::wanted, |path, collected| reader.fetch(path, &owners, collected));
+    reader.note_absent(mysql::data_directories(&collected), &mut collected);
     if options.root == Path::new("/") {
         ask::ask(options.runner.as_ref(), &mut collected);
     }
     for (line, text) in &options.fetched {
-        if let Some(data) = data_directory_here(line, text)
-            && fs::metadata(reader.path(&data)).is_err_and(|fault| fault.kind() == ErrorKind::NotFound)
-        {
-            collected.absent.insert(data);
-        }
+        reader.note_absent(data_directory_here(line, text), &mut collected);
         collected.take_command(line, text.as_bytes(), Some(0));
     }
     collected.site.clone_from(&options.site);
@@ -194,6 +191,13 @@ impl Reader<'_> {
             ErrorKind::PermissionDenied => drop(collected.denied.insert(path.to_owned(), "permission denied".to_owned())),
             _ => drop(collected.denied.insert(path.to_owned(), fault.to_string())),
         }
+    }
+
+    /// Notes those of these folders that are not there.
+    fn note_absent(&self, folders: impl IntoIterator<Item = String>, collected: &mut Collected) {
+        let is_absent = |path: &str| fs::metadata(self.path(path)).is_err_and(|fault| fault.kind() == ErrorKind::NotFound);
+        let folders = folders.into_iter().map(|folder| folder.trim_end_matches('/').to_owned());
+        collected.absent.extend(folders.filter(|folder| is_absent(folder)));
     }
 
     /// Users and groups that own these folders.

@@ -12,17 +12,18 @@ pub(super) fn by_files(database: Database, kind: &str, place: &str, stopped: boo
     Server { name, database, state, config: config.map(str::to_owned), facts }
 }
 
-/// Notes the clusters of PostgreSQL whose files name a data directory that is not on this host.
+const NOT_FOUND: &str = "no database was found there; if it is on a Direct NFS mount, that is not in use";
+
+/// Notes the servers whose files name a data directory that is not on this host.
 pub(in crate::collect) fn data_not_here(collected: &Collected, facts: &mut Facts) {
     let mut servers = std::mem::take(&mut facts.servers);
     for server in servers.iter_mut().filter(|server| server.state != ServerState::Live) {
-        let is_absent = |data: &str| collected.absent.contains(&format!("{}/PG_VERSION", data.trim_end_matches('/')));
+        let is_absent = |data: &str| {
+            let data = data.trim_end_matches('/');
+            collected.absent.contains(data) || collected.absent.contains(&format!("{data}/PG_VERSION"))
+        };
         if server.data().is_some_and(is_absent) {
-            facts.note_data_not_here(
-                server,
-                true,
-                "no cluster was found there; if it is on a Direct NFS mount, that is not in use",
-            );
+            facts.note_data_not_here(server, true, NOT_FOUND);
         }
     }
     facts.servers = servers;
@@ -31,7 +32,21 @@ pub(in crate::collect) fn data_not_here(collected: &Collected, facts: &mut Facts
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::database::postgres;
+    use crate::collect::database::{mysql, postgres};
+
+    #[test]
+    fn an_option_file_that_names_an_absent_directory_is_said_to_name_one_elsewhere() {
+        let mut collected = Collected::default();
+        collected.take_command("dpkg-query -W", b"mariadb-server\t1:11.4.2\n", Some(0));
+        collected.take_file("/etc/my.cnf", b"[mysqld]\ndatadir = /db/my/\n");
+        let absent = ["/etc/mysql/my.cnf", "/db/my", "/db/my/mysqld-auto.cnf"];
+        collected.absent.extend(absent.map(str::to_owned));
+        let mut facts = Facts::default();
+        mysql::facts(&collected, &mut facts);
+        data_not_here(&collected, &mut facts);
+        let [server] = facts.servers.as_slice() else { panic!("{facts:?}") };
+        assert!(server.data_place().is_some(), "{server:?}");
+    }
 
     #[test]
     fn a_cluster_whose_data_directory_is_absent_is_said_to_be_elsewhere() {

@@ -302,14 +302,16 @@ BEGIN {
     mysql = mysql "innodb_change_buffering innodb_data_file_buffering innodb_data_home_dir innodb_doublewrite "
     mysql = mysql "innodb_flush_log_at_trx_commit innodb_flush_method innodb_io_capacity innodb_io_capacity_max "
     mysql = mysql "innodb_log_file_size innodb_log_group_home_dir innodb_page_size innodb_redo_log_capacity "
-    mysql = mysql "innodb_undo_directory innodb_use_native_aio innodb_version log_bin pid_file port socket sync_binlog tmpdir "
+    mysql = mysql "innodb_undo_directory innodb_use_native_aio innodb_version log_bin log_bin_basename pid_file port socket sync_binlog tmpdir "
     mysql = mysql "version version_comment version_compile_machine version_compile_os "
-    oracle = " _enable_listio _kgl_large_heap_warning_threshold audit_file_dest compatible control_files core_dump_dest "
-    oracle = oracle "cpu_count db_block_size db_create_file_dest db_create_online_log_dest_1 db_create_online_log_dest_2 "
-    oracle = oracle "db_file_multiblock_read_count db_name db_recovery_file_dest db_unique_name db_writer_processes "
-    oracle = oracle "dbwr_lwp_count diagnostic_dest disk_asynch_io filesystemio_options hpux_sched_noage instance_name "
-    oracle = oracle "lgwr_lwp_count log_archive_dest log_archive_dest_1 log_archive_dest_2 log_archive_format log_archive_start "
-    oracle = oracle "memory_target processes spfile undo_management use_large_pages "
+    oracle = " _enable_listio _kgl_large_heap_warning_threshold audit_file_dest background_dump_dest compatible control_files "
+    oracle = oracle "core_dump_dest cpu_count db_block_size db_create_file_dest db_create_online_log_dest_1 "
+    oracle = oracle "db_create_online_log_dest_2 db_create_online_log_dest_3 db_create_online_log_dest_4 "
+    oracle = oracle "db_create_online_log_dest_5 db_file_multiblock_read_count db_name db_recovery_file_dest db_unique_name "
+    oracle = oracle "db_writer_processes dbwr_lwp_count diagnostic_dest disk_asynch_io filesystemio_options hpux_sched_noage "
+    oracle = oracle "instance_name lgwr_lwp_count log_archive_dest log_archive_dest_1 log_archive_dest_2 log_archive_dest_3 "
+    oracle = oracle "log_archive_dest_4 log_archive_duplex_dest log_archive_format log_archive_start memory_target processes "
+    oracle = oracle "spfile standby_archive_dest undo_management use_large_pages user_dump_dest "
     multipath = " alias checker deferred_remove detect_checker detect_path_checker detect_prio dev_loss_tmo eh_deadline failback "
     multipath = multipath "fast_io_fail_tmo features find_multipaths flush_on_last_del getuid_callout hardware_handler "
     multipath = multipath "no_path_retry path_checker path_grouping_policy path_selector prio prio_callout product recheck_wwid "
@@ -321,7 +323,7 @@ BEGIN {
     network = " DEVICE IPADDR MTU MTUBytes Name interface-name mtu "
     oranfstab = " server path local export mount nfs_version mnt_timeout "
     shell = " IP_ADDRESS NDD_NAME NDD_VALUE ORACLEASM_ENABLED ORACLEASM_GID ORACLEASM_SCANBOOT ORACLEASM_SCANEXCLUDE "
-    shell = shell "ORACLEASM_SCANORDER ORACLEASM_UID TRANSPORT_NAME "
+    shell = shell "ORACLEASM_SCANORDER ORACLEASM_UID SUBNET_MASK TRANSPORT_NAME "
     if (form == "sysctl" || form == "network" || form == "nfsmount" || form == "mysql") comments = "#;"
     else comments = "#"
 }
@@ -367,6 +369,23 @@ run() {
   redact "$*" <"$out/raw" >"$out/commands/$slug.txt"
   rm -f "$out/raw" "$out/complaint"
   listed "commands/$slug.txt" $code "$*"
+}
+# Whether this user sees what is not there in a folder, which may be missing itself.
+shows() {
+  at=$1
+  while [ ! -e "$root$at" ] && [ "$at" != / ]; do at=`dirname "$at"`; done
+  [ -x "$root$at" ]
+}
+# Where paths of databases lead.
+follow() {
+  for path in "$@"; do
+    [ -e "$root$path" ] || [ -h "$root$path" ] || continue
+    slug=`echo "readlink -f $path" | sed -e 's/[^A-Za-z0-9][^A-Za-z0-9]*/-/g' -e 's/-$//'`
+    real=`readlink -m "$root$path" 2>/dev/null`
+    if [ -z "$real" ]; then real=`readlink -f "$root$path" 2>/dev/null`; fi
+    echo "$real" | sed "s#^$root/#/#" >"$out/commands/$slug.txt"
+    listed "commands/$slug.txt" 0 "readlink -f $path"
+  done
 }
 # Copies of files.
 copy() {
@@ -612,7 +631,13 @@ collect_linux() {
     data=`sed -n "s/^[ 	]*data_directory[ 	]*=*[ 	]*'\([^']*\)'.*/\1/p" "$conf" 2>/dev/null | tail -1`
     if [ -z "$data" ]; then data=`dirname "$plain"`; fi
     copy "$data/postgresql.auto.conf" "$data/PG_VERSION"
+    if shows "$data"; then list "$data/postgresql.auto.conf" "$data/PG_VERSION"; fi
+    follow "$data" "$data/pg_wal" "$data/pg_xlog"
+    for link in $root$data/pg_tblspc/*; do
+      follow `echo "$link" | sed "s#^$root##"`
+    done
   done
+  follow /var/lib/mysql
   oracle_homes /etc/oratab
   (small; drivers) | sed "s#^$root##" | redact /sys >"$out/commands/grep-H-sys.txt"
   listed commands/grep-H-sys.txt 0 "grep -H . /sys"
@@ -643,6 +668,7 @@ collect_linux() {
 #   psql -A -F '|' -c 'SELECT name, setting, unit, pending_restart FROM pg_settings'   psql-pg-settings.txt
 #   mysql -e 'SHOW GLOBAL VARIABLES'                                                   mysql-SHOW-VARIABLES.txt
 #   sqlplus: SHOW PARAMETER; SELECT * FROM v$dnfs_servers                              sqlplus-show-parameter.txt, sqlplus-v-dnfs-servers.txt
+#   sqlplus: SELECT member FROM v$logfile; SELECT name FROM v$datafile                 sqlplus-v-logfile.txt, sqlplus-v-datafile.txt
 run uname -a
 run hostname
 case $system in

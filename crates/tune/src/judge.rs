@@ -40,6 +40,7 @@ pub fn judge(rules: &RuleSet, facts: &Facts) -> Judgement {
     if !facts.host.contains_key("os.family") {
         judgement.remarks.push("the operating system is not known: rules of operating systems are left out".to_owned());
     }
+    judgement.remarks.extend(crate::collect::unnamed(facts));
     for server in subjects::judged_in_part(facts) {
         judgement.remarks.push(format!(
             "{} does not run: only the critical rules about its data were checked; without --db the audit checks all rules",

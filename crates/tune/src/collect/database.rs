@@ -9,8 +9,8 @@ pub(super) mod postgres;
 pub(super) mod reading;
 mod rows;
 
-pub(super) use answer::data_directory_here;
-pub use answer::{Answer, data_directory, database_rows, is_local};
+pub use answer::{Answer, data_directory, is_local};
+pub(super) use answer::{data_directory_here, database_rows};
 pub(super) use from_files::data_not_here;
 pub use rows::Row;
 pub(super) use rows::as_text;

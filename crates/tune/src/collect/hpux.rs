@@ -266,6 +266,9 @@ fn rc_config(collected: &Collected, facts: &mut Facts) {
                 if let Some((.., address, _)) = indexed(text).find(|(key, at, ..)| key == "IP_ADDRESS" && *at == index) {
                     facts.put_of("lan", &nic, "address", address, path);
                 }
+                if let Some((.., mask, _)) = indexed(text).find(|(key, at, ..)| key == "SUBNET_MASK" && *at == index) {
+                    facts.put_of("lan", &nic, "netmask", mask, path);
+                }
             }
         }
     }
@@ -283,12 +286,13 @@ fn lans(collected: &Collected, facts: &mut Facts) {
     }
     for (_, output) in collected.outputs("netstat") {
         for (_, line) in telling(&output.text, &[]) {
-            if let [nic, mtu, _, address, ..] = words(line).collect::<Vec<_>>().as_slice()
+            if let [nic, mtu, network, address, ..] = words(line).collect::<Vec<_>>().as_slice()
                 && let (true, Some(mtu)) = (nic.starts_with("lan"), integer(mtu))
             {
                 let nic = nic.trim_end_matches('*').split(':').next().unwrap_or(nic);
                 facts.put_of("lan", nic, "mtu", mtu, &output.line);
                 facts.put_of("lan", nic, "address", *address, &output.line);
+                facts.put_of("lan", nic, "network", *network, &output.line);
             }
         }
     }

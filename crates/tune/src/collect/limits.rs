@@ -48,6 +48,15 @@ pub const LINE_BYTES_MAX: usize = 16 << 10;
 /// Bytes looked at to tell text from binary.
 pub const SNIFF_BYTES: usize = 4096;
 
+/// Ports of a filer that are compared with each server. The largest heads have about 40.
+pub const PORTS_MAX: usize = 256;
+
+/// Routes that are compared with each server. A host with more is a router.
+pub const ROUTES_MAX: usize = 4096;
+
+/// Tablespaces of one server that are followed. Databases with hundreds of them are rare.
+pub const TABLESPACES_MAX: usize = 1000;
+
 /// Files of one folder of a live host (`/sys/block`, `/etc/sysctl.d`).
 pub const LISTING_MAX: usize = 4096;
 

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::collected::Collected;
-use super::derive::{Route, holds, routes};
+use super::network::{Route, holds, routes};
 use crate::facts::{Facts, Value};
 
 /// Notes both.
 pub(super) fn facts(collected: &Collected, is_host: bool, facts: &mut Facts) {
-    paths(&routes(collected, facts), facts);
+    paths(&routes(collected, facts).0, facts);
     volumes(is_host, facts);
 }
 
@@ -34,7 +34,7 @@ fn paths(routes: &[Route], facts: &mut Facts) {
             let (server, path) = (attribute(facts, KIND, name, "server")?, attribute(facts, KIND, name, "path")?);
             let address: IpAddr = path.parse().ok()?;
             let route = routes.iter().filter(|route| holds(route, address)).max_by_key(|route| route.bits)?;
-            Some((server, path, route.nic.as_str()))
+            Some((server, path, route.interface.as_str()))
         })
         .collect();
     let shares = |one: &(&str, &str, &str)| {

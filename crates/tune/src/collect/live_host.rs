@@ -19,11 +19,12 @@ use super::layout;
 use super::limits::LISTING_MAX;
 use super::live_servers;
 use super::read_capture::read_some;
+use super::real_paths;
 use super::redact::redacted;
 use super::runner::{HostRunner, NoRunner, Ran, Runner, run_all};
 use super::running;
 use super::sources::is_writable;
-use crate::facts::Database;
+use crate::facts::{Database, Facts};
 
 /// What is read, and how.
 pub struct LiveOptions {
@@ -114,11 +115,20 @@ pub(super) fn read(options: &LiveOptions) -> Collected {
         reader.note_absent(data_directory_here(line, text), &mut collected);
         collected.take_command(line, text.as_bytes(), Some(0));
     }
+    real_paths::take(&options.root, &servers(&collected), &mut collected);
     collected.site.clone_from(&options.site);
     let host = fs::read_to_string(reader.path("/proc/sys/kernel/hostname"))
         .or_else(|_| fs::read_to_string(reader.path("/etc/hostname")));
     host.unwrap_or_default().trim().clone_into(&mut collected.host);
     collected
+}
+
+/// The servers that are known by what was read so far.
+fn servers(collected: &Collected) -> Facts {
+    let mut facts = Facts::default();
+    postgres::facts(collected, &mut facts);
+    mysql::facts(collected, &mut facts);
+    facts
 }
 
 struct Reader<'a> {

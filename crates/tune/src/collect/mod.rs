@@ -23,11 +23,14 @@ mod live_host;
 mod live_servers;
 mod manifest;
 mod mounts;
+mod network;
 mod ontap7;
 mod ontap9;
 mod persistent;
 mod read_capture;
+mod real_paths;
 mod redact;
+mod roles;
 pub mod runner;
 mod running;
 mod running_text;
@@ -44,11 +47,12 @@ use std::path::Path;
 
 pub use crate::facts::Database;
 pub use check_value::{Checked, check_value};
-pub use database::{Answer, Row, data_directory, database_rows, is_local};
+pub use database::{Answer, Row, data_directory, is_local};
 pub use direct_nfs::direct_nfs_text;
 pub use live_host::LiveOptions;
 pub use read_capture::CaptureError;
 pub use redact::{REDACTED, redacted};
+pub(crate) use roles::unnamed;
 pub use site::site;
 
 use crate::facts::Facts;
@@ -102,6 +106,19 @@ pub fn text_facts(system: &str, name: &str, bytes: &[u8]) -> Facts {
         collected.take_command(name, bytes, Some(0));
     }
     facts_of(&mut collected)
+}
+
+/// Notes the settings that a server gave, and what its mounts hold. They decide; of files at hand those that belong to it tell what a
+/// restart brings.
+pub fn database_rows(answer: &Answer<'_>, facts: &mut Facts) {
+    database::database_rows(answer, facts);
+    roles::derive(facts);
+}
+
+/// Follows the links in the data directories of servers that were asked, which decide what their mounts hold. `root` stands for this host.
+pub fn follow_links(root: &Path, facts: &mut Facts) {
+    real_paths::note(root, facts);
+    roles::derive(facts);
 }
 
 /// Writes a capture of this host, without secrets: a folder, or an archive where the name ends with `.tar`, `.tar.gz` or `.tgz`.

@@ -3,6 +3,7 @@
 pub(super) mod order;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use super::collected::Collected;
 use super::family::Family;
@@ -334,6 +335,14 @@ fn fill(place: &mut String, text: &str) {
 fn merge(there: &mut Vec<String>, options: impl IntoIterator<Item = String>) {
     for option in options {
         let key = option.split('=').next().unwrap_or_default();
+        // Some tables have the name of the server in place of its address.
+        if let Some(address) = option.strip_prefix("addr=").filter(|address| address.parse::<IpAddr>().is_ok())
+            && let Some(named) = there.iter_mut().find(|other| other.strip_prefix("addr=").is_some_and(|name| name != address))
+            && named["addr=".len()..].parse::<IpAddr>().is_err()
+        {
+            named.clone_from(&option);
+            continue;
+        }
         let known = there.iter().any(|other| other.split('=').next() == Some(key));
         if !known && !option.is_empty() {
             there.push(option);

@@ -1,5 +1,7 @@
 //! Data ONTAP before clusters: outputs of its console, and its `/etc/rc`.
 
+use std::net::Ipv4Addr;
+
 use super::collected::Collected;
 use super::text::{bytes, integer, lines, odd, pair, telling, telling_value, truth, words};
 use crate::facts::{Facts, Value};
@@ -183,6 +185,11 @@ fn interfaces(collected: &Collected, facts: &mut Facts) {
             if let Some(address) = after("inet") {
                 facts.put_of("ontap_if", &port, "address", address, &output.line);
             }
+            let mask =
+                after("netmask").and_then(|mask| mask.strip_prefix("0x")).and_then(|mask| u32::from_str_radix(mask, 16).ok());
+            if let Some(mask) = mask {
+                facts.put_of("ontap_if", &port, "netmask", Ipv4Addr::from(mask).to_string(), &output.line);
+            }
         }
     }
     let rc = collected
@@ -194,20 +201,7 @@ fn interfaces(collected: &Collected, facts: &mut Facts) {
         .filter(|(rest, _)| rest.ends_with("rc"))
         .map(|(_, output)| (output.line.clone(), output.text.as_str()));
     for (origin, text) in rc.into_iter().chain(rdfile.collect::<Vec<_>>()) {
-        for (number, line) in telling(text, &['#']) {
-            let all: Vec<&str> = words(line).collect();
-            let ["ifconfig", port, ..] = all.as_slice() else { continue };
-            let after = |word: &str| all.iter().position(|other| *other == word).and_then(|at| all.get(at + 1)).copied();
-            let origin = format!("{origin}:{number}");
-            let mtu = after("mtusize").or_else(|| after("mtu")).and_then(integer);
-            facts.put_of("ontap_if", port, "persistent_mtu", mtu.unwrap_or(1500), &origin);
-            if let Some(flow) = after("flowcontrol") {
-                facts.put_of("ontap_if", port, "persistent_flowcontrol", flow, &origin);
-                if facts.value_of("ontap_if", port, "flowcontrol").is_none() {
-                    facts.put_of("ontap_if", port, "flowcontrol", flow, &origin);
-                }
-            }
-        }
+        start_up(text, &origin, facts);
     }
     for begin in ["iscsi interface show", "iswt interface show"] {
         for (_, output) in collected.outputs(begin) {
@@ -221,6 +215,40 @@ fn interfaces(collected: &Collected, facts: &mut Facts) {
                     }
                 }
             }
+        }
+    }
+}
+
+/// `/etc/rc` of a filer: its name, its default gateway, and its ports with the names that they have.
+fn start_up(text: &str, origin: &str, facts: &mut Facts) {
+    let mut host = "";
+    for (number, line) in telling(text, &['#']) {
+        let all: Vec<&str> = words(line).collect();
+        let origin = format!("{origin}:{number}");
+        match all.as_slice() {
+            ["hostname", name, ..] => {
+                host = name;
+                facts.put("ontap7.host_name", *name, &origin);
+            }
+            ["route", "add", "default", gateway, ..] => facts.put("ontap7.default_gateway", *gateway, &origin),
+            ["ifconfig", port, rest @ ..] => port_of(port, rest, host, &origin, facts),
+            _ => {}
+        }
+    }
+}
+
+/// ``ifconfig e4a `hostname`-e4a mediatype auto flowcontrol full mtusize 9000``.
+fn port_of(port: &str, rest: &[&str], host: &str, origin: &str, facts: &mut Facts) {
+    let after = |word: &str| rest.iter().position(|other| *other == word).and_then(|at| rest.get(at + 1)).copied();
+    let mtu = after("mtusize").or_else(|| after("mtu")).and_then(integer);
+    facts.put_of("ontap_if", port, "persistent_mtu", mtu.unwrap_or(1500), origin);
+    if let Some(name) = rest.first().filter(|name| name.contains("`hostname`") && !host.is_empty()) {
+        facts.put_of("ontap_if", port, "host_name", name.replace("`hostname`", host), origin);
+    }
+    if let Some(flow) = after("flowcontrol") {
+        facts.put_of("ontap_if", port, "persistent_flowcontrol", flow, origin);
+        if facts.value_of("ontap_if", port, "flowcontrol").is_none() {
+            facts.put_of("ontap_if", port, "flowcontrol", flow, origin);
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use toml::{Table, Value as Toml};
 
+use super::roles::refines;
 use crate::facts::{Database, Fact, Facts, Value};
 
 /// Origin of what a site file says.
-const ORIGIN: &str = "site file";
+pub(super) const ORIGIN: &str = "site file";
 
 /// Reads a site file into facts. What people say holds against what was measured, with a remark where both differ.
 ///
@@ -55,6 +56,8 @@ fn thing(facts: &mut Facts, kind: &str, name: &str, attributes: &Toml) {
     for (attribute, said) in attributes {
         let said = value(said);
         let found = facts.things.get_mut(kind).and_then(|things| things.get_mut(name)).and_then(|thing| thing.remove(attribute));
+        // More than was derived is not a contradiction.
+        let found = found.filter(|found| (kind, attribute.as_str()) != ("mount", "role") || !refines(&found.value, &said));
         differs(facts, &format!("{kind} {name}: {attribute}"), found, &said);
         facts.put_of(kind, name, attribute, said, ORIGIN);
     }

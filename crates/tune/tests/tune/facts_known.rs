@@ -125,8 +125,12 @@ const THINGS: &[(&str, &[&str])] = &[
             "transports",
             "slots_used_max",
             "oranfstab",
-            // From the site file.
             "role",
+            "holds",
+            "databases",
+            "volume",
+            "disk_vendor",
+            // From the site file.
             "block_size",
         ],
     ),
@@ -168,6 +172,7 @@ const THINGS: &[(&str, &[&str])] = &[
         "nic",
         &[
             "mtu",
+            "nfs_mounts",
             "persistent_mtu",
             "speed_mbit",
             "driver",
@@ -259,7 +264,20 @@ const THINGS: &[(&str, &[&str])] = &[
     ("igroup", &["ostype", "protocol", "initiators"]),
     ("ontap_volume", &[]),
     ("ontap_aggregate", &["state", "raid_type", "raid_size", "disk_count"]),
-    ("ontap_if", &["mtu", "persistent_mtu", "flowcontrol", "persistent_flowcontrol", "address", "iscsi", "storage"]),
+    (
+        "ontap_if",
+        &[
+            "mtu",
+            "persistent_mtu",
+            "flowcontrol",
+            "persistent_flowcontrol",
+            "address",
+            "netmask",
+            "host_name",
+            "iscsi",
+            "storage",
+        ],
+    ),
     ("ontap_port", &["mtu", "flowcontrol", "speed_oper", "node"]),
 ];
 

@@ -26,4 +26,5 @@ mod sarif;
 mod secret_corpus;
 mod secrets;
 mod titles;
+mod without_site;
 mod wrong_before;

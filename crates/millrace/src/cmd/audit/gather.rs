@@ -59,6 +59,9 @@ pub(crate) fn gather_below(given: &Given, root: Option<&Path>) -> anyhow::Result
         None => of_this_host(root, given.db.is_empty()),
     };
     databases.iter().for_each(|asked| note(asked, &mut gathered.facts));
+    if given.facts.is_none() && !given.db.is_empty() {
+        collect::follow_links(root.unwrap_or(Path::new("/")), &mut gathered.facts);
+    }
     // Last: what people say overrides what was measured.
     if let Some(text) = site {
         collect::site(&text, &mut gathered.facts);

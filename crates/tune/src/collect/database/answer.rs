@@ -58,7 +58,7 @@ pub(in crate::collect) fn data_directory_here(line: &str, text: &str) -> Option<
 }
 
 /// Notes the settings that a server gave. They decide; of files at hand those that belong to it tell what a restart brings.
-pub fn database_rows(answer: &Answer<'_>, facts: &mut Facts) {
+pub(in crate::collect) fn database_rows(answer: &Answer<'_>, facts: &mut Facts) {
     note(answer, false, facts);
 }
 

@@ -8,11 +8,16 @@ use crate::collect::persistent::put_setting;
 use crate::collect::text::{bytes, lines, odd, telling, telling_value, unquoted, words};
 use crate::facts::{Fact, Facts, Value};
 
+/// Views that name files, and the facts of them.
+const VIEWS: [(&str, &str); 2] = [("v-logfile", "oracle.log_members"), ("v-datafile", "oracle.datafiles")];
+
 /// Settings found in a capture.
 pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
     for output in &collected.commands {
         let line = output.line.to_ascii_lowercase().replace('_', "-").replace("v$", "v-");
-        if line.contains("v-dnfs-") || line.contains("dnfs-servers") || line.contains("dnfs-channels") {
+        if let Some((_, fact)) = VIEWS.iter().find(|(view, _)| line.contains(view)) {
+            files(&output.text, fact, &output.line, facts);
+        } else if line.contains("v-dnfs-") || line.contains("dnfs-servers") || line.contains("dnfs-channels") {
             direct_nfs(&line, &output.text, &output.line, facts);
         } else if line.contains("v-version") || line.contains("banner") || line.starts_with("oracle") || line == "sqlplus -v" {
             banner(&output.text, &output.line, facts);
@@ -30,6 +35,9 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
             parameters(text, path, facts);
         } else if name.ends_with(".ora") && (name.starts_with("init") || name.starts_with("spfile")) || name == "spfile.txt" {
             init(text, path, &mut persistent, facts);
+            if let Some((home, _)) = path.rsplit_once("/dbs/").filter(|(home, rest)| !home.is_empty() && !rest.contains('/')) {
+                facts.put_of("oracle_home", home, "parameters", path.as_str(), path);
+            }
         }
     }
     for (name, (value, origin)) in persistent {
@@ -147,6 +155,15 @@ fn banner(text: &str, origin: &str, facts: &mut Facts) {
         } else if line.contains("32bit") || line.contains("32-bit") {
             facts.put("oracle.word_bits", 32_i64, origin);
         }
+    }
+}
+
+/// The paths in the rows of `v$logfile` and `v$datafile`.
+fn files(text: &str, fact: &str, origin: &str, facts: &mut Facts) {
+    let cells = text.split(|letter: char| letter.is_whitespace() || letter == '|' || letter == ',');
+    let paths: BTreeSet<&str> = cells.filter(|cell| cell.starts_with(['/', '+']) && cell.len() > 1).collect();
+    if !paths.is_empty() {
+        facts.put(fact, Value::List(paths.into_iter().map(Value::from).collect()), origin);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Network interfaces and routes of Linux.
 
+use std::net::Ipv4Addr;
+
 use crate::collect::collected::Collected;
 use crate::collect::persistent::put_setting;
 use crate::collect::text::{integer, lines, odd, pair, telling, truth, unquoted, words};
@@ -112,10 +114,17 @@ fn ifconfig(text: &str, origin: &str, facts: &mut Facts) -> bool {
         }
         let address = line.trim_start().strip_prefix("inet addr:").or_else(|| line.trim_start().strip_prefix("inet "));
         if let Some(address) = address.and_then(|rest| words(rest).next()).filter(|_| nic != "lo" && !nic.is_empty()) {
-            address_of(&nic, address, origin, facts);
+            address_of(&nic, &with_mask(address, line), origin, facts);
         }
     }
     any
+}
+
+/// An address with the length of the mask beside it: `Mask:255.255.255.0`, `netmask 255.255.255.0`.
+fn with_mask(address: &str, line: &str) -> String {
+    let after = line.split_once("Mask:").or_else(|| line.split_once(" netmask ")).map(|(_, rest)| rest);
+    let mask = after.and_then(|rest| words(rest).next()).and_then(|mask| mask.parse::<Ipv4Addr>().ok());
+    mask.map_or(address.to_owned(), |mask| format!("{address}/{}", u32::from(mask).count_ones()))
 }
 
 /// `ethtool [-i|-a|-k|-g|-c] NIC`.

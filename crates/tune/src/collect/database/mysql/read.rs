@@ -36,7 +36,14 @@ pub(super) fn file(collected: &Collected, path: &str, identity: &Identity, found
 /// One option of a file or a command line.
 pub(super) fn option(written: &str, said: Option<&str>, origin: &str, identity: &Identity, found: &mut Found) {
     match taken(written, said, identity.flavor) {
-        Taken::Set(name, value) => found.set(&name, value, origin.to_owned()),
+        Taken::Set(name, value) => {
+            // The option has two meanings: that there is a log, and where; `SHOW VARIABLES` has two names for them.
+            if name == "log_bin" {
+                let place = said.filter(|_| value == Value::Bool(true)).unwrap_or_default();
+                found.set("log_bin_basename", place.into(), origin.to_owned());
+            }
+            found.set(&name, value, origin.to_owned());
+        }
         Taken::Doubt(names, reason) => names.into_iter().for_each(|name| found.doubt(name, format!("{origin}: {reason}"))),
         Taken::Ignored => {}
         Taken::Refused(reason) => found.reject(format!("{origin}: {reason}, with which the server does not start")),

@@ -70,6 +70,8 @@ pub(in crate::collect) struct Cluster {
     pub(in crate::collect) config: String,
     /// Its data directory, where that is known.
     pub(in crate::collect) data: Option<String>,
+    /// What says so.
+    data_origin: String,
     /// The file that ALTER SYSTEM writes.
     automatic: Option<String>,
     /// Its settings.
@@ -95,6 +97,7 @@ fn cluster(collected: &Collected, config: &str, is_only: bool) -> Cluster {
     let running = collected.running_with(config);
     let mut found = Found::default();
     configuration(collected, config, &mut found);
+    let data_origin = found.get("data_directory").map_or(config, |(_, origin)| origin).to_owned();
     let said = found.get("data_directory").map(|(said, _)| said.trim_end_matches('/').to_owned());
     let said = said.filter(|said| said.starts_with('/')).or_else(|| running?.directory.clone());
     // Of loose files the only one of each name belong together.
@@ -117,7 +120,7 @@ fn cluster(collected: &Collected, config: &str, is_only: bool) -> Cluster {
     if let Some(answers) = answered(&["postgres", "postmaster"], config, collected) {
         told(answers, version, &mut found);
     }
-    Cluster { config: config.to_owned(), data, automatic: path, found }
+    Cluster { config: config.to_owned(), data, data_origin, automatic: path, found }
 }
 
 /// Takes in what `postgres -C` says. Where the files say the same, they stay the origin.
@@ -180,25 +183,31 @@ pub(super) fn servers(collected: &Collected) -> Vec<Server> {
         found.gap(format!("the postgresql.conf that is read before {path} was not collected"));
         automatic(collected, path, &mut found);
         found.end_of_files();
-        server(split(path).0, None, Some(split(path).0), found, collected)
+        server(split(path).0, None, Some((split(path).0, path)), found, collected)
     });
     let orphans: Vec<Server> = orphans.collect();
     let whole = clusters.into_iter().map(|cluster| {
-        let Cluster { config, data, found, .. } = cluster;
-        server(split(&config).0, Some(&config), data.as_deref(), found, collected)
+        let Cluster { config, data, data_origin, found, .. } = cluster;
+        server(split(&config).0, Some(&config), data.as_deref().zip(Some(data_origin.as_str())), found, collected)
     });
     whole.chain(orphans).collect()
 }
 
-fn server(folder: &str, config: Option<&str>, data: Option<&str>, found: Found, collected: &Collected) -> Server {
+/// One server; `data` is its data directory with what says so.
+fn server(folder: &str, config: Option<&str>, data: Option<(&str, &str)>, found: Found, collected: &Collected) -> Server {
     let mut facts = Facts::default();
     for (name, value) in DEFAULTS.iter().filter(|(name, _)| found.get(name).is_none() && !found.is_unknown(name)) {
         facts.put(&format!("postgres.{name}"), *value, "the server's default");
     }
     // That there is a cluster is known also where none of its settings is.
     facts.put("postgres.config_file", config.unwrap_or_default(), config.unwrap_or(folder));
-    let version = data.and_then(|data| version(data, collected));
+    let version = data.and_then(|(data, _)| version(data, collected));
     found.put(Database::Postgres, &mut facts, |name, said| value(name, said, version));
+    // ALTER SYSTEM, whose file may be missing, does not set it. The folder of the configuration is it only where a cluster lies in it.
+    let is_cluster = |(data, _): &(&str, &str)| *data != folder || version.is_some();
+    if let Some((data, origin)) = data.filter(is_cluster).filter(|_| !facts.host.contains_key("postgres.data_directory")) {
+        facts.put("postgres.data_directory", data, origin);
+    }
     let stopped = config.is_some_and(|config| collected.stopped.contains(config));
     by_files(Database::Postgres, "PostgreSQL", folder, stopped, config, facts)
 }

@@ -1,0 +1,105 @@
+//! What mounts hold: by the paths that databases name, the links in them, and the longest mount point above.
+//!
+//! A role that the site file gives stays. Nothing is guessed from names: where a database does not say what lies on its mount, the role is
+//! `database`.
+
+mod places;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::site;
+use crate::facts::{Attributes, Facts, Server, Value};
+pub(crate) use places::unnamed;
+use places::{Kind, Place, above};
+
+/// What one mount holds: each kind with what says so.
+type Held = BTreeMap<Kind, Said>;
+
+/// What says that a mount holds something: the setting or the file, and the databases.
+#[derive(Debug, Default, Clone)]
+struct Said {
+    origin: String,
+    databases: BTreeSet<&'static str>,
+}
+
+/// Gives each mount its role, of which `holds` names all parts and `databases` the programs. Roles that were derived before are dropped.
+pub(super) fn derive(facts: &mut Facts) {
+    let held = spread(held(facts), facts);
+    for mount in facts.things.get_mut("mount").into_iter().flat_map(|mounts| mounts.values_mut()) {
+        mount.remove("holds");
+        mount.remove("databases");
+        if mount.get("role").is_some_and(|role| role.origin != site::ORIGIN) {
+            mount.remove("role");
+        }
+    }
+    for (point, kinds) in held {
+        let Some((kind, said)) = kinds.first_key_value() else { continue };
+        if facts.value_of("mount", &point, "role").is_none() {
+            facts.put_of("mount", &point, "role", kind.word(), &said.origin);
+        }
+        let words = |all: BTreeSet<&str>| Value::List(all.into_iter().map(Value::from).collect());
+        facts.put_of("mount", &point, "holds", words(kinds.keys().map(|kind| kind.word()).collect()), &said.origin);
+        let databases = kinds.values().flat_map(|said| said.databases.iter().copied()).collect();
+        facts.put_of("mount", &point, "databases", words(databases), &said.origin);
+    }
+}
+
+/// Whether a role that people give says the same as a derived one, or more.
+pub(super) fn refines(derived: &Value, given: &Value) -> bool {
+    let (Value::Text(derived), Value::Text(given)) = (derived, given) else { return false };
+    match derived.as_str() {
+        "database" => ["data", "redo", "archive", "crs"].contains(&given.as_str()),
+        "home" => given == "binaries",
+        _ => false,
+    }
+}
+
+/// Paths whose links decide what lies where.
+pub(super) fn linked(facts: &Facts) -> BTreeSet<String> {
+    let servers = facts.servers.iter().filter(|server| is_here(server));
+    servers.flat_map(places::linked).collect()
+}
+
+/// Whether the files of a server are on this host.
+fn is_here(server: &Server) -> bool {
+    server.config.is_some() && server.data_place().is_none()
+}
+
+/// What mounts hold by the paths on them.
+fn held(facts: &Facts) -> BTreeMap<String, Held> {
+    let mut held: BTreeMap<String, Held> = BTreeMap::new();
+    let servers = facts.servers.iter().filter(|server| is_here(server));
+    let places = servers.flat_map(|server| places::of_server(server, facts)).chain(places::of_oracle(facts));
+    for Place { path, kind, origin, database } in places {
+        if let Some(point) = above(&path, facts) {
+            let said = held.entry(point.to_owned()).or_default().entry(kind).or_default();
+            if said.origin.is_empty() {
+                said.origin = origin;
+            }
+            said.databases.insert(database);
+        }
+    }
+    held
+}
+
+/// Adds the other mounts of the same volumes, which hold the same.
+fn spread(mut held: BTreeMap<String, Held>, facts: &Facts) -> BTreeMap<String, Held> {
+    let Some(mounts) = facts.things.get("mount") else { return held };
+    let by_volume: BTreeMap<&str, Held> =
+        held.iter().filter_map(|(point, kinds)| Some((volume(mounts.get(point)?)?, kinds.clone()))).collect();
+    let others = mounts.iter().filter_map(|(point, mount)| Some((point, by_volume.get(volume(mount)?)?)));
+    let others: Vec<(String, Held)> =
+        others.filter(|(point, _)| !held.contains_key(*point)).map(|(point, kinds)| (point.clone(), kinds.clone())).collect();
+    held.extend(others);
+    held
+}
+
+fn volume(mount: &Attributes) -> Option<&str> {
+    match mount.get("volume").map(|fact| &fact.value) {
+        Some(Value::Text(volume)) => Some(volume),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -180,7 +180,7 @@ fn paths_on_one_modelled_medium_are_probed_alike_and_wait_for_it() {
         assert!(path.block_read_us.as_ref().unwrap().mean > 3_000.0, "reads did not wait for the medium");
         assert!(path.runs[0].medium.as_ref().unwrap().reads > 100);
     }
-    assert!(record.notes.iter().any(|note| note.contains("quick look")), "{:?}", record.notes);
+    assert!(record.notes.iter().any(|note| note.contains("quick check")), "{:?}", record.notes);
     place.assert_nothing_left(0);
 }
 
@@ -193,7 +193,7 @@ fn nonsense_is_refused_before_anything_is_made() {
     refused(&place.compare(&["--pg-bin", "/no/such/bin"]).output().unwrap(), "/no/such/bin", "--pg-bin");
     assert!(!place.out().exists());
     if postgres_is_here() {
-        refused(&place.compare(&["--paths", "fc"]).output().unwrap(), "a device that is named", "millrace doctor");
+        refused(&place.compare(&["--paths", "fc"]).output().unwrap(), "a named device", "millrace doctor");
         for (command, option, says) in [
             ("orders", "functions = true", "'--functions'"),
             ("orders", "mode = \"swift\"", "'swift'"),

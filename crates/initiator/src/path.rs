@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// The wait before the next login of a path that failed: the first, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// How long the answer to a request to end a session may take. Then the request is made again.
+const FENCE_ANSWER: Duration = Duration::from_secs(5);
 
 pub(crate) enum Task {
     Command(Submitted),
@@ -32,15 +34,6 @@ pub(crate) enum Task {
     EndSession(usize, u64),
     /// The request to end the sessions that an earlier process left.
     EndFormer,
-}
-
-/// Whether the target must still be asked to end a broken session, before its writes may be resent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fence {
-    /// The target must be asked, at this time at the earliest.
-    Due(Instant),
-    /// It was asked, and has not answered.
-    Asked,
 }
 
 pub(crate) struct Path {
@@ -62,7 +55,8 @@ pub(crate) struct Path {
     pub(crate) commands: usize,
     /// Changes of a broken session. The target may still execute them.
     pub(crate) fenced: Vec<Submitted>,
-    fence: Fence,
+    /// When the target must be asked, or asked again, to end their session.
+    fence_at: Instant,
     pub(crate) probe: Option<Probe>,
     /// What the path has learned about its LUN, until the device takes it.
     pub(crate) learned: Option<Probe>,
@@ -111,7 +105,7 @@ impl Path {
             tasks: FnvHashMap::default(),
             commands: 0,
             fenced: Vec::new(),
-            fence: Fence::Due(now),
+            fence_at: now,
             probe: None,
             learned: None,
             verifies: true,
@@ -235,7 +229,7 @@ impl Path {
         work.send_again(others);
         // A login that fails does not end the session before it, whose changes must still be fenced.
         self.fenced.extend::<Vec<Submitted>>(changes);
-        self.fence = Fence::Due(now);
+        self.fence_at = now;
         self.close();
         let wait = RETRY.0.saturating_mul(1 << self.in_a_row.min(8)).min(RETRY.1);
         self.retry_at = now + wait;
@@ -259,9 +253,8 @@ impl Path {
 
     /// The ISID of a broken session that the target must be asked to end, over another path.
     pub(crate) fn fence_due(&self, now: Instant) -> Option<(Isid, u64)> {
-        let is_due = matches!(self.fence, Fence::Due(at) if now >= at);
         let is_down = matches!(self.state, PathState::Down | PathState::Starting);
-        (is_due && is_down && !self.fenced.is_empty()).then_some((self.isid, self.failures))
+        (now >= self.fence_at && is_down && !self.fenced.is_empty()).then_some((self.isid, self.failures))
     }
 
     /// Asks the target, over this path, to end the session of another one.
@@ -297,8 +290,8 @@ impl Path {
     }
 
     /// Notes that the target was asked.
-    pub(crate) const fn fence_asked(&mut self) {
-        self.fence = Fence::Asked;
+    pub(crate) fn fence_asked(&mut self, now: Instant) {
+        self.fence_at = now + FENCE_ANSWER;
     }
 
     /// Takes the target's answer about the session that broke at this failure of the path. The answer does not count for a later session,
@@ -309,7 +302,7 @@ impl Path {
         }
         match answer {
             FenceAnswer::Go => work.send_again(std::mem::take(&mut self.fenced)),
-            FenceAnswer::Again => self.fence = Fence::Due(now + RETRY.0),
+            FenceAnswer::Again => self.fence_at = now + RETRY.0,
         }
     }
 
@@ -405,7 +398,7 @@ impl Path {
 
     /// The next time at which `tick` has something to do.
     pub(crate) fn next_tick(&self, options: &Options, now: Instant) -> Instant {
-        let fence = if let (Fence::Due(at), false) = (self.fence, self.fenced.is_empty()) { Some(at) } else { None };
+        let fence = (!self.fenced.is_empty()).then_some(self.fence_at);
         let tick = match self.state {
             PathState::Down => self.retry_at,
             PathState::Starting => {
@@ -445,6 +438,7 @@ pub(crate) fn settings(url: &IscsiUrl, options: &Options, algorithms: Vec<Algori
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Command;
 
     #[test]
     fn a_retry_of_a_path_that_is_down_is_no_second_time_that_it_went_down() {
@@ -466,6 +460,22 @@ mod tests {
         path.state = PathState::Draining;
         path.log_out();
         assert_eq!(fail(&mut path), (3, 6), "left as the target asked, then not reached");
+    }
+
+    #[test]
+    fn a_request_to_end_a_session_that_the_target_does_not_answer_is_made_again() {
+        let url: IscsiUrl = "iscsi://127.0.0.1/iqn.2026-11.org.example:v/0".parse().unwrap();
+        let (now, mut work) = (Instant::now(), Work::default());
+        let mut path = Path::new(&url, Isid::of_life([0, 0, 1], 1, 0), false, ("127.0.0.1", 3260), now).unwrap();
+        let command = Command::Write { offset: 0, data: vec![1; 512], fua: false };
+        let origin = Origin::Caller;
+        path.fenced.push(Submitted { number: 1, origin, tag: 1, command, attempts: 0, covers: 0, submitted: now, sent: now });
+        assert!(path.fence_due(now).is_some());
+        path.fence_asked(now);
+        assert_eq!(path.fence_due(now + FENCE_ANSWER / 2), None);
+        assert!(path.fence_due(now + FENCE_ANSWER).is_some());
+        path.fence_answered(0, FenceAnswer::Go, now, &mut work);
+        assert_eq!((path.fence_due(now + FENCE_ANSWER), work.queue.len()), (None, 1));
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Device {
             let mut others = self.paths.iter_mut().filter(|path| path.state == PathState::Up);
             let is_asked = others.any(|path| path.ask_to_end(session, number));
             match self.paths.get_mut(number) {
-                Some(path) if is_asked => path.fence_asked(),
+                Some(path) if is_asked => path.fence_asked(now),
                 // No path can send the request. It is tried again a moment later.
                 Some(path) => path.fence_answered(session.1, FenceAnswer::Again, now, &mut self.work),
                 None => {}

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::support::filer::Filer;
-use crate::support::{Scratch, millrace, preload_library, text};
+use crate::support::postgres::{as_database_user, give_to_database_user, server_programs};
+use crate::support::{Scratch, millrace, preload_library, skip, succeed, text};
 use results::audit::{Audit, Verdict};
 
 /// A program with the name of a database server that has a file on the mount open.
@@ -83,4 +84,93 @@ fn a_database_on_direct_nfs_is_judged_by_the_options_and_the_state_of_its_mount(
     let collected = database.millrace(&["collect", "--out", capture]);
     assert!(collected.status.success(), "{}", text(&collected));
     assert_eq!(verdicts(&database.audit(&["--facts", capture])), wanted);
+}
+
+/// Asks for the file system of the data.
+const FILE_SYSTEM: &str = r#"schema = 1
+layer = "db"
+[[rule]]
+id = "postgres-test-file-system"
+title = "The data is on NFS"
+platforms = ["postgres"]
+test = "postgres.data_fstype == 'nfs'"
+severity = "low"
+reason = "A test."
+sources = [{ name = "a test" }]
+status = "valid"
+[[rule.fires]]
+facts = { "postgres.version" = 150000, "postgres.data_fstype" = "ext4" }
+[[rule.silent]]
+facts = { "postgres.version" = 150000, "postgres.data_fstype" = "nfs" }
+"#;
+
+/// PostgreSQL with its data on a Direct NFS mount, stopped when dropped.
+struct Server {
+    scratch: Scratch,
+    filer: Filer,
+    programs: PathBuf,
+}
+
+impl Server {
+    fn start(programs: PathBuf) -> Self {
+        let scratch = Scratch::new("audit-direct-nfs-server");
+        let filer = Filer::start(&scratch, &[]);
+        give_to_database_user(filer.export());
+        for name in ["runtime", "other", "sockets"] {
+            let folder = scratch.folder(name);
+            std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+            give_to_database_user(&folder);
+        }
+        let server = Self { scratch, filer, programs };
+        succeed(&mut server.inside("initdb", &["--no-sync", "-A", "trust", "-U", "postgres", "-D", "/db/pg"]));
+        let options = format!("-k {} -c listen_addresses=''", server.path("sockets"));
+        let log = server.path("sockets/log");
+        succeed(&mut server.inside("pg_ctl", &["start", "-w", "-s", "-D", "/db/pg", "-l", &log, "-o", &options]));
+        server
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.scratch.path().join(name).display().to_string()
+    }
+
+    /// A program of the database on the mount.
+    fn inside(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = as_database_user(env!("CARGO_BIN_EXE_millrace"));
+        command
+            .args(["exec", "--mount", &format!("/db={}", self.filer.url), "--"])
+            .arg(self.programs.join(program))
+            .args(arguments);
+        command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", self.path("runtime"));
+        command
+    }
+
+    /// An audit by the database's user, who has its mounts in this runtime directory.
+    fn audit(&self, runtime: &str) -> Audit {
+        let mut command = as_database_user(env!("CARGO_BIN_EXE_millrace"));
+        let dsn = format!("host={} user=postgres dbname=postgres", self.path("sockets"));
+        command.args(["audit", "--json", "--passed", "--db", &dsn, "--rules", &self.path("rules")]);
+        let output = command.env("MILLRACE_RUNTIME_DIR", self.path(runtime)).stdin(Stdio::null()).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output)))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.inside("pg_ctl", &["stop", "-m", "immediate", "-w", "-s", "-D", "/db/pg"]).status();
+    }
+}
+
+#[test]
+fn data_on_direct_nfs_has_the_file_system_of_the_mount_and_without_the_mount_is_elsewhere() {
+    let Some(programs) = server_programs() else { return skip("PostgreSQL is not installed") };
+    let server = Server::start(programs);
+    let rules = server.scratch.folder("rules");
+    std::fs::write(rules.join("test.toml"), FILE_SYSTEM).unwrap();
+    let verdict = |audit: &Audit| audit.findings.iter().map(|finding| finding.verdict).collect::<Vec<_>>();
+    let said = |audit: &Audit| audit.remarks.iter().any(|remark| remark.contains("the data directory /db/pg of PostgreSQL at "));
+
+    let seen = server.audit("runtime");
+    assert_eq!((verdict(&seen), said(&seen)), (vec![Verdict::Passed], false), "{seen:?}");
+    let unseen = server.audit("other");
+    assert_eq!((verdict(&unseen), said(&unseen)), (vec![Verdict::Unknown], true), "{unseen:?}");
 }

@@ -53,7 +53,7 @@ impl IscsiUrl {
     }
 
     fn parse(url: &str) -> Result<Self, String> {
-        let rest = url.strip_prefix("iscsi://").ok_or("it does not begin with iscsi://")?;
+        let rest = url.strip_prefix("iscsi://").ok_or("iscsi:// is missing")?;
         let Parts { user, hosts, path, query } = Parts::of(rest);
         if path.contains('@') || query.contains('@') {
             return Err("an @ after the first / or ? (in a user or a secret, write / as %2F, ? as %3F, @ as %40)".into());
@@ -292,7 +292,7 @@ mod tests {
             assert!(error.contains(what), "{error}");
             assert!(!error.contains("hidden"), "{error}");
         };
-        says("nfs://host/x", "does not begin with iscsi://");
+        says("nfs://host/x", "iscsi:// is missing");
         says("iscsi:///iqn.a/0", "no host");
         says("iscsi://host/iqn.a", "no LUN number");
         says("iscsi://host/iqn.a/x", "LUN \"x\"");

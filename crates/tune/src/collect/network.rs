@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use super::collected::Collected;
 use super::mounts::server;
 use super::text::{telling, words};
-use crate::facts::{Attributes, Facts, Value};
+use crate::facts::{Attributes, DIRECT_NFS_MOUNT, Facts, Value};
 use filer::Filer;
 pub(super) use route::{Route, holds, routes};
 
@@ -150,16 +150,19 @@ const FILER: &str = "the filer";
 /// Where the facts of interfaces come from.
 const ORIGIN: &str = "route to the storage";
 
-/// NFS servers and iSCSI portals, by name or address.
+/// NFS servers, those of Direct NFS too, and iSCSI portals, by name or address.
 fn storage_servers(facts: &Facts) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (kind, attributes) in [
         ("mount", &["server_address", "server"][..]),
+        (DIRECT_NFS_MOUNT, &["server_address", "server"]),
         ("iscsi_session", &["portal"]),
         ("oranfstab_path", &["path"]),
         ("hdisk", &["host_addr"]),
     ] {
-        for thing in facts.things.get(kind).into_iter().flat_map(BTreeMap::values) {
+        // A server on this host itself is reached over no interface.
+        let is_here = |thing: &&Attributes| thing.get("loopback").is_some_and(|fact| fact.value == Value::Bool(true));
+        for thing in facts.things.get(kind).into_iter().flat_map(BTreeMap::values).filter(|thing| !is_here(thing)) {
             // The first that is known says it.
             names.extend(attributes.iter().find_map(|name| text(thing, name)).map(str::to_owned));
         }

@@ -27,6 +27,23 @@ fn the_longest_route_to_a_server_marks_its_interface() {
 }
 
 #[test]
+fn the_server_of_a_direct_nfs_mount_marks_its_interface_unless_it_is_this_host() {
+    for (address, loopback) in [("10.0.1.5", false), ("127.0.0.1", true)] {
+        let mut facts = Facts::default();
+        facts.put_of("nic", "eth0", "mtu", 1500_i64, "x");
+        facts.put_of("nic", "eth1", "mtu", 9000_i64, "x");
+        facts.put_of("direct_nfs_mount", "/db", "server_address", address, "x");
+        facts.put_of("direct_nfs_mount", "/db", "loopback", loopback, "x");
+        let mut collected = Collected::default();
+        let routes = b"default via 192.168.0.1 dev eth0\n10.0.1.0/24 dev eth1 proto kernel\n";
+        collected.take_command("ip route show", routes, Some(0));
+        let facts = marked(&collected, facts);
+        let wanted = if loopback { (None, None) } else { (Some(true), Some(false)) };
+        assert_eq!((storage(&facts, "nic", "eth1"), storage(&facts, "nic", "eth0")), wanted, "{address}");
+    }
+}
+
+#[test]
 fn routes_of_the_kernel_are_read() {
     let mut collected = Collected::default();
     collected.take_file("/proc/net/route", b"Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\neth1 0001000A 00000000 0001 0 0 0 00FFFFFF 0 0 0\neth0 00000000 0100A8C0 0003 0 0 0 00000000 0 0 0\n");

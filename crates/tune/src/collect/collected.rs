@@ -231,6 +231,11 @@ impl Collected {
         self.commands.iter().filter_map(move |output| rest_after(&output.line, begin).map(|rest| (rest, output)))
     }
 
+    /// Whether the command that begins with these words ran: one that failed without a word did not.
+    pub(super) fn has_run(&self, begin: &str) -> bool {
+        self.outputs(begin).any(|(_, output)| output.exit.is_none_or(|code| code == 0) || !output.text.trim().is_empty())
+    }
+
     /// Output of exactly this command.
     pub(super) fn output(&self, line: &str) -> Option<&Output> {
         self.outputs(line).find(|(rest, _)| rest.is_empty()).map(|(_, output)| output)

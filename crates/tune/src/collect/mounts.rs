@@ -134,12 +134,17 @@ impl Mounts {
         }
     }
 
-    /// Adds options that mounts of NFS were given to those that the kernel lists of them: old kernels leave time-outs out.
+    /// Adds options that mounts of NFS were given to those that the kernel lists of them: old kernels leave time-outs out, and name the
+    /// server where its address is meant.
     pub(super) fn add_given(&mut self, given: Self) {
         for (point, given) in given.by_point {
             let mount =
                 self.by_point.get_mut(&point).filter(|mount| mount.source == given.source && mount.fstype.starts_with("nfs"));
             if let (Some((there, _)), Some((options, _))) = (mount.and_then(|mount| mount.running.as_mut()), given.running) {
+                let is_address = |option: &str| option.strip_prefix("addr=").is_some_and(|at| at.parse::<IpAddr>().is_ok());
+                if options.iter().any(|option| is_address(option)) {
+                    there.retain(|option| !option.starts_with("addr=") || is_address(option));
+                }
                 let is_new = |option: &String| !there.iter().any(|other| order::slot(other) == order::slot(option));
                 let new: Vec<String> = options.into_iter().filter(is_new).collect();
                 there.extend(new);
@@ -151,7 +156,7 @@ impl Mounts {
     pub(super) fn note_unread(&mut self, tables: &[Table<'_>], fstab: &str, collected: &Collected) {
         let is_read = |table: &Table<'_>| match table {
             Table::File(path) => collected.file(path).is_some(),
-            Table::Command(line) => collected.outputs(line).next().is_some(),
+            Table::Command(line) => collected.has_run(line),
         };
         let name = tables.first().map_or("", |(Table::File(name) | Table::Command(name))| name);
         self.unread_table = (!tables.iter().any(is_read)).then(|| collected.why(name));

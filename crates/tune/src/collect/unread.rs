@@ -109,7 +109,7 @@ fn of_each(kind: &str, attribute: &str, reason: &str, facts: &mut Facts) {
 fn unread(collected: &Collected, by: &[Source]) -> Option<String> {
     let is_read = |source: &Source| match source {
         File(path) => !collected.is_unread(path),
-        Command(begin) => collected.live || collected.outputs(begin).next().is_some(),
+        Command(begin) => collected.live || collected.has_run(begin),
     };
     let (File(name) | Command(name)) = by.first()?;
     (!by.iter().any(is_read)).then(|| collected.why(name))

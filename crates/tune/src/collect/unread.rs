@@ -12,6 +12,8 @@ enum Source {
     File(&'static str),
     /// Output of the command that begins with these words.
     Command(&'static str),
+    /// The same of a program without which there is nothing to tell.
+    Program(&'static str),
 }
 
 /// Facts and their sources: without any of the sources the facts are unknown.
@@ -30,7 +32,7 @@ enum Facted {
 }
 
 use Facted::{Attribute, Named};
-use Source::{Command, File};
+use Source::{Command, File, Program};
 
 const GIVEN: &[Given] = &[
     Given { family: Family::Linux, facts: Named("os.release"), by: &[Command("uname")] },
@@ -41,7 +43,7 @@ const GIVEN: &[Given] = &[
     Given { family: Family::Linux, facts: Named("hw.huge_page_bytes"), by: &[File("/proc/meminfo")] },
     Given { family: Family::Linux, facts: Named("oracleasm."), by: &[File("/etc/sysconfig/oracleasm")] },
     Given { family: Family::Linux, facts: Named("ulimit.oracle."), by: &[File("/home/oracle/.bash_profile")] },
-    Given { family: Family::Linux, facts: Named("multipath_map"), by: &[Command("multipath -l"), Command("multipath -ll")] },
+    Given { family: Family::Linux, facts: Named("multipath_map"), by: &[Program("multipath -l"), Program("multipath -ll")] },
     Given { family: Family::Aix, facts: Named("os.release"), by: &[Command("oslevel"), Command("uname")] },
     Given { family: Family::Aix, facts: Named("aix.fileset."), by: &[Command("lslpp")] },
     Given { family: Family::Aix, facts: Named("aix.apar."), by: &[Command("instfix")] },
@@ -110,8 +112,12 @@ fn unread(collected: &Collected, by: &[Source]) -> Option<String> {
     let is_read = |source: &Source| match source {
         File(path) => !collected.is_unread(path),
         Command(begin) => collected.live || collected.has_run(begin),
+        Program(line) => {
+            let is_missing = collected.denied.get(*line).is_some_and(|reason| reason.contains("no such command"));
+            collected.live || is_missing || collected.has_run(line)
+        }
     };
-    let (File(name) | Command(name)) = by.first()?;
+    let (File(name) | Command(name) | Program(name)) = by.first()?;
     (!by.iter().any(is_read)).then(|| collected.why(name))
 }
 
@@ -140,6 +146,18 @@ mod tests {
             collected.live = true;
             denied(collected);
         })));
+    }
+
+    #[test]
+    fn a_host_without_the_program_of_multipath_has_no_maps() {
+        let why = |reason: Option<&str>| {
+            let denied = |collected: &mut Collected| {
+                collected.denied.extend(reason.map(|reason| ("multipath -l".to_owned(), reason.to_owned())));
+            };
+            read(Family::Linux, |collected, _| denied(collected)).unknown.remove("multipath_map")
+        };
+        assert!(why(None).is_some() && why(Some("permission denied")).is_some());
+        assert_eq!(why(Some("there is no such command")), None);
     }
 
     #[test]

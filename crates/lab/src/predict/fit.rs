@@ -99,7 +99,8 @@ fn fit_figures(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Fi
     let (orders, users) = (sums.orders, sums.users);
     let (mut system, by_client) = measured(comparison, arm, sums);
     let (read, flush) = (read_times(arm, sums, by_client), flush_times(arm, sums));
-    let oets_per_minute = orders / sums.seconds * 60.0;
+    // The rate that reports show. Samples of counters are taken around the driver's window, so their seconds are more.
+    let oets_per_minute = arm.oets_per_minute.as_ref().map_or(orders / sums.seconds * 60.0, |rate| rate.mean);
     // Waiting for a processor is part of what a read or a flush took; how much, the fitted system itself tells.
     let (mut stretch, mut closing) = (1.0, String::new());
     let bare = system.clone();

@@ -113,7 +113,7 @@ fn dry_run_shows_regimes_and_those_the_budget_has_no_time_for() {
     );
     assert!(full.contains(" of 45:00 allowed"), "{full}");
     let (code, refused) = dry(&["--full", "--budget", "5m"]);
-    assert!(code == Some(2) && refused.contains("run each path once in each regime takes about"), "{refused}");
+    assert!(code == Some(2) && refused.contains("run each path once in each scenario takes about"), "{refused}");
     for one in [&["--quick"][..], &["--users", "8"], &["--medium", "fc15k"], &["--load", "users=8"]] {
         let (code, said) = dry(one);
         assert!(code == Some(0) && !said.contains("scenario"), "{one:?}: {said}");

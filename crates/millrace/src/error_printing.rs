@@ -97,15 +97,21 @@ fn completes_cannot(error: &anyhow::Error) -> bool {
     }
 }
 
-/// The error and its causes in a line.
+/// The error and its causes in a line. An error often ends with the text of its cause: each text comes once.
 pub(crate) fn text(error: &anyhow::Error) -> String {
-    parts(error).concat()
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text = if text.is_empty() { cause } else { format!("{text}: {cause}") };
+        }
+    }
+    text
 }
 
 /// The same without secrets. What follows a path is redacted alone: in `serve /etc/passwd: not a directory`, a path is followed by a
 /// cause, not a key by its value.
 fn redacted_text(error: &anyhow::Error) -> String {
-    parts(error).iter().flat_map(|part| after_paths(part)).map(|piece| tune::collect::redacted("", piece)).collect()
+    after_paths(&text(error)).into_iter().map(|piece| tune::collect::redacted("", piece)).collect()
 }
 
 /// A text, cut after each absolute path that a colon follows.
@@ -123,22 +129,6 @@ fn after_paths(text: &str) -> Vec<&str> {
     }
     pieces.push(rest);
     pieces
-}
-
-/// The text of the error and of each cause, with the marks between them. An error often ends with the text of its cause: it is cut off
-/// there, so that each text comes once.
-fn parts(error: &anyhow::Error) -> Vec<String> {
-    let mut parts: Vec<String> = Vec::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if let Some(last) = parts.last_mut() {
-            match last.strip_suffix(&cause) {
-                Some(own) => *last = own.to_owned(),
-                None => parts.push(": ".to_owned()),
-            }
-        }
-        parts.push(cause);
-    }
-    parts
 }
 
 /// The known fixes of the error and of its causes.
@@ -197,6 +187,8 @@ mod tests {
         assert_eq!(redacted_text(&one), "serve /etc/passwd: not a directory; token: [redacted]");
         let error = missing().context("read /run/token: entity not found");
         assert_eq!(redacted_text(&error), "read /run/token: entity not found", "the error repeats its cause");
+        let configuration = anyhow!("password missing").context("invalid configuration").context("check the database");
+        assert_eq!(redacted_text(&configuration), "check the database: invalid configuration: password missing");
         let secret = missing().context("use password=hunter2");
         assert_eq!(redacted_text(&secret), "use password=[redacted]: entity not found");
     }

@@ -359,7 +359,9 @@ fn a_directory_that_is_served_already_is_refused_and_so_are_those_above_and_belo
     let below = filer.export().join("below");
     std::fs::create_dir(&below).unwrap();
     let state = Scratch::new("served-twice-state");
-    for (dir, cause) in [(filer.export(), "that serves it"), (&below, ", in which "), (scratch.path(), "a directory below it")] {
+    for (dir, cause) in
+        [(filer.export(), "that serves it"), (&below, ", which contains "), (scratch.path(), "a directory below it")]
+    {
         let output = serve(&[dir.to_str().unwrap(), "--listen", "127.0.0.1:0", "--state", state.path().to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         assert!(text(&output).contains(cause) && text(&output).contains("stop the other one"), "{}", text(&output));

@@ -7,7 +7,7 @@ use std::process::Output;
 use crate::support::mariadb::MariaDb;
 use crate::support::postgres::give_to_database_user;
 use crate::support::tls::Pki;
-use crate::support::{Scratch, millrace, skip, succeed, text};
+use crate::support::{Scratch, millrace, peers_mariadb, skip, succeed, text};
 use sim::authority::Valid;
 
 /// What `orders check` says when it was let in and finds nothing that was loaded.
@@ -36,7 +36,9 @@ impl Peer {
             format!("--ssl-key={}", pki.path("server.key")),
             format!("--ssl-ca={}", pki.path("ca.pem")),
         ];
-        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let plugins = peers_mariadb().map(|place| format!("--plugin-dir={}", place.display()));
+        let options = options.iter().chain(&plugins);
+        let options: Vec<&str> = options.map(String::as_str).collect();
         let Some(mariadb) = MariaDb::start(scratch.path(), &options) else {
             skip("MariaDB is not installed");
             return None;

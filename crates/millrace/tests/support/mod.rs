@@ -102,6 +102,11 @@ pub fn peers_fsx() -> Option<PathBuf> {
     beside_target("peers-fsx/bin/fsx")
 }
 
+/// Login plugins of MariaDB, which `scripts/setup peers` unpacks beside the binaries where the server's package is not installed.
+pub fn peers_mariadb() -> Option<PathBuf> {
+    beside_target("peers-mariadb")
+}
+
 fn beside_target(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_BIN_EXE_millrace")).ancestors().nth(2).unwrap();
     Some(target.join(name)).filter(|program| program.exists())

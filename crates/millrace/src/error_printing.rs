@@ -190,7 +190,7 @@ mod tests {
         let configuration = anyhow!("password missing").context("invalid configuration").context("check the database");
         assert_eq!(redacted_text(&configuration), "check the database: invalid configuration: password missing");
         let secret = missing().context("use password=hunter2");
-        assert_eq!(redacted_text(&secret), "use password=[redacted]: entity not found");
+        assert_eq!(redacted_text(&secret), "use password=[redacted] entity not found");
     }
 
     #[test]

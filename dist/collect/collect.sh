@@ -1,15 +1,21 @@
 #!/bin/sh
 # Collects what an audit needs of a Linux, Solaris, AIX or HP-UX host, in the layout of `millrace collect`. It only reads.
 # usage: collect.sh [FOLDER]     writes FOLDER (default: millrace-HOST) and, where tar and gzip are there, FOLDER.tar.gz
-#   MILLRACE_ROOT=/x       reads files below /x instead of /
-#   MILLRACE_SYSTEM=AIX    collects as on this system (AIX, HP-UX, Linux or SunOS) instead of the one that uname names
+#   MILLRACE_ROOT=/x  reads files below /x instead of /
+# Under the name aix.sh, hpux.sh, linux.sh or solaris.sh it collects as on that system, else as on the one that uname names.
 # Run it as root: as another user it lists the files that it may not read. It leaves out passwords, CHAP names, users of
 # oranfstab and logins in URLs. Settings of databases on Linux: see the end. Plain Bourne shell, as /bin/sh of Solaris 8 is one.
 LC_ALL=C
 export LC_ALL
 PATH=$PATH:/usr/sbin:/sbin:/usr/ucb:/usr/contrib/bin
 export PATH
-system=${MILLRACE_SYSTEM:-`uname -s`}
+case $0 in
+  *aix.sh) system=AIX ;;
+  *hpux.sh) system=HP-UX ;;
+  *linux.sh) system=Linux ;;
+  *solaris.sh) system=SunOS ;;
+  *) system=`uname -s` ;;
+esac
 case $system in
   AIX|HP-UX|Linux|SunOS) ;;
   *)

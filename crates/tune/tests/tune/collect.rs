@@ -1,5 +1,6 @@
 //! Collecting from this host, and the captures that this writes: without secrets, read back to the same facts.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -191,22 +192,31 @@ fn the_script_collects_the_files_of_each_system_and_refuses_one_that_it_does_not
         std::fs::create_dir_all(at.parent().unwrap()).unwrap();
         std::fs::write(at, "DB:/u01:N\n").unwrap();
     }
-    let run = |system: &str| {
-        let out = dir.path().join(system);
-        let mut script = Command::new("sh");
-        script.arg(collect_script()).arg(&out).env("MILLRACE_ROOT", &root).env("MILLRACE_SYSTEM", system);
-        (script.output().unwrap(), out)
+    // The same script under four names.
+    let run = |name: &str| {
+        let out = dir.path().join(name.trim_end_matches(".sh"));
+        let script = collect_script().with_file_name(name);
+        (Command::new("sh").arg(script).arg(&out).env("MILLRACE_ROOT", &root).output().unwrap(), out)
     };
-    for (system, file) in [("AIX", "etc/filesystems"), ("HP-UX", "stand/system"), ("SunOS", "etc/vfstab"), ("Linux", "etc/fstab")]
-    {
-        let (ran, out) = run(system);
-        assert!(ran.status.success() && ran.stderr.is_empty(), "{system}: {}", String::from_utf8_lossy(&ran.stderr));
+    for (name, system, file) in [
+        ("aix.sh", "AIX", "etc/filesystems"),
+        ("hpux.sh", "HP-UX", "stand/system"),
+        ("solaris.sh", "SunOS", "etc/vfstab"),
+        ("linux.sh", "Linux", "etc/fstab"),
+        ("collect.sh", "Linux", "etc/fstab"),
+    ] {
+        let (ran, out) = run(name);
+        assert!(ran.status.success() && ran.stderr.is_empty(), "{name}: {}", String::from_utf8_lossy(&ran.stderr));
         assert_eq!(capture(&out).unwrap().1.system, system);
         for file in [file, "u01/dbs/initDB.ora"] {
-            assert!(out.join("files").join(file).exists(), "{system}: {file}");
+            assert!(out.join("files").join(file).exists(), "{name}: {file}");
         }
     }
-    let (ran, out) = run("Plan9");
+    let out = dir.path().join("refused");
+    std::fs::write(root.join("uname"), "#!/bin/sh\necho Plan9\n").unwrap();
+    std::fs::set_permissions(root.join("uname"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", root.display());
+    let ran = Command::new("sh").arg(collect_script()).arg(&out).env("PATH", path).output().unwrap();
     assert_eq!((ran.status.code(), out.exists()), (Some(2), false));
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(said.contains("does not know the system Plan9; it collects on AIX, HP-UX, Linux and SunOS"), "{said}");

@@ -21,7 +21,9 @@ pub(crate) fn users_of(names: &[String], but: Option<&str>) -> Vec<String> {
     let nodes: Vec<PathBuf> = names.iter().flat_map(|name| nodes(name)).collect();
     let mounted = mounts_of(names);
     let mut users: Vec<String> = mounted.iter().map(|mount| format!("a mount at {}", mount.directory.display())).collect();
-    users.extend(mounted_apart(&numbers(names)));
+    // A btrfs has a number of its own, not that of one of its devices.
+    let file_systems = mounted.iter().map(|mount| mount.device.clone());
+    users.extend(mounted_apart(&numbers(names).into_iter().chain(file_systems).collect::<Vec<_>>()));
     if mounted.is_empty() {
         let of_others = btrfs::mounted().into_iter().find(|(_, devices)| devices.iter().any(|name| names.contains(name)));
         users.extend(of_others.map(|(uuid, _)| format!("btrfs {uuid}, mounted in another mount namespace")));

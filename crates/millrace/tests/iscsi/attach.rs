@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::attached::Host;
+use crate::support::attached::{Host, MountCopy};
 use crate::support::configured::Configured;
 use crate::support::target::Target;
 use crate::support::{Scratch, await_until, find_program, millrace, skip, skip_unsupported, succeed, text};
@@ -153,15 +153,11 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
         // A copy of the mount elsewhere, which would keep the device from going.
-        let mut apart = Command::new("unshare").args(["--mount", "--propagation", "private", "sleep", "60"]).spawn().unwrap();
-        let comm = format!("/proc/{}/comm", apart.id());
-        let is_there = || fs::read_to_string(&comm).is_ok_and(|name| name == "sleep\n").then_some(());
-        await_until("a mount namespace", Duration::from_secs(20), is_there);
+        let apart = MountCopy::make();
         let (busy, _) = host.refused(&["detach", at]);
-        assert!(busy.contains(&format!("in the mount namespace of process {} (sleep)", apart.id())), "{busy}");
+        assert!(busy.contains(&apart.named()), "{busy}");
         assert!(fs::read(place.join("file")).unwrap() == data, "still mounted");
-        apart.kill().unwrap();
-        apart.wait().unwrap();
+        drop(apart);
         host.detach(at);
         assert_eq!(host.left(), Vec::<String>::new());
         let (refused, code) = host.refused(&["attach", &url, "--mkfs", "ext4"]);

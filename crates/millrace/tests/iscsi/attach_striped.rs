@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::attached::Host;
+use crate::support::attached::{Host, MountCopy};
 use crate::support::target::Target;
 use crate::support::{Scratch, await_until, find_program, skip, skip_unsupported, succeed};
 use serde_json::Value;
@@ -97,6 +97,10 @@ fn a_striped_file_system_lies_on_all_its_luns_and_is_there_again() {
     let (busy, _) = host.refused(&["detach", &devices[0]]);
     assert!(busy.contains(&format!("take {} away: it is used by process {} (", devices[1], std::process::id())), "{busy}");
     drop(open);
+    let apart = MountCopy::make();
+    let (busy, _) = host.refused(&["detach", &devices[0]]);
+    assert!(busy.contains(&format!("a mount at {at} {}", apart.named())), "{busy}");
+    drop(apart);
     assert!(host.list().iter().all(|lun| lun["mount"] == at && lun["state"] == "attached"), "{:?}", host.list());
     assert!(fs::read(place.join("file")).unwrap() == data, "still mounted");
     host.detach(&devices[1]);

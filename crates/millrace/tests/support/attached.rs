@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Scratch, find_program, is_root, millrace, millrace_inside, skip_unsupported, text};
+use super::{Scratch, await_until, find_program, is_root, millrace, millrace_inside, skip_unsupported, text};
 
 /// What `millrace iscsi` knows of this host; cleaned up when dropped.
 pub struct Host {
@@ -89,6 +89,31 @@ impl Host {
         }
         left.retain(|line| line.contains(runtime));
         left
+    }
+}
+
+/// A process in a mount namespace of its own, with a copy of all that is mounted; ended when dropped.
+pub struct MountCopy(Child);
+
+impl MountCopy {
+    pub fn make() -> Self {
+        let child = Command::new("unshare").args(["--mount", "--propagation", "private", "sleep", "60"]).spawn().unwrap();
+        let comm = format!("/proc/{}/comm", child.id());
+        let is_there = || fs::read_to_string(&comm).is_ok_and(|name| name == "sleep\n").then_some(());
+        await_until("a mount namespace", Duration::from_secs(20), is_there);
+        Self(child)
+    }
+
+    /// How `detach` names it.
+    pub fn named(&self) -> String {
+        format!("in the mount namespace of process {} (sleep)", self.0.id())
+    }
+}
+
+impl Drop for MountCopy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use crate::support::filer::Filer;
 use crate::support::postgres::{as_database_user, give_to_database_user, server_programs};
 use crate::support::{Scratch, millrace, preload_library, skip, succeed, text};
-use results::audit::{Audit, Verdict};
+use results::audit::{Audit, Finding, Verdict};
 
 /// A program with the name of a database server that has a file on the mount open.
 struct Database {
@@ -104,7 +104,7 @@ facts = { "postgres.version" = 150000, "postgres.data_fstype" = "ext4" }
 facts = { "postgres.version" = 150000, "postgres.data_fstype" = "nfs" }
 "#;
 
-/// PostgreSQL with its data on a Direct NFS mount, stopped when dropped.
+/// PostgreSQL with its data on a Direct NFS mount and its configuration on local disk, as Debian has it; stopped when dropped.
 struct Server {
     scratch: Scratch,
     filer: Filer,
@@ -116,6 +116,7 @@ impl Server {
         let scratch = Scratch::new("audit-direct-nfs-server");
         let filer = Filer::start(&scratch, &[]);
         give_to_database_user(filer.export());
+        std::fs::write(scratch.folder("rules").join("test.toml"), FILE_SYSTEM).unwrap();
         for name in ["runtime", "other", "sockets"] {
             let folder = scratch.folder(name);
             std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -123,7 +124,10 @@ impl Server {
         }
         let server = Self { scratch, filer, programs };
         succeed(&mut server.inside("initdb", &["--no-sync", "-A", "trust", "-U", "postgres", "-D", "/db/pg"]));
-        let options = format!("-k {} -c listen_addresses=''", server.path("sockets"));
+        let config = server.scratch.folder("etc").join("postgresql.conf");
+        let files = ["hba", "ident"].map(|name| format!("{name}_file = '/db/pg/pg_{name}.conf'\n")).concat();
+        std::fs::write(&config, format!("data_directory = '/db/pg'\n{files}")).unwrap();
+        let options = format!("-k {} -c listen_addresses='' -c config_file={}", server.path("sockets"), config.display());
         let log = server.path("sockets/log");
         succeed(&mut server.inside("pg_ctl", &["start", "-w", "-s", "-D", "/db/pg", "-l", &log, "-o", &options]));
         server
@@ -144,11 +148,15 @@ impl Server {
         command
     }
 
-    /// An audit by the database's user, who has its mounts in this runtime directory.
+    /// An audit by the database's user, who has its mounts in this runtime directory, of the server that answers.
     fn audit(&self, runtime: &str) -> Audit {
-        let mut command = as_database_user(env!("CARGO_BIN_EXE_millrace"));
         let dsn = format!("host={} user=postgres dbname=postgres", self.path("sockets"));
-        command.args(["audit", "--json", "--passed", "--db", &dsn, "--rules", &self.path("rules")]);
+        self.audit_with(runtime, &["--db", &dsn])
+    }
+
+    fn audit_with(&self, runtime: &str, more: &[&str]) -> Audit {
+        let mut command = as_database_user(env!("CARGO_BIN_EXE_millrace"));
+        command.args(["audit", "--json", "--passed", "--rules", &self.path("rules")]).args(more);
         let output = command.env("MILLRACE_RUNTIME_DIR", self.path(runtime)).stdin(Stdio::null()).output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output)))
     }
@@ -164,13 +172,30 @@ impl Drop for Server {
 fn data_on_direct_nfs_has_the_file_system_of_the_mount_and_without_the_mount_is_elsewhere() {
     let Some(programs) = server_programs() else { return skip("PostgreSQL is not installed") };
     let server = Server::start(programs);
-    let rules = server.scratch.folder("rules");
-    std::fs::write(rules.join("test.toml"), FILE_SYSTEM).unwrap();
-    let verdict = |audit: &Audit| audit.findings.iter().map(|finding| finding.verdict).collect::<Vec<_>>();
+    // This host may have other clusters.
+    let is_asked = |finding: &&Finding| finding.server.as_ref().is_some_and(|name| name.contains(&server.path("sockets")));
+    let verdict = |audit: &Audit| audit.findings.iter().filter(is_asked).map(|finding| finding.verdict).collect::<Vec<_>>();
     let said = |audit: &Audit| audit.remarks.iter().any(|remark| remark.contains("the data directory /db/pg of PostgreSQL at "));
 
     let seen = server.audit("runtime");
     assert_eq!((verdict(&seen), said(&seen)), (vec![Verdict::Passed], false), "{seen:?}");
     let unseen = server.audit("other");
     assert_eq!((verdict(&unseen), said(&unseen)), (vec![Verdict::Unknown], true), "{unseen:?}");
+}
+
+#[test]
+fn a_server_that_runs_with_its_data_on_direct_nfs_does_not_count_as_stopped() {
+    let Some(programs) = server_programs() else { return skip("PostgreSQL is not installed") };
+    let server = Server::start(programs);
+    let seen = |runtime: &str| {
+        let audit = server.audit_with(runtime, &[]);
+        let names = audit.findings.into_iter().filter_map(|finding| finding.server);
+        let names: Vec<String> = names.filter(|name| name.contains(&server.path("etc"))).collect();
+        (names, audit.remarks.into_iter().find(|remark| remark.contains("the data directory /db/pg of ")))
+    };
+    let name = format!("PostgreSQL in {} (from files)", server.path("etc"));
+    assert_eq!(seen("runtime"), (vec![name.clone()], None));
+    let (names, remark) = seen("other");
+    assert_eq!(names, [name]);
+    assert!(remark.as_ref().is_some_and(|remark| remark.contains("the server runs, so it may be")), "{remark:?}");
 }

@@ -22,7 +22,7 @@ use super::read_capture::read_some;
 use super::real_paths;
 use super::redact::redacted;
 use super::runner::{HostRunner, NoRunner, Ran, Runner, run_all};
-use super::running;
+use super::running::{self, Running};
 use super::sources::is_writable;
 use crate::facts::{Database, Facts};
 
@@ -89,14 +89,15 @@ pub(super) fn read(options: &LiveOptions) -> Collected {
     collected.live = true;
     let reader = Reader { root: &options.root };
     reader.files(&mut collected);
+    let running = running::servers(&reader.path("/proc"));
     if options.running_servers {
-        reader.running(&mut collected);
+        reader.running(&running, &mut collected);
     }
     fetch(&mut collected, postgres::wanted, |path, collected| {
         let data = live_servers::clusters(collected).into_iter().map(|(_, data)| data);
         reader.fetch(path, &reader.owners(data), collected);
     });
-    live_servers::note_stopped(&options.root, &mut collected);
+    live_servers::note_stopped(&options.root, &running, &mut collected);
     reader.sysctl(&mut collected);
     reader.sys(&mut collected);
     let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -317,19 +318,19 @@ impl Reader<'_> {
     }
 
     /// Configuration files of servers that run, wherever these lie.
-    fn running(&self, collected: &mut Collected) {
-        for server in running::servers(&self.path("/proc")) {
+    fn running(&self, running: &[Running], collected: &mut Collected) {
+        for server in running {
             let words = server.words();
             let pid_file = server.directory.as_deref().map(|folder| self.path(&format!("{folder}/postmaster.pid")));
             let pid_file = pid_file.and_then(|path| fs::read_to_string(path).ok());
             let own_uid = fs::metadata("/proc/self").map_or(u32::MAX, |own| own.uid());
-            let config = self.options_of(&server, collected);
+            let config = self.options_of(server, collected);
             let ask = server.ask(own_uid, pid_file.as_deref(), config.as_deref());
             let Some(config) = server.config.clone() else {
                 let is_judged = server.database == Database::Mysql && !server.is_elsewhere;
                 let judged = if is_judged { " and is judged by its files and its command line" } else { "" };
                 collected.remarks.push(format!("{words} runs{judged}: {ask}"));
-                collected.running.extend(is_judged.then_some(server));
+                collected.running.extend(is_judged.then(|| server.clone()));
                 continue;
             };
             let unreadable =
@@ -340,12 +341,12 @@ impl Reader<'_> {
             }
             self.take(&config, collected);
             collected.remarks.push(format!("{words} runs and is judged by its files and its command line: {ask}"));
-            collected.running.push(server);
+            collected.running.push(server.clone());
         }
     }
 
     /// What the files of a server say of where it listens: the one it was started with, else the option files below `/etc`.
-    fn options_of(&self, server: &running::Running, collected: &Collected) -> Option<String> {
+    fn options_of(&self, server: &Running, collected: &Collected) -> Option<String> {
         if server.is_elsewhere {
             return None;
         }

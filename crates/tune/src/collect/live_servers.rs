@@ -5,9 +5,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::collected::Collected;
-use super::database::mysql::is_option_file;
+use super::database::mysql::{is_option_file, reads_default_files};
 use super::database::postgres::files;
+use super::running::Running;
 use super::text::telling;
+use crate::facts::Database;
 
 /// Configuration file and data directory of each cluster of PostgreSQL that a file names.
 pub(super) fn clusters(collected: &Collected) -> Vec<(String, String)> {
@@ -15,11 +17,17 @@ pub(super) fn clusters(collected: &Collected) -> Vec<(String, String)> {
     named.filter(|(_, data)| !data.split('/').any(|part| part == "..")).take(64).collect()
 }
 
-/// Notes the servers that do not run, as far as this user may see it.
-pub(super) fn note_stopped(root: &Path, collected: &mut Collected) {
-    let stopped = |path: &str, programs: &[&str]| is_stopped(root, path, programs);
+/// Notes the servers that do not run, as far as this user may see it. `running` are those that do.
+pub(super) fn note_stopped(root: &Path, running: &[Running], collected: &mut Collected) {
+    let host = Host { root, running, sees_all: fs::read(root.join("proc/1/cmdline")).is_ok() };
     for (config, data) in clusters(collected) {
-        if stopped(&format!("{data}/postmaster.pid"), &["postgres", "postmaster"]) {
+        // A process that names neither may be the server of any cluster.
+        let is_server = |server: &Running| match (&server.config, &server.directory) {
+            (None, None) => true,
+            (its_config, directory) => *its_config == Some(config.clone()) || *directory == Some(data.clone()),
+        };
+        let is_server = |server: &Running| server.database == Database::Postgres && is_server(server);
+        if host.is_stopped(&format!("{data}/postmaster.pid"), &["postgres", "postmaster"], is_server) {
             collected.stopped.insert(config);
         }
     }
@@ -30,24 +38,50 @@ pub(super) fn note_stopped(root: &Path, collected: &mut Collected) {
     });
     // Where none is named, it is beside the data under the host's name of that time.
     let pid_file = said.last().filter(|path| path.starts_with('/') && !path.contains(".."));
-    if pid_file.is_some_and(|path| stopped(&path, &["mysqld", "mariadbd"])) {
+    let is_server = |server: &Running| server.database == Database::Mysql && reads_default_files(server);
+    if pid_file.is_some_and(|path| host.is_stopped(&path, &["mysqld", "mariadbd"], is_server)) {
         collected.stopped.insert("mysql".to_owned());
     }
 }
 
-/// Whether the file of a process number is not there, or its process is gone. What may not be read is no answer.
-fn is_stopped(root: &Path, path: &str, programs: &[&str]) -> bool {
-    match fs::read_to_string(root.join(path.trim_start_matches('/'))) {
-        // Processes of another tree are not seen from here.
-        Ok(text) if root == Path::new("/") => {
-            let Some(pid) = text.split_whitespace().next().and_then(|word| word.parse::<u32>().ok()) else { return false };
-            match fs::read_to_string(format!("/proc/{pid}/comm")) {
-                Ok(name) => !programs.contains(&name.trim()),
-                Err(fault) => fault.kind() == ErrorKind::NotFound,
-            }
+/// Where servers are searched for.
+struct Host<'a> {
+    root: &'a Path,
+    /// The servers whose processes this user sees.
+    running: &'a [Running],
+    /// Whether it sees the processes of all users.
+    sees_all: bool,
+}
+
+impl Host<'_> {
+    /// Whether a server does not run. What may not be read is no answer.
+    ///
+    /// A file that is missing says little: in a mount of Direct NFS only its programs see it. Then the processes decide.
+    fn is_stopped(&self, pid_file: &str, programs: &[&str], is_server: impl Fn(&Running) -> bool) -> bool {
+        let path = self.root.join(pid_file.trim_start_matches('/'));
+        let is_live = self.root == Path::new("/");
+        let runs = match fs::read_to_string(&path) {
+            Ok(text) if is_live => process_of(&text, programs),
+            // Processes of another tree are not seen from here.
+            Ok(_) => None,
+            Err(fault) => (fault.kind() == ErrorKind::NotFound).then_some(false),
+        };
+        if runs != Some(false) {
+            return false;
         }
-        Ok(_) => false,
-        Err(fault) => fault.kind() == ErrorKind::NotFound,
+        if is_live {
+            return self.sees_all && !self.running.iter().any(|server| !server.is_elsewhere && is_server(server));
+        }
+        path.parent().is_some_and(Path::is_dir)
+    }
+}
+
+/// Whether the process whose number a file holds lives and is one of these programs; `None` if that cannot be seen.
+fn process_of(pid_file: &str, programs: &[&str]) -> Option<bool> {
+    let pid = pid_file.split_whitespace().next()?.parse::<u32>().ok()?;
+    match fs::read_to_string(format!("/proc/{pid}/comm")) {
+        Ok(name) => Some(programs.contains(&name.trim())),
+        Err(fault) => (fault.kind() == ErrorKind::NotFound).then_some(false),
     }
 }
 
@@ -55,31 +89,47 @@ fn is_stopped(root: &Path, path: &str, programs: &[&str]) -> bool {
 mod tests {
     use super::*;
 
-    fn stopped(root: &Path) -> bool {
+    const CONFIG: &str = "/etc/postgresql/15/main/postgresql.conf";
+
+    fn stopped(root: &Path, running: &[Running]) -> bool {
         let mut collected = Collected::default();
-        collected.take_file("/etc/postgresql/15/main/postgresql.conf", b"data_directory = '/data' # here\n");
-        note_stopped(root, &mut collected);
-        collected.stopped.contains("/etc/postgresql/15/main/postgresql.conf")
+        collected.take_file(CONFIG, b"data_directory = '/data' # here\n");
+        note_stopped(root, running, &mut collected);
+        collected.stopped.contains(CONFIG)
     }
 
     #[test]
     fn a_cluster_without_a_process_number_in_its_directory_does_not_run() {
         let root = tempfile::tempdir().unwrap();
-        assert!(stopped(root.path()));
+        // Its directory may be in a mount of Direct NFS.
+        assert!(!stopped(root.path(), &[]));
         fs::create_dir(root.path().join("data")).unwrap();
+        assert!(stopped(root.path(), &[]));
         fs::write(root.path().join("data/postmaster.pid"), "1\n/data\n").unwrap();
         // Whether it lives cannot be seen of another tree.
-        assert!(!stopped(root.path()));
+        assert!(!stopped(root.path(), &[]));
     }
 
     #[test]
     fn a_process_number_that_another_program_has_now_is_that_of_no_server() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("postmaster.pid");
-        fs::write(&file, format!("{}\n/data\n", std::process::id())).unwrap();
         let own = fs::read_to_string(format!("/proc/{}/comm", std::process::id())).unwrap();
-        let path = file.display().to_string();
-        assert!(is_stopped(Path::new("/"), &path, &["postgres"]));
-        assert!(!is_stopped(Path::new("/"), &path, &[own.trim()]));
+        let pid_file = format!("{}\n/data\n", std::process::id());
+        assert_eq!(process_of(&pid_file, &["postgres"]), Some(false));
+        assert_eq!(process_of(&pid_file, &[own.trim()]), Some(true));
+        assert_eq!(process_of("", &["postgres"]), None);
+    }
+
+    #[test]
+    fn a_server_whose_files_are_not_seen_runs_if_its_process_does() {
+        const MISSING: &str = "/no/such/folder/postmaster.pid";
+        let server = Running::of(Database::Postgres, 7, 105);
+        let elsewhere = Running { is_elsewhere: true, ..server.clone() };
+        let is_stopped = |running: &[Running], sees_all| {
+            Host { root: Path::new("/"), running, sees_all }.is_stopped(MISSING, &["postgres"], |_| true)
+        };
+        assert!(is_stopped(&[], true));
+        assert!(!is_stopped(&[server], true));
+        assert!(is_stopped(&[elsewhere], true), "a server in a container has other files");
+        assert!(!is_stopped(&[], false), "processes of other users are hidden");
     }
 }

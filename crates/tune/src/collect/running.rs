@@ -109,10 +109,17 @@ fn postgres(words: &[String], at: &Path, found: &mut Running) {
     };
     let working = fs::read_link(at.join("cwd")).ok().and_then(|path| absolute(path.to_str()?));
     let is_data = |folder: &String| Path::new(folder).join("PG_VERSION").exists();
-    let named = set("data_directory", found).or_else(|| found.directory.take());
+    let named = set("data_directory", found).or_else(|| found.directory.take()).or_else(|| absolute(&variable(at, "PGDATA")?));
     found.directory = working.filter(is_data).or(named);
     found.config = set("config_file", found).or_else(|| Some(format!("{}/postgresql.conf", found.directory.as_deref()?)));
     found.options.retain(|(name, _)| !matches!(name.as_str(), "config_file" | "data_directory"));
+}
+
+/// A variable of a process, where its environment may be read.
+fn variable(at: &Path, name: &str) -> Option<String> {
+    let environment = fs::read(at.join("environ")).ok()?;
+    let mut all = environment.split(|byte| *byte == 0).filter_map(|text| std::str::from_utf8(text).ok()?.split_once('='));
+    all.find(|(of, _)| *of == name).map(|(_, said)| said.to_owned())
 }
 
 /// Source: "Server Command Options" of MySQL and MariaDB.
@@ -315,5 +322,14 @@ mod tests {
         assert_eq!(found[0].config.as_deref(), Some("/etc/postgresql/15/main/postgresql.conf"));
         assert_eq!(found[0].directory.as_deref(), Some("/var/lib/postgresql/15/main"));
         assert_eq!(found[0].options, []);
+    }
+
+    #[test]
+    fn a_server_whose_command_line_names_no_directory_has_that_of_its_environment() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 10, 1, &["postgres"], Path::new("/nowhere"));
+        assert_eq!(servers(root.path())[0].directory, None);
+        fs::write(root.path().join("10/environ"), "LANG=C\0PGDATA=/db/pg/\0").unwrap();
+        assert_eq!(servers(root.path())[0].directory.as_deref(), Some("/db/pg"));
     }
 }

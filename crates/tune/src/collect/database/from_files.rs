@@ -13,6 +13,7 @@ pub(super) fn by_files(database: Database, kind: &str, place: &str, stopped: boo
 }
 
 const NOT_FOUND: &str = "no database was found there; if it is on a Direct NFS mount, that is not in use";
+const NOT_SEEN: &str = "the server runs, so it may be on a Direct NFS mount of another user or of another MILLRACE_RUNTIME_DIR";
 
 /// Notes the servers whose files name a data directory that is not on this host.
 pub(in crate::collect) fn data_not_here(collected: &Collected, facts: &mut Facts) {
@@ -23,7 +24,8 @@ pub(in crate::collect) fn data_not_here(collected: &Collected, facts: &mut Facts
             collected.absent.contains(data) || collected.absent.contains(&format!("{data}/PG_VERSION"))
         };
         if server.data().is_some_and(is_absent) {
-            facts.note_data_not_here(server, true, NOT_FOUND);
+            let runs = server.config.as_deref().is_some_and(|config| collected.running_with(config).is_some());
+            facts.note_data_not_here(server, true, if runs { NOT_SEEN } else { NOT_FOUND });
         }
     }
     facts.servers = servers;

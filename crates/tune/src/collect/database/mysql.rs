@@ -16,7 +16,7 @@ use crate::facts::{Database, Facts};
 
 pub(in crate::collect) use asked::{PROGRAMS, questions, told};
 pub(in crate::collect) use options::is_asked_argument;
-pub(in crate::collect) use servers::{DATADIR, DEFAULT_FILES, data_directories, wanted};
+pub(in crate::collect) use servers::{DATADIR, DEFAULT_FILES, data_directories, reads_default_files, wanted};
 
 /// Servers found in a capture.
 pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {

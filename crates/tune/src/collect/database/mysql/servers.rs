@@ -91,6 +91,11 @@ fn files_of(server: &Running) -> Vec<String> {
     DEFAULT_FILES.into_iter().chain(extra).map(str::to_owned).collect()
 }
 
+/// Whether a server that runs reads files below `/etc`.
+pub(in crate::collect) fn reads_default_files(server: &Running) -> bool {
+    files_of(server).iter().any(|path| DEFAULT_FILES.contains(&path.as_str()))
+}
+
 pub(super) fn read(start: &Start<'_>, collected: &Collected) -> Read {
     let (mut identity, ground) = identity(collected);
     let arguments = start.running.map_or(&[][..], |server| &server.arguments);

@@ -196,6 +196,26 @@ fn what_the_schemas_refuse_is_found() {
     }
 }
 
+#[test]
+fn a_printed_unit_is_for_the_version_of_the_program_that_path_leads_to() {
+    let debian = server_programs().filter(|programs| programs.starts_with("/usr/lib/postgresql"));
+    let Some(programs) = debian else { return skip("no PostgreSQL of Debian's packages") };
+    let major = programs.parent().unwrap().file_name().unwrap().to_str().unwrap();
+    let scratch = Scratch::new("print-version");
+    std::os::unix::fs::symlink(programs.join("postgres"), scratch.path().join("postgres")).unwrap();
+    for (format, wanted) in [
+        ("systemd", format!("for cluster {major}/main.")),
+        ("systemd", format!("postgresql@{major}-main.service")),
+        ("compose", format!("FROM postgres:{major}\n")),
+        ("k8s", format!("FROM postgres:{major}\n")),
+    ] {
+        let mut command = millrace();
+        command.args(["exec", "--mount", "/db=nfs://filer/vol", "--print", format, "--user", "999:999", "--", "postgres"]);
+        let printed = succeed(command.args(["-D", "/db/pg"]).env("PATH", scratch.path()));
+        assert!(printed.contains(&wanted), "{wanted:?} in {printed}");
+    }
+}
+
 /// `systemd-analyze verify` of Debian's unit with a drop-in: what it says.
 fn verify(units: &Path, drop_in: &str) -> std::process::Output {
     let folder = units.join("postgresql@15-main.service.d");

@@ -14,6 +14,7 @@ use crate::error_printing::refusal;
 
 mod containers;
 mod systemd;
+mod version;
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {

@@ -3,6 +3,7 @@
 
 use anyhow::Context;
 
+use super::version::{VERSION, postgres_version};
 use super::{Kind, Unit};
 
 /// Where images have the binary.
@@ -94,9 +95,11 @@ fn notes(unit: &Unit, start: &str) -> String {
             Kind::Other => "",
         },
         match unit.kind {
-            Kind::Postgres | Kind::Cluster => "postgres:17",
-            Kind::MariaDb => "mariadb:11",
-            Kind::Other => "IMAGE",
+            Kind::Postgres | Kind::Cluster => {
+                format!("postgres:{}", postgres_version(unit.arguments.get(unit.command_at()).map_or("", String::as_str)))
+            }
+            Kind::MariaDb => format!("mariadb:{VERSION}"),
+            Kind::Other => "IMAGE".to_owned(),
         },
         unit.user.uid,
         unit.user.gid,

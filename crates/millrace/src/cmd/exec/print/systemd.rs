@@ -3,6 +3,7 @@
 use anyhow::{Context, anyhow};
 
 use super::super::installed::find_in_versions;
+use super::version::{VERSION, postgres_version};
 use super::{Kind, Unit};
 use crate::error_printing::refusal;
 
@@ -11,12 +12,15 @@ const RESTART_SECONDS: u32 = 5;
 
 pub(super) fn drop_in(unit: &Unit) -> anyhow::Result<String> {
     let program = program(unit);
-    let version = version_of(&program).unwrap_or("17");
     let (service, example) = match unit.kind {
-        Kind::Postgres => (
-            format!("postgresql@.service of Debian and Ubuntu, here for cluster {version}/main"),
-            format!("postgresql@{version}-main.service"),
-        ),
+        Kind::Postgres => {
+            let version = postgres_version(&program);
+            let what = if version == VERSION { ": replace VERSION by the number in its file PG_VERSION" } else { "" };
+            (
+                format!("postgresql@.service of Debian and Ubuntu, here for cluster {version}/main{what}"),
+                format!("postgresql@{version}-main.service"),
+            )
+        }
         Kind::Cluster => {
             let cluster = Cluster::of(unit)?.name;
             (format!("postgresql@.service of Debian and Ubuntu, for cluster {cluster}"), format!("postgresql@{cluster}.service"))
@@ -85,7 +89,7 @@ impl Cluster {
         });
         let name = name.ok_or_else(|| {
             let what = "print how to run pg_ctlcluster: its arguments name no cluster to start";
-            refusal(what, "as in: -- pg_ctlcluster 17-main start")
+            refusal(what, format!("as in: -- pg_ctlcluster {}-main start", postgres_version("pg_ctlcluster")))
         })?;
         Ok(Self { name })
     }
@@ -130,11 +134,6 @@ fn program(unit: &Unit) -> String {
     found.unwrap_or_else(|| program.clone())
 }
 
-/// The version of a program of PostgreSQL where Debian has it: `/usr/lib/postgresql/15/bin/postgres`.
-fn version_of(program: &str) -> Option<&str> {
-    program.strip_prefix("/usr/lib/postgresql/")?.split('/').next()
-}
-
 /// This binary with these arguments.
 fn command_line(arguments: &[String]) -> anyhow::Result<String> {
     let binary = std::env::current_exe().context("find this binary")?;
@@ -152,13 +151,7 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{quoted, version_of};
-
-    #[test]
-    fn the_cluster_is_of_the_version_of_the_program() {
-        assert_eq!(version_of("/usr/lib/postgresql/15/bin/postgres"), Some("15"));
-        assert_eq!(version_of("/usr/local/bin/postgres"), None);
-    }
+    use super::quoted;
 
     #[test]
     fn words_of_a_command_line_are_quoted_as_systemd_reads_them() {

@@ -69,6 +69,7 @@ impl Server {
         device.agree().inspect_err(|_| {
             let _ = mounting::unmount(directory, true);
         })?;
+        mount.list_path();
         let number = mounted_at(directory).map(|entry| entry.device).unwrap_or_default();
         Ok(Self(Arc::new(Shared {
             device,

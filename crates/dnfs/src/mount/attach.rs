@@ -34,12 +34,29 @@ impl Mount {
     /// # Errors
     /// The reason why the export cannot be mounted; [`Error::Segment`] if the shared state cannot be used.
     pub fn attach(spec: &MountSpec, who: &Credentials) -> Result<Self, Error> {
+        Self::attach_at(spec, who, |directory| mount_paths::note(directory, spec))
+    }
+
+    /// As [`Mount::attach`]; [`Self::list_path`] makes the local path known.
+    ///
+    /// # Errors
+    /// As [`Mount::attach`].
+    pub fn attach_unlisted(spec: &MountSpec, who: &Credentials) -> Result<Self, Error> {
+        Self::attach_at(spec, who, |_| {})
+    }
+
+    /// Lists the local path among those of the export, for observers.
+    pub fn list_path(&self) {
+        mount_paths::note(self.segment.directory(), &MountSpec { local_path: self.local_path.clone(), url: self.url.clone() });
+    }
+
+    fn attach_at(spec: &MountSpec, who: &Credentials, entered: impl Fn(&RuntimeDir)) -> Result<Self, Error> {
         learn_time_namespace();
         let (root, mut former) = (runtime_root(), None);
         for _ in 0..FIND_ROUNDS_MAX {
             let (url_root, mounted) = find(spec, who, former)?;
             let (directory, user) = enter(url_root.identity)?;
-            mount_paths::note(&directory, spec);
+            entered(&directory);
             let Some((segment, client)) = attach_or_create(&directory, &url_root, spec, who, mounted)? else {
                 former = Some(url_root.identity);
                 continue;

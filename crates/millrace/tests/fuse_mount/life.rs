@@ -91,6 +91,30 @@ fn what_cannot_be_mounted_is_named_with_its_cause_and_fix() {
 }
 
 #[test]
+fn a_refused_mount_is_not_listed_among_the_paths_of_the_export() {
+    let Some(mounted) = Mounted::new("fuse-refused") else { return };
+    let refused = mounted.world.scratch.folder("refused");
+    // Root without the right to mount, and a user that does not own the directory.
+    for (uid, options) in [(0, ["--bounding-set", "-sys_admin"]), (4001, ["--regid", "4001"])] {
+        let runtime = runtime_of(uid);
+        let run = |arguments: &[&str]| {
+            let mut command = Command::new(find_program("setpriv").unwrap());
+            command.args(["--reuid", &uid.to_string(), "--clear-groups"]).args(options).arg(millrace().get_program());
+            command.args(arguments).env("MILLRACE_RUNTIME_DIR", runtime.path()).current_dir("/").output().unwrap()
+        };
+        let said = run(&["mount", &mounted.filer().url, refused.to_str().unwrap()]);
+        assert_eq!(said.status.code(), Some(2), "{}", text(&said));
+        let counters = run(&["nfs", "counters", "--all", "--json"]);
+        let mounts: serde_json::Value = serde_json::from_slice(&counters.stdout).unwrap();
+        assert_eq!((mounts[0]["server"].is_string(), &mounts[0]["paths"]), (true, &serde_json::json!([])), "{mounts}");
+        // The keeper ends by itself, and then its directory can go.
+        await_until("the keeper to end", Duration::from_secs(30), || {
+            text(&run(&["nfs", "counters", "--remove-dead"])).contains("removed").then_some(())
+        });
+    }
+}
+
+#[test]
 fn a_mount_in_the_foreground_ends_when_it_is_unmounted() {
     let Some(mounted) = Mounted::new("fuse-foreground") else { return };
     let directory = mounted.world.scratch.folder("second");

@@ -35,7 +35,7 @@ impl Daemon {
         let flusher = configure_io_flusher_behavior(true);
         dnfs::report_to(report);
         let spec = MountSpec { local_path: self.directory.as_os_str().as_bytes().to_vec(), url: self.url.clone() };
-        let mount = Mount::attach(&spec, &Credentials::of_process())?;
+        let mount = Mount::attach_unlisted(&spec, &Credentials::of_process())?;
         report_apart(&self.url, &mount.client().parts(), &dnfs::mount::runtime_root(), self.force)?;
         ensure_keeper(&mount, &self.directory, &self.text);
         let server = Server::mount(mount, &self.url, &self.directory, self.how)?;

@@ -208,7 +208,7 @@ pub(crate) unsafe fn reset(stream: *mut FILE, fd: c_int, flags: c_int) {
     // SAFETY: the caller's stream, without pushed back characters after __fpurge; a cookie of ours lives while its stream is open.
     unsafe {
         __fpurge(stream);
-        file_layout::begin_anew(stream, flags);
+        file_layout::clear(stream, flags);
         file_layout::set_number(stream, fd);
         if is_ours(stream) {
             let cookie = of(stream);

@@ -6,7 +6,7 @@
 //! it.
 
 use crate::description_flags;
-use crate::ffi;
+use crate::ffi::{self, ReadVector};
 use crate::file_size_limit;
 use crate::hook::hooks;
 use crate::medium::{self, Ask};
@@ -19,7 +19,7 @@ use dnfs::{Attributes, LazyBuffer, Stability};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
 
-/// Vectors are copied to the stack in groups of this size, because the caller's array must not change.
+/// Vectors are copied to the stack in groups of this size: the program's own array is only read.
 const GROUP: usize = 64;
 
 impl Open {
@@ -158,36 +158,35 @@ pub(crate) fn give_back(fd: c_int, reserved: usize, used: usize) {
     }
 }
 
-/// Reads a vector at an offset.
-pub(crate) fn read_vector_at(file: &Open, offset: u64, vector: &[IoSliceMut<'_>]) -> Result<usize, Out> {
+/// Reads into buffers at an offset, [`GROUP`] of them at a time.
+pub(crate) fn read_vector_at<'a>(
+    file: &Open,
+    offset: u64,
+    mut buffers: impl Iterator<Item = IoSliceMut<'a>>,
+) -> Result<usize, Out> {
     file.readable()?;
     let mut done = 0;
-    for group in vector.chunks(GROUP) {
-        let mut copy: [IoSliceMut<'_>; GROUP] = [const { empty_mut() }; GROUP];
-        let mut wanted = 0;
-        for (to, from) in copy.iter_mut().zip(group) {
-            // SAFETY: the memory of this slice, which the vector is not used to reach meanwhile.
-            *to = IoSliceMut::new(unsafe { ffi::bytes_mut(from.as_ptr() as *mut c_void, from.len()) });
-            wanted += from.len();
+    loop {
+        let mut group: [IoSliceMut<'a>; GROUP] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
+        let (mut count, mut wanted) = (0, 0);
+        for (to, buffer) in group.iter_mut().zip(&mut buffers) {
+            wanted += buffer.len();
+            *to = buffer;
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(done);
         }
         if wanted == 0 {
             continue;
         }
-        match file.read(offset + done as u64, &mut copy[..group.len()]) {
+        match file.read(offset + done as u64, &mut group[..count]) {
+            Ok(got) if got < wanted => return Ok(done + got),
             Ok(got) => done += got,
             Err(out) if done == 0 => return Err(out),
             Err(_) => return Ok(done),
         }
-        if done < wanted {
-            break;
-        }
     }
-    Ok(done)
-}
-
-const fn empty_mut() -> IoSliceMut<'static> {
-    // SAFETY: IoSliceMut has iovec's layout by its documentation; no bytes at a dangling pointer is a valid empty slice.
-    unsafe { std::mem::transmute(iovec { iov_base: std::ptr::dangling_mut::<u8>().cast(), iov_len: 0 }) }
 }
 
 /// Writes a vector at an offset, as stable as requested. Ignores the description's O_APPEND.
@@ -261,10 +260,9 @@ fn write_vector_moving(file: &Open, vector: &[IoSlice<'_>], how: Stability) -> R
     outcome
 }
 
-fn read_vector_here(file: &Open, vector: &[IoSliceMut<'_>]) -> Result<usize, Out> {
+fn read_vector_here(file: &Open, mut vector: ReadVector<'_>) -> Result<usize, Out> {
     file.readable()?;
-    let wanted = vector.iter().map(|slice| slice.len()).sum();
-    read_moving(file, wanted, |offset| read_vector_at(file, offset, vector))
+    read_moving(file, vector.bytes(), |offset| read_vector_at(file, offset, vector.again()))
 }
 
 fn position(offset: off_t) -> Result<u64, Out> {
@@ -325,7 +323,7 @@ fn asked_stability(flags: c_int, asked: Stability) -> Stability {
     }
 }
 
-fn flagged_read(file: &Open, vector: &[IoSliceMut<'_>], offset: off_t, flags: c_int) -> Result<ssize_t, Out> {
+fn flagged_read(file: &Open, vector: ReadVector<'_>, offset: off_t, flags: c_int) -> Result<ssize_t, Out> {
     if flags & !libc::RWF_HIPRI != 0 {
         return Err(Out::Errno(libc::EOPNOTSUPP));
     }

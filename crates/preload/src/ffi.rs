@@ -3,6 +3,9 @@
 //! A pointer that reaches a hook comes from a caller of the libc function of that name. The caller has kept that function's
 //! contract, which makes the calls of these functions valid. NULL and unmapped memory are detected where a system call would
 //! fail with EFAULT (`pointers`).
+//!
+//! Another thread may change the bytes of a write meanwhile: PostgreSQL sets hint bits in a page that it writes. The client copies
+//! such bytes or hands them to the kernel, and nothing depends on their values, so the file gets old or new bytes, as from write(2).
 
 use crate::outcome::Out;
 use crate::pointers::{self, Use};
@@ -14,7 +17,7 @@ use std::io::{IoSlice, IoSliceMut};
 /// # Safety
 /// NULL, or a NUL-terminated string that stays as it is for `'a`.
 pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a [u8], Out> {
-    // SAFETY: the memory of the program does not change under its own call.
+    // SAFETY: the string stays as it is by the caller's promise; pages that are not mapped are detected.
     let length = unsafe { pointers::string_length(path as usize) }.ok_or(Out::Errno(libc::EFAULT))?;
     // SAFETY: that many bytes before a NUL, alive during the call.
     Ok(unsafe { std::slice::from_raw_parts(path.cast(), length) })
@@ -64,7 +67,7 @@ pub(crate) unsafe fn bytes_checked<'a>(at: *const c_void, count: size_t) -> Resu
 /// A buffer to read.
 ///
 /// # Safety
-/// NULL, or `count` readable bytes that stay as they are for `'a`.
+/// NULL, or `count` readable bytes that stay mapped for `'a`. If another thread changes them, the values that are read are not known.
 pub(crate) unsafe fn bytes<'a>(at: *const c_void, count: size_t) -> &'a [u8] {
     if at.is_null() {
         return &[];
@@ -76,19 +79,44 @@ pub(crate) unsafe fn bytes<'a>(at: *const c_void, count: size_t) -> &'a [u8] {
 /// Linux moves at most this many bytes per call.
 pub(crate) const COUNT_MAX: usize = 0x7fff_f000;
 
+/// The buffers of a readv, each yielded once. The program's vector is only read: it may be constant, or in use by another thread.
+pub(crate) struct ReadVector<'a>(std::slice::Iter<'a, iovec>);
+
+impl ReadVector<'_> {
+    /// The bytes of the remaining buffers.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.clone().map(|part| part.iov_len.min(COUNT_MAX)).sum()
+    }
+
+    /// The remaining buffers, to be filled and used here again.
+    pub(crate) fn again(&mut self) -> ReadVector<'_> {
+        ReadVector(self.0.clone())
+    }
+}
+
+impl<'a> Iterator for ReadVector<'a> {
+    type Item = IoSliceMut<'a>;
+
+    fn next(&mut self) -> Option<IoSliceMut<'a>> {
+        let part = self.0.next()?;
+        // SAFETY: the promise of `vector_mut`'s caller, for a buffer that was not yielded before.
+        Some(IoSliceMut::new(unsafe { bytes_mut(part.iov_base, part.iov_len) }))
+    }
+}
+
 /// The vector of a readv.
 ///
 /// # Safety
 /// `count` vectors, each with memory as for [`bytes_mut`].
-pub(crate) unsafe fn vector_mut<'a>(at: *const iovec, count: c_int) -> Result<&'a [IoSliceMut<'a>], Out> {
+pub(crate) unsafe fn vector_mut<'a>(at: *const iovec, count: c_int) -> Result<ReadVector<'a>, Out> {
     let count = vector_length(at.is_null(), count)?;
     if count == 0 {
-        return Ok(&[]);
+        return Ok(ReadVector([].iter()));
     }
     // SAFETY: the caller's promise.
     unsafe { check_vector(at, count, Use::Write) }?;
-    // SAFETY: IoSliceMut has iovec's layout on Unix by its documentation; `count` of them by the caller's promise.
-    Ok(unsafe { std::slice::from_raw_parts(at.cast(), count) })
+    // SAFETY: `count` of them by the caller's promise.
+    Ok(ReadVector(unsafe { std::slice::from_raw_parts(at, count) }.iter()))
 }
 
 /// The vector of a writev.

@@ -58,11 +58,9 @@ const APPENDING: c_int = 0x1000;
 /// In `flags2`: the lock is taken even by a program of one thread, since this library's functions may take longer than libc's.
 const NEEDS_LOCK: c_int = 0x80;
 
-/// # Safety
-/// An open stream of glibc.
-unsafe fn layout<'a>(stream: *mut FILE) -> &'a mut Layout {
-    // SAFETY: an open stream of glibc by the caller's promise, laid out as asserted above.
-    unsafe { &mut *stream.cast() }
+/// Where the fields of a stream are. They are read and written one by one, never by a reference: libc changes them too.
+const fn layout(stream: *mut FILE) -> *mut Layout {
+    stream.cast()
 }
 
 /// The descriptor's number.
@@ -71,7 +69,7 @@ unsafe fn layout<'a>(stream: *mut FILE) -> &'a mut Layout {
 /// An open stream of glibc.
 pub(crate) unsafe fn number(stream: *mut FILE) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { layout(stream) }.number
+    unsafe { (*layout(stream)).number }
 }
 
 /// Sets the descriptor's number: fileno gives it to the program, inside libc as well.
@@ -80,7 +78,7 @@ pub(crate) unsafe fn number(stream: *mut FILE) -> c_int {
 /// An open stream of glibc.
 pub(crate) unsafe fn set_number(stream: *mut FILE, fd: c_int) {
     // SAFETY: the caller's promise.
-    unsafe { layout(stream) }.number = fd;
+    unsafe { (*layout(stream)).number = fd };
 }
 
 /// Address of the stream's table of functions.
@@ -89,7 +87,7 @@ pub(crate) unsafe fn set_number(stream: *mut FILE, fd: c_int) {
 /// An open stream of glibc.
 pub(crate) unsafe fn table(stream: *mut FILE) -> usize {
     // SAFETY: the caller's promise.
-    unsafe { layout(stream) }.table
+    unsafe { (*layout(stream)).table }
 }
 
 /// `_IONBF`, `_IOLBF` or `_IOFBF`.
@@ -98,7 +96,7 @@ pub(crate) unsafe fn table(stream: *mut FILE) -> usize {
 /// An open stream of glibc.
 pub(crate) unsafe fn buffering(stream: *mut FILE) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { layout(stream) }.flags & (UNBUFFERED | LINE_BUFFERED) {
+    match unsafe { (*layout(stream)).flags } & (UNBUFFERED | LINE_BUFFERED) {
         0 => libc::_IOFBF,
         LINE_BUFFERED => libc::_IOLBF,
         _ => libc::_IONBF,
@@ -111,7 +109,7 @@ pub(crate) unsafe fn buffering(stream: *mut FILE) -> c_int {
 /// An open stream of glibc of bytes, not used meanwhile.
 pub(crate) unsafe fn unwritten<'a>(stream: *mut FILE) -> &'a [u8] {
     // SAFETY: the caller's promise.
-    let [base, next, _] = unsafe { layout(stream) }.write;
+    let [base, next, _] = unsafe { (*layout(stream)).write };
     // SAFETY: between base and next lie the unwritten bytes; both are NULL, or next is base, when there are none.
     unsafe { ffi::bytes(base.cast(), (next as usize).saturating_sub(base as usize)) }
 }
@@ -123,14 +121,17 @@ pub(crate) unsafe fn unwritten<'a>(stream: *mut FILE) -> &'a [u8] {
 /// # Safety
 /// An open stream of glibc that no other thread uses.
 pub(crate) unsafe fn take_single_byte(stream: *mut FILE) {
+    let file = layout(stream);
     // SAFETY: the caller's promise.
-    let stream = unsafe { layout(stream) };
-    let [base, limit] = stream.buffer;
-    let is_empty = stream.read[0] == stream.read[1] && stream.write[0] == stream.write[1] && stream.flags & BACKED_UP == 0;
-    if stream.flags & UNBUFFERED != 0 && is_empty && (limit as usize).saturating_sub(base as usize) == 1 {
-        stream.flags &= !(USER_BUFFER | WRITING);
-        (stream.read, stream.write, stream.buffer) =
-            ([std::ptr::null_mut(); 3], [std::ptr::null_mut(); 3], [std::ptr::null_mut(); 2]);
+    unsafe {
+        let (flags, read, write, [base, limit]) = ((*file).flags, (*file).read, (*file).write, (*file).buffer);
+        let is_empty = read[0] == read[1] && write[0] == write[1] && flags & BACKED_UP == 0;
+        if flags & UNBUFFERED != 0 && is_empty && (limit as usize).saturating_sub(base as usize) == 1 {
+            (*file).flags = flags & !(USER_BUFFER | WRITING);
+            (*file).read = [std::ptr::null_mut(); 3];
+            (*file).write = [std::ptr::null_mut(); 3];
+            (*file).buffer = [std::ptr::null_mut(); 2];
+        }
     }
 }
 
@@ -139,20 +140,21 @@ pub(crate) unsafe fn take_single_byte(stream: *mut FILE) {
 /// # Safety
 /// Two open streams of glibc that no other thread uses.
 pub(crate) unsafe fn give_unread(from: *mut FILE, to: *mut FILE) {
-    // SAFETY: the caller's promise.
-    let (from, to) = unsafe { (layout(from), layout(to)) };
-    let ([next, end, _], [base, limit]) = (from.read, to.buffer);
-    let bytes = (end as usize).saturating_sub(next as usize);
-    // One that is pushed back lies elsewhere, and wide characters are not bytes.
-    let plain = from.flags & BACKED_UP == 0 && from.mode <= 0 && to.flags & WRITING == 0;
-    if bytes == 0 || !plain || bytes > (limit as usize).saturating_sub(base as usize) {
-        return;
+    let (from, to) = (layout(from), layout(to));
+    // SAFETY: the caller's promise. What is copied are the unread bytes of one stream, into as much space in the buffer of another.
+    unsafe {
+        let ([next, end, _], [base, limit]) = ((*from).read, (*to).buffer);
+        let bytes = (end as usize).saturating_sub(next as usize);
+        // A byte that was pushed back lies elsewhere, and wide characters are not bytes.
+        let plain = (*from).flags & BACKED_UP == 0 && (*from).mode <= 0 && (*to).flags & WRITING == 0;
+        if bytes == 0 || !plain || bytes > (limit as usize).saturating_sub(base as usize) {
+            return;
+        }
+        base.copy_from_nonoverlapping(next, bytes);
+        (*to).read = [base, base.wrapping_add(bytes), base];
+        (*to).write = [base; 3];
+        (*to).offset = -1;
     }
-    // SAFETY: the unread bytes of one stream, and as much space in the buffer of another.
-    unsafe { base.copy_from_nonoverlapping(next, bytes) };
-    to.read = [base, base.wrapping_add(bytes), base];
-    to.write = [base; 3];
-    to.offset = -1;
 }
 
 /// Resets a stream as freopen does: an empty buffer, which is not the program's, the rights and the mode of `flags` (those of
@@ -160,24 +162,25 @@ pub(crate) unsafe fn give_unread(from: *mut FILE, to: *mut FILE) {
 ///
 /// # Safety
 /// An open stream of glibc that no other thread uses, purged.
-pub(crate) unsafe fn begin_anew(stream: *mut FILE, flags: c_int) {
-    // SAFETY: the caller's promise.
-    let file = unsafe { layout(stream) };
-    if file.flags & USER_BUFFER != 0 {
-        file.buffer = [std::ptr::null_mut(); 2]; // it may be freed now, or is one byte inside the stream
-    }
-    file.read = [file.buffer[0]; 3];
-    file.write = [file.buffer[0]; 3];
-    file.offset = -1; // not known
-    file.flags &=
-        !(USER_BUFFER | UNBUFFERED | LINE_BUFFERED | NO_READS | NO_WRITES | END_SEEN | ERROR_SEEN | WRITING | APPENDING);
-    file.flags |= match flags & libc::O_ACCMODE {
+pub(crate) unsafe fn clear(stream: *mut FILE, flags: c_int) {
+    let rights = match flags & libc::O_ACCMODE {
         libc::O_RDONLY => NO_WRITES,
         libc::O_WRONLY => NO_READS,
         _ => 0,
     };
-    if flags & libc::O_APPEND != 0 {
-        file.flags |= APPENDING;
+    let appending = if flags & libc::O_APPEND != 0 { APPENDING } else { 0 };
+    const RESET: c_int =
+        USER_BUFFER | UNBUFFERED | LINE_BUFFERED | NO_READS | NO_WRITES | END_SEEN | ERROR_SEEN | WRITING | APPENDING;
+    let file = layout(stream);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if (*file).flags & USER_BUFFER != 0 {
+            (*file).buffer = [std::ptr::null_mut(); 2]; // it may be freed now, or is one byte inside the stream
+        }
+        (*file).read = [(*file).buffer[0]; 3];
+        (*file).write = [(*file).buffer[0]; 3];
+        (*file).offset = -1; // not known
+        (*file).flags = (*file).flags & !RESET | rights | appending;
     }
 }
 
@@ -187,7 +190,7 @@ pub(crate) unsafe fn begin_anew(stream: *mut FILE, flags: c_int) {
 /// An open stream of glibc that no other thread uses.
 pub(crate) unsafe fn note_error(stream: *mut FILE) {
     // SAFETY: the caller's promise.
-    unsafe { layout(stream) }.flags |= ERROR_SEEN;
+    unsafe { (*layout(stream)).flags |= ERROR_SEEN };
 }
 
 /// Forbids reading and writing from now on. Returns the former rights. Drops buffered data.
@@ -195,14 +198,16 @@ pub(crate) unsafe fn note_error(stream: *mut FILE) {
 /// # Safety
 /// An open stream of glibc that no other thread uses, purged.
 pub(crate) unsafe fn refuse_all(stream: *mut FILE) -> c_int {
+    let file = layout(stream);
     // SAFETY: the caller's promise.
-    let file = unsafe { layout(stream) };
-    let rights = file.flags & (NO_READS | NO_WRITES);
-    file.flags = file.flags & !WRITING | NO_READS | NO_WRITES;
-    // No free byte in the buffer: functions that check the pointers only must reach the check of the rights.
-    file.read = [file.buffer[0]; 3];
-    file.write = [file.buffer[0]; 3];
-    rights
+    unsafe {
+        let flags = (*file).flags;
+        (*file).flags = flags & !WRITING | NO_READS | NO_WRITES;
+        // No free byte in the buffer: functions that check the pointers only must reach the check of the rights.
+        (*file).read = [(*file).buffer[0]; 3];
+        (*file).write = [(*file).buffer[0]; 3];
+        flags & (NO_READS | NO_WRITES)
+    }
 }
 
 /// Restores the rights that [`refuse_all`] removed.
@@ -210,9 +215,9 @@ pub(crate) unsafe fn refuse_all(stream: *mut FILE) -> c_int {
 /// # Safety
 /// An open stream of glibc that no other thread uses.
 pub(crate) unsafe fn allow(stream: *mut FILE, rights: c_int) {
+    let file = layout(stream);
     // SAFETY: the caller's promise.
-    let file = unsafe { layout(stream) };
-    file.flags = file.flags & !(NO_READS | NO_WRITES) | rights;
+    unsafe { (*file).flags = (*file).flags & !(NO_READS | NO_WRITES) | rights };
 }
 
 /// Whether a stream is in memory that fopen or fdopen allocated with the known layout, which has room for a cookie stream.
@@ -221,7 +226,7 @@ pub(crate) unsafe fn allow(stream: *mut FILE, rights: c_int) {
 /// An open stream of glibc.
 pub(crate) unsafe fn has_place_for_a_cookie(stream: *mut FILE) -> bool {
     // SAFETY: the caller's promise.
-    let (lock, wide) = unsafe { (layout(stream).lock as usize, layout(stream).wide as usize) };
+    let (lock, wide) = unsafe { ((*layout(stream)).lock as usize, (*layout(stream)).wide as usize) };
     // stdin, stdout and stderr are not of malloc, but nor do their lock and wide state lie behind them.
     // SAFETY: with both there, the stream is what fopen got from malloc.
     lock == stream as usize + size_of::<Layout>()

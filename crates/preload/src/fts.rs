@@ -81,8 +81,8 @@ unsafe fn set(walk: *mut Walk, entry: *mut Entry, wanted: c_int) -> Result<c_int
     unsafe { ours(walk) }?;
     let known = [0, instruction::AGAIN, instruction::FOLLOW, instruction::NONE, instruction::LEAVE_OUT];
     let wanted = known.into_iter().find(|known| c_int::from(*known) == wanted).ok_or(Out::Errno(libc::EINVAL))?;
-    if let Some(mut node) = Node::from_ptr(entry) {
-        node.instruction = wanted;
+    if let Some(node) = Node::from_ptr(entry) {
+        node.instruction.set(wanted);
     }
     Ok(0)
 }

@@ -97,9 +97,13 @@ pub(crate) struct LateMapping {
 }
 
 impl LateMapping {
-    /// Installs the mapping. If another thread was faster, this mapping is dropped. All have the same length.
+    /// Installs the mapping. If another thread was faster, this mapping is dropped.
+    ///
+    /// # Panics
+    /// When that thread's mapping has another length: all that are made for one place have the same.
     pub(crate) fn install(&self, mapping: Mapping) {
-        self.length.store(mapping.length, Relaxed);
+        let known = self.length.swap(mapping.length, Relaxed);
+        assert!(known == 0 || known == mapping.length, "mappings for one place have one length");
         if self.base.compare_exchange(core::ptr::null_mut(), mapping.base.as_ptr(), AcqRel, Acquire).is_ok() {
             core::mem::forget(mapping);
         }

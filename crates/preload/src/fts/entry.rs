@@ -2,7 +2,8 @@
 
 use crate::outcome::Failure;
 use libc::{c_char, c_int, c_long, c_short, c_ushort, c_void};
-use std::ops::{Deref, DerefMut};
+use std::cell::Cell;
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 /// The kind of an entry (`fts_info`).
@@ -47,29 +48,29 @@ pub(super) const FOLLOWED: c_ushort = 2;
 /// `FTSENT`.
 #[repr(C)]
 pub(crate) struct Entry {
-    pub(super) cycle: Option<Node>,
-    pub(super) parent: Option<Node>,
-    pub(super) link: Option<Node>,
+    pub(super) cycle: Cell<Option<Node>>,
+    pub(super) parent: Cell<Option<Node>>,
+    pub(super) link: Cell<Option<Node>>,
     number: c_long,
     pointer: *mut c_void,
-    pub(super) accpath: *mut c_char,
-    pub(super) path: *mut c_char,
-    pub(super) errno: c_int,
-    pub(super) way_back: c_int, // fts_symfd
-    pub(super) pathlen: c_ushort,
-    pub(super) namelen: c_ushort,
-    pub(super) ino: libc::ino_t,
-    pub(super) dev: libc::dev_t,
-    pub(super) nlink: libc::nlink_t,
-    pub(super) level: c_short,
-    pub(super) info: c_ushort,
-    pub(super) flags: c_ushort,
-    pub(super) instruction: c_ushort,
-    pub(super) stat: *mut libc::stat,
+    pub(super) accpath: Cell<*mut c_char>,
+    pub(super) path: Cell<*mut c_char>,
+    pub(super) errno: Cell<c_int>,
+    pub(super) way_back: Cell<c_int>, // fts_symfd
+    pub(super) pathlen: Cell<c_ushort>,
+    pub(super) namelen: Cell<c_ushort>,
+    pub(super) ino: Cell<libc::ino_t>,
+    pub(super) dev: Cell<libc::dev_t>,
+    pub(super) nlink: Cell<libc::nlink_t>,
+    pub(super) level: Cell<c_short>,
+    pub(super) info: Cell<c_ushort>,
+    pub(super) flags: Cell<c_ushort>,
+    pub(super) instruction: Cell<c_ushort>,
+    pub(super) stat: Cell<*mut libc::stat>,
     name: [c_char; 1], // as long as namelen says
 }
 
-/// An entry of a walk. It exists until [`Node::free`].
+/// An entry of a walk. It exists until [`Node::free`]; copies share its fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Node(NonNull<Entry>);
@@ -83,13 +84,6 @@ impl Deref for Node {
     }
 }
 
-impl DerefMut for Node {
-    fn deref_mut(&mut self) -> &mut Entry {
-        // SAFETY: as above; a walk is one thread's at a time, by the contract of fts.
-        unsafe { self.0.as_mut() }
-    }
-}
-
 impl Node {
     /// An entry with this name, in memory of malloc; `path` is the buffer of the walk. ENOMEM.
     pub(super) fn new(name: &[u8], path: *mut c_char, with_stat: bool) -> Result<Self, c_int> {
@@ -97,17 +91,17 @@ impl Node {
         let behind_name = (std::mem::offset_of!(Entry, name) + name.len() + 1).next_multiple_of(align_of::<libc::stat>());
         let bytes = behind_name + if with_stat { size_of::<libc::stat>() } else { 0 };
         // SAFETY: zeroes are a valid entry, and there is room for one, for the name with its NUL, and for what stat(2) says behind it.
-        let mut node = unsafe {
+        let node = unsafe {
             let at = NonNull::new(libc::calloc(1, bytes.max(size_of::<Entry>())).cast::<Entry>()).ok_or(libc::ENOMEM)?;
             std::ptr::copy_nonoverlapping(name.as_ptr(), (&raw mut (*at.as_ptr()).name).cast::<u8>(), name.len());
             if with_stat {
-                (*at.as_ptr()).stat = at.as_ptr().cast::<u8>().add(behind_name).cast();
+                (*at.as_ptr()).stat.set(at.as_ptr().cast::<u8>().add(behind_name).cast());
             }
             Self(at)
         };
-        node.path = path;
-        node.namelen = namelen;
-        node.instruction = instruction::NONE;
+        node.path.set(path);
+        node.namelen.set(namelen);
+        node.instruction.set(instruction::NONE);
         Ok(node)
     }
 
@@ -120,13 +114,13 @@ impl Node {
     /// The name.
     pub(super) fn name(&self) -> &[u8] {
         // SAFETY: that many bytes are there, and stay as they are until the name is cut.
-        unsafe { std::slice::from_raw_parts(self.name_pointer().cast(), usize::from(self.namelen)) }
+        unsafe { std::slice::from_raw_parts(self.name_pointer().cast(), usize::from(self.namelen.get())) }
     }
 
     /// Removes the name's bytes before this offset.
-    pub(super) fn cut_name(&mut self, from: usize) {
+    pub(super) fn cut_name(&self, from: usize) {
         let rest = self.name()[from..].to_vec();
-        self.namelen = rest.len() as c_ushort;
+        self.namelen.set(rest.len() as c_ushort);
         // SAFETY: it becomes shorter.
         unsafe {
             std::ptr::copy_nonoverlapping(rest.as_ptr(), self.name_pointer().cast(), rest.len());
@@ -135,16 +129,19 @@ impl Node {
     }
 
     /// Stores the result of stat(2), if the walk needs it.
-    pub(super) fn keep_stat(&mut self, found: libc::stat) {
-        if !self.stat.is_null() {
+    pub(super) fn keep_stat(&self, found: libc::stat) {
+        if !self.stat.get().is_null() {
             // SAFETY: the room behind the name.
-            unsafe { self.stat.write(found) };
+            unsafe { self.stat.get().write(found) };
         }
     }
 
-    /// Ends it.
-    pub(super) fn free(self) {
-        // SAFETY: from calloc; who frees it has taken it out of the walk.
+    /// Frees its memory.
+    ///
+    /// # Safety
+    /// No copy of it is used again.
+    pub(super) unsafe fn free(self) {
+        // SAFETY: from calloc, and freed once by the caller's promise.
         unsafe { libc::free(self.0.as_ptr().cast()) };
     }
 
@@ -169,7 +166,8 @@ impl Failure for Given {
 
     /// Programs read `errno` instead of fts_errno: it is that of the failed call.
     fn errno_left(&self) -> Option<c_int> {
-        let failed = |node: &Node| matches!(node.info, info::UNREADABLE | info::ERROR | info::NO_STAT) && node.errno != 0;
-        self.0.filter(failed).map(|node| node.errno)
+        let failed =
+            |node: &Node| matches!(node.info.get(), info::UNREADABLE | info::ERROR | info::NO_STAT) && node.errno.get() != 0;
+        self.0.filter(failed).map(|node| node.errno.get())
     }
 }

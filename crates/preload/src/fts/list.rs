@@ -44,13 +44,14 @@ fn next_name(stream: *mut DIR) -> Option<(Vec<u8>, u8)> {
 impl Walk {
     /// The entries of the current directory; none: `failure` says why. For `Want::Read` the process is in it then.
     pub(super) fn list(&mut self, want: Want) -> Option<Node> {
-        let mut node = self.current?;
+        let node = self.current?;
         // SAFETY: the path of an entry, with its NUL.
-        let stream = unsafe { opendir::hook(node.accpath) };
+        let stream = unsafe { opendir::hook(node.accpath.get()) };
         self.failure = errno();
         if stream.is_null() {
             if want == Want::Read {
-                (node.info, node.errno) = (info::UNREADABLE, self.failure);
+                node.info.set(info::UNREADABLE);
+                node.errno.set(self.failure);
             }
             return None;
         }
@@ -60,29 +61,29 @@ impl Walk {
             _ => self.enter(node, Ok(unsafe { dirfd::hook(stream) })),
         };
         if let (Err(errno), Want::Read) = (entered, want) {
-            (node.errno, node.flags) = (errno, node.flags | NOT_ENTERED);
+            node.errno.set(errno);
+            node.flags.set(node.flags.get() | NOT_ENTERED);
         }
         let mut nodes = Vec::new();
         let ended = self.entries(node, stream, (want, entered), &mut nodes);
         // SAFETY: an open stream, used no more.
         unsafe { closedir::hook(stream) };
-        self.path_buffer[usize::from(node.pathlen)] = 0;
+        self.path_buffer[usize::from(node.pathlen.get())] = 0;
         let goes_back = want == Want::Children || (want == Want::Read && nodes.is_empty());
         let ended = ended.and_then(|()| if goes_back && entered.is_ok() { self.leave(node) } else { Ok(()) });
         if let Err(errno) = ended {
-            nodes.into_iter().for_each(Node::free);
-            node.info = info::ERROR;
+            // SAFETY: the walk has none of them yet.
+            nodes.into_iter().for_each(|node| unsafe { node.free() });
+            node.info.set(info::ERROR);
             self.stop(errno);
             return None;
         }
         if nodes.is_empty() && want == Want::Read {
-            node.info = info::DIRECTORY_AFTER;
+            node.info.set(info::DIRECTORY_AFTER);
         }
         self.failure = 0;
         self.sort(&mut nodes);
-        let mut first = None;
-        chain(&nodes, &mut first);
-        first
+        chain(&nodes)
     }
 
     /// An entry for each name of a directory.
@@ -98,40 +99,42 @@ impl Walk {
             if !self.has(SEEDOT) && (name == b"." || name == b"..") {
                 continue;
             }
-            let mut node = self.entry(&name)?;
+            let node = self.entry(&name)?;
             nodes.push(node);
-            (node.parent, node.level) = (Some(above), above.level + 1);
-            node.pathlen = c_ushort::try_from(start + name.len()).map_err(|_| libc::ENAMETOOLONG)?;
+            node.parent.set(Some(above));
+            node.level.set(above.level.get() + 1);
+            node.pathlen.set(c_ushort::try_from(start + name.len()).map_err(|_| libc::ENAMETOOLONG)?);
             let is_known = self.has(NOSTAT) && self.has(PHYSICAL) && !matches!(kind, libc::DT_UNKNOWN | libc::DT_DIR);
             if let Err(errno) = entered {
-                node.accpath = above.accpath;
-                (node.info, node.errno) = (info::NO_STAT, errno);
+                node.accpath.set(above.accpath.get());
+                node.info.set(info::NO_STAT);
+                node.errno.set(errno);
                 continue;
             }
-            node.accpath = if self.has(NOCHDIR) { node.path } else { node.name_pointer() };
-            node.info = if want == Want::Names || is_known {
-                info::NO_STAT_WANTED
-            } else {
-                if self.has(NOCHDIR) {
-                    self.write_name(start, &name);
-                }
-                self.look(node, false)
-            };
+            node.accpath.set(if self.has(NOCHDIR) { node.path.get() } else { node.name_pointer() });
+            if want == Want::Names || is_known {
+                node.info.set(info::NO_STAT_WANTED);
+                continue;
+            }
+            if self.has(NOCHDIR) {
+                self.write_name(start, &name);
+            }
+            node.info.set(self.look(node, false));
         }
         Ok(())
     }
 
     /// What an entry is. Fills in what stat(2) says of it.
-    pub(super) fn look(&self, mut node: Node, follow: bool) -> c_ushort {
+    pub(super) fn look(&self, node: Node, follow: bool) -> c_ushort {
         let follow = follow || self.has(LOGICAL);
-        let found = match stat_of(node.accpath, follow) {
+        let found = match stat_of(node.accpath.get(), follow) {
             Ok(found) => found,
             Err(errno) => {
-                if follow && let Ok(link) = stat_of(node.accpath, false) {
+                if follow && let Ok(link) = stat_of(node.accpath.get(), false) {
                     node.keep_stat(link);
                     return info::DANGLING;
                 }
-                node.errno = errno;
+                node.errno.set(errno);
                 // SAFETY: struct stat is plain integers; zero is valid.
                 node.keep_stat(unsafe { std::mem::zeroed() });
                 return info::NO_STAT;
@@ -140,17 +143,19 @@ impl Walk {
         node.keep_stat(found);
         match found.st_mode & libc::S_IFMT {
             libc::S_IFDIR => {
-                (node.dev, node.ino, node.nlink) = (found.st_dev, found.st_ino, found.st_nlink);
+                node.dev.set(found.st_dev);
+                node.ino.set(found.st_ino);
+                node.nlink.set(found.st_nlink);
                 if matches!(node.name(), b"." | b"..") {
                     return info::DOT;
                 }
-                let mut above = node.parent;
-                while let Some(one) = above.filter(|one| one.level >= ROOT_LEVEL) {
-                    if (one.ino, one.dev) == (node.ino, node.dev) {
-                        node.cycle = Some(one);
+                let mut above = node.parent.get();
+                while let Some(one) = above.filter(|one| one.level.get() >= ROOT_LEVEL) {
+                    if (one.ino.get(), one.dev.get()) == (node.ino.get(), node.dev.get()) {
+                        node.cycle.set(Some(one));
                         return info::CYCLE;
                     }
-                    above = one.parent;
+                    above = one.parent.get();
                 }
                 info::DIRECTORY
             }
@@ -161,12 +166,18 @@ impl Walk {
     }
 
     /// Takes a link for what it leads to.
-    pub(super) fn follow(&self, mut node: Node) {
-        node.info = self.look(node, true);
-        if node.info == info::DIRECTORY && !self.has(NOCHDIR) {
+    pub(super) fn follow(&self, node: Node) {
+        node.info.set(self.look(node, true));
+        if node.info.get() == info::DIRECTORY && !self.has(NOCHDIR) {
             match open_directory(c".") {
-                Ok(fd) => (node.way_back, node.flags) = (fd, node.flags | FOLLOWED),
-                Err(errno) => (node.errno, node.info) = (errno, info::ERROR),
+                Ok(fd) => {
+                    node.way_back.set(fd);
+                    node.flags.set(node.flags.get() | FOLLOWED);
+                }
+                Err(errno) => {
+                    node.errno.set(errno);
+                    node.info.set(info::ERROR);
+                }
             }
         }
     }
@@ -185,7 +196,7 @@ impl Walk {
         let mut found: libc::stat = unsafe { std::mem::zeroed() };
         // SAFETY: a descriptor, and room for the answer.
         let entered = match unsafe { fstat::hook(fd, &raw mut found) } {
-            0 if (found.st_dev, found.st_ino) == (node.dev, node.ino) => go_to(fd),
+            0 if (found.st_dev, found.st_ino) == (node.dev.get(), node.ino.get()) => go_to(fd),
             0 => Err(libc::ENOENT),
             _ => Err(errno()),
         };

@@ -86,25 +86,27 @@ impl Walk {
             path_buffer,
             failure: 0,
         });
-        let mut above = walk.entry(b"")?;
-        above.level = ABOVE_ROOTS;
+        let above = walk.entry(b"")?;
+        above.level.set(ABOVE_ROOTS);
         walk.current = Some(above); // so that it is freed, whatever happens
-        let mut beginning = walk.entry(b"")?;
-        (beginning.info, beginning.parent) = (info::BEGINNING, Some(above));
+        let beginning = walk.entry(b"")?;
+        beginning.info.set(info::BEGINNING);
+        beginning.parent.set(Some(above));
         walk.current = Some(beginning);
         let mut nodes = Vec::new();
         for name in roots {
             let made = if name.is_empty() { Err(libc::ENOENT) } else { walk.entry(name) };
-            let mut node = made.inspect_err(|_| chain(&nodes, &mut beginning.link))?;
-            (node.parent, node.accpath) = (Some(above), node.name_pointer());
-            node.info = walk.look(node, walk.has(COMFOLLOW));
-            if node.info == info::DOT {
-                node.info = info::DIRECTORY; // one that was asked for
+            let node = made.inspect_err(|_| beginning.link.set(chain(&nodes)))?;
+            node.parent.set(Some(above));
+            node.accpath.set(node.name_pointer());
+            node.info.set(walk.look(node, walk.has(COMFOLLOW)));
+            if node.info.get() == info::DOT {
+                node.info.set(info::DIRECTORY); // one that was asked for
             }
             nodes.push(node);
         }
         walk.sort(&mut nodes);
-        chain(&nodes, &mut beginning.link);
+        beginning.link.set(chain(&nodes));
         if !walk.has(NOCHDIR) {
             match open_directory(c".") {
                 Ok(fd) => walk.rfd = fd,
@@ -116,23 +118,23 @@ impl Walk {
 
     /// The next entry. The error is an errno: 0 at the end.
     pub(super) fn read(&mut self) -> Result<Node, c_int> {
-        let mut node = self.current.ok_or(0)?;
+        let node = self.current.ok_or(0)?;
         if self.has(STOP) {
             return Err(self.failure);
         }
-        let wanted = std::mem::replace(&mut node.instruction, instruction::NONE);
-        match (wanted, node.info) {
+        let wanted = node.instruction.replace(instruction::NONE);
+        match (wanted, node.info.get()) {
             (instruction::AGAIN, _) => {
-                node.info = self.look(node, false);
+                node.info.set(self.look(node, false));
                 Ok(node)
             }
             (instruction::FOLLOW, info::LINK | info::DANGLING) => {
                 self.follow(node);
                 Ok(node)
             }
-            (_, info::DIRECTORY) if wanted == instruction::LEAVE_OUT || (self.has(XDEV) && node.dev != self.dev) => {
+            (_, info::DIRECTORY) if wanted == instruction::LEAVE_OUT || (self.has(XDEV) && node.dev.get() != self.dev) => {
                 self.drop_children();
-                node.info = info::DIRECTORY_AFTER;
+                node.info.set(info::DIRECTORY_AFTER);
                 Ok(node)
             }
             (_, info::DIRECTORY) => self.descend(node),
@@ -141,19 +143,20 @@ impl Walk {
     }
 
     /// The first entry of a directory, or the directory again if it is empty.
-    fn descend(&mut self, mut node: Node) -> Result<Node, c_int> {
+    fn descend(&mut self, node: Node) -> Result<Node, c_int> {
         if self.has(NAMEONLY) {
             self.options &= !NAMEONLY;
             self.drop_children();
         }
         if self.child.is_none() {
             self.child = self.list(Want::Read);
-        } else if let Err(errno) = self.enter(node, Err(node.accpath)) {
-            (node.errno, node.flags) = (errno, node.flags | NOT_ENTERED);
+        } else if let Err(errno) = self.enter(node, Err(node.accpath.get())) {
+            node.errno.set(errno);
+            node.flags.set(node.flags.get() | NOT_ENTERED);
             let mut each = self.child;
-            while let Some(mut child) = each {
-                child.accpath = node.accpath;
-                each = child.link;
+            while let Some(child) = each {
+                child.accpath.set(node.accpath.get());
+                each = child.link.get();
             }
         }
         match self.child.take() {
@@ -165,46 +168,46 @@ impl Walk {
 
     /// The entry after a finished one.
     fn go_on(&mut self, mut node: Node) -> Result<Node, c_int> {
-        while let Some(mut next) = node.link {
+        while let Some(next) = node.link.get() {
             self.end(node);
             node = next;
             self.current = Some(next);
-            if next.level == ROOT_LEVEL {
+            if next.level.get() == ROOT_LEVEL {
                 self.go_back(self.rfd)?;
                 self.load(next);
                 return Ok(next);
             }
-            match std::mem::replace(&mut next.instruction, instruction::NONE) {
+            match next.instruction.replace(instruction::NONE) {
                 instruction::LEAVE_OUT => continue,
                 instruction::FOLLOW => self.follow(next),
                 _ => {}
             }
             return Ok(self.arrive(next));
         }
-        let Some(mut up) = node.parent else { return Err(0) };
+        let Some(up) = node.parent.get() else { return Err(0) };
         self.end(node);
-        if up.level == ABOVE_ROOTS {
+        if up.level.get() == ABOVE_ROOTS {
             self.end(up);
             self.current = None;
             return Err(0);
         }
         self.current = Some(up);
-        self.path_buffer[usize::from(up.pathlen)] = 0;
+        self.path_buffer[usize::from(up.pathlen.get())] = 0;
         self.leave(up)?;
-        up.info = if up.errno != 0 { info::ERROR } else { info::DIRECTORY_AFTER };
+        up.info.set(if up.errno.get() != 0 { info::ERROR } else { info::DIRECTORY_AFTER });
         Ok(up)
     }
 
     /// From a directory to where its own name is.
     pub(super) fn leave(&mut self, node: Node) -> Result<(), c_int> {
-        if node.level == ROOT_LEVEL {
+        if node.level.get() == ROOT_LEVEL {
             self.go_back(self.rfd)
-        } else if node.flags & FOLLOWED != 0 {
-            self.go_back(node.way_back)
-        } else if node.flags & NOT_ENTERED != 0 {
+        } else if node.flags.get() & FOLLOWED != 0 {
+            self.go_back(node.way_back.get())
+        } else if node.flags.get() & NOT_ENTERED != 0 {
             Ok(())
         } else {
-            let above = node.parent.ok_or(0)?;
+            let above = node.parent.get().ok_or(0)?;
             self.enter(above, Err(c"..".as_ptr())).map_err(|errno| self.stop(errno))
         }
     }
@@ -212,8 +215,8 @@ impl Walk {
     /// Entries of the current directory.
     pub(super) fn children(&mut self, only_names: bool) -> Result<Node, c_int> {
         let node = self.current.filter(|_| !self.has(STOP)).ok_or(0)?;
-        match node.info {
-            info::BEGINNING => return node.link.ok_or(0),
+        match node.info.get() {
+            info::BEGINNING => return node.link.get().ok_or(0),
             info::DIRECTORY => {}
             _ => return Err(0),
         }
@@ -223,8 +226,8 @@ impl Walk {
             self.options |= NAMEONLY;
         }
         // SAFETY: the path of an entry, with its NUL.
-        let from_root = unsafe { *node.accpath } == b'/' as c_char;
-        if node.level != ROOT_LEVEL || from_root || self.has(NOCHDIR) {
+        let from_root = unsafe { *node.accpath.get() } == b'/' as c_char;
+        if node.level.get() != ROOT_LEVEL || from_root || self.has(NOCHDIR) {
             self.child = self.list(want);
         } else {
             let here = open_directory(c".")?;
@@ -248,20 +251,21 @@ impl Walk {
     }
 
     /// The buffer becomes the path of a root, and that has its last component as its name.
-    fn load(&mut self, mut root: Node) {
+    fn load(&mut self, root: Node) {
         self.write_name(0, root.name());
-        root.pathlen = root.namelen;
+        root.pathlen.set(root.namelen.get());
         let last = root.name().iter().rposition(|byte| *byte == b'/');
-        if let Some(slash) = last.filter(|slash| *slash != 0 || root.namelen > 1) {
+        if let Some(slash) = last.filter(|slash| *slash != 0 || root.namelen.get() > 1) {
             root.cut_name(slash + 1);
         }
-        (root.accpath, root.path) = (self.path, self.path);
-        self.dev = root.dev;
+        root.accpath.set(self.path);
+        root.path.set(self.path);
+        self.dev = root.dev.get();
     }
 
     /// The buffer becomes the path of an entry, which is given now.
     fn arrive(&mut self, node: Node) -> Node {
-        if let Some(above) = node.parent {
+        if let Some(above) = node.parent.get() {
             let start = self.name_place(above);
             self.write_name(start, node.name());
         }
@@ -271,7 +275,7 @@ impl Walk {
 
     /// Where in the buffer names of a directory begin.
     pub(super) fn name_place(&self, directory: Node) -> usize {
-        let length = usize::from(directory.pathlen);
+        let length = usize::from(directory.pathlen.get());
         if self.path_buffer[length.saturating_sub(1)] == b'/' { length } else { length + 1 }
     }
 
@@ -302,16 +306,17 @@ impl Walk {
     fn drop_children(&mut self) {
         let mut each = self.child.take();
         while let Some(node) = each {
-            each = node.link;
+            each = node.link.get();
             self.end(node);
         }
     }
 
     fn end(&self, node: Node) {
-        if node.flags & FOLLOWED != 0 {
-            close_directory(node.way_back);
+        if node.flags.get() & FOLLOWED != 0 {
+            close_directory(node.way_back.get());
         }
-        node.free();
+        // SAFETY: those that end an entry have taken it out of the walk.
+        unsafe { node.free() };
     }
 
     /// Goes back to where the walk began, at its end.
@@ -326,7 +331,7 @@ impl Drop for Walk {
         self.drop_children();
         let mut each = self.current.take();
         while let Some(node) = each {
-            each = node.link.or(node.parent);
+            each = node.link.get().or(node.parent.get());
             self.end(node);
         }
         if self.rfd >= 0 {
@@ -335,11 +340,11 @@ impl Drop for Walk {
     }
 }
 
-/// Each entry leads to the next one, the first place to the first.
-pub(super) fn chain(nodes: &[Node], first: &mut Option<Node>) {
-    *first = nodes.first().copied();
+/// Links each entry to the next one. Returns the first.
+pub(super) fn chain(nodes: &[Node]) -> Option<Node> {
     for pair in nodes.windows(2) {
-        let mut node = pair[0];
-        node.link = Some(pair[1]);
+        let node = pair[0];
+        node.link.set(Some(pair[1]));
     }
+    nodes.first().copied()
 }

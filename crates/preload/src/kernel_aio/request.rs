@@ -203,7 +203,7 @@ unsafe fn work_of(open: &Open, iocb: &Iocb) -> Result<Planned, Errno> {
                 let bufs = if iocb.operation == PREAD {
                     vec![IoSliceMut::new(ffi::bytes_mut(at, bytes))]
                 } else {
-                    own_mut(ffi::vector_mut(at as *const iovec, vector_count(bytes)?).map_err(errno_of)?)
+                    ffi::vector_mut(at as *const iovec, vector_count(bytes)?).map_err(errno_of)?.collect()
                 };
                 if iocb.rw_flags & !libc::RWF_HIPRI != 0 {
                     return Err(libc::EOPNOTSUPP);
@@ -223,16 +223,6 @@ unsafe fn work_of(open: &Open, iocb: &Iocb) -> Result<Planned, Errno> {
             }
         }
     }
-}
-
-/// The slices of a vector, which the program may change as soon as io_submit returned.
-///
-/// # Safety
-/// Their bytes stay valid until the event came, and nothing else uses them.
-unsafe fn own_mut(vector: &[IoSliceMut<'_>]) -> Vec<IoSliceMut<'static>> {
-    // SAFETY: the caller's promise; the vector itself is not used to reach them.
-    let own = |slice: &IoSliceMut<'_>| IoSliceMut::new(unsafe { ffi::bytes_mut(slice.as_ptr() as *mut c_void, slice.len()) });
-    vector.iter().map(own).collect()
 }
 
 fn vector_count(bytes: usize) -> Result<c_int, Errno> {

@@ -201,7 +201,9 @@ const fn readable(fd: c_int) -> pollfd {
 fn alone(mut one: Submitted) -> Submitted {
     if let Some((open, pin, work)) = one.work.take() {
         one.result = match work {
-            Work::Read(offset, bufs) => result_of(data::read_vector_at(&open, offset, &bufs).map(|bytes| bytes as i64)),
+            Work::Read(offset, bufs) => {
+                result_of(data::read_vector_at(&open, offset, bufs.into_iter()).map(|bytes| bytes as i64))
+            }
             Work::Write(offset, bufs, how) => {
                 result_of(data::write_vector_at(&open, offset, &bufs, how).map(|bytes| bytes as i64))
             }

@@ -92,7 +92,7 @@ struct Locked {
     table: UnsafeCell<Table>,
 }
 
-// SAFETY: only who has set `held` touches the table.
+// SAFETY: only the thread that has set `held` touches the table.
 unsafe impl Sync for Locked {}
 
 const NO_REGION: Region = Region { range: 0..0, offset: 0, of: Of::File(0), may_write: false };
@@ -117,18 +117,35 @@ pub(super) fn any() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
 
+/// The only holder of the table. Also gives it back when a use panics, which a hook catches.
+struct Holder;
+
+impl Holder {
+    fn wait() -> Self {
+        while TABLE.held.swap(true, Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        Self
+    }
+
+    fn table(&mut self) -> &mut Table {
+        // SAFETY: this is the only holder.
+        unsafe { &mut *TABLE.table.get() }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        COUNT.store(self.table().used, Ordering::Relaxed);
+        TABLE.held.store(false, Ordering::Release);
+    }
+}
+
 /// Uses the table.
 pub(super) fn with<T>(act: impl FnOnce(&mut Table) -> T) -> T {
     let _signals = raw::SignalsHeld::new();
-    while TABLE.held.swap(true, Ordering::Acquire) {
-        std::hint::spin_loop();
-    }
-    // SAFETY: this is the only user.
-    let table = unsafe { &mut *TABLE.table.get() };
-    let done = act(table);
-    COUNT.store(table.used, Ordering::Relaxed);
-    TABLE.held.store(false, Ordering::Release);
-    done
+    let mut holder = Holder::wait();
+    act(holder.table())
 }
 
 /// In the child of a fork: the thread that used the table does not exist here.

@@ -142,9 +142,7 @@ impl LabError {
         let export = export.to_owned();
         move |source| {
             let advice = match &source {
-                dnfs::Error::Fs(dnfs::FsError::AccessDenied | dnfs::FsError::NotOwner) => {
-                    Some("the database's user must be allowed to write there, or name another with ?uid=N&gid=N".to_owned())
-                }
+                dnfs::Error::Fs(dnfs::FsError::AccessDenied | dnfs::FsError::NotOwner) => Some(EXPORT_WRITABLE.to_owned()),
                 other => Some(other.hints().join("; ")).filter(|text| !text.is_empty()),
             };
             Self::Nfs { action, export, source: Box::new(source), advice }
@@ -222,6 +220,9 @@ impl LabError {
             Self::File { action: "create directory", .. } => Some(
                 "name another directory, one that this user may make: the record's with --out, that for the work with --work",
             ),
+            Self::File { action: "write to", .. } => Some(
+                "name another directory as the target, or as the place for the work with --work; or run this as a user that may write there",
+            ),
             Self::File { action, source, .. } if source.kind() == std::io::ErrorKind::NotFound => match *action {
                 "read the record" => Some("name the results.json of a comparison, or its directory"),
                 "look for records in" => Some("name a directory with results of millrace compare, or a results.json"),
@@ -236,6 +237,9 @@ impl LabError {
         }
     }
 }
+
+/// What makes an export writable for the database.
+pub(crate) const EXPORT_WRITABLE: &str = "the database's user must be allowed to write there, or name another with ?uid=N&gid=N";
 
 /// What a shell gives for a program that this signal ended.
 fn signal_code(signal: i32) -> u8 {

@@ -9,7 +9,7 @@ use crate::plan::{self, Estimate, Plan};
 use crate::run::progress::clock;
 use crate::summary;
 
-/// What [`compare`](crate::compare::compare()) would do, as text. Starts nothing and writes nothing.
+/// What [`compare`](crate::compare::compare()) would do, as text. Starts nothing, and leaves nothing on the targets.
 ///
 /// # Errors
 /// What would keep it from starting.

@@ -17,7 +17,7 @@ use crate::history::last::Last;
 use crate::host::cgroup;
 use crate::paths::exec;
 use crate::paths::storage_path::Asked;
-use crate::placement::target::{TargetFacts, check_reachable};
+use crate::placement::target::{TargetFacts, check_reachable, check_writable};
 use crate::plan::{Arm, Estimate, Plan};
 use crate::run::kernel_settings;
 use crate::run::progress::clock;
@@ -90,6 +90,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     let free_bytes =
         sys::free_bytes(&request.work_base).map_err(LabError::file("use the --work directory", &request.work_base))?;
     check_reachable(&request.work_base, &user)?;
+    check_writable(&request.work_base)?;
     if free_bytes < plan.needed_bytes() {
         return Err(LabError::Missing {
             what: format!(

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use dnfs::file::{CreateMode, DirectoryPosition};
+use dnfs::file::{AccessRights, CreateMode, DirectoryPosition};
 use dnfs::{Client, Credentials, FileHandle, FileKind, FsError, NfsUrl, SetAttributes, Stability, WriteVerifier};
 
-use crate::error::LabError;
+use crate::error::{EXPORT_WRITABLE, LabError};
 use crate::host::interrupt;
 use crate::limits::{
     COPY_CHUNK_BYTES, EXPORT_COPIERS, RESTORE_UNIT_BYTES, TREE_DEPTH_MAX, TREE_ENTRIES_MAX, UNSTABLE_ROUNDS_MAX,
@@ -71,6 +71,33 @@ impl NfsTree {
             .fsstat(&self.root)
             .map(|stat| stat.available_bytes)
             .map_err(LabError::nfs("ask for free space of", &self.name))
+    }
+
+    /// Refuses a root in which the user of the URL may make no directory. Writes nothing if the server answers that it may (ACCESS,
+    /// RFC 1813 3.3.4). A server may answer from attributes that it cached, so a refusal is tested by making a directory `name`,
+    /// which is removed at once.
+    pub(crate) fn check_writable(&self, name: &str) -> Result<(), LabError> {
+        let needed = AccessRights::LOOKUP | AccessRights::EXTEND;
+        let root = self.root;
+        let asked = self.client.getattr(&root).and_then(|facts| Ok((facts, self.client.access(&root, needed)?)));
+        let (facts, granted) = asked.map_err(LabError::nfs("ask for the rights on", &self.name))?;
+        if granted == needed {
+            return Ok(());
+        }
+        match self.client.mkdir(&root, name.as_bytes(), &SetAttributes::default()) {
+            Ok(_) => self.client.rmdir(&root, name.as_bytes()).map_err(LabError::nfs("remove a directory of", &self.name)),
+            Err(dnfs::Error::Fs(FsError::AccessDenied | FsError::NotOwner)) => Err(LabError::Missing {
+                what: format!(
+                    "work on {}: the server does not let {} make files there (the directory belongs to uid {}, mode {:o})",
+                    self.name,
+                    self.url.options.uid.map_or_else(|| "this user".to_owned(), |uid| format!("uid {uid}")),
+                    facts.uid,
+                    facts.mode & 0o7777
+                ),
+                hint: EXPORT_WRITABLE.to_owned(),
+            }),
+            Err(error) => Err(LabError::nfs("make a directory on", &self.name)(error)),
+        }
     }
 
     /// Makes a directory.

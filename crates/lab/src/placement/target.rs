@@ -4,10 +4,13 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
 use crate::error::LabError;
 use crate::host::{listener, procfs};
 use crate::placement::export::as_user;
 use crate::placement::nfs_tree::NfsTree;
+use crate::placement::owner;
 use crate::sys::{self, User};
 
 /// What was found out about a target.
@@ -61,7 +64,13 @@ pub(crate) fn check_reachable(base: &Path, user: &User) -> Result<(), LabError> 
     Ok(())
 }
 
-/// A directory that exists and that the database's user can reach.
+/// This user makes directories in `base`.
+pub(crate) fn check_writable(base: &Path) -> Result<(), LabError> {
+    let rights = Access::WRITE_OK | Access::EXEC_OK;
+    accessat(CWD, base, rights, AtFlags::EACCESS).map_err(|error| LabError::file("write to", base)(error.into()))
+}
+
+/// A directory that exists, in which this user makes directories and that the database's user can reach.
 pub(crate) struct DirectoryFacts {
     /// File system type, `nfs4` for example.
     pub(crate) file_system: String,
@@ -74,7 +83,7 @@ impl DirectoryFacts {
     /// Looks at a directory of this host.
     ///
     /// # Errors
-    /// When it does not exist, is none, or the user may not enter it.
+    /// When it does not exist, is not a directory, this user may not write to it, or `user` may not enter it.
     pub(crate) fn of(directory: &Path, user: &User) -> Result<Self, LabError> {
         if !fs::metadata(directory).map_err(LabError::file("use the target", directory))?.is_dir() {
             return Err(LabError::Missing {
@@ -83,6 +92,7 @@ impl DirectoryFacts {
             });
         }
         check_reachable(directory, user)?;
+        check_writable(directory)?;
         let real = fs::canonicalize(directory).map_err(LabError::file("find", directory))?;
         let (file_system, mount_point) = procfs::mount_of(&real).unwrap_or_default();
         let free_bytes = sys::free_bytes(directory).map_err(LabError::file("ask for free space of", directory))?;
@@ -104,9 +114,10 @@ impl DirectoryFacts {
 /// Looks at an export through our own client, as the database's user.
 ///
 /// # Errors
-/// When it cannot be reached or mounted.
+/// When it cannot be reached or mounted, or that user may not write to it.
 pub(crate) fn export_facts(url: &str, user: &User) -> Result<TargetFacts, LabError> {
     let tree = NfsTree::mount(&as_user(url, user)?)?;
+    tree.check_writable(&owner::unique_name(owner::PREFIX))?;
     let free_bytes = tree.free_bytes()?;
     let this_host = listener::is_of_this_host(tree.server().ip());
     let what = format!("NFS export of {}{}", tree.server(), if this_host { ", which is this host" } else { "" });

@@ -1,11 +1,15 @@
 //! `millrace compare` end to end: a small comparison on a real PostgreSQL, what it leaves, what it refuses.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::support::compare::{Place, may_keep_awake, postgres_is_here};
-use crate::support::{await_until, millrace, preload_library, text};
+use crate::support::filer::Filer;
+use crate::support::postgres::database_user;
+use crate::support::{Scratch, await_until, is_root, millrace, preload_library, skip_unsupported, text};
 use results::compare::PathStatus;
 
 fn refused(output: &Output, object: &str, hint: &str) {
@@ -222,6 +226,37 @@ fn nonsense_is_refused_before_anything_is_made() {
         refused(&place.compare(&["--paths", "local"]).output().unwrap(), "not empty", "--out");
         refused(&place.compare(&["--paths", "local", "--dry-run"]).output().unwrap(), "not empty", "--out");
     }
+    place.assert_nothing_left(0);
+}
+
+#[test]
+fn a_place_that_may_not_be_written_to_is_refused_alike_by_the_run_and_by_its_dry_run() {
+    if !postgres_is_here() {
+        return;
+    }
+    preload_library();
+    if !is_root() {
+        return skip_unsupported("only root can take a directory from the user of this test");
+    }
+    let scratch = Scratch::new("compare-writable");
+    let filer = Filer::start(&scratch, &[]);
+    std::fs::set_permissions(filer.export(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let place = Place::new();
+    let dnfs = format!("dnfs={}", filer.url);
+    let (uid, gid) = database_user();
+    for dry_run in [&[][..], &["--dry-run"]] {
+        let compare = |arguments: &[&str]| place.compare(&[arguments, &["--quick"], dry_run].concat());
+        let export = compare(&["--path", &dnfs]).output().unwrap();
+        refused(&export, "make files there (the directory belongs to uid 0, mode 755)", "?uid=N&gid=N");
+        // As a user that may not write to a directory of root, be it the target or the place for the work.
+        let target = format!("local={}", filer.export().display());
+        for arguments in [["--path", &target], ["--path", "local"]] {
+            let output = compare(&arguments).uid(uid).gid(gid).output().unwrap();
+            refused(&output, "write to", "name another directory");
+            assert!(text(&output).contains("Permission denied"), "{}", text(&output));
+        }
+    }
+    assert_eq!(std::fs::read_dir(filer.export()).unwrap().count(), 0);
     place.assert_nothing_left(0);
 }
 

@@ -29,7 +29,7 @@ fn compare(ganesha: &Ganesha, out: &str) -> Command {
     let mut command = ganesha.inside(Path::new(env!("CARGO_BIN_EXE_millrace")));
     command.arg("compare").arg("--path").arg(format!("dnfs={}", ganesha.url()));
     command.arg("--path").arg(format!("local:memory={}", ganesha.memory().display()));
-    command.args(["--path", "fc=/dev/mapper/none", "--warehouses", "1", "--users", "2", "--seconds", "3", "--warmup", "1"]);
+    command.args(["--path", "fc", "--warehouses", "1", "--users", "2", "--seconds", "3", "--warmup", "1"]);
     command.args(["--repeats", "1", "--no-gates", "--work"]).arg(ganesha.scratch.folder("work"));
     command.arg("--out").arg(ganesha.scratch.path().join(out));
     command

@@ -1,8 +1,8 @@
 //! Finds mounts of the same file system on this host that do not share its state: those of other users, and of containers that do
 //! not see each other's memory. Each keeper binds a name in the abstract socket namespace (unix(7)). Every process in its network
-//! namespace can list the name, which ends with the keeper. The keeper answers there whether programs of its mount hold record
-//! locks, which another mount would not respect. Any process can bind such a name, so the answer serves only a warning and a
-//! refusal that the user can overrule.
+//! namespace can list the name, which ends with the keeper. The keeper answers there whether programs use its mount, and whether
+//! they hold record locks, which another mount would not respect. Any process can bind such a name, so the answer serves only a
+//! warning and a refusal that the user can overrule.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use super::keeper_process::Place;
 use super::owner_locks::has_record_locks;
+use super::unused::has_open_files;
 use super::url_roots::file_system_number;
 use crate::client::MountParts;
 use crate::segment::Segment;
@@ -25,7 +27,14 @@ const ANYBODY: u32 = u32::MAX;
 /// Timeout for the answer about locks, so that a stopped keeper does not block the caller.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// A mount of the same file system that does not share this mount's state.
+/// A keeper's answer: programs use the mount.
+const USED: u8 = 0;
+/// They hold record locks.
+const HOLDS_LOCKS: u8 = 1;
+/// No program uses it, so none holds a lock. Older keepers give the other answers only.
+const UNUSED: u8 = 2;
+
+/// A mount of the same file system that programs use and that does not share this mount's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MountedApart {
     /// The user that mounted it.
@@ -69,29 +78,39 @@ impl Drop for Announcement {
     }
 }
 
-/// Answers whether record locks are held, until `ended`. Any process may send any datagram to the name, including an empty one.
+/// Answers how the mount is used, until `ended`. Any process may send any datagram to the name, including an empty one.
 fn answer(name: &UnixDatagram, segment: &Segment, ended: &AtomicBool) {
     let mut question = [0];
     while let Ok((_, from)) = name.recv_from(&mut question) {
         if ended.load(SeqCst) {
             return;
         }
-        let _ = name.send_to_addr(&[u8::from(has_record_locks(segment))], &from);
+        let _ = name.send_to_addr(&[use_of(segment)], &from);
     }
 }
 
-/// Asks the keeper of this name whether its programs hold record locks.
+/// How a mount is used. A program that has touched no file since exec holds no `users.lock`, but may have a file open.
+fn use_of(segment: &Segment) -> u8 {
+    if has_record_locks(segment) {
+        return HOLDS_LOCKS;
+    }
+    let is_unused = Place::without_users(segment.directory()).is_some() && has_open_files(segment).is_ok_and(|has| !has);
+    if is_unused { UNUSED } else { USED }
+}
+
+/// Asks the keeper of this name how its mount is used.
 ///
 /// # Errors
 /// No answer within [`ANSWER`]; no such name.
-fn ask(name: &str) -> io::Result<bool> {
+fn ask(name: &str) -> io::Result<u8> {
     let own = SocketAddr::from_abstract_name(format!("{PREFIX}-asks/{:016x}", random()))?;
     let socket = UnixDatagram::bind_addr(&own)?;
     socket.set_read_timeout(Some(ANSWER))?;
     socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?;
     socket.send(&[0])?;
-    let mut answer = [0];
-    Ok(socket.recv(&mut answer)? == 1 && answer == [1])
+    let mut answer = [USED];
+    socket.recv(&mut answer)?;
+    Ok(answer[0])
 }
 
 /// The numbers of a file system: one for each address of its server.
@@ -103,16 +122,19 @@ fn numbers_of(parts: &MountParts) -> Vec<u64> {
     numbers
 }
 
-/// Lists the mounts of this file system in this network namespace whose state is not below `runtime_root`: they share neither
-/// locks nor sizes with this mount. Each user is listed once.
+/// Lists the mounts of this file system in this network namespace that programs use and whose state is not below `runtime_root`:
+/// they share neither locks nor sizes with this mount. Each user is listed once. A keeper that does not answer counts as used.
 #[must_use]
 pub fn mounted_apart(parts: &MountParts, runtime_root: &Path) -> Vec<MountedApart> {
     let here = place_of(runtime_root).unwrap_or_default();
     let sockets = std::fs::read("/proc/net/unix").unwrap_or_default();
     let sockets = String::from_utf8_lossy(&sockets);
     let names: Vec<(u32, String)> = numbers_of(parts).into_iter().flat_map(|number| apart(&sockets, number, &here)).collect();
-    let mut found: Vec<MountedApart> =
-        names.into_iter().map(|(uid, name)| MountedApart { uid, holds_locks: ask(&name).unwrap_or(false) }).collect();
+    let used = |(uid, name): (u32, String)| {
+        let answer = ask(&name).unwrap_or(USED);
+        (answer != UNUSED).then_some(MountedApart { uid, holds_locks: answer == HOLDS_LOCKS })
+    };
+    let mut found: Vec<MountedApart> = names.into_iter().filter_map(used).collect();
     // Of several mounts of one user, one that holds locks counts.
     found.sort_by_key(|apart| (apart.uid, !apart.holds_locks));
     found.dedup_by_key(|apart| apart.uid);
@@ -156,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_listed_as_long_as_it_is_held() {
+    fn a_name_is_listed_as_long_as_it_is_held_and_its_mount_is_used() {
         let directories = (TempDir::new(), TempDir::new());
         let (one, two) = (Path::new(directories.0.path()), Path::new(directories.1.path()));
         let (_place, segment) = crate::segment::tests::fresh_segment();
@@ -165,6 +187,8 @@ mod tests {
         parts.fsid = random();
         let held = Announcement::make(&parts, one, 7, &segment).unwrap();
         let expected = [MountedApart { uid: 7, holds_locks: false }];
+        assert_eq!(mounted_apart(&parts, two), [], "no program uses it");
+        let _user = super::super::keeper_process::be_user(segment.directory()).unwrap().unwrap();
         assert_eq!(mounted_apart(&parts, two), expected);
         assert_eq!(mounted_apart(&parts, one), [], "it is this one");
         assert_eq!(mounted_apart(&parts, &one.join("none")), expected);
@@ -172,7 +196,7 @@ mod tests {
         let (_, name) = numbers_of(&parts).into_iter().flat_map(|number| apart(&sockets, number, "")).next().unwrap();
         let stranger = UnixDatagram::unbound().unwrap();
         stranger.send_to_addr(&[], &SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-        assert!(!ask(&name).unwrap(), "an empty datagram does not keep the keeper from answering");
+        assert_eq!(ask(&name).unwrap(), USED, "an empty datagram does not keep the keeper from answering");
         drop(held);
         let end = std::time::Instant::now() + Duration::from_secs(10);
         while !mounted_apart(&parts, two).is_empty() {

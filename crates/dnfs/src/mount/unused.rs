@@ -3,7 +3,7 @@
 use super::Observer;
 use super::give_up;
 use super::keeper_process::Alone;
-use crate::segment::{SegmentError, local};
+use crate::segment::{Segment, SegmentError, local};
 
 impl Observer {
     /// Whether a process uses the mount or a keeper serves it.
@@ -49,12 +49,7 @@ impl Observer {
     }
 
     pub(super) fn has_open_files(&self) -> Result<bool, SegmentError> {
-        for (file, _) in self.segment.live_files() {
-            if self.segment.if_unopened(file)?.is_none() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        has_open_files(&self.segment)
     }
 
     /// Whether the segment keeps nothing. No process can attach meanwhile.
@@ -72,4 +67,14 @@ impl Observer {
         // A program that called exec with a file open uses the mount again when it uses that file.
         Ok(!self.has_open_files()?)
     }
+}
+
+/// Whether a process has a file of the segment open.
+pub(super) fn has_open_files(segment: &Segment) -> Result<bool, SegmentError> {
+    for (file, _) in segment.live_files() {
+        if segment.if_unopened(file)?.is_none() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -355,6 +355,9 @@ fn a_user_who_mounts_what_another_has_mounted_apart_is_told_so_and_one_of_the_sa
     await_until("the warning", Duration::from_secs(20), || told(&mut alone()).then_some(()));
     assert!(!told(&mut world.python(BOB, "")), "they share the mount");
     holder.finish();
+    // The keeper remains for some seconds. It holds no locks.
+    let alone_said = told(&mut alone());
+    assert!(!alone_said, "no program of the other user is left");
     crate::support::keepers::end(world.filer.port);
     await_until("no warning, as nobody else has it", Duration::from_secs(20), || (!told(&mut alone())).then_some(()));
 }

@@ -218,7 +218,12 @@ impl Options {
     pub(crate) fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), UrlError> {
         let bad = |expected| UrlError::Value { key: key.into(), value: value.unwrap_or_default().into(), expected };
         let number = |max: u32| value.and_then(|text| text.parse().ok()).filter(|&n| n <= max);
-        let bytes = || value.and_then(parse_bytes).and_then(|bytes| u32::try_from(bytes).ok()).filter(|&bytes| bytes >= 512);
+        let bytes = || {
+            value
+                .and_then(|text| parse_bytes(text).ok())
+                .and_then(|bytes| u32::try_from(bytes).ok())
+                .filter(|&bytes| bytes >= 512)
+        };
         let port = || number(u32::from(u16::MAX)).filter(|&port| port > 0).map(|port| port as u16).ok_or_else(|| bad("a port"));
         match key {
             "nfsport" => self.nfs_port = Some(port()?),
@@ -333,7 +338,7 @@ impl Options {
             }
             "retain" => {
                 let kept = |&bytes: &u64| bytes == 0 || (RETAIN_BYTES_MIN..=RETAIN_BYTES_LIMIT).contains(&bytes);
-                let bytes = value.and_then(parse_bytes).filter(kept);
+                let bytes = value.and_then(|text| parse_bytes(text).ok()).filter(kept);
                 self.retain_bytes = bytes.ok_or_else(|| bad("0, or a size from 1MiB to 4GiB"))?;
             }
             _ => return Ok(false),

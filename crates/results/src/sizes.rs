@@ -1,19 +1,44 @@
 //! Sizes as people write them.
 
+/// Why a text is not a size.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SizeError {
+    /// No number, an unknown unit, or more than 64 bits hold.
+    #[error("{0:?} is not a size")]
+    NotASize(String),
+    /// `8TB` is 8 TiB for PostgreSQL and lvcreate(8), and 9 % less for truncate(1) and the makers of disks.
+    #[error("{text} may count in powers of 1000 or of 1024: write {clear}")]
+    Unclear {
+        /// What was given.
+        text: String,
+        /// The same in powers of 1024.
+        clear: String,
+    },
+}
+
 /// Reads `4096`, `64k`, `64KiB`, `1MiB`, `2G`: powers of 1024.
-#[must_use]
-pub fn parse_bytes(text: &str) -> Option<u64> {
+///
+/// # Errors
+/// [`SizeError`].
+pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" | "kb" => 10,
-        "m" | "mib" | "mb" => 20,
-        "g" | "gib" | "gb" => 30,
-        "t" | "tib" | "tb" => 40,
-        _ => return None,
+    let unit = unit.to_ascii_uppercase();
+    let shift = match unit.as_str() {
+        "" | "B" => Some(0),
+        "K" | "KIB" | "KB" => Some(10),
+        "M" | "MIB" | "MB" => Some(20),
+        "G" | "GIB" | "GB" => Some(30),
+        "T" | "TIB" | "TB" => Some(40),
+        _ => None,
     };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+    let bytes = shift.and_then(|shift| number.parse::<u64>().ok()?.checked_mul(1 << shift));
+    match unit.as_bytes() {
+        [letter, b'B'] if bytes.is_some() => {
+            Err(SizeError::Unclear { text: text.to_owned(), clear: format!("{number}{}iB", char::from(*letter)) })
+        }
+        _ => bytes.ok_or_else(|| SizeError::NotASize(text.to_owned())),
+    }
 }
 
 /// The same back, in the largest unit that leaves a whole number.
@@ -40,12 +65,20 @@ mod tests {
 
     #[test]
     fn sizes_have_units_of_1024() {
-        assert_eq!(parse_bytes("8k"), Some(8192));
-        assert_eq!(parse_bytes("1MiB"), Some(1 << 20));
-        assert_eq!(parse_bytes("12"), Some(12));
-        assert_eq!(parse_bytes("k"), None);
-        assert_eq!(parse_bytes("12 k"), None);
-        assert_eq!(parse_bytes("99999999999999999999"), None);
+        for (text, bytes) in [("8k", 8192), ("1MiB", 1 << 20), ("2g", 2 << 30), ("8T", 8 << 40), ("12", 12), ("12B", 12)] {
+            assert_eq!(parse_bytes(text), Ok(bytes));
+        }
+        for text in ["k", "12 k", "", "8q", "KB", "99999999999999999999"] {
+            assert_eq!(parse_bytes(text), Err(SizeError::NotASize(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_unit_that_others_read_as_powers_of_1000_is_refused_with_a_clear_one() {
+        for (text, clear) in [("8TB", "8TiB"), ("100gb", "100GiB"), ("1MB", "1MiB"), ("64kB", "64KiB")] {
+            let said = parse_bytes(text).unwrap_err().to_string();
+            assert_eq!(said, format!("{text} may count in powers of 1000 or of 1024: write {clear}"));
+        }
     }
 
     #[test]
@@ -61,7 +94,7 @@ mod tests {
     fn a_size_is_written_so_that_it_is_read_as_the_same() {
         for (bytes, text) in [(0, "0"), (1000, "1000"), (1536, "1536"), (10 << 30, "10GiB"), (1 << 40, "1TiB"), (3 << 10, "3KiB")]
         {
-            assert_eq!((bytes_text(bytes).as_str(), parse_bytes(text)), (text, Some(bytes)));
+            assert_eq!((bytes_text(bytes).as_str(), parse_bytes(text)), (text, Ok(bytes)));
         }
     }
 }

@@ -306,14 +306,13 @@ impl Reader<'_> {
 
     fn quota(&self, written: &Spanned<String>) -> Result<u64, ConfigError> {
         let size = written.get_ref();
-        let reason = || format!("quota {size:?} is not a size: write one as 500GiB or 2TiB");
         match results::sizes::parse_bytes(size) {
-            Some(0) => {
+            Ok(0) => {
                 let reason = format!("quota {size:?} refuses every write: write a larger one, or remove the key");
                 Err(self.wrong(written.span().start, reason))
             }
-            Some(bytes) => Ok(bytes),
-            None => Err(self.wrong(written.span().start, reason())),
+            Ok(bytes) => Ok(bytes),
+            Err(error) => Err(self.wrong(written.span().start, format!("quota: {error}, as in 500GiB or 2TiB"))),
         }
     }
 

@@ -183,7 +183,7 @@ impl Offsets {
 
 /// A size on the command line.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    results::sizes::parse_bytes(text).ok_or_else(|| format!("{text} is not a size such as 8k or 1GiB"))
+    results::sizes::parse_bytes(text).map_err(|error| format!("{error}, as in 8k or 1GiB"))
 }
 
 /// Seconds on the command line.

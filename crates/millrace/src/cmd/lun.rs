@@ -82,7 +82,7 @@ struct Create {
     /// The volume, and the new LUN's name in it: letters, digits, . _ -
     #[arg(value_name = "VOLUME/NAME")]
     lun: String,
-    /// Such as 100GiB: a whole number of blocks
+    /// Such as 100GiB: a whole number of blocks. Units are KiB, MiB, GiB and TiB, or k, M, G and T
     #[arg(long)]
     size: String,
     /// Bytes of a logical block: 512 or 4096
@@ -208,7 +208,7 @@ fn path<'p>(phrase: &str, lun: &'p str) -> anyhow::Result<&'p str> {
 }
 
 fn bytes(phrase: &str, size: &str) -> anyhow::Result<u64> {
-    parse_bytes(size).ok_or_else(|| refusal(format!("{phrase}: {size:?} is not a size"), "as in 100GiB or 2TiB"))
+    parse_bytes(size).map_err(|error| refusal(format!("{phrase}: {error}"), "as in 100GiB or 2TiB"))
 }
 
 fn print_list(luns: &[LunStatus]) {

@@ -82,6 +82,9 @@ fn what_makes_no_sense_is_refused_with_the_object_the_cause_and_the_fix() {
     for wrong in [vec!["create", "db", "--size", "1MiB"], vec!["create", "vol/db", "--size", "big"], vec!["map", "vol/db"]] {
         assert_eq!(target.lun(&wrong).status.code(), Some(2), "{wrong:?}");
     }
+    let unclear = target.lun(&["create", "vol/odd", "--size", "8MB"]);
+    assert_eq!(unclear.status.code(), Some(2), "{}", text(&unclear));
+    assert!(text(&unclear).contains("8MB may count in powers of 1000 or of 1024: write 8MiB"), "{}", text(&unclear));
     let nobody = millrace().args(["lun", "list", "--admin", "/nonexistent/admin.sock"]).output().unwrap();
     assert_eq!(nobody.status.code(), Some(2), "{}", text(&nobody));
     assert_eq!(target.order(&["list"])["luns"].as_array().unwrap().len(), 1, "nothing was made");

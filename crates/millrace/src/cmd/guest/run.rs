@@ -83,7 +83,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    results::sizes::parse_bytes(text).ok_or_else(|| "give a size as in 512MiB or 2GiB".to_owned())
+    results::sizes::parse_bytes(text).map_err(|error| format!("{error}, as in 512MiB or 2GiB"))
 }
 
 fn accelerator(text: &str) -> Result<Accelerator, String> {

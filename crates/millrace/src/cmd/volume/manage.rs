@@ -98,8 +98,8 @@ impl Order {
             Self::Resize { volume, size, force } => {
                 let quota = match (size.as_str(), parse_bytes(size)) {
                     (NO_QUOTA, _) => Value::Null,
-                    (_, Some(bytes)) => bytes_text(bytes).into(),
-                    _ => return Err(refusal(format!("resize to {size}: that is not a size"), "as in 500GiB, or none")),
+                    (_, Ok(bytes)) => bytes_text(bytes).into(),
+                    (_, Err(error)) => return Err(refusal(format!("resize the volume {volume}: {error}"), "as in 500GiB, or none")),
                 };
                 ("resize the volume", order("volume-set", volume, Map::from_iter([("quota".to_owned(), quota)]), *force))
             }

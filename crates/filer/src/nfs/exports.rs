@@ -1,7 +1,7 @@
 //! All exports with their rules, and how one client sees them.
 //!
-//! [`Exports`] never changes. New rules make a new table with another number. A connection that finds another number evaluates the rules
-//! for its client again. Between two such moments a call takes no lock and evaluates no rule.
+//! [`Exports`] never changes. New rules make a new table with another number, and each connection a new [`View`] of it. So a call evaluates
+//! no rule. A call that has waited for a worker compares the number and takes the new rules.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;

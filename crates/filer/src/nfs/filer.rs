@@ -15,6 +15,7 @@ use crate::nfs::exports::{Exports, View};
 use crate::nfs::policy::{Peer, Security};
 use crate::nfs::reply_cache::ReplyCache;
 use crate::nfs::stats::{CountedRow, Stats, row_names};
+use crate::nfs::views::{OwnView, Views};
 
 /// What is served, and to whom.
 pub struct Config {
@@ -37,6 +38,7 @@ pub struct Filer {
     pub(crate) replies: ReplyCache,
     pub(crate) channels: Channels,
     pub(crate) clients: Clients,
+    views: Views,
     /// Taken when a connection begins or rules change, not by calls.
     exports: Mutex<Arc<Exports>>,
     generation: AtomicU64, // of `exports`
@@ -67,6 +69,7 @@ impl Filer {
             replies: ReplyCache::default(),
             channels: Channels::default(),
             clients: Clients::default(),
+            views: Views::default(),
             exports: Mutex::new(Arc::new(exports)),
             generation,
             tls: Mutex::default(),
@@ -86,13 +89,17 @@ impl Filer {
         self.exports().entries().iter().any(|entry| entry.policy.names(client))
     }
 
-    /// Serves by another table from now on: connections judge their clients again with their next call.
+    /// Serves by another table from now on. Evaluates the rules for each connection again. Calls in progress keep the former table until
+    /// their end.
     pub(crate) fn replace_exports(&self, mut exports: Exports) {
         let mut current = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
         exports.generation = current.generation + 1;
         let generation = exports.generation;
-        *current = Arc::new(exports);
+        let before = std::mem::replace(&mut *current, Arc::new(exports));
         self.generation.store(generation, Ordering::Release);
+        drop(current);
+        drop(before);
+        self.views.replace_all(|view| self.view_with(view, view.peer.security));
     }
 
     /// Certificates for clients that ask for TLS; none: there is no TLS.
@@ -112,8 +119,13 @@ impl Filer {
         self.view_of(peer, None)
     }
 
+    /// The view of a new connection. Reloads replace it.
+    pub(crate) fn own_view(&self, peer: Peer, attachment: Arc<Attachment>) -> Arc<OwnView> {
+        self.views.add(|| self.view_of(peer, Some(attachment)))
+    }
+
     /// The exports as a connection sees them now.
-    pub(crate) fn view_of(&self, peer: Peer, attachment: Option<Arc<Attachment>>) -> Arc<View> {
+    fn view_of(&self, peer: Peer, attachment: Option<Arc<Attachment>>) -> Arc<View> {
         Arc::new(View::new(self.exports(), peer, self.clients.of(peer.address), attachment))
     }
 
@@ -122,7 +134,7 @@ impl Filer {
         self.view_of(Peer { security, ..view.peer }, view.attachment().cloned())
     }
 
-    /// Replaces a view whose rules are no longer those in force.
+    /// Replaces the view of a call that has waited, if its rules are no longer those in force.
     pub(crate) fn renew(&self, view: &mut Arc<View>) {
         if view.exports().generation != self.generation.load(Ordering::Acquire) {
             *view = self.view_with(view, view.peer.security);

@@ -23,5 +23,6 @@ pub(crate) mod reply_cache;
 mod reply_order;
 pub(crate) mod service;
 pub mod stats;
+pub(crate) mod views;
 
 pub use service::frame;

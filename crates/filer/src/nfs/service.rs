@@ -15,6 +15,7 @@ use super::exports::View;
 use super::filer::Filer;
 use super::handlers;
 use super::policy::{Peer, Security};
+use super::views::OwnView;
 use crate::connections::connection::Connection;
 use crate::connections::delayed_replies::DelayedReplies;
 use crate::connections::ended::Ended;
@@ -32,7 +33,7 @@ pub(crate) struct Nfs {
 
 /// The state of a connection for NFS.
 pub(crate) struct Session {
-    view: Arc<View>,
+    view: Arc<OwnView>,
     upgrade: Upgrade,
 }
 
@@ -67,7 +68,7 @@ impl Nfs {
     /// The session of a new connection at a listener with this role.
     pub(crate) fn session(&self, connection: &Arc<Connection>, role: ListenerRole) -> Session {
         let attachment = Arc::new(Attachment::new(connection));
-        let view = self.filer.view_of(Peer::at(connection.peer, role), Some(attachment));
+        let view = self.filer.own_view(Peer::at(connection.peer, role), attachment);
         let upgrade = if role == ListenerRole::Nfs && self.filer.tls().is_some() { Upgrade::Possible } else { Upgrade::Over };
         Session { view, upgrade }
     }
@@ -120,10 +121,10 @@ impl Service for Nfs {
     type Session = Session;
 
     fn serve(&self, session: &mut Session, turn: &mut Turn<'_, Self>) -> Result<(), Ended> {
-        self.filer.renew(&mut session.view);
+        let view = session.view.now();
         let Turn { received, out } = turn;
         while let Some(record) = received.next_frame(frame).map_err(|error| Ended::Protocol(format!("read a call: {error}")))? {
-            if session.view.is_fenced() {
+            if view.is_fenced() {
                 return Err(FENCED);
             }
             let call = Call::parse(record.bytes).ok_or_else(not_a_call)?;
@@ -132,7 +133,7 @@ impl Service for Nfs {
                 out.start_tls();
                 break;
             }
-            self.call(&session.view, &call, record.more, out)?;
+            self.call(&view, &call, record.more, out)?;
         }
         Ok(())
     }
@@ -147,7 +148,7 @@ impl Service for Nfs {
 
     fn secured(&self, session: &mut Session, certified: bool) {
         let security = if certified { Security::Certified } else { Security::Tls };
-        session.view = self.filer.view_with(&session.view, security);
+        session.view.replace(|view| self.filer.view_with(view, security));
     }
 }
 

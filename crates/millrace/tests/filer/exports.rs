@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -278,10 +279,38 @@ fn a_volume_taken_out_is_served_no_more_and_can_come_back_with_its_handles() {
     assert_eq!(wire.getattr(file).unwrap_err().status, NfsStatus::BadHandle);
     let open = wire.mount("/open").unwrap();
     assert!(wire.getattr(open).is_ok());
-    // One connection has not called since and holds the old table: the volume comes back all the same.
+    // One connection has not called since.
     filer.edit(|_| whole);
     assert_eq!(filer.order(&["reload"]), "added: closed\n");
     assert!(wire.getattr(file).is_ok() && idle.getattr(file).is_ok());
+}
+
+#[test]
+fn a_volume_taken_out_is_closed_by_the_reload_although_connections_are_idle() {
+    let scratch = scratch("out-idle", &["open", "closed"]);
+    let filer = Configured::start(&scratch, TWO);
+    let serving = || crate::parked::serving(filer.pid());
+    // One connection has no thread any more at the reload, the other one waits for its next call on its thread.
+    let (mut parked, mut waiting) = (v4(&filer), v4(&filer));
+    let dir = parked.mount("/db/closed").unwrap();
+    let file = parked.create(dir, "file");
+    parked.write(file, 0, b"kept", StableHow::FileSync);
+    await_until("the connection to be parked", Duration::from_secs(20), || (serving() == 0).then_some(()));
+    assert!(waiting.mount("/open").is_ok());
+    let closed = scratch.path().join("closed");
+    assert!(open_below(filer.pid(), &closed) > 0);
+    filer.edit(|text| text[..text.rfind("[[volume]]").unwrap()].to_owned());
+    assert_eq!(filer.order(&["reload"]), "removed: closed\n");
+    assert_eq!(open_below(filer.pid(), &closed), 0, "the filer keeps the volume's directory open");
+    assert_eq!(parked.getattr(file).unwrap_err().status, NfsStatus::BadHandle);
+    assert!(waiting.mount("/open").is_ok());
+}
+
+/// The number of descriptors of a process that lead to `dir` or below it.
+fn open_below(pid: u32, dir: &Path) -> usize {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+    links.filter(|link| link.starts_with(dir)).count()
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::support::{Scratch, await_until, has_descriptors, shares};
 use nfs_proto::nfs3::Procedure;
 
 /// Number of threads that serve a connection.
-fn serving(pid: u32) -> usize {
+pub(super) fn serving(pid: u32) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let name = |task: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(task.unwrap().path().join("comm"));
     tasks.map(name).filter(|name| name.as_ref().is_ok_and(|name| name.trim_end() == "connection")).count()

@@ -453,6 +453,14 @@ oracle_homes() {
   for home in `sed -n 's/^[^#:]*:\(\/[^:]*\):.*/\1/p' "$root$1" 2>/dev/null | sort -u`; do
     copy "$home/dbs/oranfstab"
     copy_all "$home/dbs/init*.ora"
+    # An instance reads the first of spfileSID.ora, spfile.ora and initSID.ora. The first two are binary.
+    for init in $root$home/dbs/init*.ora; do
+      [ -f "$init" ] || continue
+      sid=`echo "$init" | sed -e 's#.*/init##' -e 's#\.ora$##'`
+      for instead in "$home/dbs/spfile$sid.ora" "$home/dbs/spfile.ora"; do
+        ls -ld "$root$instead" >/dev/null 2>&1 || listed "files$instead" 2 "$instead"
+      done
+    done
   done
 }
 

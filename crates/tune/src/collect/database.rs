@@ -5,6 +5,7 @@ mod from_files;
 pub(super) mod mysql;
 pub(super) mod oracle;
 pub(super) mod oranfstab;
+pub(super) mod parameter_files;
 pub(super) mod postgres;
 pub(super) mod reading;
 mod rows;

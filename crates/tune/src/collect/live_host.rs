@@ -13,6 +13,7 @@ use super::ask;
 use super::collected::Collected;
 use super::database::data_directory_here;
 use super::database::mysql::{self, is_option_file};
+use super::database::parameter_files;
 use super::database::postgres;
 use super::database::reading::fetch;
 use super::layout;
@@ -287,12 +288,17 @@ impl Reader<'_> {
             }
         }
         for path in oracle_homes(&self.path("/etc/oratab")) {
-            for name in self
-                .names(&path)
-                .into_iter()
-                .filter(|name| name == "oranfstab" || (name.starts_with("init") && name.ends_with(".ora")))
-            {
-                self.take(&format!("{path}/{name}"), collected);
+            let names = self.names(&path);
+            let is_taken = |name: &&String| {
+                *name == "oranfstab" || (name.ends_with(".ora") && (name.starts_with("init") || name.starts_with("spfile")))
+            };
+            for name in names.iter().filter(is_taken) {
+                let file = format!("{path}/{name}");
+                self.take(&file, collected);
+                let instead = parameter_files::instead_of(&file).into_iter();
+                let is_missing =
+                    |file: &String| fs::symlink_metadata(self.path(file)).is_err_and(|fault| fault.kind() == ErrorKind::NotFound);
+                collected.absent.extend(instead.filter(is_missing));
             }
         }
     }

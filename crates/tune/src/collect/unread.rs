@@ -3,6 +3,7 @@
 //! A setting that no file makes has its default. A capture without the file says nothing about it: without this table both are one.
 
 use super::collected::Collected;
+use super::database::parameter_files;
 use super::family::Family;
 use crate::facts::{Database, Facts};
 
@@ -78,10 +79,13 @@ fn oracle(collected: &Collected, facts: &mut Facts) {
     if !has(facts, begin) {
         return;
     }
-    if !has(facts, "persistent.oracle.")
-        && !collected.commands.iter().any(|output| output.line.to_ascii_lowercase().contains("parameter"))
-    {
-        facts.put_unknown(begin, "no parameters of the database were collected");
+    let is_asked = collected.commands.iter().any(|output| output.line.to_ascii_lowercase().contains("parameter"));
+    let not_read = parameter_files::unknown(collected);
+    if let Some(reason) = &not_read {
+        facts.put_unknown("persistent.oracle.", reason);
+    }
+    if !is_asked && (not_read.is_some() || !has(facts, "persistent.oracle.")) {
+        facts.put_unknown(begin, not_read.as_deref().unwrap_or("no parameters of the database were collected"));
     }
     let is_older = facts.host_text("oracle.version").is_some_and(|version| {
         version.split('.').next().and_then(|release| release.parse().ok()).is_some_and(|release: u32| release < 11)
@@ -178,5 +182,31 @@ mod tests {
         };
         assert!(is_unknown("11.1.0.6.0"));
         assert!(!is_unknown("10.2.0.1.0"));
+    }
+
+    #[test]
+    fn without_the_server_parameter_file_no_parameter_of_an_init_ora_is_known_unless_the_database_told_it() {
+        let read = |shown: bool| {
+            let mut collected = Collected { version: 2, listed: true, ..Collected::default() };
+            collected.take_file("/u01/dbs/initA.ora", b"filesystemio_options = setall\n");
+            if shown {
+                let text = "NAME TYPE VALUE\ndisk_asynch_io boolean TRUE\n";
+                collected.take_command("sqlplus show parameter", text.as_bytes(), Some(0));
+            }
+            let mut found = Facts::default();
+            super::super::database::oracle::facts(&collected, &mut found);
+            facts(&collected, Some(Family::Linux), &mut found);
+            found
+        };
+        let found = read(false);
+        assert_eq!(found.value("oracle.filesystemio_options"), None);
+        assert!(found.unknown.contains_key("oracle.") && found.unknown.contains_key("persistent.oracle."), "{:?}", found.unknown);
+        let found = read(true);
+        assert_eq!(found.value("oracle.disk_asynch_io"), Some(&true.into()));
+        assert!(
+            !found.unknown.contains_key("oracle.") && found.unknown.contains_key("persistent.oracle."),
+            "{:?}",
+            found.unknown
+        );
     }
 }

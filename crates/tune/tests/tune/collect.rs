@@ -221,3 +221,33 @@ fn the_script_collects_the_files_of_each_system_and_refuses_one_that_it_does_not
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(said.contains("does not know the system Plan9; it collects on AIX, HP-UX, Linux and SunOS"), "{said}");
 }
+
+#[test]
+fn an_init_ora_counts_on_a_host_and_in_both_collectors_captures_only_without_a_server_parameter_file() {
+    const OPTIONS: &str = "oracle.filesystemio_options";
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    put(&root, "etc/oratab", "DB:/u01:N\n");
+    // Each installation has an example, which no instance reads.
+    put(&root, "u01/dbs/init.ora", "processes = 150\n");
+    put(&root, "u01/dbs/initDB.ora", "filesystemio_options = none\n");
+    let seen = |label: &str| {
+        let options = LiveOptions::below(&root);
+        let (own, script) = (dir.path().join(format!("own-{label}")), dir.path().join(format!("script-{label}")));
+        write_capture(&own, &options).unwrap();
+        let mut command = Command::new("sh");
+        command.arg(collect_script()).arg(&script).env("MILLRACE_ROOT", &root).env("MILLRACE_SYSTEM", "Linux");
+        assert!(command.output().unwrap().status.success());
+        [live(&options), capture(&own).unwrap().0, capture(&script).unwrap().0]
+    };
+    for facts in seen("without") {
+        assert_eq!(facts.value(OPTIONS), Some(&"none".into()), "{:?}", facts.unknown);
+        assert_eq!((facts.value("oracle.processes"), facts.unknown.get("oracle.")), (None, None));
+    }
+    put(&root, "u01/dbs/spfileDB.ora", "C\"\0\0\0*.filesystemio_options='setall'\n\0\0\0");
+    for facts in seen("with") {
+        assert_eq!(facts.value(OPTIONS), None, "{:?}", facts.unknown);
+        assert!(facts.unknown["oracle."].contains("/u01/dbs/spfileDB.ora"), "{:?}", facts.unknown);
+        assert!(facts.remarks.iter().any(|remark| remark.contains("parameters of Oracle are not known")), "{:?}", facts.remarks);
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::parameter_files::{self, Standing};
 use super::rows::{Row, named, table};
 use crate::collect::collected::Collected;
 use crate::collect::persistent::put_setting;
@@ -33,8 +34,19 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
         let name = path.rsplit('/').next().unwrap_or(path);
         if ["parameters.txt", "v_parameter.txt", "v_parameter.csv"].contains(&name) {
             parameters(text, path, facts);
-        } else if name.ends_with(".ora") && (name.starts_with("init") || name.starts_with("spfile")) || name == "spfile.txt" {
-            init(text, path, &mut persistent, facts);
+        } else if parameter_files::is_one(path) {
+            match parameter_files::standing(path, collected) {
+                Standing::Counts => init(text, path, &mut persistent, facts),
+                Standing::Unknown(reason) => {
+                    facts.remark(format!("parameters of Oracle are not known: {reason}"));
+                    // That there is a database is known also where none of its parameters is.
+                    facts
+                        .host
+                        .entry("oracle.parameter_file".to_owned())
+                        .or_insert_with(|| Fact { value: path.as_str().into(), origin: path.clone() });
+                }
+                Standing::Unused => continue,
+            }
             if let Some((home, _)) = path.rsplit_once("/dbs/").filter(|(home, rest)| !home.is_empty() && !rest.contains('/')) {
                 facts.put_of("oracle_home", home, "parameters", path.as_str(), path);
             }

@@ -107,10 +107,14 @@ pub fn platform(platform: &str) -> &str {
     }
 }
 
-/// What must be done before a change.
-#[must_use]
-pub fn need(need: &str) -> String {
-    format!("before: {need}")
+/// What must be done before a change, in order: `first stop the databases`, `then unmount it`.
+pub fn before(needs: &[String]) -> impl Iterator<Item = String> {
+    needs.iter().enumerate().map(|(place, need)| format!("{} {need}", if place == 0 { "first" } else { "then" }))
+}
+
+/// What must be done after a change, in order: `afterwards log in again`.
+pub fn after(steps: &[String]) -> impl Iterator<Item = String> {
+    steps.iter().map(|step| format!("afterwards {step}"))
 }
 
 /// A setting with its value as a person would make it. `device` is the thing judged, `platform` where it lives.

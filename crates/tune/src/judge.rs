@@ -203,7 +203,7 @@ fn fix_lines(fix: &Fix, facts: &Facts, thing: Option<(&str, &str)>) -> Vec<Strin
     if fix.loses_durability {
         lines.push("careful: this may lose data that was acknowledged".to_owned());
     }
-    lines.extend(fix.needs.iter().map(|need| describe::need(need)));
+    lines.extend(describe::before(&fix.needs));
     for setting in &fix.settings {
         let value = setting_value(setting, facts, thing).map(|text| with_unit(setting, text));
         let unknown = value.is_none() && setting.value_of.is_some();
@@ -214,6 +214,7 @@ fn fix_lines(fix: &Fix, facts: &Facts, thing: Option<(&str, &str)>) -> Vec<Strin
         });
     }
     lines.extend(fix.by_hand.clone());
+    lines.extend(describe::after(&fix.after));
     lines
 }
 

@@ -121,9 +121,12 @@ pub enum StandingKind {
 pub struct Fix {
     /// What it takes for the change to be in force.
     pub activation: Activation,
-    /// What must be done before, in order.
+    /// What must be done before, in order: each a request, as in `stop the databases`.
     #[serde(default)]
     pub needs: Vec<String>,
+    /// What must be done after it, in order, in the same form.
+    #[serde(default)]
+    pub after: Vec<String>,
     /// The setting may lose acknowledged data: never applied unless named.
     #[serde(default)]
     pub loses_durability: bool,

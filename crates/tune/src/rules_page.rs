@@ -120,13 +120,14 @@ fn applies(rule: &Rule) -> String {
 
 fn set_right(fix: &Fix, rule: &Rule) -> String {
     let platform = rule.platforms.first().map(String::as_str);
-    let mut parts: Vec<String> = fix.needs.iter().map(|need| inline(&describe::need(need))).collect();
+    let mut parts: Vec<String> = describe::before(&fix.needs).map(|step| inline(&step)).collect();
     for setting in &fix.settings {
         let computed = setting.value_of.as_ref().map(|value| format!("({value})"));
         let value = computed.as_deref().or(setting.value.as_deref());
         parts.push(code(&describe::setting(setting, value, None, platform)));
     }
-    parts.extend(fix.by_hand.as_ref().map(|text| inline(text)));
+    parts.extend(fix.by_hand.as_ref().map(|text| inline(text.trim_end_matches('.'))));
+    parts.extend(describe::after(&fix.after).map(|step| inline(&step)));
     let careful = if fix.loses_durability { " **This may lose data that was acknowledged.**" } else { "" };
     format!("{}. In force {}.{careful}", parts.join("; ").trim_end_matches('.'), describe::activation(fix.activation))
 }
@@ -237,7 +238,7 @@ mod tests {
             "### linux-a\n\n**Mounts are wide.** Severity high.\n",
             "- *Applies to*: Linux; role rac; each mount; when `mount.x`\n",
             "- *Why*: Because of \\*this\\*.\n- *Effect*: Twice\n- *Test*: `` `mount.a-b` > 1 ``\n",
-            "- *Fix*: before: unmount; `mount option rsize=1 in /etc/fstab`. In force when the file system is unmounted and mounted again.\n",
+            "- *Fix*: first unmount; `mount option rsize=1 in /etc/fstab`. In force when the file system is unmounted and mounted again.\n",
             "- *Status*: reversed: the opposite is advised today; reversed by nfs(5): not so\n- *Sources*: TR-1, 2 (2009)\n- *Rows*: X-1\n",
         ] {
             assert!(page.contains(wanted), "{wanted}\nin\n{page}");

@@ -154,12 +154,13 @@ fn came_out(finding: &Finding) -> String {
 fn fix(rule: &Rule) -> Vec<String> {
     let Some(fix) = &rule.fix else { return vec!["nothing that a setting could do".to_owned()] };
     let platform = rule.platforms.first().map(String::as_str);
-    let mut lines: Vec<String> = fix.needs.iter().map(|need| describe::need(need)).collect();
+    let mut lines: Vec<String> = describe::before(&fix.needs).collect();
     for setting in &fix.settings {
         let worked_out = setting.value_of.as_ref().map(|expression| format!("<{expression}>"));
         let value = setting.value.as_deref().or(worked_out.as_deref());
         lines.push(describe::setting(setting, value, None, platform));
     }
     lines.extend(fix.by_hand.iter().map(|text| format!("by hand: {text}")));
+    lines.extend(describe::after(&fix.after));
     lines
 }

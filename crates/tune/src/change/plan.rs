@@ -232,6 +232,7 @@ fn bare(rule: &Rule, finding: &Finding, facts: &Facts) -> Change {
         set: None,
         activation: rule.fix.as_ref().map_or(Activation::Live, |fix| fix.activation),
         needs: rule.fix.as_ref().map(|fix| fix.needs.clone()).unwrap_or_default(),
+        after: rule.fix.as_ref().map(|fix| fix.after.clone()).unwrap_or_default(),
         loses_durability: rule.fix.as_ref().is_some_and(|fix| fix.loses_durability),
         contested,
         parts: Vec::new(),

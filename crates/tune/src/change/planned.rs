@@ -28,6 +28,9 @@ pub struct Change {
     pub activation: Activation,
     /// What has to be done before, in order.
     pub needs: Vec<String>,
+    /// What has to be done after it, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
     /// The setting may lose acknowledged data.
     pub loses_durability: bool,
     /// Who says otherwise.

@@ -59,8 +59,8 @@ pub fn render_group(group: &Group) -> String {
         describe::activation(group.activation)
     );
     let shared = shared_remarks(&group.changes);
-    for (change, needs) in with_needs(group) {
-        out.push_str(&lines(change, needs, &shared));
+    for (change, steps) in with_steps(group) {
+        out.push_str(&lines(change, steps, &shared));
     }
     for remark in shared {
         let _ = writeln!(out, "  note on several of these: {remark}");
@@ -75,9 +75,9 @@ pub fn render_group(group: &Group) -> String {
 /// What a group leaves to the user, each with the reason; empty when apply does all of it.
 pub fn render_left(group: &Group) -> String {
     let mut out = String::new();
-    for (change, needs) in with_needs(group) {
-        for need in needs {
-            let _ = writeln!(out, "  {}{}: check yourself: {need}", change.rule, of(change));
+    for (change, steps) in with_steps(group) {
+        for step in describe::before(steps.before) {
+            let _ = writeln!(out, "  {}{}: by hand, {step}", change.rule, of(change));
         }
         let why = change.remarks.first().map_or("apply writes files and running values, and runs no command", String::as_str);
         for part in &change.parts {
@@ -89,17 +89,28 @@ pub fn render_left(group: &Group) -> String {
                 }
             };
         }
+        for step in describe::after(steps.after) {
+            let _ = writeln!(out, "  {}{}: by hand, {step}", change.rule, of(change));
+        }
     }
     out
 }
 
-/// The changes, each with the steps before it: a rule that sets several things has them before the first.
-fn with_needs(group: &Group) -> impl Iterator<Item = (&Change, &[String])> {
-    let mut before: Option<(&str, Option<&str>)> = None;
-    group.changes.iter().map(move |change| {
-        let of = (change.rule.as_str(), change.subject.as_deref());
-        let is_first = before.replace(of) != Some(of);
-        (change, if is_first { change.needs.as_slice() } else { &[] })
+/// What a person does before and after a change, in order.
+#[derive(Clone, Copy, Default)]
+struct Steps<'a> {
+    before: &'a [String],
+    after: &'a [String],
+}
+
+/// The changes, each with its steps: a rule that sets several things has them before the first and after the last.
+fn with_steps(group: &Group) -> impl Iterator<Item = (&Change, Steps<'_>)> {
+    let of = |place: usize| group.changes.get(place).map(|change| (change.rule.as_str(), change.subject.as_deref()));
+    group.changes.iter().enumerate().map(move |(place, change)| {
+        let is_first = place.checked_sub(1).and_then(of) != of(place);
+        let is_last = of(place + 1) != of(place);
+        let before = if is_first { change.needs.as_slice() } else { &[] };
+        (change, Steps { before, after: if is_last { change.after.as_slice() } else { &[] } })
     })
 }
 
@@ -114,17 +125,17 @@ fn shared_remarks(changes: &[Change]) -> Vec<&str> {
 
 /// One change.
 pub(super) fn change_text(change: &Change) -> String {
-    lines(change, &[], &[])
+    lines(change, Steps::default(), &[])
 }
 
-/// One change with the steps before it. `shared`: remarks that are said of several changes at once.
-fn lines(change: &Change, needs: &[String], shared: &[&str]) -> String {
+/// One change with its steps. `shared`: remarks that are said of several changes at once.
+fn lines(change: &Change, steps: Steps<'_>, shared: &[&str]) -> String {
     let mut out = format!("  [{}] {}{}: {}\n", describe::severity(change.severity), change.rule, of(change), change.title);
     if change.loses_durability {
         out.push_str("      DANGER: THIS MAY LOSE ACKNOWLEDGED DATA\n");
     }
-    for need in needs {
-        let _ = writeln!(out, "      {}", describe::need(need));
+    for step in describe::before(steps.before) {
+        let _ = writeln!(out, "      {step}");
     }
     for contested in &change.contested {
         let _ = writeln!(out, "      contested: {contested}");
@@ -161,6 +172,9 @@ fn lines(change: &Change, needs: &[String], shared: &[&str]) -> String {
             }
             Part::ByHand { text } => drop(writeln!(out, "      you do: {text}")),
         }
+    }
+    for step in describe::after(steps.after) {
+        let _ = writeln!(out, "      {step}");
     }
     for remark in change.remarks.iter().filter(|remark| !shared.contains(&remark.as_str())) {
         let _ = writeln!(out, "      note: {remark}");

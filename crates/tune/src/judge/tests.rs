@@ -76,7 +76,7 @@ fn each_thing_is_judged_and_named() {
         "mounts",
         "each = \"mount\"\nwhen = \"mount.fstype == 'nfs'\"\ntest = \"mount.rsize >= 64KiB\"\nseverity = \"low\"\n\
          standing = [{ kind = \"reversed-by\", by = \"nfs(5)\", says = \"leave it\" }]\n\
-         [rule.fix]\nactivation = \"remount\"\nneeds = [\"unmount it\"]\nby_hand = \"mount it again\"\n\
+         [rule.fix]\nactivation = \"remount\"\nneeds = [\"stop the database\", \"unmount it\"]\nby_hand = \"mount it again\"\nafter = [\"start the database\"]\n\
          set = [{ kind = \"fstab-option\", key = \"rsize\", value_of = \"max(mount.rsize, 64KiB)\" }]",
     );
     let mut facts = linux();
@@ -93,7 +93,9 @@ fn each_thing_is_judged_and_named() {
     assert_eq!(found.found, ["mount.rsize is 1 KiB"]);
     assert_eq!(found.sources, ["TR-3700, 2.2 (2009)"]);
     assert_eq!(found.standing, ["reversed by nfs(5): leave it"]);
-    assert_eq!(found.fix, ["before: unmount it", "mount option rsize=65536 in /etc/fstab", "mount it again"]);
+    let mount = "mount option rsize=65536 in /etc/fstab";
+    let fix = ["first stop the database", "then unmount it", mount, "mount it again", "afterwards start the database"];
+    assert_eq!(found.fix, fix);
     assert_eq!((found.status, found.layer.as_str()), (Status::Valid, "tcp"));
     assert!(judgement.findings[1].fix.is_empty());
     assert_eq!(judgement.not_applicable, 0);

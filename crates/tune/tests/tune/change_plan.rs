@@ -42,7 +42,7 @@ fn steps_stand_at_their_rule_shared_notes_once_and_what_is_left_is_named_with_it
     let folder = tempfile::tempdir().unwrap();
     let mut rules = Rules::default();
     let two = "{ kind = \"postgres\", key = \"max_wal_size\", value = \"8GB\" }, { kind = \"postgres\", key = \"min_wal_size\", value = \"1GB\" }";
-    rules.add("wal", "", "reload", two, "needs = [\"make room\"]");
+    rules.add("wal", "", "reload", two, "needs = [\"make room\"]\nafter = [\"look again\"]");
     rules.add("memory", "", "reload", "{ kind = \"postgres\", key = \"work_mem\", value = \"8MB\" }", "");
     let mut facts = linux();
     let of_server = server(&mut facts, "a", None);
@@ -51,15 +51,17 @@ fn steps_stand_at_their_rule_shared_notes_once_and_what_is_left_is_named_with_it
     let text = render(&plan);
     // Three settings of a server whose files are not known; the steps are those of the second rule.
     assert_eq!(text.matches("which files of this host the server reads is not known").count(), 1, "{text}");
-    assert_eq!(text.matches("before: make room").count(), 1, "{text}");
+    assert_eq!(text.matches("first make room").count(), 1, "{text}");
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
-    assert!(
-        place("work_mem from") < place("before: make room") && place("before: make room") < place("max_wal_size to"),
-        "{text}"
-    );
+    let order = ["work_mem from", "first make room", "max_wal_size to", "min_wal_size to", "afterwards look again"].map(place);
+    assert!(order.is_sorted(), "{text}");
     let left = render_left(&plan.groups[0]);
-    assert_eq!(left.lines().count(), 4, "{left}");
-    assert!(left.contains("wal (a): check yourself: make room") && left.contains("memory (a): the lines in psql"), "{left}");
+    assert_eq!(left.lines().count(), 5, "{left}");
+    assert!(
+        left.contains("wal (a): by hand, first make room") && left.contains("wal (a): by hand, afterwards look again"),
+        "{left}"
+    );
+    assert!(left.contains("memory (a): the lines in psql"), "{left}");
     assert!(left.lines().filter(|line| line.ends_with("no file is written")).count() == 3, "{left}");
 }
 

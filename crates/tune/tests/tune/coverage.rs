@@ -106,7 +106,7 @@ fn advice(rule: &Rule) -> Vec<&str> {
 }
 
 fn fix_texts(fix: &Fix) -> Vec<&str> {
-    let mut texts: Vec<&str> = fix.needs.iter().map(String::as_str).collect();
+    let mut texts: Vec<&str> = fix.needs.iter().chain(&fix.after).map(String::as_str).collect();
     texts.extend(fix.by_hand.as_deref());
     for setting in &fix.settings {
         texts.push(&setting.key);

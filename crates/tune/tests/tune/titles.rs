@@ -67,3 +67,24 @@ fn a_template_is_used_in_each_case_in_which_its_rule_fires() {
     }
     assert!(unused.is_empty(), "a fact of the template is not known where the rule fires:\n{unused}");
 }
+
+/// What the steps of fixes begin with.
+const REQUESTS: &[&str] = &[
+    "back", "build", "choose", "compare", "copy", "decide", "detach", "end", "find", "give", "install", "log", "make", "measure",
+    "mount", "move", "note", "open", "plan", "raise", "rebuild", "reserve", "scan", "see", "send", "set", "stop", "switch",
+    "sync", "take", "unmount", "vary", "write",
+];
+
+#[test]
+fn each_step_of_a_fix_asks_for_something_and_leaves_its_place_to_the_order() {
+    let rules = built_in().unwrap();
+    let mut wrong = String::new();
+    for (rule, fix) in rules.rules().iter().filter_map(|loaded| Some((&loaded.rule, loaded.rule.fix.as_ref()?))) {
+        for step in fix.needs.iter().chain(&fix.after) {
+            let first = step.split(' ').next().unwrap_or_default();
+            let is_good = REQUESTS.contains(&first) && !step.ends_with('.') && !step.ends_with(" first");
+            let _ = if is_good { Ok(()) } else { writeln!(wrong, "{}: {step}", rule.id) };
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}

@@ -137,7 +137,7 @@ fn a_host_is_planned_changed_and_brought_back() {
         "sets /proc/sys/vm/swappiness to 1",
         "+vm.swappiness = 1",
         "== remount: 1 change, in force when the file system is unmounted and mounted again ==",
-        "before: stop the databases on it",
+        "first stop the databases on it",
         "-filer:/redo /redo nfs rw,soft,vers=3,rsize=262144 0 0",
         "+filer:/redo /redo nfs rw,hard,vers=3,rsize=262144 0 0",
         "MAY LOSE ACKNOWLEDGED DATA",
@@ -243,8 +243,7 @@ fn explain_says_what_the_rule_says_and_what_it_means_here() {
     let output = host.tune("explain", &["linux-test-hard"]);
     let text = out(&output);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-    for line in
-        ["Mounts are hard", "a test", "mount /redo: does not hold", "before: stop the databases on it", "writes /etc/fstab"]
+    for line in ["Mounts are hard", "a test", "mount /redo: does not hold", "first stop the databases on it", "writes /etc/fstab"]
     {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }

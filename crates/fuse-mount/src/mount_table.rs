@@ -1,87 +1,30 @@
-//! The mounts of this process' namespace, from /proc/self/mountinfo (proc_pid_mountinfo(5)).
+//! Millrace's mounts in the mount table.
 
-use std::collections::HashSet;
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use host::mount_table::{self, Mount};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The type of Millrace's mounts.
 pub(crate) const KIND: &str = "fuse.millrace";
 
-/// A mount.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TableEntry {
-    pub(crate) directory: PathBuf,
-    /// Major and minor number of the file system, as `0:44`, independent of the mount's name.
-    pub(crate) device: String,
-    pub(crate) kind: Vec<u8>,
-    pub(crate) source: String,
-}
-
-impl TableEntry {
-    pub(crate) fn is_ours(&self) -> bool {
-        self.kind == KIND.as_bytes()
-    }
+/// Whether a mount is one of Millrace.
+pub(crate) fn is_millrace(mount: &Mount) -> bool {
+    mount.kind == KIND
 }
 
 /// The topmost mount at a directory, if there is one.
-pub(crate) fn mounted_at(directory: &Path) -> Option<TableEntry> {
-    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    last_at(&table, directory)
+pub(crate) fn mounted_at(directory: &Path) -> Option<Mount> {
+    last_at(mount_table::read().unwrap_or_default(), directory)
+}
+
+fn last_at(table: Vec<Mount>, directory: &Path) -> Option<Mount> {
+    table.into_iter().rfind(|mount| mount.directory == directory)
 }
 
 /// A process in another mount namespace that has a mount of this file system, if one is found.
 pub(crate) fn mounted_elsewhere(device: &str) -> Option<u32> {
-    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-    let mut seen = HashSet::from([namespace("self")?]);
-    let processes = std::fs::read_dir("/proc").ok()?.flatten();
-    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.find(|pid| {
-        let pid = pid.to_string();
-        if !namespace(&pid).is_some_and(|namespace| seen.insert(namespace)) {
-            return false;
-        }
-        let table = std::fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
-        entries(&table).any(|entry| entry.is_ours() && entry.device == device)
-    })
-}
-
-fn last_at(table: &[u8], directory: &Path) -> Option<TableEntry> {
-    entries(table).filter(|entry| entry.directory == directory).last()
-}
-
-fn entries(table: &[u8]) -> impl Iterator<Item = TableEntry> {
-    table.split(|byte| *byte == b'\n').filter_map(entry)
-}
-
-/// A line: id, parent, device, root, mount point, options, optional fields, `-`, type, source, options.
-fn entry(line: &[u8]) -> Option<TableEntry> {
-    let mut fields = line.split(|byte| *byte == b' ');
-    let device = String::from_utf8_lossy(fields.nth(2)?).into_owned();
-    let directory = PathBuf::from(OsString::from_vec(unescaped(fields.nth(1)?)));
-    let mut behind = fields.skip_while(|field| *field != b"-").skip(1);
-    let (kind, source) = (behind.next()?.to_vec(), unescaped(behind.next()?));
-    Some(TableEntry { directory, device, kind, source: String::from_utf8_lossy(&source).into_owned() })
-}
-
-/// Decodes blanks, tabs, line feeds and backslashes, which are `\` and three octal digits there.
-fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((first, more)) = rest.split_first() {
-        let digits = more.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()).filter(|_| *first == b'\\') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = more.get(3..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = more;
-            }
-        }
-    }
-    bytes
+    let is_there = |table: &[Mount]| table.iter().any(|mount| is_millrace(mount) && mount.device == device);
+    mount_table::of_other_namespaces().find_map(|(pid, table)| is_there(&table).then_some(pid))
 }
 
 /// A directory's path without links, also if the mount there does not answer.
@@ -114,13 +57,16 @@ mod tests {
 
     #[test]
     fn the_uppermost_mount_of_a_directory_is_found() {
-        let found = last_at(TABLE, Path::new("/srv/a b")).unwrap();
-        assert_eq!(found.kind, b"tmpfs");
-        let below = last_at(&TABLE[..TABLE.len() - 90], Path::new("/srv/a b")).unwrap();
-        assert!(below.is_ours(), "{below:?}");
+        let at = |directory: &str, lines: usize| {
+            let table = TABLE.split_inclusive(|byte| *byte == b'\n').take(lines).flatten().copied().collect::<Vec<u8>>();
+            last_at(mount_table::parse(&table), Path::new(directory))
+        };
+        assert_eq!(at("/srv/a b", 4).unwrap().kind, "tmpfs");
+        let below = at("/srv/a b", 2).unwrap();
+        assert!(is_millrace(&below), "{below:?}");
         assert_eq!((below.source.as_str(), below.device.as_str()), ("nfs://filer/vol", "0:44"));
-        assert!(!last_at(TABLE, Path::new("/srv/c")).unwrap().is_ours());
-        assert_eq!(last_at(TABLE, Path::new("/srv")), None);
+        assert!(!is_millrace(&at("/srv/c", 4).unwrap()));
+        assert_eq!(at("/srv", 4), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::error::MountError;
 use crate::limits::PROBE_MS;
-use crate::mount_table::{KIND, TableEntry, mounted_at, mounted_elsewhere};
+use crate::mount_table::{KIND, is_millrace, mounted_at, mounted_elsewhere};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
@@ -32,7 +32,7 @@ pub struct MountHow {
 /// Whether a mount of this URL is served at a directory.
 #[must_use]
 pub fn is_mounted(directory: &Path, url: &dnfs::NfsUrl) -> bool {
-    mounted_at(directory).is_some_and(|entry| entry.is_ours() && entry.source == url.to_string()) && !is_dead(directory)
+    mounted_at(directory).is_some_and(|entry| is_millrace(&entry) && entry.source == url.to_string()) && !is_dead(directory)
 }
 
 /// Checks that a mount is possible at a directory. First removes a mount whose process was killed, and returns whether there
@@ -42,7 +42,7 @@ pub fn is_mounted(directory: &Path, url: &dnfs::NfsUrl) -> bool {
 /// Why it is not an empty directory.
 pub fn prepare(directory: &Path) -> Result<bool, MountError> {
     let mut cleaned = false;
-    while let Some(entry) = mounted_at(directory).filter(TableEntry::is_ours) {
+    while let Some(entry) = mounted_at(directory).filter(is_millrace) {
         if !is_dead(directory) {
             return Err(MountError::Mounted { directory: directory.to_owned(), source_text: entry.source });
         }
@@ -86,7 +86,7 @@ pub struct Unmounted {
 /// # Errors
 /// [`MountError::NotMounted`], [`MountError::Busy`], the error of the kernel or of fusermount3.
 pub fn unmount(directory: &Path, lazy: bool) -> Result<Unmounted, MountError> {
-    let Some(entry) = mounted_at(directory).filter(TableEntry::is_ours) else {
+    let Some(entry) = mounted_at(directory).filter(is_millrace) else {
         return Err(MountError::NotMounted(directory.to_owned()));
     };
     unmount_any(directory, lazy)?;

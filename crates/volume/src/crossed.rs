@@ -51,8 +51,8 @@ pub fn file_systems_inside(dir: &Path) -> io::Result<Vec<Inside>> {
     let own = sys::stat(sys::open_path(&dir, libc::O_PATH, 0)?)?;
     let identity = Err("it is the volume itself");
     let mut roots = vec![Root { dir: dir.clone(), mount: own.mount, dev: own.dev, tree: mounts.tree_of(&own, &dir), identity }];
-    for mount in mounts.0.iter().filter(|mount| mount.at != dir && mount.at.starts_with(&dir)) {
-        roots.extend(root_at(&mounts, mount.at.clone(), |stat| stat.mount == mount.number));
+    for mount in mounts.0.iter().filter(|mount| mount.directory != dir && mount.directory.starts_with(&dir)) {
+        roots.extend(root_at(&mounts, mount.directory.clone(), |stat| stat.mount == mount.id));
     }
     // Each root found may have subvolumes, also one that this loop finds.
     let mut next = 0;

@@ -1,5 +1,6 @@
 //! The identity of a mounted file system. Its page cache ends when its last mount ends, and a later mount has a new one.
 
+use host::mount_table::{self, Mount};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use crate::sys::RawStat;
 /// without such a directory (tmpfs, FUSE, overlay) have the number of their anonymous device, which a later mount may get again.
 pub(crate) fn mounted(root: &RawStat) -> Option<String> {
     let (major, minor) = root.dev;
-    let (kind, source) = mount_of(&fs::read_to_string("/proc/self/mountinfo").ok()?, root.mount)?;
+    let Mount { kind, source, .. } = mount_table::read().ok()?.into_iter().find(|mount| mount.id == root.mount)?;
     let device = match major {
         0 => fs::canonicalize(&source).ok(),
         _ => fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok(),
@@ -24,14 +25,6 @@ pub(crate) fn mounted(root: &RawStat) -> Option<String> {
         None if major == 0 => Some(format!("{kind}:device-{minor}")),
         None => None,
     }
-}
-
-/// Type and source of the mount with this id in the text of mountinfo (proc_pid_mountinfo(5)).
-fn mount_of(mountinfo: &str, mount: u64) -> Option<(String, PathBuf)> {
-    let line = mountinfo.lines().find(|line| line.split(' ').next().is_some_and(|id| id.parse() == Ok(mount)))?;
-    let (_, rest) = line.split_once(" - ")?;
-    let mut fields = rest.split(' ');
-    Some((fields.next()?.to_owned(), fields.next()?.into()))
 }
 
 /// The directory of the file system on this device: the one with the device's name, or the one that lists the device (btrfs).
@@ -47,14 +40,6 @@ fn entry(of_kind: &Path, device: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mount_is_found_by_its_id() {
-        let text = "21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw\n\
-                    212 21 0:45 /vol /mnt/a\\040b rw - btrfs /dev/mapper/x rw,subvol=/vol\n";
-        assert_eq!(mount_of(text, 212), Some(("btrfs".to_owned(), "/dev/mapper/x".into())));
-        assert_eq!(mount_of(text, 2), None);
-    }
 
     #[test]
     fn the_entry_of_a_device_is_named_by_it_or_lists_it() {

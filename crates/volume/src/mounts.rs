@@ -1,5 +1,6 @@
 //! The mounts of the host, and where a directory is in its file system, whatever mount leads to it.
 
+use host::mount_table::{self, Mount};
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -8,18 +9,9 @@ use std::path::{Path, PathBuf};
 use crate::sys::{self, RawStat};
 use crate::volume::Volume;
 
-/// The mounts of the host (proc_pid_mountinfo(5)).
+/// The mounts of the host, without automounters: opening the directory of one would mount.
 #[derive(Debug)]
 pub struct Mounts(pub(crate) Vec<Mount>);
-
-/// A line of mountinfo.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mount {
-    pub(crate) number: u64,
-    /// The directory of the file system that is mounted, and where.
-    pub(crate) root: PathBuf,
-    pub(crate) at: PathBuf,
-}
 
 /// A directory with all below it. It is the same for each bind mount that leads to the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +27,12 @@ impl Mounts {
     ///
     /// **Errors**: the host does not list its mounts.
     pub fn read() -> io::Result<Self> {
-        // A path that is not UTF-8 is changed here, so that no file system is found there.
-        let mounts = String::from_utf8_lossy(&fs::read("/proc/self/mountinfo")?).into_owned();
-        Ok(Self(mounts.lines().filter_map(mount).collect()))
+        Ok(Self::of(mount_table::read()?))
+    }
+
+    fn of(mut table: Vec<Mount>) -> Self {
+        table.retain(|mount| mount.kind != "autofs");
+        Self(table)
     }
 
     /// The tree of the directory at a path without links.
@@ -48,8 +43,8 @@ impl Mounts {
     }
 
     pub(crate) fn tree_of(&self, stat: &RawStat, dir: &Path) -> Tree {
-        let at = self.0.iter().find(|mount| mount.number == stat.mount);
-        let path = at.and_then(|mount| Some(mount.root.join(dir.strip_prefix(&mount.at).ok()?)));
+        let at = self.0.iter().find(|mount| mount.id == stat.mount);
+        let path = at.and_then(|mount| Some(mount.root.join(dir.strip_prefix(&mount.directory).ok()?)));
         Tree { dev: stat.dev, ino: stat.ino, path }
     }
 }
@@ -79,27 +74,14 @@ impl Volume {
     }
 }
 
-/// Parses a line of mountinfo. `None` for an automounter, because opening its directory would mount.
-fn mount(line: &str) -> Option<Mount> {
-    let mut fields = line.split(' ');
-    let (number, root, at) = (fields.next()?.parse().ok()?, fields.nth(2)?, fields.next()?);
-    let kind = fields.skip_while(|field| *field != "-").nth(1)?;
-    // The backslash last, because a backslash in the path is itself encoded.
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    let path = |field: &str| escapes.iter().fold(field.to_owned(), |path, (escaped, byte)| path.replace(escaped, byte)).into();
-    (kind != "autofs").then(|| Mount { number, root: path(root), at: path(at) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_is_read_from_its_line_and_that_of_an_automounter_is_left_out() {
-        let line = "212 21 0:45 /vol /mnt/a\\040b\\134 rw,relatime shared:1 master:2 - btrfs /dev/mapper/x rw,subvol=/vol";
-        let expected = Mount { number: 212, root: "/vol".into(), at: "/mnt/a b\\".into() };
-        assert_eq!(mount(line), Some(expected));
-        assert_eq!(mount("30 21 0:40 / /home rw - autofs auto rw"), None);
-        assert_eq!(mount(""), None);
+    fn automounters_are_left_out() {
+        let table = b"30 21 0:40 / /home rw - autofs auto rw\n31 21 0:41 / /srv rw - tmpfs tmpfs rw\n";
+        let mounts = Mounts::of(mount_table::parse(table));
+        assert_eq!(mounts.0.iter().map(|mount| mount.id).collect::<Vec<_>>(), [31]);
     }
 }

@@ -1,7 +1,7 @@
 //! A LUN as a block device, whichever initiator made it one.
 
 use super::loop_device::LoopDevice;
-use super::mounts::Mounted;
+use super::mounts::Mount;
 use crate::kernel::KernelDevice;
 use std::path::Path;
 
@@ -44,7 +44,7 @@ impl BlockDevice {
 
     /// Where its file system, or that of a partition, is mounted; of btrfs also by another of its devices.
     #[must_use]
-    pub fn mounts(&self) -> Vec<Mounted> {
+    pub fn mounts(&self) -> Vec<Mount> {
         match self {
             Self::Loop(device) => device.mounts(),
             Self::Kernel(device) => device.mounts(),

@@ -3,7 +3,7 @@
 
 use super::error::AttachError;
 use super::loop_device::{is_dead, output};
-use super::mounts::{Mounted, mounts};
+use super::mounts::{Mount, mounts};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use std::fs::{self, File};
 use std::io;
@@ -71,7 +71,7 @@ pub(super) fn make(devices: &[String]) -> Result<(), AttachError> {
     // Every kernel mounts sectors of 4096 bytes, and no smaller ones.
     let options = ["-q", "-f", "-K", "-s", "4096", "-d", profile, "-m", profile];
     let made = output("mkfs.btrfs", Command::new("mkfs.btrfs").args(options).args(devices)).map(|_| ());
-    let dead: Vec<Mounted> = mounts().into_iter().filter(|mount| is_dead(&mount.source)).collect();
+    let dead: Vec<Mount> = mounts().into_iter().filter(|mount| is_dead(&mount.source)).collect();
     if made.is_ok() || dead.is_empty() {
         return made;
     }
@@ -122,7 +122,7 @@ pub(super) fn mounted() -> Vec<(String, Vec<String>)> {
 }
 
 /// The devices below a mount: it names one of them, and has a device number of its own.
-pub(super) fn devices_below(mount: &Mounted, all: &[(String, Vec<String>)]) -> Vec<String> {
+pub(super) fn devices_below(mount: &Mount, all: &[(String, Vec<String>)]) -> Vec<String> {
     if mount.kind != "btrfs" {
         return Vec::new();
     }
@@ -151,11 +151,9 @@ mod tests {
 
     #[test]
     fn a_mount_of_btrfs_stands_on_all_devices_of_its_file_system() {
-        let of = |kind: &str, source: &str| Mounted {
-            device: "0:41".into(),
-            directory: "/srv".into(),
-            kind: kind.into(),
-            source: source.into(),
+        let of = |kind: &str, source: &str| {
+            let line = format!("36 35 0:41 / /srv rw - {kind} {source} rw");
+            host::mount_table::parse_line(line.as_bytes()).unwrap()
         };
         let all =
             [("one".to_owned(), vec!["loop1".to_owned(), "loop2".to_owned()]), ("two".to_owned(), vec!["loop3".to_owned()])];

@@ -2,7 +2,7 @@
 
 use super::btrfs;
 use super::error::AttachError;
-use super::mounts::Mounted;
+use super::mounts::Mount;
 use super::partitions::{misaligned_partitions, partitions_of};
 use super::users::{mounts_of, users_of};
 use std::fs;
@@ -78,7 +78,7 @@ impl LoopDevice {
 
     /// Where its file system, or that of a partition, is mounted; of btrfs also by another of its devices.
     #[must_use]
-    pub fn mounts(&self) -> Vec<Mounted> {
+    pub fn mounts(&self) -> Vec<Mount> {
         mounts_of(&self.names())
     }
 

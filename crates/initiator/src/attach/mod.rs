@@ -29,7 +29,7 @@ pub use error::AttachError;
 pub use file_system::{Content, FileSystem, is_mount, mount, unmount, users};
 pub use held::keep_in_memory;
 pub use loop_device::LoopDevice;
-pub use mounts::{Mounted, mounts};
+pub use mounts::{Mount, mounts};
 pub use server::{Activity, Server, Stop};
 
 /// The name of the file that is the LUN.

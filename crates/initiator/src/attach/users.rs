@@ -2,14 +2,14 @@
 //! names in the kernel: `loop3`, `loop3p1`.
 
 use super::btrfs;
-use super::mounts::{Mounted, mounted_apart, mounts};
+use super::mounts::{Mount, mounted_apart, mounts};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where a file system of one of these is mounted; of btrfs also by another of its devices.
-pub(crate) fn mounts_of(names: &[String]) -> Vec<Mounted> {
+pub(crate) fn mounts_of(names: &[String]) -> Vec<Mount> {
     let (numbers, btrfs) = (numbers(names), btrfs::mounted());
-    let stands_here = |mount: &Mounted| {
+    let stands_here = |mount: &Mount| {
         numbers.contains(&mount.device) || btrfs::devices_below(mount, &btrfs).iter().any(|name| names.contains(name))
     };
     mounts().into_iter().filter(stands_here).collect()

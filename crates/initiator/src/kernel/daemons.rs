@@ -1,8 +1,6 @@
-//! The daemons of open-iscsi and dm-multipath, which somebody else starts, and modules of the kernel.
+//! The daemons of open-iscsi and dm-multipath, which the host starts.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// A daemon that listens on an abstract socket.
 #[derive(Debug, Clone, Copy)]
@@ -26,13 +24,6 @@ impl Daemon {
 
 fn has_socket(table: &str, socket: &str) -> bool {
     table.lines().any(|line| line.split_whitespace().nth(7) == Some(socket))
-}
-
-/// Whether the kernel has a module, after it was told to load it.
-#[must_use]
-pub fn kernel_has(module: &str) -> bool {
-    let load = || Command::new("modprobe").args(["-q", module]).stdin(Stdio::null()).stderr(Stdio::null()).status();
-    Path::new("/sys/module").join(module).is_dir() || load().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use super::error::KernelError;
 use super::multipath::{self, Map};
-use super::program::{has_program, run};
+use super::program::run;
 use super::sessions::{self, Disk};
 use super::waiting::{Waiting, until};
-use crate::attach::Mounted;
+use crate::attach::Mount;
 use crate::attach::partitions::{misaligned_partitions, partitions_of};
 use crate::attach::users::{holders, mounts_of, users_of};
 use std::fs;
@@ -45,7 +45,7 @@ pub struct KernelDevice {
 
 /// Waits until udev has looked at the disks that have come, at most half a minute: meanwhile it has them open.
 pub fn settle(waiting: &dyn Waiting) {
-    if has_program("udevadm") {
+    if host::has_program("udevadm") {
         // Where no udev runs it says so.
         let _ = run("udevadm", &["settle", &format!("--timeout={}", SETTLE_MAX.as_secs())], SETTLE_MAX * 2, waiting);
     }
@@ -150,7 +150,7 @@ impl KernelDevice {
 
     /// Where its file system, or that of a partition, is mounted; of btrfs also by another of its devices.
     #[must_use]
-    pub fn mounts(&self) -> Vec<Mounted> {
+    pub fn mounts(&self) -> Vec<Mount> {
         mounts_of(&self.names())
     }
 

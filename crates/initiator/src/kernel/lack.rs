@@ -1,7 +1,6 @@
 //! What a host lacks for the kernel's initiator.
 
-use super::daemons::{Daemon, ISCSID, MULTIPATHD, kernel_has};
-use super::program::has_program;
+use super::daemons::{Daemon, ISCSID, MULTIPATHD};
 use crate::naming::{NAME_FILE, host_name};
 use std::fmt;
 
@@ -63,10 +62,10 @@ pub fn why_not(portals: usize) -> Option<Lack> {
     if !rustix::process::geteuid().is_root() {
         return Some(Lack::Rights);
     }
-    if !kernel_has("iscsi_tcp") {
+    if !host::has_module("iscsi_tcp") {
         return Some(Lack::Initiator);
     }
-    lacking(portals, has_program, Daemon::listens).or_else(|| host_name().is_none().then_some(Lack::Name))
+    lacking(portals, host::has_program, Daemon::listens).or_else(|| host_name().is_none().then_some(Lack::Name))
 }
 
 /// Of programs and daemons, in the order in which they are of use.

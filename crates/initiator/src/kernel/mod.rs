@@ -24,11 +24,9 @@ mod settings;
 mod target;
 mod waiting;
 
-pub use daemons::kernel_has;
 pub use device::{KernelDevice, LunOrder, settle};
 pub use error::KernelError;
 pub use lack::{Lack, why_not};
-pub use program::has_program;
 pub use sessions::{Disk, Session, is_logged_in, sessions_of};
 pub use settings::{Portal, Settings};
 pub use target::{check_unused, fail_without_paths, log_in, other_devices, release, take_away};

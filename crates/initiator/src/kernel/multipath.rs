@@ -2,7 +2,7 @@
 
 use super::daemons::MULTIPATHD;
 use super::error::KernelError;
-use super::program::{expect, has_program, run};
+use super::program::{expect, run};
 use super::sessions::Disk;
 use super::waiting::{Nobody, Waiting, until};
 use crate::attach::users::holders;
@@ -66,7 +66,7 @@ fn map_at(blocks: &Path, device: &str) -> Option<Map> {
 
 /// Whether multipathd takes a disk although it is the only path.
 pub(super) fn takes(disk: &Disk, waiting: &dyn Waiting) -> bool {
-    let asks = MULTIPATHD.listens() && has_program("multipath");
+    let asks = MULTIPATHD.listens() && host::has_program("multipath");
     let path = disk.path().display().to_string();
     let words = ["-c", path.as_str()];
     asks && run("multipath", &words, COMMAND_MAX, waiting).is_ok_and(|ended| ended.code == Some(0))

@@ -6,7 +6,6 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -19,14 +18,6 @@ pub(super) struct Ended {
     pub(super) code: Option<i32>,
     /// What it printed, on stdout and stderr.
     pub(super) said: String,
-}
-
-/// Whether a program is in PATH, or where the administrator's programs are.
-#[must_use]
-pub fn has_program(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let further = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(further).any(|directory| directory.join(name).is_file())
 }
 
 /// Runs a program to its end, or ends it when it takes longer than the limit. No secret may be among the words: every user of the host

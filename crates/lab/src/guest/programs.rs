@@ -21,8 +21,6 @@ pub(crate) const APT_GET: Program = Program { name: "apt-get", package: "apt" };
 pub(crate) const APT_CACHE: Program = Program { name: "apt-cache", package: "apt" };
 pub(crate) const MKFS_EXT4: Program = Program { name: "mkfs.ext4", package: "e2fsprogs" };
 
-/// Where programs of the administrator are, whom PATH may lack.
-const FURTHER: [&str; 2] = ["/usr/sbin", "/sbin"];
 /// Program headers of an ELF file that are looked at: a program has about ten.
 const HEADERS_MAX: u16 = 64;
 /// Type of the program header that names the dynamic loader.
@@ -31,9 +29,7 @@ const PT_INTERP: u32 = 3;
 impl Program {
     /// Its file, in PATH or where the administrator's programs are.
     pub(crate) fn find(&self) -> Option<PathBuf> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain(FURTHER.map(PathBuf::from));
-        folders.map(|folder| folder.join(self.name)).find(|file| file.is_file())
+        ::host::program(self.name)
     }
 
     /// The same, which has to be there.

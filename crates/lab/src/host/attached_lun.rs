@@ -72,23 +72,14 @@ pub(crate) fn why_not(luns: u32) -> Option<String> {
             return Some(format!("{node} cannot be opened ({error}); modprobe {module}, or give a container the device"));
         }
     }
-    let search = std::env::var_os("PATH").unwrap_or_default();
-    let is_missing = |program: &&str| !std::env::split_paths(&search).any(|directory| directory.join(program).is_file());
+    let is_missing = |program: &&str| ::host::in_path(program).is_none();
     let (make, package) = if luns > 1 { ("mkfs.btrfs", "btrfs-progs") } else { ("mkfs.ext4", "e2fsprogs") };
     if let Some(missing) = PROGRAMS.into_iter().chain([make]).find(is_missing) {
         return Some(format!("{missing} is not in PATH; install util-linux and {package}, or add /usr/sbin to PATH"));
     }
-    let has_btrfs = luns < 2 || kernel_has_btrfs();
+    let has_btrfs = luns < 2 || ::host::has_file_system("btrfs");
     (!has_btrfs)
         .then(|| "this kernel has no btrfs (/proc/filesystems, modprobe btrfs); take another layout than luns=N".to_owned())
-}
-
-/// Whether it has btrfs, after it was told to load it.
-fn kernel_has_btrfs() -> bool {
-    let is_listed =
-        || fs::read_to_string("/proc/filesystems").is_ok_and(|table| table.split_whitespace().any(|word| word == "btrfs"));
-    let load = || Command::new("modprobe").args(["-q", "btrfs"]).stdin(Stdio::null()).stderr(Stdio::null()).status();
-    is_listed() || (load().is_ok_and(|status| status.success()) && is_listed())
 }
 
 impl LunHost {

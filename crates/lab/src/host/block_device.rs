@@ -6,8 +6,9 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _}
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use ::host::mount_table;
+
 use crate::error::LabError;
-use crate::host::kernel_mount::has_program;
 use crate::host::process::Launch;
 use crate::limits::MKFS_MAX;
 
@@ -53,7 +54,7 @@ impl Sum for DiskStats {
 /// The program that is missing here, with its package.
 pub(crate) fn missing_program() -> Option<String> {
     let programs = [("mkfs.ext4", "e2fsprogs"), ("blkid", "util-linux"), ("wipefs", "util-linux")];
-    let (name, package) = programs.into_iter().find(|(name, _)| !has_program(name))?;
+    let (name, package) = programs.into_iter().find(|(name, _)| !::host::has_program(name))?;
     Some(format!("{name} is not in PATH; install {package}, or add /usr/sbin to PATH"))
 }
 
@@ -141,12 +142,9 @@ fn refused(path: &Path, why: &str, hint: &str) -> LabError {
 
 /// Who uses a device: a mount, swap, another device on it, or somebody who has it alone.
 fn user_of(path: &Path, number: &str, system: &Path) -> Option<String> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    if let Some(point) =
-        fields.filter(|fields| fields.get(2) == Some(&number)).find_map(|fields| fields.get(4).copied().map(str::to_owned))
-    {
-        return Some(format!("mounted at {point}"));
+    let mounts = mount_table::read().unwrap_or_default();
+    if let Some(mount) = mounts.iter().find(|mount| mount.device == number) {
+        return Some(format!("mounted at {}", mount.directory.display()));
     }
     let holders = fs::read_dir(system.join("holders")).into_iter().flatten().flatten();
     if let Some(holder) = holders.map(|entry| entry.file_name().to_string_lossy().into_owned()).next() {

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use ::host::mount_table::{self, Mount};
 use results::environment::{Environment, Store};
 
 use crate::guest;
@@ -32,11 +33,13 @@ pub(crate) fn collect(work: &Path, version: &str, commit: Option<&str>) -> Envir
 
 /// The file system that holds `work`.
 pub(crate) fn store(work: &Path) -> Store {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = mount_table::read().unwrap_or_default();
     let device = fs::metadata(work).map_or(0, |facts| facts.dev());
     let (major, minor) = (libc::major(device), libc::minor(device));
-    let (file_system, mount_options, device) = mounted_as(&mounts, &format!("{major}:{minor}"), work)
-        .unwrap_or_else(|| ("unknown".to_owned(), String::new(), "unknown".to_owned()));
+    let (file_system, mount_options, device) = mounted_as(mounts, &format!("{major}:{minor}"), work).map_or_else(
+        || ("unknown".to_owned(), String::new(), "unknown".to_owned()),
+        |mount| (mount.kind, mount.options, mount.source),
+    );
     Store {
         file_system,
         mount_options,
@@ -46,26 +49,10 @@ pub(crate) fn store(work: &Path) -> Store {
     }
 }
 
-/// Type, options and source of the mount with that device number, else of the longest
-/// mount point above `path` (btrfs subvolumes carry numbers of their own).
-fn mounted_as(mounts: &str, device: &str, path: &Path) -> Option<(String, String, String)> {
-    let mut best: Option<(usize, (String, String, String))> = None;
-    for line in mounts.lines() {
-        let Some((front, back)) = line.split_once(" - ") else { continue };
-        let front: Vec<&str> = front.split(' ').collect();
-        let back: Vec<&str> = back.split(' ').collect();
-        let ([_, _, number, _, point, options, ..], [kind, source, ..]) = (front.as_slice(), back.as_slice()) else {
-            continue;
-        };
-        if !path.starts_with(point) {
-            continue;
-        }
-        let weight = point.len() + if *number == device { 1 << 20 } else { 0 };
-        if best.as_ref().is_none_or(|(other, _)| weight >= *other) {
-            best = Some((weight, ((*kind).to_owned(), (*options).to_owned(), (*source).to_owned())));
-        }
-    }
-    best.map(|(_, facts)| facts)
+/// The mount with that device number, else the deepest one above `path` (btrfs subvolumes carry numbers of their own).
+fn mounted_as(table: Vec<Mount>, device: &str, path: &Path) -> Option<Mount> {
+    let above = table.into_iter().filter(|mount| path.starts_with(&mount.directory));
+    above.max_by_key(|mount| (mount.device == device, mount.directory.components().count()))
 }
 
 /// Main memory in bytes.
@@ -113,11 +100,12 @@ mod tests {
 
     #[test]
     fn mount_is_found_by_device_number_then_by_longest_point() {
-        let by_number = mounted_as(MOUNTS, "254:0", Path::new("/var/lib")).unwrap();
-        assert_eq!(by_number, ("ext4".into(), "rw,relatime".into(), "/dev/vda".into()));
-        let by_point = mounted_as(MOUNTS, "0:77", Path::new("/var/tmp/work")).unwrap();
-        assert_eq!(by_point.0, "btrfs");
-        assert_eq!(mounted_as("", "0:1", Path::new("/")), None);
+        let table = || mount_table::parse(MOUNTS.as_bytes());
+        let by_number = mounted_as(table(), "254:0", Path::new("/var/lib")).unwrap();
+        assert_eq!([by_number.kind, by_number.options, by_number.source], ["ext4", "rw,relatime", "/dev/vda"]);
+        let by_point = mounted_as(table(), "0:77", Path::new("/var/tmp/work")).unwrap();
+        assert_eq!(by_point.kind, "btrfs");
+        assert_eq!(mounted_as(Vec::new(), "0:1", Path::new("/")), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub(crate) use initiator::kernel::has_program;
+use ::host::mount_table::{self, Mount};
 
 use crate::error::LabError;
 use crate::host::process::Launch;
@@ -101,25 +101,12 @@ pub(crate) fn end_left_behind(root: &Path) -> Result<(), LabError> {
 
 /// Where something is mounted at or below a directory, the latest first.
 fn points_below(root: &Path) -> Vec<PathBuf> {
-    parse_points(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(), root)
+    points(mount_table::read().unwrap_or_default(), root)
 }
 
-fn parse_points(text: &str, root: &Path) -> Vec<PathBuf> {
-    let points = text.lines().filter_map(|line| Some(PathBuf::from(line.split(' ').nth(4)?.replace("\\040", " "))));
-    let mut points: Vec<PathBuf> = points.filter(|point| point.starts_with(root)).collect();
-    points.reverse();
-    points
-}
-
-/// Whether the kernel has a file system, after it was told to load it.
-pub(crate) fn kernel_has(kind: &str) -> bool {
-    let is_listed = || fs::read_to_string("/proc/filesystems").is_ok_and(|table| has_word(&table, kind));
-    let load = || Command::new("modprobe").args(["-q", kind]).stdin(Stdio::null()).stderr(Stdio::null()).status();
-    is_listed() || (load().is_ok_and(|status| status.success()) && is_listed())
-}
-
-fn has_word(table: &str, kind: &str) -> bool {
-    table.split_whitespace().any(|word| word == kind)
+fn points(table: Vec<Mount>, root: &Path) -> Vec<PathBuf> {
+    let points = table.into_iter().rev().map(|mount| mount.directory);
+    points.filter(|point| point.starts_with(root)).collect()
 }
 
 #[cfg(test)]
@@ -130,9 +117,8 @@ mod tests {
     fn mounts_below_a_directory_come_the_latest_first_and_its_neighbours_do_not() {
         let text = "22 1 8:1 / / rw - ext4 /dev/sda rw\n40 22 0:44 / /w/one/knfs/data rw - nfs h:/vol rw\n\
                     41 22 0:45 / /w/one rw - tmpfs t rw\n42 22 0:46 / /w/oneself rw - tmpfs t rw\n";
-        let found = parse_points(text, Path::new("/w/one"));
+        let found = points(mount_table::parse(text.as_bytes()), Path::new("/w/one"));
         assert_eq!(found, [PathBuf::from("/w/one"), PathBuf::from("/w/one/knfs/data")]);
-        assert!(has_word("nodev\ttmpfs\n\text4\n", "ext4") && !has_word("nodev\tnfsd\n", "nfs"));
     }
 
     #[test]

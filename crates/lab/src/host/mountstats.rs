@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use ::host::mount_table::unescaped_text;
+
 use crate::error::LabError;
 
 const SOURCE: &str = "/proc/self/mountstats";
@@ -55,10 +57,12 @@ impl MountStats {
 
 /// The last mount of the text that is at `point`: it covers those before.
 fn parse(text: &str, point: &Path) -> Option<MountStats> {
-    let point = point.to_str()?.replace(' ', "\\040");
-    let begins = format!(" mounted on {point} with fstype nfs");
+    let is_at_point = |line: &str| {
+        let mounted = line.split_once(" mounted on ").and_then(|(_, rest)| rest.split_once(" with fstype nfs"));
+        mounted.is_some_and(|(at, _)| Path::new(&unescaped_text(at)) == point)
+    };
     let mut found = None;
-    for section in text.split("device ").filter(|section| section.lines().next().is_some_and(|line| line.contains(&begins))) {
+    for section in text.split("device ").filter(|section| section.lines().next().is_some_and(is_at_point)) {
         found = Some(parse_section(section)?);
     }
     found

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ::host::mount_table::{self, Mount};
 use results::compare::CpuTime;
 
 use crate::sys;
@@ -57,25 +58,15 @@ pub(crate) fn host_identity() -> String {
     format!("{} {}", read("/etc/machine-id"), read("/proc/sys/kernel/hostname"))
 }
 
-/// File system type of the mount that holds `path`, and where it is mounted; none when the kernel does not say.
+/// File system type of the mount that holds `path`, and where it is mounted; `None` when the kernel does not say.
 pub(crate) fn mount_of(path: &Path) -> Option<(String, PathBuf)> {
-    parse_mount_of(&fs::read_to_string("/proc/self/mountinfo").ok()?, path)
+    deepest(mount_table::read().ok()?, path)
 }
 
-/// Fields of proc(5): 5 mount point, and behind a lone hyphen the type. The longest prefix holds the path, the later
-/// line where two are mounted on one place.
-fn parse_mount_of(text: &str, path: &Path) -> Option<(String, PathBuf)> {
-    let mut best: Option<(String, PathBuf)> = None;
-    for line in text.lines() {
-        let Some((mount, kind)) = line.split_once(" - ") else { continue };
-        let Some(point) = mount.split_whitespace().nth(4) else { continue };
-        let point = PathBuf::from(point.replace("\\040", " "));
-        let deeper = best.as_ref().is_none_or(|(_, other)| point.components().count() >= other.components().count());
-        if path.starts_with(&point) && deeper {
-            best = Some((kind.split_whitespace().next().unwrap_or_default().to_owned(), point));
-        }
-    }
-    best
+/// The longest prefix holds the path, and the later mount of two at one directory.
+fn deepest(table: Vec<Mount>, path: &Path) -> Option<(String, PathBuf)> {
+    let above = table.into_iter().filter(|mount| path.starts_with(&mount.directory));
+    above.max_by_key(|mount| mount.directory.components().count()).map(|mount| (mount.kind, mount.directory))
 }
 
 /// `root` and everything descended from it, `root` first.
@@ -203,7 +194,7 @@ mod tests {
     fn mount_of_a_path_is_the_deepest_and_the_latest() {
         let text = "21 1 8:1 / / rw - ext4 /dev/sda rw\n40 21 0:44 / /mnt/pg rw - nfs4 filer:/pg rw\n\
                     41 21 0:45 / /mnt/pg rw - tmpfs none rw\n42 21 0:46 / /mnt/my\\040disk rw - xfs /dev/sdb rw";
-        let of = |path: &str| parse_mount_of(text, Path::new(path)).unwrap().0;
+        let of = |path: &str| deepest(mount_table::parse(text.as_bytes()), Path::new(path)).unwrap().0;
         assert_eq!([of("/var/x"), of("/mnt/pg/a"), of("/mnt/pgx"), of("/mnt/my disk/x")], ["ext4", "tmpfs", "ext4", "xfs"]);
     }
 

@@ -7,7 +7,6 @@ mod storage;
 use std::path::Path;
 
 use crate::error::LabError;
-use crate::host::kernel_mount::{has_program, kernel_has};
 use crate::paths::kernel_files::{self, KernelFiles};
 use crate::paths::placement::{Placement, PlacementOrder};
 use crate::paths::storage_path::{Asked, Layers, PageCache, StoragePath, WhyNot, refused};
@@ -43,12 +42,12 @@ impl StoragePath for Knfs {
             let reason = "mounting an export needs root; run it as root, or name a directory that is mounted already: knfs=DIR";
             return Some(WhyNot::Lacks(reason.to_owned()));
         }
-        if !kernel_has("nfs") {
+        if !::host::has_file_system("nfs") {
             return Some(WhyNot::NotHere(
                 "this kernel has no NFS client (/proc/filesystems, modprobe nfs); a guest has: millrace compare --guest",
             ));
         }
-        let lacks = !has_program("mount.nfs");
+        let lacks = !::host::has_program("mount.nfs");
         lacks.then(|| WhyNot::Lacks("mount.nfs is not in PATH; install nfs-common (Debian, Ubuntu) or nfs-utils".to_owned()))
     }
 

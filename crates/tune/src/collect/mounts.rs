@@ -5,6 +5,8 @@ pub(super) mod order;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use host::mount_table::{self, unescaped_text};
+
 use super::collected::Collected;
 use super::family::Family;
 use super::text::{self, integer, odd, telling, words};
@@ -439,21 +441,16 @@ pub(super) fn split(options: &str) -> Vec<String> {
     options.split(',').map(str::trim).filter(|option| !option.is_empty() && *option != "-").map(str::to_owned).collect()
 }
 
-/// `/proc/self/mountinfo` (proc(5)): mount point in the fifth word, type, source and options after ` - `.
+/// `/proc/self/mountinfo`.
 pub(super) fn mountinfo(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for (number, line) in telling(text, &[]) {
-        let Some((left, right)) = line.split_once(" - ") else {
+        let Some(mount) = mount_table::parse_line(line.as_bytes()) else {
             odd(facts, origin, number, line);
             continue;
         };
-        let (left, right): (Vec<&str>, Vec<&str>) = (words(left).collect(), words(right).collect());
-        let ([_, _, _, _, point, own, ..], [fstype, source, rest @ ..]) = (left.as_slice(), right.as_slice()) else {
-            odd(facts, origin, number, line);
-            continue;
-        };
-        let mut options = split(own);
-        options.extend(split(rest.first().copied().unwrap_or_default()));
-        mounts.running(&unescaped(point), &unescaped(source), fstype, options, origin);
+        let mut options = split(&mount.options);
+        options.extend(split(&mount.file_system_options));
+        mounts.running(&mount.directory.to_string_lossy(), &mount.source, &mount.kind, options, origin);
     }
 }
 
@@ -462,7 +459,7 @@ pub(super) fn mount_table(text: &str, origin: &str, mounts: &mut Mounts, facts: 
     for (number, line) in telling(text, &['#']) {
         match words(line).collect::<Vec<_>>().as_slice() {
             [source, point, fstype, options, ..] => {
-                mounts.running(&unescaped(point), &unescaped(source), fstype, split(options), origin)
+                mounts.running(&unescaped_text(point), &unescaped_text(source), fstype, split(options), origin)
             }
             _ => odd(facts, origin, number, line),
         }
@@ -476,7 +473,13 @@ pub(super) fn fstab(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut F
             [_, _, fstype, ..] if matches!(*fstype, "swap" | "swapfs" | "dump" | "ignore") => {}
             [source, point, fstype, rest @ ..] => {
                 let options = split(rest.first().copied().unwrap_or("defaults"));
-                mounts.persistent(&unescaped(point), &unescaped(source), fstype, options, &format!("{origin}:{number}"));
+                mounts.persistent(
+                    &unescaped_text(point),
+                    &unescaped_text(source),
+                    fstype,
+                    options,
+                    &format!("{origin}:{number}"),
+                );
             }
             _ => odd(facts, origin, number, line),
         }
@@ -592,22 +595,4 @@ pub(super) fn mount_aix(text: &str, origin: &str, mounts: &mut Mounts, facts: &m
             _ => odd(facts, origin, number, line),
         }
     }
-}
-
-/// `\040` and the like in tables of the kernel.
-fn unescaped(word: &str) -> String {
-    if !word.contains('\\') {
-        return word.to_owned();
-    }
-    let mut bytes = Vec::new();
-    let mut rest = word.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let code = match rest {
-            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] => Some((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0')),
-            _ => None,
-        };
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &rest[4..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -69,7 +69,7 @@ pub(super) fn locate(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(program));
     }
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(program)).find(|path| path.is_file())
+    host::in_path(program)
 }
 
 fn beginning(path: &Path) -> Vec<u8> {

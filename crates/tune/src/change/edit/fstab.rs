@@ -1,5 +1,7 @@
 //! One option of one line in fstab. Source: fstab(5), nfs(5).
 
+use host::mount_table::unescaped_text;
+
 /// Options that exclude each other, besides `x` and `nox`.
 const FAMILIES: &[(&str, &[&str])] = &[
     ("hard", &["hard", "soft", "softerr"]),
@@ -69,15 +71,12 @@ fn fields(line: &str) -> Option<Fields<'_>> {
     let (_device, point, _kind, options) = (words.next()?, words.next()?, words.next()?, words.next()?);
     // A word is a slice of the line: its place is the distance of the two.
     let at = (options.as_ptr() as usize).checked_sub(line.as_ptr() as usize)?;
-    Some(Fields { point: unescaped(point), options, at })
+    Some(Fields { point: directory(point), options, at })
 }
 
-/// Space, tab, newline and backslash stand as octal numbers.
-fn unescaped(field: &str) -> String {
-    let mut out = field.to_owned();
-    for (code, sign) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
-        out = out.replace(code, sign);
-    }
+/// The directory of a field, without a slash at its end.
+fn directory(field: &str) -> String {
+    let out = unescaped_text(field);
     if out.len() > 1 { out.trim_end_matches('/').to_owned() } else { out }
 }
 

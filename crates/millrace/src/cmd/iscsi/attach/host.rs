@@ -7,7 +7,6 @@ use initiator::IscsiUrl;
 use initiator::attach::{FileSystem, is_mount};
 use std::fs::OpenOptions;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// What is needed whichever client it is.
 pub(super) fn check(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
@@ -20,7 +19,7 @@ pub(super) fn check(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
     programs.extend(args.mkfs.map(FileSystem::from).map(|kind| (kind.program(), kind.package())));
     check_programs(&programs)?;
     let needs_btrfs = matches!(args.mkfs, Some(Kind::Btrfs)) || (urls.len() > 1 && args.mount.is_some());
-    if needs_btrfs && !kernel_has_btrfs() {
+    if needs_btrfs && !::host::has_file_system("btrfs") {
         let hint = "modprobe btrfs says why; kernels of Red Hat Enterprise Linux have none since 8: there, attach the LUNs without \
                     --mount, then use LVM";
         return Err(refusal("use btrfs: this kernel has none", hint));
@@ -41,8 +40,7 @@ pub(super) fn check_own() -> anyhow::Result<()> {
 
 fn check_programs(programs: &[(&str, &str)]) -> anyhow::Result<()> {
     for (program, package) in programs {
-        let search = std::env::var_os("PATH").unwrap_or_default();
-        if !std::env::split_paths(&search).any(|folder| folder.join(program).is_file()) {
+        if ::host::in_path(program).is_none() {
             return Err(refusal(format!("find {program} in PATH"), format!("it is of the package {package}, often in /usr/sbin")));
         }
     }
@@ -61,12 +59,6 @@ fn check_urls(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
     let hint = "--mkfs btrfs stripes over them; or attach them without --mkfs and --mount, and put LVM or md below (vgcreate, mdadm)";
     let name = kind.program().trim_start_matches("mkfs.");
     Err(refusal(format!("make one file system on {} LUNs: {name} lies on one block device", urls.len()), hint))
-}
-
-fn kernel_has_btrfs() -> bool {
-    let listed = || std::fs::read_to_string("/proc/filesystems").is_ok_and(|table| table.split_whitespace().any(|word| word == "btrfs"));
-    let load = || Command::new("modprobe").args(["-q", "btrfs"]).stdin(Stdio::null()).stderr(Stdio::null()).status();
-    listed() || (load().is_ok_and(|status| status.success()) && listed())
 }
 
 fn check_directory(directory: &Path) -> anyhow::Result<()> {

@@ -10,12 +10,12 @@ const FILE_LINES_MAX: usize = 800;
 const IGNORED_FOR: [&str; 3] = ["nightly: ", "claims: ", "worker: "];
 
 #[test]
-fn layer_0_touches_no_socket_file_clock_or_thread() {
+fn layer_0_touches_no_socket_file_clock_or_thread_but_for_the_tables_of_the_host() {
     let words = ["std::net", "std::fs", "std::thread", "std::os", "Instant::now", "SystemTime::now", "std::process", "std::env"];
     let mut faults = Vec::new();
     for file in rust_files() {
         let Some((name, inside)) = crate_of(&file) else { continue };
-        if row_of(&name).and_then(|row| row.layer) != Some(0) || !inside.starts_with("src") {
+        if row_of(&name).and_then(|row| row.layer) != Some(0) || name == "host" || !inside.starts_with("src") {
             continue;
         }
         let text = read(&file);

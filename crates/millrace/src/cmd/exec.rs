@@ -4,12 +4,12 @@
 //! export once, makes sure that nothing of this host hides below a mount's path, puts the library where the program may
 //! read it, and lets a child of itself prove that the library is active and leads to the server.
 
-use std::hash::Hasher;
 use anyhow::{Context, anyhow, bail};
-use dnfs::mount::MountSpec;
 use dnfs::file::AccessRights;
+use dnfs::mount::MountSpec;
 use dnfs::{Attributes, Client, Credentials, MountParts, NfsUrl, ROOT_SQUASH_HINT};
 use std::ffi::{OsStr, OsString};
+use std::hash::Hasher;
 use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -18,16 +18,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use self::first_answer::{Wait, mount_once};
-use super::apart::report_apart;
 use self::installed::{find_in_versions, not_run};
 use self::local_medium::LocalMedium;
 use self::print::Format;
 use self::program::{CLibrary, is_static, locate};
+use super::apart::report_apart;
 use super::runtime;
 use crate::error_printing::{hinted, refusal};
 
-pub(super) mod group;
 mod first_answer;
+pub(super) mod group;
 mod installed;
 mod local_medium;
 mod print;
@@ -204,7 +204,8 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let preload = preload_list(&library);
     let keeper = std::env::current_exe().context("find this binary")?.into_os_string();
     let media_lines = local_medium::lines(&media);
-    let mut environment = vec![("LD_PRELOAD", preload), (MOUNTS, mounts), (KEEPER, keeper), (local_medium::VARIABLE, media_lines)];
+    let mut environment =
+        vec![("LD_PRELOAD", preload), (MOUNTS, mounts), (KEEPER, keeper), (local_medium::VARIABLE, media_lines)];
     environment.extend(runtime.map(|directory| (group::VARIABLE, directory)));
     if args.print.is_some() {
         // No proof: it would attach the mount and leave its keeper, although the program may never start.
@@ -272,7 +273,8 @@ fn user_namespace() -> Option<(&'static str, OsString)> {
 }
 
 fn parse_mount(text: &OsStr) -> anyhow::Result<MountSpec> {
-    let spec = MountSpec::parse(text.as_bytes()).with_context(|| format!("use --mount {}", dnfs::url::without_user(&text.to_string_lossy())))?;
+    let spec = MountSpec::parse(text.as_bytes())
+        .with_context(|| format!("use --mount {}", dnfs::url::without_user(&text.to_string_lossy())))?;
     if text.as_bytes().contains(&b'\n') {
         let what = format!("use --mount {}: it has a line feed in it", text.display());
         return Err(refusal(what, "write line feeds of a URL as %0A"));
@@ -340,7 +342,10 @@ fn find_library(c_library: CLibrary) -> anyhow::Result<PathBuf> {
             Ok(path) => Ok(path),
             Err(error) => {
                 let what = anyhow!(error).context(format!("use MILLRACE_PRELOAD={}", path.display()));
-                Err(hinted(what, format!("name {LIBRARY} with its whole path, or unset the variable: it is found beside the binary")))
+                Err(hinted(
+                    what,
+                    format!("name {LIBRARY} with its whole path, or unset the variable: it is found beside the binary"),
+                ))
             }
         };
     }
@@ -351,7 +356,9 @@ fn find_library(c_library: CLibrary) -> anyhow::Result<PathBuf> {
     places.iter().find_map(|place| place.canonicalize().ok()).ok_or_else(|| {
         let hint = match c_library {
             CLibrary::Glibc => "build it with `make build`, or name it in MILLRACE_PRELOAD",
-            CLibrary::Musl => "the program is one of musl: packages hold the library for it (`make dist`), or name it in MILLRACE_PRELOAD",
+            CLibrary::Musl => {
+                "the program is one of musl: packages hold the library for it (`make dist`), or name it in MILLRACE_PRELOAD"
+            }
         };
         hinted(anyhow!("find {} beside {} or in ../lib/millrace", name.display(), binary.display()), hint)
     })
@@ -489,10 +496,7 @@ fn reachable(program: &OsStr) -> anyhow::Result<()> {
     }
     if is_static(&path) {
         return Err(hinted(
-            anyhow!(
-                "run {} over Direct NFS: it is statically linked, so the library can't be loaded into it",
-                path.display()
-            ),
+            anyhow!("run {} over Direct NFS: it is statically linked, so the library can't be loaded into it", path.display()),
             "`millrace mount` mounts the export for such programs (docs/mount.md); or use a dynamically linked build",
         ));
     }
@@ -513,7 +517,9 @@ mod tests {
     #[test]
     fn a_program_is_on_a_mount_by_its_path_there() {
         let mounts = OsStr::new("/db=nfs://a/x\n/other=nfs://b/y");
-        for (program, expected) in [("/db/bin/tool", true), ("/other/tool", true), ("/nowhere/sh", true), ("/bin/sh", false), ("sh", false)] {
+        for (program, expected) in
+            [("/db/bin/tool", true), ("/other/tool", true), ("/nowhere/sh", true), ("/bin/sh", false), ("sh", false)]
+        {
             assert_eq!(is_on_mount(OsStr::new(program), mounts), expected, "{program}");
         }
     }

@@ -80,7 +80,8 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let (man, completions) = (scratch.path().join("man"), scratch.path().join("completions"));
         run(Args { man: Some(man.clone()), completions: Some(completions.clone()) }).unwrap();
-        let words = ["millrace.bash", "_millrace", "millrace.fish"].map(|name| std::fs::read_to_string(completions.join(name)).unwrap());
+        let words =
+            ["millrace.bash", "_millrace", "millrace.fish"].map(|name| std::fs::read_to_string(completions.join(name)).unwrap());
         assert!(words[0].contains("compgen -W \"cached write-around direct dropbehind\""), "values of --cache");
         let mut count = 0;
         for command in crate::Millrace::command().get_subcommands().filter(|command| !command.is_hide_set()) {

@@ -203,8 +203,13 @@ impl Create {
 
 /// A path of a LUN that has the right form.
 fn path<'p>(phrase: &str, lun: &'p str) -> anyhow::Result<&'p str> {
-    let has_form = lun.split_once('/').is_some_and(|(volume, name)| !volume.is_empty() && !name.is_empty() && !name.contains('/'));
-    if has_form { Ok(lun) } else { Err(refusal(format!("{phrase}: not VOLUME/NAME"), "as in vol/db; `millrace volume list` has the volumes")) }
+    let has_form =
+        lun.split_once('/').is_some_and(|(volume, name)| !volume.is_empty() && !name.is_empty() && !name.contains('/'));
+    if has_form {
+        Ok(lun)
+    } else {
+        Err(refusal(format!("{phrase}: not VOLUME/NAME"), "as in vol/db; `millrace volume list` has the volumes"))
+    }
 }
 
 fn bytes(phrase: &str, size: &str) -> anyhow::Result<u64> {
@@ -224,7 +229,10 @@ fn print_list(luns: &[LunStatus]) {
         let (size, sessions) = (bytes_text(lun.size_bytes), lun.sessions.len());
         println!("{:names$}  {size:>9}  {used:>9}  {:>10}  {sessions:>8}  {url}", lun.name, lun.block_bytes);
         for session in &lun.sessions {
-            println!("{:names$}  logged in: {} at {}, portal group {}", "", session.initiator, session.address, session.portal_group_tag);
+            println!(
+                "{:names$}  logged in: {} at {}, portal group {}",
+                "", session.initiator, session.address, session.portal_group_tag
+            );
         }
     }
 }

@@ -1,79 +1,111 @@
 //! The commands, one file or directory each: arguments, wiring, exit codes, and the text they print.
 
 mod apart;
+mod audit;
 mod bench;
+mod collect;
+mod compare;
+mod diff;
+mod doctor;
+mod exec;
+mod generate;
+mod guest;
+mod history;
+mod iscsi;
+mod keeper;
+mod lun;
+mod mount;
+mod nfs;
+mod orders;
+mod predict;
+mod report;
 mod runtime;
+mod serve;
+mod shapes;
+mod tune;
+mod unmount;
+mod volume;
 
 pub(crate) use mount::of_mount_program;
 
-/// Declares the commands: module, variant and the line `--help` shows.
-macro_rules! commands {
-    ($($(#[$about:meta])+ $module:ident => $variant:ident,)*) => {
-        $(mod $module;)*
-
-        #[derive(clap::Subcommand)]
-        #[allow(clippy::large_enum_variant, reason = "one value for the life of the program")]
-        pub(crate) enum Command {
-            $($(#[$about])+ $variant($module::Args),)*
-        }
-
-        /// Runs a command.
-        ///
-        /// # Errors
-        /// What kept it from running, to be printed as one line; the process then ends with code 2.
-        pub(crate) fn run(command: Command) -> anyhow::Result<std::process::ExitCode> {
-            match command {
-                $(Command::$variant(args) => $module::run(args),)*
-            }
-        }
-    };
-}
-
-commands! {
+#[derive(clap::Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "one value for the life of the program")]
+pub(crate) enum Command {
     /// Serve a directory over NFS version 3: the filer
-    serve => Serve,
+    Serve(serve::Args),
     /// Administer a running filer: volumes, counters, injected faults, power cut, stop
-    volume => Volume,
+    Volume(volume::Args),
     /// Make, list, resize, map and delete LUNs of a running filer
-    lun => Lun,
+    Lun(lun::Args),
     /// Use files on an NFS server without a mount: ls, cat, cp, stat, bench
-    nfs => Nfs,
+    Nfs(nfs::Args),
     /// Use LUNs of an iSCSI target without the kernel's initiator: discover, bench, attach
-    iscsi => Iscsi,
+    Iscsi(iscsi::Args),
     /// Run a program, such as PostgreSQL, over Direct NFS: no mount, no root
-    exec => Exec,
+    Exec(exec::Args),
     /// Mount an NFS export by FUSE, for programs that exec cannot reach: static, Go, set-uid
-    mount => Mount,
+    Mount(mount::Args),
     /// Unmount a directory that `mount` mounted
-    unmount => Unmount,
+    Unmount(unmount::Args),
     /// Load and run the order-entry workload on any PostgreSQL or MariaDB, and check it
-    orders => Orders,
+    Orders(orders::Args),
     /// Measure a database (PostgreSQL or MariaDB) on several storage paths and compare them
-    compare => Compare,
+    Compare(compare::Args),
     /// Show the differences between two comparisons
-    diff => Diff,
+    Diff(diff::Args),
     /// Show the figures of many comparisons over commits or dates
-    history => History,
+    History(history::Args),
     /// Predict what another load, more slots or another medium would give
-    predict => Predict,
+    Predict(predict::Args),
     /// Write the report of a stored comparison, also as CSV, Markdown or SVG
-    report => Report,
+    Report(report::Args),
     /// Check which findings of five published storage reports your comparisons reproduce (docs/reports.md)
-    shapes => Shapes,
+    Shapes(shapes::Args),
     /// Audit the settings between database and disk: findings with reason, source and fix
-    audit => Audit,
+    Audit(audit::Args),
     /// Collect the facts of this host in an archive, to audit it elsewhere
-    collect => Collect,
+    Collect(collect::Args),
     /// Apply what an audit recommends, revert it, and measure its effect: plan, apply, revert, measure, explain
-    tune => Tune,
+    Tune(tune::Args),
     /// Commit and remove for programs of a mount that have ended
     #[command(hide = true)]
-    keeper => Keeper,
+    Keeper(keeper::Args),
     /// Write man pages and shell completions, as packages hold them
     #[command(hide = true)]
-    generate => Generate,
+    Generate(generate::Args),
     /// Run a command in a guest whose stock kernel has NFS, iSCSI and Fibre Channel clients
-    guest => Guest,
+    Guest(guest::Args),
     /// Check what this host can measure, what it cannot, and how to fix that
-    doctor => Doctor,
+    Doctor(doctor::Args),
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// What kept it from running, to be printed as one line; the process then ends with code 2.
+pub(crate) fn run(command: Command) -> anyhow::Result<std::process::ExitCode> {
+    match command {
+        Command::Serve(args) => serve::run(args),
+        Command::Volume(args) => volume::run(args),
+        Command::Lun(args) => lun::run(args),
+        Command::Nfs(args) => nfs::run(args),
+        Command::Iscsi(args) => iscsi::run(args),
+        Command::Exec(args) => exec::run(args),
+        Command::Mount(args) => mount::run(args),
+        Command::Unmount(args) => unmount::run(args),
+        Command::Orders(args) => orders::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::History(args) => history::run(args),
+        Command::Predict(args) => predict::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Shapes(args) => shapes::run(args),
+        Command::Audit(args) => audit::run(args),
+        Command::Collect(args) => collect::run(args),
+        Command::Tune(args) => tune::run(args),
+        Command::Keeper(args) => keeper::run(args),
+        Command::Generate(args) => generate::run(args),
+        Command::Guest(args) => guest::run(args),
+        Command::Doctor(args) => doctor::run(args),
+    }
 }

@@ -5,8 +5,8 @@ mod log;
 mod options;
 
 use crate::cmd::exec::group;
-use crate::error_printing::print_error;
 use crate::cmd::runtime;
+use crate::error_printing::print_error;
 use anyhow::{Context as _, anyhow};
 use dnfs::NfsUrl;
 use fuse_mount::mounting::{self, MountHow};
@@ -160,7 +160,8 @@ fn serve(args: &Args, url: NfsUrl, directory: PathBuf) -> anyhow::Result<ExitCod
     let phrase = format!("mount {url} at {}", directory.display());
     let options = args.options.clone().unwrap_or_default();
     let how = MountHow { allow_other: args.allow_other, read_only: options.read_only, no_exec: options.no_exec };
-    let daemon = daemon::Daemon { url: url.clone(), text: args.url.clone(), directory: directory.clone(), how, force: args.force };
+    let daemon =
+        daemon::Daemon { url: url.clone(), text: args.url.clone(), directory: directory.clone(), how, force: args.force };
     if args.daemon {
         log::to(args.log.as_deref(), true)?;
         daemon.serve(|| daemon::leave_terminal(READY)).context(phrase)?;

@@ -71,7 +71,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let Err(error) = outcome else { return Ok(ExitCode::SUCCESS) };
     print_error(&error);
-    let is_refusal = |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<dnfs::Error>().is_some_and(|error| error.fs_error().is_some());
+    let is_refusal = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<dnfs::Error>().is_some_and(|error| error.fs_error().is_some())
+    };
     let refused = error.chain().any(is_refusal);
     Ok(ExitCode::from(if refused { 1 } else { 2 }))
 }

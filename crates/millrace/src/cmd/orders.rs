@@ -67,8 +67,11 @@ enum Job {
     #[command(after_help = conform::HELP)]
     Conform(conform::Args),
     /// Check the twelve consistency conditions, and that acknowledged orders are there
-    #[command(disable_help_flag = true, after_help = "Example: millrace orders check -d mill --ack-log acks\n\
-        Exit codes: 0 all passed, 1 some failed, 2 could not run.")]
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example: millrace orders check -d mill --ack-log acks\n\
+        Exit codes: 0 all passed, 1 some failed, 2 could not run."
+    )]
     Check(CheckArgs),
     /// Compare the I/O of this load with that of a live PostgreSQL, from its own counters, read-only
     #[command(disable_help_flag = true, after_help = like::HELP)]
@@ -155,10 +158,7 @@ struct CheckArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("start the runtime")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let (verb, outcome) = match args.job {
         Job::Load(args) => ("load the database", runtime.block_on(load(args))),
         Job::Run(args) => (run::VERB, runtime.block_on(run::run(*args))),

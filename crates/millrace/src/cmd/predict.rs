@@ -64,9 +64,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         cores: args.cores,
         flush_us: args.flush,
     };
-    let answer = lab::record::read(&args.run)
-        .and_then(|comparison| what_if(&comparison, &change))
-        .context("predict")?;
+    let answer = lab::record::read(&args.run).and_then(|comparison| what_if(&comparison, &change)).context("predict")?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&answer)?);
     } else {

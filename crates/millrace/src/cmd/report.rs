@@ -43,7 +43,8 @@ pub(crate) struct Args {
 
 /// Runs `millrace report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let on_stdout = [&args.csv, &args.markdown, &args.svg].into_iter().filter(|file| file.as_deref() == Some(Path::new("-"))).count();
+    let on_stdout =
+        [&args.csv, &args.markdown, &args.svg].into_iter().filter(|file| file.as_deref() == Some(Path::new("-"))).count();
     if on_stdout + usize::from(args.json) > 1 {
         bail!("write more than one of CSV, Markdown, SVG and JSON to stdout");
     }

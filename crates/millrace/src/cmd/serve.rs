@@ -17,8 +17,8 @@ use filer::server::Server;
 use filer::setup::log_served;
 use filer::{Filer, ListenerRole, sys};
 
-pub(crate) use arguments::Args;
 use crate::error_printing::log_error;
+pub(crate) use arguments::Args;
 use arguments::LogFormat;
 use plan::Plan;
 use ready::Ready;
@@ -97,7 +97,8 @@ fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result
     let Plan { exports, listen, portmap, admin: admin_path, metrics, iscsi, tls, setup } = plan;
     let from_file = args.config.is_some();
     let listeners = listen::bind(&listen, &portmap, &iscsi.portals, from_file)?;
-    let (listen, portmap) = (listen::addresses(&listeners, ListenerRole::Nfs)?, listen::addresses(&listeners, ListenerRole::Portmap)?);
+    let (listen, portmap) =
+        (listen::addresses(&listeners, ListenerRole::Nfs)?, listen::addresses(&listeners, ListenerRole::Portmap)?);
     let (portals, datagrams) = (listen::portals(&listeners)?, listen::bind_datagrams(&portmap)?);
     let metrics = metrics.map(|address| listen::bind_metrics(address, from_file)).transpose()?;
     let admin = AdminSocket::bind(&admin_path).map_err(|error| listen::cannot_bind_admin(&admin_path, &error, from_file))?;
@@ -112,7 +113,13 @@ fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result
         (!addresses.is_empty()).then(|| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
     };
     let metrics_shown = metrics.as_ref().map(|endpoint| endpoint.address().to_string());
-    tracing::info!(addresses = all(&listen), portals = all(&portals), portmap = all(&portmap), metrics = metrics_shown, "listening");
+    tracing::info!(
+        addresses = all(&listen),
+        portals = all(&portals),
+        portmap = all(&portmap),
+        metrics = metrics_shown,
+        "listening"
+    );
     if args.config.is_none() && args.tls.is_optional() && listen.iter().any(|address| !address.ip().is_loopback()) {
         tracing::warn!(
             addresses = all(&listen),
@@ -131,7 +138,15 @@ fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result
         filer::nfs::portmap_datagrams::serve(socket, server.shared_filer()).context("start a thread for portmap")?;
     }
     let (listen, portmap, metrics_at) = (&listen, &portmap, metrics.as_ref().map(Endpoint::address));
-    let ready = Ready { json: args.json || args.log_format == LogFormat::Json, dir: dir.as_deref(), listen, portmap, portals: &portals, admin: &admin_path, metrics: metrics_at };
+    let ready = Ready {
+        json: args.json || args.log_format == LogFormat::Json,
+        dir: dir.as_deref(),
+        listen,
+        portmap,
+        portals: &portals,
+        admin: &admin_path,
+        metrics: metrics_at,
+    };
     ready.say(&server.filer().exports(), server.targets())?;
     Ok((server, admin, metrics))
 }

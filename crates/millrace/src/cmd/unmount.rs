@@ -2,8 +2,8 @@
 
 use crate::error_printing::print_error;
 use anyhow::anyhow;
-use fuse_mount::{MountError, mounting};
 use fuse_mount::mounting::Unmounted;
+use fuse_mount::{MountError, mounting};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -64,7 +64,9 @@ fn await_end(unmounted: &Unmounted, mut serving: Vec<u32>) {
     serving.retain(|pid| unmounted.is_served_by(*pid));
     while let Some(pid) = serving.first() {
         if let Some(user) = unmounted.mounted_elsewhere() {
-            eprintln!("millrace: process {user} has a copy of the mount in its mount namespace: process {pid} serves it until that ends");
+            eprintln!(
+                "millrace: process {user} has a copy of the mount in its mount namespace: process {pid} serves it until that ends"
+            );
             return;
         }
         if Instant::now() >= limit {
@@ -87,5 +89,6 @@ fn daemons(directory: &Path) -> Vec<u32> {
 fn serves(pid: u32, directory: &Path) -> bool {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let arguments: Vec<&[u8]> = line.split(|byte| *byte == 0).filter(|argument| !argument.is_empty()).collect();
-    arguments.get(1..3) == Some([b"mount".as_slice(), b"--daemon"].as_slice()) && arguments.last() == Some(&directory.as_os_str().as_bytes())
+    arguments.get(1..3) == Some([b"mount".as_slice(), b"--daemon"].as_slice())
+        && arguments.last() == Some(&directory.as_os_str().as_bytes())
 }

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use volume::faults::{FaultReport, FaultSpec, FaultInjection};
 use results::filer_stats::FilerStats;
 use serde_json::{Value, json};
+use volume::faults::{FaultInjection, FaultReport, FaultSpec};
 
 use admin_socket::ask;
 

@@ -27,18 +27,18 @@ fn readme_lists_each_command() {
     report("commands that README.md does not list", &missing);
 }
 
-/// The commands that `millrace --help` shows, from the macro that declares them.
+/// The commands that `millrace --help` shows: variants of `Command` such as `Serve(serve::Args)`, without those that are hidden.
 fn commands() -> Vec<String> {
     let text = read(&root().join("crates/millrace/src/cmd/mod.rs"));
-    let declared = text.split("\ncommands! {\n").nth(1).and_then(|rest| rest.split("\n}").next()).expect("commands! { … }");
+    let declared = text.split("enum Command {\n").nth(1).and_then(|rest| rest.split("\n}").next()).expect("enum Command { … }");
     let mut is_hidden = false;
     let mut names = Vec::new();
     for line in declared.lines() {
         is_hidden |= line.contains("hide = true");
-        if let Some((name, _)) = line.split_once(" => ")
+        if let Some((variant, _)) = line.trim().split_once('(').filter(|_| line.contains("::Args)"))
             && !std::mem::take(&mut is_hidden)
         {
-            names.push(name.trim().to_owned());
+            names.push(variant.to_lowercase());
         }
     }
     names

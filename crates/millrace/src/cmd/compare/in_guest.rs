@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn what_is_done_on_this_host_is_left_out_and_all_else_is_handed_on_as_it_is() {
-        let words = ["plan.toml", "--guest", "--out", "a", "--work=/srv", "--paths", "local,knfs", "--resume=b", "--install", "--yes"];
+        let words =
+            ["plan.toml", "--guest", "--out", "a", "--work=/srv", "--paths", "local,knfs", "--resume=b", "--install", "--yes"];
         let words = words.into_iter().chain(["--guest-cache", "c", "--json", "--path", "dnfs=nfs://h/v?slots=4"]);
         let inside = words_inside(words.map(OsString::from));
         assert_eq!(inside, ["plan.toml", "--paths", "local,knfs", "--json", "--path", "dnfs=nfs://h/v?slots=4"]);

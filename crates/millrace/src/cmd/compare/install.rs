@@ -23,7 +23,9 @@ pub(super) fn install_missing(database: DatabaseKind, pg_bin: Option<&Path>, yes
     let packages = missing.join(" ");
     let or_named = if database == DatabaseKind::Postgresql { ", or name their directory with --pg-bin" } else { "" };
     eprintln!("missing: {packages} (the database of the comparison)");
-    eprintln!("it is installed from the distribution with apt-get or dnf: no cluster is made, nothing is started, no port is used");
+    eprintln!(
+        "it is installed from the distribution with apt-get or dnf: no cluster is made, nothing is started, no port is used"
+    );
     if !yes && !agreed(&packages)? {
         return Err(refusal(&packages, "nothing was installed; agree with y, or say --install --yes"));
     }
@@ -35,7 +37,10 @@ pub(super) fn install_missing(database: DatabaseKind, pg_bin: Option<&Path>, yes
     }
     match lab::missing_packages(database, pg_bin).as_slice() {
         [] => Ok(()),
-        _ => Err(refusal(&packages, &format!("it was installed, but its programs are not where millrace doctor looks for them{or_named}"))),
+        _ => Err(refusal(
+            &packages,
+            &format!("it was installed, but its programs are not where millrace doctor looks for them{or_named}"),
+        )),
     }
 }
 

@@ -15,7 +15,11 @@ pub(crate) fn report_width() -> usize {
 /// The report as stdout takes it: figures that are no result are dimmed on a terminal, and nowhere else.
 pub(crate) fn report(comparison: &Comparison) -> String {
     let width = report_width();
-    if stdout().is_terminal() && !is_dumb() { report::table_for_terminal(comparison, width) } else { report::table(comparison, width) }
+    if stdout().is_terminal() && !is_dumb() {
+        report::table_for_terminal(comparison, width)
+    } else {
+        report::table(comparison, width)
+    }
 }
 
 /// Whether the terminal takes no control codes.

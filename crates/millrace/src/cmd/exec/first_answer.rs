@@ -33,7 +33,9 @@ impl FromStr for Wait {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "forever" => Ok(Self::Forever),
-            _ => lab::plan::parse_duration(text).map(Self::For).map_err(|_| "give a number with s, m or h, as 30s or 5m; or forever".to_owned()),
+            _ => lab::plan::parse_duration(text)
+                .map(Self::For)
+                .map_err(|_| "give a number with s, m or h, as 30s or 5m; or forever".to_owned()),
         }
     }
 }
@@ -119,7 +121,9 @@ fn may_end(error: &Error) -> bool {
         // Missing rights and missing address families of this host do not change.
         Error::Connect { source, .. } => !matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported),
         Error::UnknownHost { .. } | Error::TimedOut { .. } | Error::NoMountService { .. } | Error::Mount { .. } => true,
-        Error::Fs(error) => matches!(error, FsError::Stale | FsError::BadHandle | FsError::Delayed | FsError::Io | FsError::ServerFault),
+        Error::Fs(error) => {
+            matches!(error, FsError::Stale | FsError::BadHandle | FsError::Delayed | FsError::Io | FsError::ServerFault)
+        }
         _ => false,
     }
 }

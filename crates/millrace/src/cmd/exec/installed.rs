@@ -39,7 +39,11 @@ fn versions_of(program: &OsStr) -> Vec<PathBuf> {
 pub(super) fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
     let is_missing = error.kind() == ErrorKind::NotFound || locate(program).is_none();
     if !is_missing {
-        let hint = if error.kind() == ErrorKind::PermissionDenied { "if it is a program, let this user run it: chmod +x FILE" } else { "" };
+        let hint = if error.kind() == ErrorKind::PermissionDenied {
+            "if it is a program, let this user run it: chmod +x FILE"
+        } else {
+            ""
+        };
         print_error(&hinted(anyhow!(error).context(format!("run {}", program.display())), hint));
         return ExitCode::from(NOT_EXECUTABLE);
     }

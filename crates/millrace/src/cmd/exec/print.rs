@@ -83,7 +83,8 @@ pub(super) fn environment(environment: &Environment) -> anyhow::Result<()> {
 /// `UID:GID`, or `UID` for a group of the same number.
 pub(super) fn parse_user(text: &str) -> Result<User, String> {
     let (uid, gid) = text.split_once(':').unwrap_or((text, text));
-    let number = |part: &str| part.parse::<u32>().map_err(|_| "give numbers, as in 999:999 (`id postgres` shows them)".to_owned());
+    let number =
+        |part: &str| part.parse::<u32>().map_err(|_| "give numbers, as in 999:999 (`id postgres` shows them)".to_owned());
     Ok(User { uid: number(uid)?, gid: number(gid)? })
 }
 
@@ -91,7 +92,10 @@ impl Unit {
     fn of(format: Format, args: &Args) -> anyhow::Result<Self> {
         let mounts = args.mounts.iter().map(|text| parse_mount(text)).collect::<anyhow::Result<_>>()?;
         let Some(program) = args.command.first() else {
-            return Err(refusal("print how to run a program: no program was given", "name it after --, as in: -- postgres -D /db/pg"));
+            return Err(refusal(
+                "print how to run a program: no program was given",
+                "name it after --, as in: -- postgres -D /db/pg",
+            ));
         };
         let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
         if name == "pg_ctl" || name == "pg_ctlcluster" && format != Format::Systemd {
@@ -152,7 +156,8 @@ impl Unit {
     }
 
     fn paths(&self) -> String {
-        let paths: Vec<String> = self.mounts.iter().map(|mount| String::from_utf8_lossy(&mount.local_path).into_owned()).collect();
+        let paths: Vec<String> =
+            self.mounts.iter().map(|mount| String::from_utf8_lossy(&mount.local_path).into_owned()).collect();
         paths.join(", ")
     }
 

@@ -182,8 +182,9 @@ fn check_once(attached: &Attached, named: &[String]) -> anyhow::Result<()> {
     let Some(other) = attached::all()?.into_iter().find(same) else { return Ok(()) };
     let url = &other.record.url;
     let what = if named.contains(url) { "name it once" } else { "detach it first" };
-    let hint =
-        format!("two block devices of one LUN do not see each other's writes: {what}; `millrace iscsi list` shows what is attached");
+    let hint = format!(
+        "two block devices of one LUN do not see each other's writes: {what}; `millrace iscsi list` shows what is attached"
+    );
     Err(refusal(format!("use {}: it is attached as {url}", attached.record.lun), hint))
 }
 

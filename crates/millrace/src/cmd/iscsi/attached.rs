@@ -184,7 +184,8 @@ impl Attached {
         }
         match create(&directory) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let hint = format!("`millrace iscsi list` shows it; `millrace iscsi detach {text}` ends it, or cleans up after it");
+                let hint =
+                    format!("`millrace iscsi list` shows it; `millrace iscsi detach {text}` ends it, or cleans up after it");
                 return Err(refusal(format!("attach {text}: it is attached already"), hint));
             }
             made => made.with_context(|| format!("create {}", directory.display()))?,
@@ -322,7 +323,8 @@ mod tests {
 
     #[test]
     fn a_lun_by_itself_is_recorded_as_before_there_were_volumes() {
-        let before = r#"{"schema":1,"url":"iscsi://h/iqn.2026-11.org.example:v/0","lun":"","bytes":0,"block_bytes":0,"#.to_owned()
+        let before = r#"{"schema":1,"url":"iscsi://h/iqn.2026-11.org.example:v/0","lun":"","bytes":0,"block_bytes":0,"#
+            .to_owned()
             + r#""physical_block_bytes":0,"read_only":false,"device":null,"mount":null}"#;
         let record: Record = serde_json::from_str(&before).unwrap();
         assert_eq!(record.volume, None);

@@ -130,7 +130,8 @@ fn check_unused(url: &IscsiUrl, lun: Option<&str>) -> anyhow::Result<()> {
     let Some(other) = all.iter().find(|other| is_it(other)) else { return Ok(()) };
     let device = other.record.device.as_ref().map(|device| format!(" as {device}")).unwrap_or_default();
     let devices = other.devices()?;
-    let mount = devices.iter().flat_map(BlockDevice::mounts).map(|mount| mount.directory).chain(other.record.mount.clone()).next();
+    let mount =
+        devices.iter().flat_map(BlockDevice::mounts).map(|mount| mount.directory).chain(other.record.mount.clone()).next();
     let mount = mount.map(|place| format!(", mounted at {}", place.display())).unwrap_or_default();
     let which = other.record.device.as_ref().unwrap_or(&other.record.url);
     Err(attached_here(url, &format!("{device}{mount}"), &format!("millrace iscsi detach {which}")))

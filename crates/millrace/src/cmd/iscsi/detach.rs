@@ -113,7 +113,10 @@ fn check_unused(attached: &Attached, device: &BlockDevice) -> anyhow::Result<()>
     if users.is_empty() {
         return Ok(());
     }
-    Err(refusal(format!("take {} away: it is used by {}", device.path(), users.join(", ")), "end that first; nothing was changed"))
+    Err(refusal(
+        format!("take {} away: it is used by {}", device.path(), users.join(", ")),
+        "end that first; nothing was changed",
+    ))
 }
 
 /// Undoes what `attach` did of LUNs that are by themselves or one volume together, as far as it came. What can be undone is, also

@@ -40,7 +40,10 @@ pub(super) fn run(args: &Discover) -> anyhow::Result<()> {
         return Ok(());
     }
     if targets.is_empty() {
-        eprintln!("the portal lists no target for {}: no LUN exists, or none is mapped to this initiator (millrace lun map)", options.name);
+        eprintln!(
+            "the portal lists no target for {}: no LUN exists, or none is mapped to this initiator (millrace lun map)",
+            options.name
+        );
     }
     for target in &targets {
         println!("{}", target.target);

@@ -39,7 +39,8 @@ fn of_these_alone<'a>(luns: &[&'a Attached], all: &[Attached]) -> Vec<(&'a str, 
     for kernel in luns.iter().filter_map(|lun| lun.record.kernel.as_ref()) {
         for session in &kernel.sessions {
             // One with a smaller number was lost before this one was made over the same portal.
-            let is_used = |one: &KernelSession| one.portal == session.portal && (one.number.is_none() || one.number >= session.number);
+            let is_used =
+                |one: &KernelSession| one.portal == session.portal && (one.number.is_none() || one.number >= session.number);
             let uses = |other: &&Kernel| other.target == kernel.target && other.sessions.iter().any(is_used);
             let known = found.iter_mut().find(|(target, known)| *target == kernel.target && known.portal == session.portal);
             match known {
@@ -58,7 +59,8 @@ fn others_on(sessions: &[(&str, &KernelSession)], luns: &[&Attached]) -> Vec<Ker
     targets.sort_unstable();
     targets.dedup();
     let of = |target: &str| {
-        let numbers: Vec<u32> = sessions.iter().filter(|(one, _)| *one == target).filter_map(|(_, session)| session.number).collect();
+        let numbers: Vec<u32> =
+            sessions.iter().filter(|(one, _)| *one == target).filter_map(|(_, session)| session.number).collect();
         let kernels = luns.iter().filter_map(|lun| lun.record.kernel.as_ref());
         let luns: Vec<u16> = kernels.filter(|kernel| kernel.target == target).map(|kernel| kernel.lun).collect();
         other_devices(&numbers, &luns)
@@ -72,7 +74,8 @@ pub(super) fn check_unused(luns: &[&Attached]) -> anyhow::Result<()> {
     for device in others_on(&of_these_alone(luns, &all), luns) {
         let users = device.users();
         if !users.is_empty() {
-            let what = format!("log out: {} comes by the same session, and is used by {}", device.path().display(), users.join(", "));
+            let what =
+                format!("log out: {} comes by the same session, and is used by {}", device.path().display(), users.join(", "));
             return Err(refusal(what, "end that first; nothing was changed"));
         }
     }
@@ -115,7 +118,8 @@ mod tests {
     use std::net::SocketAddr;
 
     fn attached(directory: &str, target: &str, lun: u16, ports: &[u16]) -> Attached {
-        let session = |port: &u16| KernelSession { portal: SocketAddr::from(([10, 0, 0, 1], *port)), number: Some((*port).into()) };
+        let session =
+            |port: &u16| KernelSession { portal: SocketAddr::from(([10, 0, 0, 1], *port)), number: Some((*port).into()) };
         let sessions = ports.iter().map(session).collect();
         let mut record = Record::new(format!("iscsi://10.0.0.1/{target}/{lun}"));
         record.kernel = Some(Kernel { target: target.into(), lun, sessions, map: None });
@@ -157,7 +161,10 @@ mod tests {
     fn a_record_of_open_iscsi_is_read_as_it_was_written() {
         let record = attached("one", "iqn.a", 7, &[3260]).record;
         let text = serde_json::to_string(&record).unwrap();
-        assert!(text.contains(r#""kernel":{"target":"iqn.a","lun":7,"sessions":[{"portal":"10.0.0.1:3260","number":3260}]"#), "{text}");
+        assert!(
+            text.contains(r#""kernel":{"target":"iqn.a","lun":7,"sessions":[{"portal":"10.0.0.1:3260","number":3260}]"#),
+            "{text}"
+        );
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap().kernel, record.kernel);
     }
 }

@@ -83,7 +83,10 @@ fn obey(directory: PathBuf) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().context("wait for signals")?;
     let (mut terminate, mut interrupt) = {
         let _guard = runtime.enter();
-        (signal(SignalKind::terminate()).context("wait for signals")?, signal(SignalKind::interrupt()).context("wait for signals")?)
+        (
+            signal(SignalKind::terminate()).context("wait for signals")?,
+            signal(SignalKind::interrupt()).context("wait for signals")?,
+        )
     };
     let wait = move || loop {
         runtime.block_on(async {

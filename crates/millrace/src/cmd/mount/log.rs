@@ -16,7 +16,11 @@ pub(super) fn to(file: Option<&Path>, is_background: bool) -> anyhow::Result<()>
     let builder = tracing_subscriber::fmt().with_env_filter(filter()).with_ansi(false).log_internal_errors(false);
     match file {
         Some(path) => {
-            let file = OpenOptions::new().create(true).append(true).open(path).with_context(|| format!("open the log {}", path.display()))?;
+            let file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)
+                .with_context(|| format!("open the log {}", path.display()))?;
             builder.with_writer(Arc::new(file)).init();
         }
         None if is_background => builder.without_time().with_writer(SystemLog::connect).init(),

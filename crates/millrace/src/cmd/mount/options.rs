@@ -54,8 +54,30 @@ fn unknown(option: &str) -> String {
 /// helper; the mount is `nodev,nosuid` in any case.
 fn is_for_others(name: &str) -> bool {
     const NAMES: [&str; 24] = [
-        "defaults", "auto", "noauto", "nofail", "_netdev", "user", "nouser", "users", "owner", "group", "dev", "nodev", "suid", "nosuid",
-        "async", "atime", "noatime", "diratime", "nodiratime", "relatime", "norelatime", "strictatime", "lazytime", "comment",
+        "defaults",
+        "auto",
+        "noauto",
+        "nofail",
+        "_netdev",
+        "user",
+        "nouser",
+        "users",
+        "owner",
+        "group",
+        "dev",
+        "nodev",
+        "suid",
+        "nosuid",
+        "async",
+        "atime",
+        "noatime",
+        "diratime",
+        "nodiratime",
+        "relatime",
+        "norelatime",
+        "strictatime",
+        "lazytime",
+        "comment",
     ];
     NAMES.contains(&name) || name.starts_with("x-") || name.starts_with("X-")
 }
@@ -109,7 +131,10 @@ mod tests {
         let wanted = "millrace mount --by-mount -o ro,_netdev -- nfs://filer/vol /mnt";
         assert_eq!(translated("millrace nfs://filer/vol /mnt -o ro,_netdev"), wanted);
         assert_eq!(translated("/sbin/mount.fuse.millrace nfs://filer/vol /mnt -sn -v -o ro,_netdev -t fuse.millrace"), wanted);
-        assert_eq!(translated("mount.fuse.millrace nfs://filer/vol /mnt -f"), "millrace mount --by-mount -f -- nfs://filer/vol /mnt");
+        assert_eq!(
+            translated("mount.fuse.millrace nfs://filer/vol /mnt -f"),
+            "millrace mount --by-mount -f -- nfs://filer/vol /mnt"
+        );
         assert_eq!(translated("millrace mount nfs://filer/vol /mnt"), "millrace mount nfs://filer/vol /mnt");
     }
 }

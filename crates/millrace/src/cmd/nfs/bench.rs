@@ -1,8 +1,8 @@
 //! `bench`: one file, some calls in flight: of one thread on one connection, in a mixed load each of a thread and a connection of its own.
 
 use super::Progress;
-use super::counters::SlotReport;
 use super::copy::{Writer, create};
+use super::counters::SlotReport;
 use super::target::Target;
 use crate::cmd::bench::{Load, Meter, Mix, Offsets, Rates, bytes, holds_zeros, lower_case, pattern, remarks};
 use crate::error_printing::{hinted, refusal};
@@ -67,7 +67,8 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
         return Err(refusal("measure with --bs 0: a call carries at least one byte", "PostgreSQL's block is --bs 8k"));
     }
     if args.load.rw.is_mixed() && args.load.depth.iter().any(|depth| *depth > MIXED_DEPTH_MAX) {
-        let what = format!("measure a mixed load with more than {MIXED_DEPTH_MAX} calls in flight: each has a connection of its own");
+        let what =
+            format!("measure a mixed load with more than {MIXED_DEPTH_MAX} calls in flight: each has a connection of its own");
         return Err(refusal(what, format!("choose --depth {MIXED_DEPTH_MAX} or less")));
     }
     let target = Target::find(&args.url)?;
@@ -169,7 +170,7 @@ fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
         }
         return Ok((file, attributes.size));
     }
-    let Some((dir, name)) = &target.place else { 
+    let Some((dir, name)) = &target.place else {
         return Err(refusal(format!("create {}: it names no file", target.url), "add a name: nfs://HOST/EXPORT/x.bench"));
     };
     let size = args.size.unwrap_or(DEFAULT_BYTES);
@@ -255,7 +256,8 @@ impl Calls<'_> {
         meter.stand_for(depth);
         let others = std::thread::scope(|scope| {
             let threads: Vec<_> = (1..u64::from(depth)).map(|thread| scope.spawn(move || one(thread))).collect();
-            let first = self.one_at_a_time(&mut Offsets::new(self.args.load.rw, self.blocks, self.bs), self.args.load.mix(), meter);
+            let first =
+                self.one_at_a_time(&mut Offsets::new(self.args.load.rw, self.blocks, self.bs), self.args.load.mix(), meter);
             let ended: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
             first.and_then(|()| ended.into_iter().collect::<Result<Vec<Meter>, _>>())
         })?;

@@ -60,7 +60,10 @@ pub(super) fn cp(args: &Cp) -> anyhow::Result<()> {
         (false, true) => upload(&args.from, &args.to)?,
         (true, false) => download(&args.from, &args.to)?,
         (true, true) => {
-            return Err(refusal(format!("copy {} to {}: both are on a server", args.from, args.to), "copy to a local file first"));
+            return Err(refusal(
+                format!("copy {} to {}: both are on a server", args.from, args.to),
+                "copy to a local file first",
+            ));
         }
         (false, false) => {
             let hint = "one of them is a URL, as in nfs://filer/vol/dump.sql; between local files use cp";
@@ -76,7 +79,8 @@ pub(super) fn cp(args: &Cp) -> anyhow::Result<()> {
 
 /// One file is copied at a time; a program on a mount copies trees.
 fn a_directory(from: &str) -> anyhow::Error {
-    let hint = "copy its files one by one, or all by cp on a mount: millrace exec --mount /mnt/x=nfs://HOST/EXPORT -- cp -r DIR /mnt/x/";
+    let hint =
+        "copy its files one by one, or all by cp on a mount: millrace exec --mount /mnt/x=nfs://HOST/EXPORT -- cp -r DIR /mnt/x/";
     refusal(format!("copy {from}: it is a directory"), hint)
 }
 
@@ -111,7 +115,10 @@ fn download(from: &str, to: &str) -> anyhow::Result<u64> {
     let part = sibling(&path);
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
         let hint = format!("create it: mkdir -p {}", parent.display());
-        return Err(refusal(format!("copy {} to {}: there is no directory {}", source.url, path.display(), parent.display()), hint));
+        return Err(refusal(
+            format!("copy {} to {}: there is no directory {}", source.url, path.display(), parent.display()),
+            hint,
+        ));
     }
     let copied = (|| {
         let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(attributes.mode & 0o777).open(&part)?;
@@ -155,7 +162,9 @@ fn upload(from: &str, to: &str) -> anyhow::Result<u64> {
             (*handle, base().with_context(|| format!("name a file after {from}"))?)
         }
         (_, Some((dir, name))) => (*dir, name.clone()),
-        (_, None) => return Err(refusal(format!("copy to {}: it names no file", target.url), "add a name: nfs://HOST/EXPORT/NAME")),
+        (_, None) => {
+            return Err(refusal(format!("copy to {}: it names no file", target.url), "add a name: nfs://HOST/EXPORT/NAME"));
+        }
     };
     let part = [b".", name.as_slice(), format!(".{}.part", std::process::id()).as_bytes()].concat();
     let client = &target.client;

@@ -98,7 +98,9 @@ fn say_left_out(mounts: &Mounts, dead: usize) {
     }
     if dead > 0 {
         let (noun, keep, verb) = if dead == 1 { ("mount", "keeps", "is") } else { ("mounts", "keep", "are") };
-        eprintln!("{dead} {noun} that no program uses and that {keep} no data {verb} not shown: --all shows, --remove-dead removes");
+        eprintln!(
+            "{dead} {noun} that no program uses and that {keep} no data {verb} not shown: --all shows, --remove-dead removes"
+        );
     }
 }
 

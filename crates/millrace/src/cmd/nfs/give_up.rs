@@ -99,7 +99,8 @@ fn is_used(found: &Found) -> anyhow::Result<bool> {
 }
 
 fn in_use(found: &Found) -> anyhow::Error {
-    let programs: Vec<String> = processes(found).programs.iter().map(|process| format!("{} {}", process.pid, process.command)).collect();
+    let programs: Vec<String> =
+        processes(found).programs.iter().map(|process| format!("{} {}", process.pid, process.command)).collect();
     let programs = if programs.is_empty() { "that this user may not see".to_owned() } else { programs.join(", ") };
     refusal(format!("give up {}: programs use it: {programs}", found.name), "end them first; --force ends the mount under them")
 }
@@ -180,7 +181,11 @@ fn save(found: &Found, force: bool) -> anyhow::Result<Vec<UnsavedFile>> {
         }
         if begin.elapsed() >= SAVE {
             let bytes: u64 = left.iter().map(|file| file.kept_bytes).sum();
-            let what = format!("give up {}: the server answers, and {bytes} bytes of {} files are not saved yet", found.name, left.len());
+            let what = format!(
+                "give up {}: the server answers, and {bytes} bytes of {} files are not saved yet",
+                found.name,
+                left.len()
+            );
             return Err(refusal(what, "try again; --force loses them"));
         }
         if !is_told && begin.elapsed() >= QUIET {
@@ -225,10 +230,8 @@ fn tell(
         println!("{}", text());
         return Ok(());
     }
-    let files: Vec<_> = lost
-        .iter()
-        .map(|file| json!({"fileid": file.fileid, "bytes": file.kept_bytes, "has_error": file.has_error}))
-        .collect();
+    let files: Vec<_> =
+        lost.iter().map(|file| json!({"fileid": file.fileid, "bytes": file.kept_bytes, "has_error": file.has_error})).collect();
     let bytes: u64 = lost.iter().map(|file| file.kept_bytes).sum();
     let directory = found.map(|found| found.directory.display().to_string());
     let object = json!({"outcome": outcome, "mount": found.map(|found| &found.name), "runtime_dir": directory, "lost": files, "lost_bytes": bytes});

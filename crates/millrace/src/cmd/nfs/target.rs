@@ -20,8 +20,7 @@ impl Target {
     /// Finds it; only the last component may be missing.
     pub(super) fn find(url: &str) -> anyhow::Result<Self> {
         let url: NfsUrl = url.parse().context("use the URL")?;
-        let (client, rest) =
-            Client::mount_prefix(&url, &Credentials::of_process()).with_context(|| format!("mount {url}"))?;
+        let (client, rest) = Client::mount_prefix(&url, &Credentials::of_process()).with_context(|| format!("mount {url}"))?;
         let target = Self::walk(client, url.clone(), rest).with_context(|| format!("reach {url}"))?;
         Ok(target)
     }

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use orders::coordination::{self, CoordinationEvent, SharedRun};
 use orders::database::Database;
 use orders::driver::RunOptions;
 use orders::mix::MixRule;
 use orders::model::LoadModel;
-use orders::coordination::{self, CoordinationEvent, SharedRun};
 use results::orders_run::OrdersRun;
 
 use super::{connection, text};

@@ -332,10 +332,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let transactions = &outcome.transactions;
     let errors: u64 = text::rows(transactions).iter().map(|(_, record)| record.errors).sum();
     if errors > 0 || outcome.unfinished > 0 {
-        eprintln!(
-            "millrace: {errors} transactions ended by an error, {} did not end",
-            outcome.unfinished
-        );
+        eprintln!("millrace: {errors} transactions ended by an error, {} did not end", outcome.unfinished);
         return Ok(ExitCode::from(1));
     }
     Ok(coordinated::exit_code(&outcome))

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use orders::checks::CheckReport;
-use orders::isolation::IsolationOutcome;
 use orders::driver;
+use orders::isolation::IsolationOutcome;
 use orders::loader::{LoadPlan, LoadReport, Progress};
 use results::orders_run::{Conform, ConformItem, OrdersRun, TransactionRecord, Transactions};
 
@@ -24,11 +24,7 @@ pub(super) fn rows(transactions: &Transactions) -> [(&'static str, &TransactionR
 pub(super) fn run_table(run: &OrdersRun) -> String {
     let mut out = String::new();
     if run.interrupted {
-        let _ = writeln!(
-            out,
-            "INTERRUPTED after {:.1} s of the measured interval: all figures are of this part",
-            run.measured_s
-        );
+        let _ = writeln!(out, "INTERRUPTED after {:.1} s of the measured interval: all figures are of this part", run.measured_s);
     }
     let finished: u64 = rows(&run.transactions).iter().map(|(_, record)| record.finished()).sum();
     let _ = writeln!(
@@ -318,16 +314,13 @@ impl ProgressPrinter {
     }
 
     pub(super) fn show(&mut self, progress: &Progress) {
-        let due = self.live
-            || self.shown.is_none_or(|shown| shown.elapsed() >= Duration::from_secs(5));
+        let due = self.live || self.shown.is_none_or(|shown| shown.elapsed() >= Duration::from_secs(5));
         if !due {
             return;
         }
         self.shown = Some(Instant::now());
         let share = progress.rows as f64 * 100.0 / progress.rows_expected.max(1) as f64;
-        let remaining = progress
-            .remaining
-            .map_or_else(String::new, |left| format!(", about {} s to go", left.as_secs()));
+        let remaining = progress.remaining.map_or_else(String::new, |left| format!(", about {} s to go", left.as_secs()));
         let line = format!(
             "{:>4} s  {:<20} {:.1} M rows ({:.0} %){remaining}",
             progress.elapsed.as_secs(),

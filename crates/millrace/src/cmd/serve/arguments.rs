@@ -1,6 +1,6 @@
 //! The arguments of `millrace serve`.
 
-use std::net::{SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};

@@ -5,14 +5,19 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use filer::{Listener, ListenerRole};
 use filer::iscsi::Portal;
 use filer::metrics::Endpoint;
+use filer::{Listener, ListenerRole};
 
 use crate::error_printing::refusal;
 
 /// Binds all addresses. `from_file`: the addresses are in a configuration file.
-pub(super) fn bind(nfs: &[SocketAddr], portmap: &[SocketAddr], iscsi: &[Portal], from_file: bool) -> anyhow::Result<Vec<Listener>> {
+pub(super) fn bind(
+    nfs: &[SocketAddr],
+    portmap: &[SocketAddr],
+    iscsi: &[Portal],
+    from_file: bool,
+) -> anyhow::Result<Vec<Listener>> {
     let (nfs_place, iscsi_place) = if from_file {
         ("listen = [\"ADDRESS\"] in [filer]", "ADDRESS in [iscsi]")
     } else {

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde_json::json;
-use tune::change::{Applied, Choice, Group, Outcome, Plan, Steps, Operator, apply, render, render_group, render_left, render_rest};
+use tune::change::{
+    Applied, Choice, Group, Operator, Outcome, Plan, Steps, apply, render, render_group, render_left, render_rest,
+};
 
 use super::Place;
 use super::facts::{Sources, checked_plan, known, must_exist, other_tree};

@@ -87,7 +87,8 @@ impl Order {
                 let mut keys = parsed(keys)?;
                 let dir = std::path::absolute(dir).with_context(|| format!("find {}", dir.display()))?;
                 let dir = dir.to_str().with_context(|| format!("write {} into the file: it is not UTF-8", dir.display()))?;
-                let given = [("dir", Some(dir)), ("clients", Some(clients)), ("path", path.as_deref()), ("quota", quota.as_deref())];
+                let given =
+                    [("dir", Some(dir)), ("clients", Some(clients)), ("path", path.as_deref()), ("quota", quota.as_deref())];
                 for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
                     if keys.insert(key.to_owned(), value.into()).is_some() {
                         return Err(refusal(format!("create volume {volume}: {key} is said twice"), ""));
@@ -99,7 +100,9 @@ impl Order {
                 let quota = match (size.as_str(), parse_bytes(size)) {
                     (NO_QUOTA, _) => Value::Null,
                     (_, Ok(bytes)) => bytes_text(bytes).into(),
-                    (_, Err(error)) => return Err(refusal(format!("resize the volume {volume}: {error}"), "as in 500GiB, or none")),
+                    (_, Err(error)) => {
+                        return Err(refusal(format!("resize the volume {volume}: {error}"), "as in 500GiB, or none"));
+                    }
                 };
                 ("resize the volume", order("volume-set", volume, Map::from_iter([("quota".to_owned(), quota)]), *force))
             }
@@ -158,7 +161,9 @@ fn print_volume(volume: &VolumeStatus) {
     let loss = if volume.loss_layer { ", loss layer on" } else { "" };
     let exclusive = if volume.exclusive { ", exclusive" } else { "" };
     let VolumeStatus { durability, cache, read_ahead, identity, .. } = volume;
-    println!("durability {durability}, cache {cache}, read-ahead {read_ahead}, files identified by {identity}{exclusive}{medium}{loss}");
+    println!(
+        "durability {durability}, cache {cache}, read-ahead {read_ahead}, files identified by {identity}{exclusive}{medium}{loss}"
+    );
     println!("fsid {}, verifier {}, loss epoch {}", volume.fsid, volume.verifier, volume.loss_epoch);
     println!("{} calls, {} of them with an error", volume.calls, volume.errors);
     for rule in &volume.rules {

@@ -46,7 +46,8 @@ fn running_filers(proc: &Path) -> Vec<RunningFiler> {
         .collect();
     serving.sort();
     let listening = std::fs::read_to_string(proc.join("net/unix")).map(|text| listening_sockets(&text)).unwrap_or_default();
-    let found = serving.into_iter().filter_map(|(pid, process)| Some(RunningFiler { pid, admin: admin_socket(&process, &listening)? }));
+    let found =
+        serving.into_iter().filter_map(|(pid, process)| Some(RunningFiler { pid, admin: admin_socket(&process, &listening)? }));
     found.collect()
 }
 

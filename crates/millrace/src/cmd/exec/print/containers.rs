@@ -63,14 +63,18 @@ pub(super) fn pod(unit: &Unit) -> anyhow::Result<String> {
     );
     if unit.kind == Kind::Postgres {
         // SIGTERM, which follows, would wait for every client; the first one counts.
-        text += "      lifecycle:\n        preStop:\n          exec:\n            command: [\"/bin/sh\", \"-c\", \"kill -INT 1\"]\n";
+        text +=
+            "      lifecycle:\n        preStop:\n          exec:\n            command: [\"/bin/sh\", \"-c\", \"kill -INT 1\"]\n";
     }
     text += "      securityContext:\n        allowPrivilegeEscalation: false\n        readOnlyRootFilesystem: true\n        \
              capabilities:\n          drop: [\"ALL\"]\n      volumeMounts:\n        - name: shm\n          mountPath: /dev/shm\n";
     for (number, path) in paths.iter().enumerate() {
         text += &format!("        - name: scratch-{number}\n          mountPath: {path}\n");
     }
-    text += &format!("  volumes:\n    - name: shm\n      emptyDir:\n        medium: Memory\n        sizeLimit: \"{}\"\n", shared_bytes(unit));
+    text += &format!(
+        "  volumes:\n    - name: shm\n      emptyDir:\n        medium: Memory\n        sizeLimit: \"{}\"\n",
+        shared_bytes(unit)
+    );
     for number in 0..paths.len() {
         text += &format!("    - name: scratch-{number}\n      emptyDir: {{}}\n");
     }
@@ -155,7 +159,9 @@ mod tests {
 
     #[test]
     fn addresses_that_are_the_container_itself_are_known() {
-        for (host, itself) in [("127.0.0.1", true), ("::1", true), ("[::1]", true), ("localhost", true), ("10.0.0.1", false), ("filer", false)] {
+        for (host, itself) in
+            [("127.0.0.1", true), ("::1", true), ("[::1]", true), ("localhost", true), ("10.0.0.1", false), ("filer", false)]
+        {
             assert_eq!(is_loopback(host), itself, "{host}");
         }
     }

@@ -39,7 +39,8 @@ pub(super) fn drop_in(unit: &Unit) -> anyhow::Result<String> {
         paths = unit.paths()
     );
     if unit.kind != Kind::Cluster {
-        text += "# If the server is away at start, systemd starts this service again until it answers.\nStartLimitIntervalSec=0\n";
+        text +=
+            "# If the server is away at start, systemd starts this service again until it answers.\nStartLimitIntervalSec=0\n";
     }
     if unit.kind == Kind::Postgres {
         text += "# The configuration is that of the data directory, or the one the command line names.\nAssertPathExists=\n";

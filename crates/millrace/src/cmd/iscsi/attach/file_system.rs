@@ -131,11 +131,14 @@ fn misalignments(attached: &Attached, served: &Served, content: &Content) -> Vec
     let physical = attached.record.physical_block_bytes;
     let partitions = served.device.misaligned_partitions(physical.max(4096).into()).into_iter();
     let mut warnings: Vec<String> = partitions
-        .map(|(name, start)| format!("partition {name} begins at byte {start}, not at a multiple of {}: writes are slower", physical.max(4096)))
+        .map(|(name, start)| {
+            format!("partition {name} begins at byte {start}, not at a multiple of {}: writes are slower", physical.max(4096))
+        })
         .collect();
     if let Some(bytes) = content.block_bytes.filter(|bytes| *bytes < physical.into()) {
         let kind = content.kind.as_deref().unwrap_or("the file system");
-        warnings.push(format!("{kind} has blocks of {bytes} bytes, and the LUN physical blocks of {physical}: writes are slower"));
+        warnings
+            .push(format!("{kind} has blocks of {bytes} bytes, and the LUN physical blocks of {physical}: writes are slower"));
     }
     warnings
 }

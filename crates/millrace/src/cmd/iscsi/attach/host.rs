@@ -41,7 +41,10 @@ pub(super) fn check_own() -> anyhow::Result<()> {
 fn check_programs(programs: &[(&str, &str)]) -> anyhow::Result<()> {
     for (program, package) in programs {
         if ::host::in_path(program).is_none() {
-            return Err(refusal(format!("find {program} in PATH"), format!("it is of the package {package}, often in /usr/sbin")));
+            return Err(refusal(
+                format!("find {program} in PATH"),
+                format!("it is of the package {package}, often in /usr/sbin"),
+            ));
         }
     }
     Ok(())
@@ -56,7 +59,8 @@ fn check_urls(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
     }
     let kind = args.mkfs.map(FileSystem::from).filter(|kind| *kind != FileSystem::Btrfs);
     let Some(kind) = kind.filter(|_| urls.len() > 1) else { return Ok(()) };
-    let hint = "--mkfs btrfs stripes over them; or attach them without --mkfs and --mount, and put LVM or md below (vgcreate, mdadm)";
+    let hint =
+        "--mkfs btrfs stripes over them; or attach them without --mkfs and --mount, and put LVM or md below (vgcreate, mdadm)";
     let name = kind.program().trim_start_matches("mkfs.");
     Err(refusal(format!("make one file system on {} LUNs: {name} lies on one block device", urls.len()), hint))
 }

@@ -36,10 +36,11 @@ impl MountReport {
             (State::InUse, 0) if self.keeper.is_none() => "by processes that this user may not see".to_owned(),
             (State::InUse, 0) => {
                 "by no program any more; if the server is gone for good, `millrace nfs give-up` ends it".to_owned()
-            },
+            }
             (State::InUse, _) => format!("by {}", named(&self.processes)),
             (State::Unsaved, _) => {
-                "by nobody, but what it keeps is not saved: any program on this mount saves it (millrace exec … -- true)".to_owned()
+                "by nobody, but what it keeps is not saved: any program on this mount saves it (millrace exec … -- true)"
+                    .to_owned()
             }
             (State::Dead, _) => "by nobody, and it keeps nothing: --remove-dead removes it".to_owned(),
         };

@@ -165,6 +165,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.inside("pg_ctl", &["stop", "-m", "immediate", "-w", "-s", "-D", "/db/pg"]).status();
+        // It has files open in the runtime directory, which is removed next.
+        crate::support::keepers::end(self.filer.port);
     }
 }
 

@@ -212,13 +212,17 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         print::environment(&environment)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let Some(program) = args.command.first() else { return Err(anyhow!("run a program: no program was given")) };
+    let on_mount = is_on_mount(program, &environment[1].1);
+    if !on_mount && locate(program).is_none() {
+        return Ok(not_run(program, ErrorKind::NotFound.into())); // before the proof attaches the mount
+    }
     environment.push((RUNTIME, OsString::new())); // an outer exec's value is not valid here
     handshake(prover(&built, c_library)?, &expected, &media, &environment)?;
     environment.extend(identity(&root));
     environment.extend(mark_of_tree());
     environment.extend(user_namespace());
-    let Some(program) = args.command.first() else { return Err(anyhow!("run a program: no program was given")) };
-    let mut command = if is_on_mount(program, &environment[1].1) {
+    let mut command = if on_mount {
         // Only the library can execute it (docs/design/018-stored-programs.md).
         let mut command = prover(&built, c_library)?;
         command.args(["--become", "--"]).arg(program);

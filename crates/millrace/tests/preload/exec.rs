@@ -66,7 +66,10 @@ fn exit_code_and_process_are_those_of_the_program() {
     let mount = format!("/db={}", filer.url);
     let code = |output: Output| output.status.code();
     assert_eq!(code(exec(&mount).args(["/bin/sh", "-c", "exit 7"]).output().unwrap()), Some(7));
-    assert_eq!(code(exec(&mount).arg("no-such-program").output().unwrap()), Some(127));
+    let runtime = scratch.folder("runtime");
+    std::fs::set_permissions(&runtime, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    assert_eq!(code(exec(&mount).env("MILLRACE_RUNTIME_DIR", &runtime).arg("no-such-program").output().unwrap()), Some(127));
+    assert_eq!(std::fs::read_dir(&runtime).unwrap().count(), 0, "the export is not attached for a program that does not exist");
     assert_eq!(code(exec(&mount).arg("/etc/passwd").output().unwrap()), Some(126));
     let plain = millrace()
         .env("MILLRACE_PRELOAD", preload_library())

@@ -225,9 +225,13 @@ mod tests {
         let (mut far, _) = listener.accept().unwrap();
         near.write_all(&[7; 100_000]).unwrap();
         far.read_exact(&mut vec![0; 100_000]).unwrap();
+        for _ in 0..5 {
+            std::process::Command::new("true").status().unwrap(); // this thread waits for it
+        }
         let delta = KernelCounters::read(&own).since(&before);
         let wire = delta.wire(Interfaces::Loopback);
         assert!(wire.bytes >= 100_000 && wire.packets > 0, "{wire:?}");
-        assert!(delta.switches.contains_key("self") && delta.switches[HOST] >= delta.switches["self"], "{delta:?}");
+        // Threads and host are not read at one instant, so neither count bounds the other.
+        assert!(delta.switches["self"] > 0 && delta.switches[HOST] > 0, "{delta:?}");
     }
 }

@@ -17,7 +17,7 @@ pub struct Ours {
     pub from: String,
 }
 
-/// What this load was measured to do: see docs/orders.md, "Compared with a database at work".
+/// What this load was measured to do: see docs/orders.md, "Compared with a production database".
 #[must_use]
 pub fn built_in() -> Ours {
     let figures = Figures {

@@ -27,13 +27,26 @@ const FENCE_ANSWER: Duration = Duration::from_secs(5);
 
 pub(crate) enum Task {
     Command(Submitted),
-    Probe(Vec<u8>),
+    /// A command of the probe, the memory for its data, and when it was sent.
+    Probe(Vec<u8>, Instant),
     /// A flush that the target answered with GOOD. It succeeds once the loss epoch in this page is known to be the same as before.
     Verify(Submitted, Vec<u8>),
     /// The request to end the session of the path with this number, and how often that path had failed when it was sent.
     EndSession(usize, u64),
     /// The request to end the sessions that an earlier process left.
     EndFormer,
+}
+
+impl Task {
+    /// When it was sent, if the path ends without an answer within [`Options::command_timeout`]. The other tasks have limits of their own:
+    /// the login timeout, and [`FENCE_ANSWER`].
+    const fn sent(&self) -> Option<Instant> {
+        match self {
+            Self::Command(submitted) | Self::Verify(submitted, _) => Some(submitted.sent),
+            Self::Probe(_, sent) => Some(*sent),
+            Self::EndSession(..) | Self::EndFormer => None,
+        }
+    }
 }
 
 pub(crate) struct Path {
@@ -58,6 +71,8 @@ pub(crate) struct Path {
     /// When the target must be asked, or asked again, to end their session.
     fence_at: Instant,
     pub(crate) probe: Option<Probe>,
+    /// The LUN has to be probed again.
+    pub(crate) asks_again: bool,
     /// What the path has learned about its LUN, until the device takes it.
     pub(crate) learned: Option<Probe>,
     /// Whether the loss epoch must still be compared after the first flush of this session.
@@ -107,6 +122,7 @@ impl Path {
             fenced: Vec::new(),
             fence_at: now,
             probe: None,
+            asks_again: false,
             learned: None,
             verifies: true,
             attempt: Attempt::default(),
@@ -175,22 +191,31 @@ impl Path {
         Ok(())
     }
 
-    /// Starts to probe the LUN again, while commands continue.
-    pub(crate) fn ask_again(&mut self) {
-        if self.state == PathState::Up && self.probe.is_none() {
-            self.start_probe();
-        }
+    /// Starts to probe the LUN again, while commands continue. A probe in progress may have read old values, so it
+    /// begins again at its end.
+    pub(crate) fn ask_again(&mut self, now: Instant) {
+        self.asks_again = true;
+        self.probe_if_asked(now);
     }
 
-    fn start_probe(&mut self) {
-        self.probe = Some(Probe::new());
-        if let Some(mut connection) = self.connection.take() {
-            self.send_probe(&mut connection.session, &mut connection.output);
+    fn probe_if_asked(&mut self, now: Instant) {
+        if self.asks_again
+            && self.state == PathState::Up
+            && self.probe.is_none()
+            && let Some(mut connection) = self.connection.take()
+        {
+            self.begin_probe(&mut connection.session, &mut connection.output, now);
             self.connection = Some(connection);
         }
     }
 
-    pub(crate) fn send_probe(&mut self, session: &mut Initiator, output: &mut Vec<u8>) {
+    pub(crate) fn begin_probe(&mut self, session: &mut Initiator, output: &mut Vec<u8>, now: Instant) {
+        self.asks_again = false;
+        self.probe = Some(Probe::new());
+        self.send_probe(session, output, now);
+    }
+
+    pub(crate) fn send_probe(&mut self, session: &mut Initiator, output: &mut Vec<u8>, now: Instant) {
         let Some(probe) = &self.probe else { return };
         let (cdb, bytes) = probe.command();
         let transfer = if bytes == 0 { Transfer::None } else { Transfer::Read(bytes) };
@@ -198,10 +223,10 @@ impl Path {
         let lun = if probe.asks_the_target() { Lun([0; 8]) } else { self.lun };
         match request(session, output, lun, cdb.as_bytes(), transfer) {
             Some(itt) => {
-                self.tasks.insert(itt.0, Task::Probe(vec![0; bytes as usize]));
+                self.tasks.insert(itt.0, Task::Probe(vec![0; bytes as usize], now));
             }
-            // The command window is closed. What was learned before remains valid.
-            None => self.probe = None,
+            // The command window is closed. The probe begins again once commands have ended.
+            None => (self.probe, self.asks_again) = (None, true),
         }
     }
 
@@ -245,7 +270,7 @@ impl Path {
             match task {
                 Task::Command(submitted) | Task::Verify(submitted, _) => commands.push(submitted),
                 Task::EndSession(path, failures) => work.fence_answers.push((path, failures, FenceAnswer::Again)),
-                Task::Probe(_) | Task::EndFormer => {}
+                Task::Probe(..) | Task::EndFormer => {}
             }
         }
         commands
@@ -275,8 +300,7 @@ impl Path {
             }
             return;
         }
-        self.probe = Some(Probe::new());
-        self.send_probe(session, output);
+        self.begin_probe(session, output, now);
     }
 
     /// Notes whether the sessions of an earlier process have ended, or must be asked for again.
@@ -363,7 +387,7 @@ impl Path {
                 self.retry_at = now + RETRY.1;
                 return Ok(());
             }
-            PathState::Up | PathState::Draining => {}
+            PathState::Up | PathState::Draining => self.probe_if_asked(now),
         }
         let quiet_since = self.connection.as_ref().map_or(now, |connection| connection.heard);
         match self.pinged {
@@ -380,7 +404,7 @@ impl Path {
         }
         if now >= self.looked + Duration::from_secs(1) {
             self.looked = now;
-            let is_late = |task: &Task| matches!(task, Task::Command(one) | Task::Verify(one, _) if now >= one.sent + options.command_timeout);
+            let is_late = |task: &Task| task.sent().is_some_and(|sent| now >= sent + options.command_timeout);
             if self.tasks.values().any(is_late) {
                 return Err(self.silent(options.command_timeout));
             }
@@ -440,11 +464,16 @@ mod tests {
     use super::*;
     use crate::command::Command;
 
+    fn path(now: Instant) -> (IscsiUrl, Path) {
+        let url: IscsiUrl = "iscsi://127.0.0.1/iqn.2026-11.org.example:v/0".parse().unwrap();
+        let path = Path::new(&url, Isid::of_life([0, 0, 1], 1, 0), false, ("127.0.0.1", 3260), now).unwrap();
+        (url, path)
+    }
+
     #[test]
     fn a_retry_of_a_path_that_is_down_is_no_second_time_that_it_went_down() {
-        let url: IscsiUrl = "iscsi://127.0.0.1/iqn.2026-11.org.example:v/0".parse().unwrap();
         let (now, mut work) = (Instant::now(), Work::default());
-        let mut path = Path::new(&url, Isid::of_life([0, 0, 1], 1, 0), false, ("127.0.0.1", 3260), now).unwrap();
+        let (url, mut path) = path(now);
         let mut fail = |path: &mut Path| {
             let error = Error::Broken { portal: path.portal.clone(), source: io::ErrorKind::ConnectionRefused.into() };
             path.fail(&url, error, now, &mut work);
@@ -464,9 +493,8 @@ mod tests {
 
     #[test]
     fn a_request_to_end_a_session_that_the_target_does_not_answer_is_made_again() {
-        let url: IscsiUrl = "iscsi://127.0.0.1/iqn.2026-11.org.example:v/0".parse().unwrap();
         let (now, mut work) = (Instant::now(), Work::default());
-        let mut path = Path::new(&url, Isid::of_life([0, 0, 1], 1, 0), false, ("127.0.0.1", 3260), now).unwrap();
+        let (_, mut path) = path(now);
         let command = Command::Write { offset: 0, data: vec![1; 512], fua: false };
         let origin = Origin::Caller;
         path.fenced.push(Submitted { number: 1, origin, tag: 1, command, attempts: 0, covers: 0, submitted: now, sent: now });
@@ -480,13 +508,34 @@ mod tests {
 
     #[test]
     fn a_request_to_end_a_session_that_a_path_leaves_unanswered_is_made_again() {
-        let url: IscsiUrl = "iscsi://127.0.0.1/iqn.2026-11.org.example:v/0".parse().unwrap();
         let (now, mut work) = (Instant::now(), Work::default());
-        let mut path = Path::new(&url, Isid::of_life([0, 0, 1], 1, 0), false, ("127.0.0.1", 3260), now).unwrap();
+        let (url, mut path) = path(now);
         path.state = PathState::Draining;
         path.tasks.insert(1, Task::EndSession(1, 7));
         path.tick(&url, &Options::for_portals(1), now, &mut work).unwrap();
         assert_eq!((path.state, work.fence_answers), (PathState::Down, vec![(1, 7, FenceAnswer::Again)]));
         assert!(path.tasks.is_empty());
+    }
+
+    #[test]
+    fn a_probe_command_that_the_target_does_not_answer_ends_the_path_as_any_other_command() {
+        let (now, mut work, options) = (Instant::now(), Work::default(), Options::for_portals(1));
+        let (url, mut path) = path(now);
+        path.state = PathState::Up;
+        path.tasks.insert(1, Task::Probe(Vec::new(), now));
+        assert!(path.tick(&url, &options, now + options.command_timeout / 2, &mut work).is_ok());
+        let late = path.tick(&url, &options, now + options.command_timeout, &mut work);
+        assert!(matches!(late, Err(Error::Silent { .. })), "{late:?}");
+    }
+
+    #[test]
+    fn a_request_to_end_former_sessions_that_the_target_does_not_answer_ends_with_the_time_of_the_login() {
+        let (now, mut work, options) = (Instant::now(), Work::default(), Options::for_portals(1));
+        let (url, mut path) = path(now);
+        path.state = PathState::Starting;
+        path.tasks.insert(1, Task::EndFormer);
+        assert!(path.tick(&url, &options, now + options.login_timeout / 2, &mut work).is_ok());
+        let late = path.tick(&url, &options, now + options.login_timeout, &mut work);
+        assert!(matches!(late, Err(Error::Silent { .. })), "{late:?}");
     }
 }

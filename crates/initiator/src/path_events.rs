@@ -51,7 +51,7 @@ impl Path {
             Event::Data { itt, offset, data, status } => {
                 let buffer = match self.tasks.get_mut(&itt.0) {
                     Some(Task::Command(Submitted { command: Command::Read { buffer, .. }, .. })) => Some(buffer),
-                    Some(Task::Probe(buffer) | Task::Verify(_, buffer)) => Some(buffer),
+                    Some(Task::Probe(buffer, _) | Task::Verify(_, buffer)) => Some(buffer),
                     _ => None,
                 };
                 let start = offset as usize;
@@ -109,7 +109,7 @@ impl Path {
             // The target does not accept text requests here.
             Some(Task::EndSession(path, failures)) => work.fence_answers.push((path, failures, FenceAnswer::Go)),
             Some(Task::EndFormer) => self.former_ended(true, session, output, now),
-            Some(Task::Probe(_)) => return Err(self.closed("the target rejected a command")),
+            Some(Task::Probe(..)) => return Err(self.closed("the target rejected a command")),
             None => {}
         }
         Ok(())
@@ -163,10 +163,10 @@ impl Path {
                     None => work.repeat(flush, Failure::Status(status.status), now + BUSY, ATTEMPTS_MAX),
                 }
             }
-            Some(Task::Probe(mut data)) => {
+            Some(Task::Probe(mut data, _)) => {
                 let missing = if let Residual::Underflow(bytes) = status.residual { bytes as usize } else { 0 };
                 data.truncate(data.len().saturating_sub(missing));
-                return self.probed(session, output, status, sense, &data, work);
+                return self.probed((session, output), status, sense, &data, (now, work));
             }
             Some(Task::EndSession(..) | Task::EndFormer) | None => {}
         }
@@ -175,12 +175,11 @@ impl Path {
 
     fn probed(
         &mut self,
-        session: &mut Initiator,
-        output: &mut Vec<u8>,
+        (session, output): (&mut Initiator, &mut Vec<u8>),
         status: Status,
         sense: &[u8],
         data: &[u8],
-        work: &mut Work,
+        (now, work): (Instant, &mut Work),
     ) -> Result<(), Error> {
         let Some(probe) = &mut self.probe else { return Ok(()) };
         let next = match (status.response, status.status, SenseCode::parse(sense)) {
@@ -200,7 +199,9 @@ impl Path {
             (response, ..) => probe.again(Failure::Target(response)),
         };
         match next {
-            Next::Go => self.send_probe(session, output),
+            Next::Go => self.send_probe(session, output, now),
+            // The LUN has changed since the probe began.
+            Next::Done if self.asks_again => self.begin_probe(session, output, now),
             Next::Done => {
                 self.access = probe.access;
                 self.learned = self.probe.take();
@@ -216,5 +217,58 @@ impl Path {
             Next::Failed(what, failure) => return Err(Error::Unusable { portal: self.portal.clone(), what, failure }),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Connection;
+    use crate::options::Options;
+    use crate::path::settings;
+    use crate::probe::Probe;
+    use crate::url::IscsiUrl;
+    use iscsi_proto::initiator::Initiator;
+    use iscsi_proto::pdu::Isid;
+    use std::net::TcpListener;
+
+    const GOOD: Status = Status { response: 0, status: 0, residual: Residual::None };
+
+    /// A path in use whose session accepts no command at the moment, and the listener of its portal.
+    fn busy_path(now: Instant) -> (Path, Initiator, TcpListener) {
+        let url: IscsiUrl = "iscsi://127.0.0.1/iqn.2026-11.org.example:v/0".parse().unwrap();
+        let isid = Isid::of_life([0, 0, 1], 1, 0);
+        let session = || Initiator::new(settings(&url, &Options::for_portals(1), Vec::new(), isid));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut path = Path::new(&url, isid, false, ("127.0.0.1", 3260), now).unwrap();
+        path.connection = Some(Connection::begin("portal".into(), listener.local_addr().unwrap(), session(), now).unwrap());
+        path.state = PathState::Up;
+        (path, session(), listener)
+    }
+
+    #[test]
+    fn a_probe_that_the_session_does_not_accept_is_made_later() {
+        let now = Instant::now();
+        let (mut path, ..) = busy_path(now);
+        path.ask_again(now);
+        assert!(path.probe.is_none() && path.asks_again);
+    }
+
+    #[test]
+    fn what_a_probe_learned_is_dropped_if_the_lun_changed_meanwhile_and_the_probe_begins_again() {
+        let (now, mut work, mut data) = (Instant::now(), Work::default(), [0; 64]);
+        data[8..12].copy_from_slice(&512_u32.to_be_bytes());
+        for has_changed in [false, true] {
+            let (mut path, mut session, _listener) = busy_path(now);
+            let mut probe = Probe::new();
+            // All commands but the last one, which asks for the mode.
+            (0..6).for_each(|_| assert_eq!(probe.answered(&data), Next::Go));
+            path.probe = Some(probe);
+            if has_changed {
+                path.ask_again(now);
+            }
+            path.probed((&mut session, &mut Vec::new()), GOOD, &[], &data, (now, &mut work)).unwrap();
+            assert_eq!((path.learned.is_none(), path.asks_again), (has_changed, has_changed));
+        }
     }
 }

@@ -55,7 +55,7 @@ impl Device {
         self.work.take_due(now);
         self.fence(now);
         if std::mem::take(&mut self.work.ask_again) {
-            self.paths.iter_mut().for_each(crate::path::Path::ask_again);
+            self.paths.iter_mut().for_each(|path| path.ask_again(now));
         }
         let has_path = self.paths.iter().any(|path| matches!(path.state, PathState::Up | PathState::Draining));
         let limit = self.options.replacement_timeout;

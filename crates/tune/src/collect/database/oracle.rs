@@ -39,7 +39,7 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
                 Standing::Counts => init(text, path, &mut persistent, facts),
                 Standing::Unknown(reason) => {
                     facts.remark(format!("parameters of Oracle are not known: {reason}"));
-                    // That there is a database is known also where none of its parameters is.
+                    // The database is known even if none of its parameters is.
                     facts
                         .host
                         .entry("oracle.parameter_file".to_owned())

@@ -174,17 +174,16 @@ pub(crate) fn read_vector_at<'a>(
             *to = buffer;
             count += 1;
         }
-        if count == 0 {
+        if wanted > 0 {
+            match file.read(offset + done as u64, &mut group[..count]) {
+                Ok(got) if got < wanted => return Ok(done + got),
+                Ok(got) => done += got,
+                Err(out) if done == 0 => return Err(out),
+                Err(_) => return Ok(done),
+            }
+        }
+        if count < GROUP {
             return Ok(done);
-        }
-        if wanted == 0 {
-            continue;
-        }
-        match file.read(offset + done as u64, &mut group[..count]) {
-            Ok(got) if got < wanted => return Ok(done + got),
-            Ok(got) => done += got,
-            Err(out) if done == 0 => return Err(out),
-            Err(_) => return Ok(done),
         }
     }
 }

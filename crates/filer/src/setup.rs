@@ -161,7 +161,7 @@ impl Setup {
         Ok(set.into_iter().map(|(volume, _)| volume.name.clone()).collect())
     }
 
-    /// Keeps what cannot change while the filer runs; what of it the file has otherwise now.
+    /// Keeps what cannot change while the filer runs. Returns what the file changes nevertheless.
     fn keep_fixed(&self, new: &mut Settings) -> Vec<String> {
         let old = &self.settings;
         let mut other = Vec::new();
@@ -180,9 +180,10 @@ impl Setup {
             other.push("listen, portals or iqn of [iscsi]".to_owned());
         }
         for volume in &mut new.volumes {
-            let before = old.volumes.iter().find(|before| before.name == volume.name);
-            if before.is_some_and(|before| keep_opened(volume, before)) {
-                other.push(format!("path, dir, state, medium, faults or loss layer of volume {:?}", volume.name));
+            let Some(before) = old.volumes.iter().find(|before| before.name == volume.name) else { continue };
+            let changed = keep_opened(volume, before);
+            if !changed.is_empty() {
+                other.push(format!("{} of volume {:?}", changed.join(", "), volume.name));
             }
         }
         new.iscsi.portals.clone_from(&old.iscsi.portals);
@@ -223,16 +224,30 @@ fn load_tls(settings: &Settings) -> Result<Option<ServerTls>, ConfigError> {
     })
 }
 
-/// Keeps how a volume was opened; whether the file has it otherwise now.
-fn keep_opened(new: &mut VolumeSettings, before: &VolumeSettings) -> bool {
-    let fixed =
-        |volume: &VolumeSettings| (volume.volume.clone(), volume.medium.clone(), volume.path.clone(), volume.faults.clone());
-    let differs = fixed(new) != fixed(before);
+/// Keeps how a volume was opened. Returns the keys that the file changes.
+fn keep_opened(new: &mut VolumeSettings, before: &VolumeSettings) -> Vec<&'static str> {
+    let (to, from) = (&new.volume, &before.volume);
+    let changed: Vec<_> = [
+        ("path", new.path != before.path),
+        ("dir", to.dir != from.dir),
+        ("state", to.state_dir != from.state_dir),
+        ("medium", new.medium != before.medium),
+        ("durability", to.options.durability != from.options.durability),
+        ("cache", to.options.cache != from.options.cache),
+        ("read_ahead", to.options.read_ahead != from.options.read_ahead),
+        ("exclusive", to.options.exclusive != from.options.exclusive),
+        ("faults", new.faults != before.faults),
+        ("loss_layer", to.loss.is_some() != from.loss.is_some()),
+        ("loss_seed", to.loss.is_some() == from.loss.is_some() && to.loss != from.loss),
+    ]
+    .into_iter()
+    .filter_map(|(key, differs)| differs.then_some(key))
+    .collect();
     new.volume = before.volume.clone();
     new.medium.clone_from(&before.medium);
     new.path.clone_from(&before.path);
     new.faults.clone_from(&before.faults);
-    differs
+    changed
 }
 
 /// Opens all volumes of the settings, or no volume if one fails. Each open waits for flushes of its state. Several at a time let the

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Totals;
 use super::admission::{Newcomer, Pool};
 use super::connection::Connection;
-use super::ended::Ended;
+use super::ended::Ends;
 use super::parking::{Parked, Parking, Resume};
 use super::refusals::{Refusal, Refusals};
 use super::table::ConnectionTable;
@@ -65,10 +65,10 @@ impl Acceptor {
     /// # Errors
     /// The host refuses an epoll instance or a thread. No connection was served.
     pub(crate) fn run(self: &Arc<Self>) -> io::Result<()> {
-        let table = Arc::clone(&self.table);
+        let (table, ends) = (Arc::clone(&self.table), Ends::default());
         let parking = Parking::new(Arc::clone(&self.totals.crowd), move |id, connection, ended| {
             table.remove(id);
-            log_end(connection.peer, ended);
+            ends.log(connection.peer, ended);
         })?;
         parking.watch()?;
         std::thread::scope(|scope| {
@@ -154,21 +154,6 @@ impl Acceptor {
             Refusal::NoDescriptor => {
                 tracing::warn!(%peer, count, "connection refused: the process has too few descriptors left (LimitNOFILE=)")
             }
-        }
-    }
-}
-
-fn log_end(peer: SocketAddr, ended: &Ended) {
-    match ended {
-        Ended::Closed => tracing::debug!(%peer, "disconnected"),
-        Ended::Socket(error) if error.kind() == io::ErrorKind::ConnectionReset => tracing::debug!(%peer, "reset by the client"),
-        Ended::Panic => tracing::error!(%peer, "a handler panicked: connection closed"),
-        Ended::Socket(error) => tracing::info!(%peer, %error, "connection failed"),
-        Ended::ByService(message) => tracing::info!(%peer, "{message}"),
-        Ended::Stalled | Ended::BuffersFull => tracing::warn!(%peer, error = %ended, "connection closed"),
-        Ended::Reset => tracing::info!(%peer, "connection reset by an injected fault"),
-        Ended::Protocol(_) | Ended::Tls(_) | Ended::Record(_) => {
-            tracing::info!(%peer, error = %ended, "connection closed")
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Why connections end.
 
 use std::io;
+use std::net::SocketAddr;
 
 use rpc_tls::{RecordFault, TlsFault};
 
 use super::transport::ReceiveFault;
 use crate::limits::BUFFER_BYTES_MAX;
+use crate::paced::Paced;
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +49,41 @@ impl From<ReceiveFault> for Ended {
         match fault {
             ReceiveFault::Socket(error) => Self::Socket(error),
             ReceiveFault::Record(fault) => Self::Record(fault),
+        }
+    }
+}
+
+/// The log of connections that ended. Any peer can break a protocol and connect again, so the log has one line of each kind in some seconds.
+#[derive(Default)]
+pub(super) struct Ends {
+    sockets: Paced,
+    protocols: Paced,
+    limits: Paced,
+}
+
+impl Ends {
+    pub(super) fn log(&self, peer: SocketAddr, ended: &Ended) {
+        match ended {
+            Ended::Closed => tracing::debug!(%peer, "disconnected"),
+            Ended::Socket(error) if error.kind() == io::ErrorKind::ConnectionReset => tracing::debug!(%peer, "reset by the client"),
+            Ended::Panic => tracing::error!(%peer, "a handler panicked: connection closed"),
+            Ended::ByService(message) => tracing::info!(%peer, "{message}"),
+            Ended::Reset => tracing::info!(%peer, "connection reset by an injected fault"),
+            Ended::Socket(error) => {
+                if let Some(count) = self.sockets.count() {
+                    tracing::info!(%peer, %error, count, "connection failed");
+                }
+            }
+            Ended::Protocol(_) | Ended::Tls(_) | Ended::Record(_) => {
+                if let Some(count) = self.protocols.count() {
+                    tracing::info!(%peer, error = %ended, count, "connection closed");
+                }
+            }
+            Ended::Stalled | Ended::BuffersFull => {
+                if let Some(count) = self.limits.count() {
+                    tracing::warn!(%peer, error = %ended, count, "connection closed");
+                }
+            }
         }
     }
 }

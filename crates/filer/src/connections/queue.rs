@@ -42,8 +42,8 @@ pub(crate) struct Job<R> {
 
 pub(super) struct Queue<R> {
     lines: VecDeque<Line<R>>, // no line is empty; the first one is next
-    /// Memory of a line that became empty, for the next one: a line of few requests begins and ends often.
-    spare: VecDeque<Job<R>>,
+    /// An empty line whose memory the next one uses: a line of few requests begins and ends often.
+    spare: Option<Line<R>>,
     pub(super) queued: usize,
     pub(super) running: usize, // batches
     pub(super) threads: usize,
@@ -59,9 +59,10 @@ pub(super) struct Queue<R> {
 struct Line<R> {
     tenant: Tenant,
     jobs: VecDeque<Job<R>>,
+    groups: Held<u64>, // the jobs of each group
 }
 
-/// The number of busy workers by volume or by client: at most one entry per worker.
+/// Numbers of busy workers by volume or by client, at most one entry per worker; or of waiting jobs by group.
 struct Held<K>(Vec<(K, usize)>);
 
 impl<K: PartialEq> Held<K> {
@@ -90,7 +91,7 @@ impl<R> Default for Queue<R> {
         let (volumes, clients, tenants) = (Held(Vec::new()), Held(Vec::new()), Held(Vec::new()));
         Self {
             lines: VecDeque::new(),
-            spare: VecDeque::new(),
+            spare: None,
             queued,
             running,
             threads,
@@ -115,26 +116,33 @@ impl<R> Queue<R> {
     /// Whether another worker could begin a job that is added now.
     pub(super) fn can_begin(&self, tenant: &Tenant, group: Option<u64>) -> bool {
         let line = self.lines.iter().find(|line| line.tenant == *tenant);
-        let jobs = line.map_or(0, |line| line.jobs.len());
-        if !self.is_within_share(tenant, jobs) {
+        if !self.is_within_share(tenant, line.map_or(0, |line| self.batches_in(line))) {
             return false;
         }
         let Some(group) = group else { return true };
-        let same = line.into_iter().flat_map(|line| &line.jobs).filter(|job| job.group == Some(group));
-        same.take(BATCHES_PER_GROUP_MAX).count() + self.batches_of(group) < BATCHES_PER_GROUP_MAX
+        line.map_or(0, |line| line.groups.of(&group)) + self.batches_of(group) < BATCHES_PER_GROUP_MAX
+    }
+
+    /// The number of workers that the jobs of a line could have now. Jobs that wait for others of their group do not count: hundreds of
+    /// writes of one file must not delay the tenant's other calls.
+    fn batches_in(&self, line: &Line<R>) -> usize {
+        let grouped: usize = line.groups.0.iter().map(|(_, jobs)| jobs).sum();
+        let of_group = |(group, jobs): &(u64, usize)| BATCHES_PER_GROUP_MAX.saturating_sub(self.batches_of(*group)).min(*jobs);
+        line.jobs.len() - grouped + line.groups.0.iter().map(of_group).sum::<usize>()
     }
 
     /// Adds a job.
     pub(super) fn push(&mut self, job: Job<R>) {
         self.queued += 1;
-        match self.lines.iter_mut().find(|line| line.tenant == job.tenant) {
-            Some(line) => line.jobs.push_back(job),
-            None => {
-                let (tenant, mut jobs) = (job.tenant, std::mem::take(&mut self.spare));
-                jobs.push_back(job);
-                self.lines.push_back(Line { tenant, jobs });
-            }
-        }
+        let at = self.lines.iter().position(|line| line.tenant == job.tenant).unwrap_or_else(|| {
+            let spare = self.spare.take().map(|spare| Line { tenant: job.tenant, ..spare });
+            let new = || Line { tenant: job.tenant, jobs: VecDeque::new(), groups: Held(Vec::new()) };
+            self.lines.push_back(spare.unwrap_or_else(new));
+            self.lines.len() - 1
+        });
+        let line = &mut self.lines[at];
+        job.group.into_iter().for_each(|group| line.groups.add(group));
+        line.jobs.push_back(job);
     }
 
     /// Whether a job may begin.
@@ -155,6 +163,7 @@ impl<R> Queue<R> {
                 for _ in 0..line.jobs.len() {
                     let Some(job) = line.jobs.pop_front() else { break };
                     if job.group == group && jobs.len() < REQUESTS_PER_BATCH_MAX {
+                        group.iter().for_each(|group| line.groups.remove(group));
                         jobs.push(job);
                     } else {
                         line.jobs.push_back(job);
@@ -163,7 +172,7 @@ impl<R> Queue<R> {
             }
         }
         if line.jobs.is_empty() {
-            self.spare = line.jobs;
+            self.spare = Some(line);
         } else {
             self.lines.push_back(line);
         }
@@ -284,6 +293,20 @@ mod tests {
             jobs.push(tenant(volume, 1), None, 64);
             assert!(jobs.begin_all(volume) > 0, "volume {volume}");
         }
+    }
+
+    #[test]
+    fn queued_writes_of_one_file_do_not_keep_other_calls_of_their_client_from_a_worker() {
+        let (mut jobs, tenant) = (Jobs::new(), tenant(1, 1));
+        for _ in 0..2 {
+            jobs.push(tenant, Some(7), 1);
+            assert_eq!(jobs.begin_all(1), 1);
+        }
+        jobs.push(tenant, Some(7), WORKERS_MAX);
+        assert!(!jobs.queue.can_begin(&tenant, Some(7)));
+        assert!(jobs.queue.can_begin(&tenant, Some(8)) && jobs.queue.can_begin(&tenant, None));
+        jobs.push(tenant, None, WORKERS_MAX);
+        assert!(!jobs.queue.can_begin(&tenant, None), "those have a worker called for each within the tenant's share");
     }
 
     #[test]

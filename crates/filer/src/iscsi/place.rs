@@ -139,7 +139,7 @@ impl Host for Place {
             let target = self.iscsi.targets.named(name.as_str()).ok_or(LoginStatus::NOT_FOUND)?;
             // A login at a target without LUNs is accepted, so that a session can exist before the first LUN is created.
             if !target.luns.all().is_empty() && !self.sees(&target, initiator.as_str()) {
-                tracing::warn!(initiator = initiator.as_str(), iqn = name.as_str(), "initiator refused: no LUN is mapped to it");
+                self.iscsi.refused_logins.log_unmapped(initiator, name);
                 return Err(LoginStatus::AUTHORIZATION_FAILED);
             }
             alias = Some(target.export.name().to_owned());

@@ -1,4 +1,4 @@
-//! The log of logins whose authentication failed.
+//! The log of refused logins. Any peer can cause them, so there is one line for each cause in some seconds.
 
 use std::net::SocketAddr;
 
@@ -8,11 +8,22 @@ use iscsi_proto::target::AuthenticationFault;
 use super::settings::Settings;
 use crate::paced::Paced;
 
-/// Failed authentications, by cause.
+/// Refused logins: failed authentications by cause, and initiators that see no LUN.
 #[derive(Default)]
-pub(super) struct RefusedLogins([Paced; 8]);
+pub(super) struct RefusedLogins {
+    authentication: [Paced; 8],
+    unmapped: Paced,
+}
 
 impl RefusedLogins {
+    /// Logs a login at a target that has no LUN for the initiator.
+    pub(super) fn log_unmapped(&self, initiator: &Name, target: &Name) {
+        if let Some(count) = self.unmapped.count() {
+            let (initiator, iqn) = (initiator.as_str(), target.as_str());
+            tracing::warn!(initiator, iqn, count, "initiator refused: no LUN is mapped to it");
+        }
+    }
+
     /// Logs a failed authentication, unless one of the same cause was logged within the last seconds.
     pub(super) fn log(
         &self,
@@ -23,7 +34,7 @@ impl RefusedLogins {
         fault: AuthenticationFault,
     ) {
         let (index, cause) = cause(settings, user, fault);
-        let Some(count) = self.0.get(index).and_then(Paced::count) else { return };
+        let Some(count) = self.authentication.get(index).and_then(Paced::count) else { return };
         tracing::warn!(%peer, initiator = initiator.as_str(), user, cause, count, "login refused: the initiator did not authenticate");
     }
 }

@@ -219,7 +219,7 @@ fn keys_set_by_command_count_for_connections_that_are_there_and_the_file_keeps_i
     wire.write(file, 0, b"x", StableHow::FileSync);
     assert_eq!(served.text(), before, "back, with its comments and its rule");
     let later = served.filer.order(&["set", "first", "durability=battery"]);
-    assert!(later.starts_with("takes effect at the next start: ") && later.contains("first"), "{later}");
+    assert_eq!(later, "takes effect at the next start: durability of volume \"first\"\n");
     served.refused(&["set", "first", "acess=ro"], "unknown field `acess`: did you mean `access`?");
     served.refused(&["set", "first", "clients="], "clients");
     served.refused(&["set", "first", "name=other"], "edit it, then reload");

@@ -35,6 +35,9 @@ pub enum ConninfoError {
         /// Where it stands.
         origin: String,
     },
+    /// gssencmode demands an encryption that this client does not have.
+    #[error("gssencmode=require is not supported: this client has no GSSAPI encryption")]
+    GssEncryption,
     /// A service that no file defines.
     #[error("service {name} is not defined in {}", files(searched))]
     NoService {
@@ -118,6 +121,9 @@ impl ConninfoError {
                 format!("it is that of an option, of the connection string, of a service file{variable}")
             }
             Self::Unsupported { keyword, .. } => format!("leave {keyword} out"),
+            Self::GssEncryption => {
+                "set gssencmode=disable, in the connection string or in PGGSSENCMODE; sslmode=verify-full encrypts by TLS".into()
+            }
             Self::NoService { .. } => {
                 "write it there as [NAME] and lines like host=db1, or name another file by PGSERVICEFILE".into()
             }

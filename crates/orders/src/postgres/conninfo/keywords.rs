@@ -5,7 +5,7 @@
 /// What this client does with a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Support {
-    /// As libpq does it.
+    /// As libpq does it. A value that asks for what this client does not have is refused.
     Full,
     /// Nothing, and nothing is lost by it: the encoding is always UTF-8, GSSAPI and compression are never used.
     Ignored,
@@ -59,9 +59,9 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     row("ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION", Support::Full),
     row("target_session_attrs", "PGTARGETSESSIONATTRS", Support::Full),
     row("load_balance_hosts", "PGLOADBALANCEHOSTS", Support::Full),
+    row("gssencmode", "PGGSSENCMODE", Support::Full),
     row("client_encoding", "PGCLIENTENCODING", Support::Ignored),
     row("sslcompression", "PGSSLCOMPRESSION", Support::Ignored),
-    row("gssencmode", "PGGSSENCMODE", Support::Ignored),
     row("gssdelegation", "PGGSSDELEGATION", Support::Ignored),
     row("gsslib", "PGGSSLIB", Support::Ignored),
     row("krbsrvname", "PGKRBSRVNAME", Support::Ignored),

@@ -167,6 +167,23 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn gssencmode_is_refused_where_it_requires_an_encryption_that_this_client_does_not_have() {
+        let of_environment = [("PGGSSENCMODE", "require")];
+        let refused = [
+            resolved(&ConnectionOptions::of("host=db1 gssencmode=require"), &[]),
+            resolved(&ConnectionOptions::of("postgresql://db1/mill?gssencmode=require"), &[]),
+            resolved(&ConnectionOptions::default(), &of_environment),
+        ];
+        for outcome in refused {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.to_string(), "gssencmode=require is not supported: this client has no GSSAPI encryption");
+            assert!(error.hint().unwrap().starts_with("set gssencmode=disable"), "{:?}", error.hint());
+        }
+        // As in libpq, the connection string wins over the environment.
+        resolved(&ConnectionOptions::of("host=db1 gssencmode=disable"), &of_environment).unwrap();
+    }
+
+    #[test]
     fn a_password_file_with_group_access_is_not_used_and_a_warning_says_so() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pgpass");

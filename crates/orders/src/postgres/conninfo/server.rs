@@ -72,6 +72,7 @@ pub(in crate::postgres) struct Server {
 
 impl Server {
     pub(super) fn of(parameters: &Parameters, environment: &Environment<'_>) -> Result<Self, ConninfoError> {
+        refuse_gss_encryption(parameters)?;
         let mut endpoints = endpoints(parameters)?;
         let common = common(parameters)?;
         let mut warning = None;
@@ -106,6 +107,15 @@ impl Server {
     pub(in crate::postgres) fn address(&self) -> String {
         let each: Vec<String> = self.endpoints.iter().map(|one| format!("{}:{}", one.host, one.port)).collect();
         each.join(",")
+    }
+}
+
+/// Refuses gssencmode=require, which no connection of this client meets. The other modes allow a connection without GSSAPI.
+fn refuse_gss_encryption(parameters: &Parameters) -> Result<(), ConninfoError> {
+    let requires = [("disable", false), ("prefer", false), ("require", true)];
+    match choice(parameters, "gssencmode", &requires)? {
+        Some(true) => Err(ConninfoError::GssEncryption),
+        _ => Ok(()),
     }
 }
 
@@ -232,6 +242,7 @@ mod tests {
             ("sslnegotiation=direct host=a", "sslnegotiation: direct needs sslmode=require or more, not prefer"),
             ("connect_timeout=soon", "connect_timeout: \"soon\" is not a whole number"),
             ("target_session_attrs=standby", "is not one of any, read-write, read-only"),
+            ("gssencmode=maybe", "gssencmode: \"maybe\" is not one of disable, prefer, require"),
         ] {
             let said = server(text).unwrap_err().to_string();
             assert!(said.contains(words) && !said.contains("secret"), "{text}: {said}");

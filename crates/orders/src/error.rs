@@ -97,7 +97,7 @@ pub enum OrdersError {
         server: String,
     },
     /// The schema holds relations already.
-    #[error("schema {schema} in {server} holds {relations} relations already")]
+    #[error("schema {schema} in {server} is not empty (relations: {relations})")]
     SchemaNotEmpty {
         /// The schema's name.
         schema: Schema,
@@ -265,7 +265,7 @@ pub enum OrdersError {
         source: Box<Self>,
     },
     /// A load was to go on that is complete.
-    #[error("schema {schema} in {server} is loaded already, with {warehouses} warehouses")]
+    #[error("schema {schema} in {server} is already loaded, with {}", in_words(*warehouses))]
     LoadedAlready {
         /// The schema's name.
         schema: Schema,
@@ -275,7 +275,10 @@ pub enum OrdersError {
         warehouses: u32,
     },
     /// A load that is there was to be used, or to go on, with another size or seed.
-    #[error("the load that is there has {} warehouses and seed {}, not {} and {}", found.0, found.1, asked.0, asked.1)]
+    #[error(
+        "the existing load is that of --warehouses {} --seed {}, not of --warehouses {} --seed {}",
+        found.0, found.1, asked.0, asked.1
+    )]
     OtherLoad {
         /// Warehouses and seed in the schema.
         found: (u32, u64),
@@ -336,7 +339,7 @@ impl OrdersError {
                 "if no load is running: load with the same options and --resume goes on, {} gives up",
                 schema.drop_statement()
             )),
-            Self::OtherLoad { .. } => Some("give the warehouses and the seed of that load".into()),
+            Self::OtherLoad { .. } => Some("use --warehouses and --seed of the existing load".into()),
             Self::NoSpace { .. } => {
                 Some("load fewer warehouses, or give the server a larger disk; --no-space-check loads anyway".into())
             }
@@ -396,6 +399,10 @@ fn oracle_hint(source: &::oracle::Error) -> String {
             .into();
     }
     "is the listener running there, and are user, password and service in the DSN right?".into()
+}
+
+fn in_words(warehouses: u32) -> String {
+    format!("{warehouses} warehouse{}", if warehouses == 1 { "" } else { "s" })
 }
 
 /// An error with its causes on one line.

@@ -44,8 +44,9 @@ DROP DATABASE millrace_orders. A pooler in front of PostgreSQL has to keep sessi
 (pool_mode = session). Figures are derived from the TPC-C specification and are not comparable to
 published TPC-C results.
 Exit codes: 0 done; 1 failed (a check, an error in a run, an interrupted load); 2 could not run
-(arguments, no database, a schema that is missing or not empty); 130 and 143: a run was ended by
-SIGINT (Ctrl-C) or SIGTERM, and what it had measured until then is printed.";
+(arguments, no database, a schema that is missing or not empty); 3 incomplete (`--help` of
+conform, run, like and merge); 130 and 143: SIGINT (Ctrl-C) or SIGTERM ended a run, which prints
+what it measured until then.";
 
 /// Loads the order-entry workload into a database, runs it and checks the result.
 #[derive(clap::Args)]
@@ -189,7 +190,7 @@ async fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {
         if args.json {
             print_json(&serde_json::json!({"schema": 1, "warehouses": warehouses, "seed": seed, "existing": true}))?;
         } else {
-            println!("{warehouses} warehouses with seed {seed} are there already");
+            println!("already loaded: {} with seed {seed}", text::counted(warehouses, "warehouse"));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -200,7 +201,7 @@ async fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let interrupts = Interrupts::watch("interrupted: the parts that are being copied are waited for; again: ends at once");
+    let interrupts = Interrupts::watch("interrupted: ending the load; a second signal ends the program at once");
     let live = std::io::stderr().is_terminal();
     let mut printer = text::ProgressPrinter::new(live);
     let outcome = orders::loader::load(&database, options, interrupts.flag(), |progress| {

@@ -32,8 +32,7 @@ Examples:
 
 Does what `umount DIR` (root) or `fusermount3 -u DIR` does, then waits until the process that
 served the mount has ended. It does not wait if a container or another mount namespace has a copy of
-the mount. A mount whose
-process was killed is unmounted too.
+the mount. A mount whose process was killed is unmounted too.
 
 Exit codes: 0 unmounted; 1 a program uses it; 2 could not unmount (no such mount, …).";
 

@@ -269,7 +269,7 @@ fn a_load_that_is_cut_off_goes_on_to_the_same_rows() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("interrupted with") && text(&output).contains("--resume"), "{}", text(&output));
-    refused(&mut cut_load(&["--resume", "--seed", "2"]), &["warehouses and seed 1, not 3 and 2"]);
+    refused(&mut cut_load(&["--resume", "--seed", "2"]), &["that of --warehouses 3 --seed 1, not of --warehouses 3 --seed 2"]);
 
     let child = cut_load(&["--resume"]).spawn().unwrap();
     let pid = await_until("a COPY", Duration::from_secs(120), || {
@@ -288,7 +288,7 @@ fn a_load_that_is_cut_off_goes_on_to_the_same_rows() {
     let before = report["rows_before"].as_u64().unwrap();
     assert!(before > 100_000 && before < report["rows"].as_u64().unwrap(), "{report}");
     assert_eq!(failed(&checks(&cluster, &[]).1), Vec::<u64>::new());
-    refused(&mut cut_load(&["--resume"]), &["is loaded already", "3 warehouses"]);
+    refused(&mut cut_load(&["--resume"]), &["is already loaded, with 3 warehouses"]);
     let resumed = sums(&cluster);
     cluster.sql("DROP SCHEMA millrace_orders CASCADE");
     load(&cluster, "3");
@@ -344,7 +344,7 @@ fn bad_input_is_refused_with_one_message_and_changes_nothing() {
     refused(&mut orders(&["run", "--db", &dsn, "-c", "1", "-T", "0"]), &["--seconds", "0"]);
 
     cluster.sql("CREATE SCHEMA millrace_orders; CREATE TABLE millrace_orders.precious AS SELECT 42 AS answer");
-    refused(&mut orders(&["load", "--db", &dsn, "--warehouses", "1"]), &["holds 1 relations already", "hint: ", "DROP SCHEMA"]);
+    refused(&mut orders(&["load", "--db", &dsn, "--warehouses", "1"]), &["is not empty (relations: 1)", "hint: ", "DROP SCHEMA"]);
     assert_eq!(cluster.sql("SELECT answer FROM millrace_orders.precious").trim(), "42");
 
     // Passwords are asked for from now on, by the last words of this superuser.

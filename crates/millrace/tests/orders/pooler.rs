@@ -106,8 +106,8 @@ fn limits_of_a_role_end_no_load_and_no_run() {
 fn a_load_that_is_there_is_used_when_it_is_the_one_that_was_asked_for(dsn: &str) {
     let load = |more: &[&str]| orders(&["load", "--existing", "-j", "2"], dsn).args(more).output().unwrap();
     let again = load(&["--warehouses", "1"]);
-    assert!(again.status.success() && text(&again).contains("1 warehouses with seed 1 are there already"), "{}", text(&again));
+    assert!(again.status.success() && text(&again).contains("already loaded: 1 warehouse with seed 1"), "{}", text(&again));
     let other = load(&["--warehouses", "1", "--seed", "2"]);
     assert_eq!(other.status.code(), Some(2));
-    assert!(text(&other).contains("has 1 warehouses and seed 1, not 1 and 2"), "{}", text(&other));
+    assert!(text(&other).contains("that of --warehouses 1 --seed 1, not of --warehouses 1 --seed 2"), "{}", text(&other));
 }

@@ -42,7 +42,7 @@ fn serialization_failures_are_sent_again_as_whole_transactions_and_counted() {
     // All users meet on one warehouse: the row of the warehouse alone is wanted by all payments.
     for mode in ["statements", "functions"] {
         let record = run(&cluster, &["--isolation-level", "serializable", "--mode", mode]);
-        assert_eq!(record["isolation"], "serializable, conflicts sent again");
+        assert_eq!(record["isolation"], "serializable, conflicts retried");
         assert!(total(&record, "retries") > 0, "{mode}: {record}");
         assert_eq!((total(&record, "errors"), &record["unfinished"]), (0, &Value::from(0)), "{mode}");
     }

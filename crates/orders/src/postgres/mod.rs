@@ -332,8 +332,8 @@ impl Database for Postgres {
     fn isolation(&self) -> &'static str {
         match self.isolation_level() {
             Isolation::ReadCommitted => "read committed, row locks",
-            Isolation::RepeatableRead => "repeatable read, conflicts sent again",
-            Isolation::Serializable => "serializable, conflicts sent again",
+            Isolation::RepeatableRead => "repeatable read, conflicts retried",
+            Isolation::Serializable => "serializable, conflicts retried",
         }
     }
 

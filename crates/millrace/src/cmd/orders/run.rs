@@ -24,7 +24,7 @@ const OPEN_USERS: u32 = 16;
 
 /// What this command could not do, where it failed.
 pub(super) const VERB: &str = "run the load";
-const INTERRUPTED: &str = "interrupted: the transactions under way are waited for; again: ends at once";
+const INTERRUPTED: &str = "interrupted: waiting for the transactions in progress; a second signal ends the program at once";
 
 /// What `--help` adds.
 pub(super) const HELP: &str = "\
@@ -44,8 +44,9 @@ Examples:
   millrace orders run -d mill --model open --rate 200/s --arrivals poisson -T 60
 Several drivers, on one or more hosts, share the users (and the rate) of one run:
   millrace orders run -d DSN -c 90 -T 60 --results-db DSN --run friday --drivers 3
-Ctrl-C (SIGINT) and SIGTERM end the measured interval: transactions under way are waited for, and
-the result so far is printed, marked as interrupted. A second one ends the program at once.
+Ctrl-C (SIGINT) and SIGTERM end the measured interval. The run waits for the transactions in
+progress and prints the result so far, marked as interrupted. A second signal ends the program at
+once.
 Exit codes: 0 measured, 1 a transaction or the run failed, or the record could not be written, 2
 could not run, 3 one of several drivers is missing, 130 interrupted by SIGINT, 143 by SIGTERM.";
 

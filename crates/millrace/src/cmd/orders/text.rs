@@ -129,7 +129,7 @@ fn waited(run: &OrdersRun) -> String {
     if let Some(deferred) = &run.deferred {
         let _ = writeln!(
             out,
-            "deliveries behind the terminals: {} queued, {} completed, {} left; ms p50 {:.0}, p90 {:.0}, max {:.0}; \
+            "deferred deliveries: {} queued, {} completed, {} left; ms p50 {:.0}, p90 {:.0}, max {:.0}; \
              {:.1} % within 80 s",
             deferred.queued,
             deferred.completed,

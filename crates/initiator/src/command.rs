@@ -71,7 +71,7 @@ pub enum Failure {
     #[error("the target failed with iSCSI response {0:#04x}")]
     Target(u8),
     /// Fewer bytes than asked for.
-    #[error("{0} bytes fewer than asked for")]
+    #[error("{0} bytes fewer than requested")]
     Short(u32),
     /// No path for as long as commands wait.
     #[error("no path to the LUN")]

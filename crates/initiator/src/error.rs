@@ -112,7 +112,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Connect { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused => Some(
-                "nothing listens on that port: is the target running (millrace serve --iscsi ADDR:PORT), is the port right?"
+                "nothing listens on that port: check that the target runs (millrace serve --iscsi ADDR:PORT) and that the port is right"
                     .into(),
             ),
             _ => None,
@@ -149,7 +149,9 @@ impl Error {
 
 fn refusal(status: LoginStatus) -> String {
     let fix = match status {
-        LoginStatus::AUTHENTICATION_FAILED => "; user or secret is wrong, or one is asked for (iscsi://USER%SECRET@HOST)",
+        LoginStatus::AUTHENTICATION_FAILED => {
+            "; the user or the secret is wrong, or the target requires them (iscsi://USER%SECRET@HOST)"
+        }
         LoginStatus::AUTHORIZATION_FAILED => "; map a LUN to this initiator's name (millrace lun map)",
         LoginStatus::NOT_FOUND => "; `millrace iscsi discover` shows the targets of a portal",
         _ => "",

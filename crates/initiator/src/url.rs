@@ -71,7 +71,7 @@ impl IscsiUrl {
         let target_user = pair("target_user", options.target_user, "target_password", options.target_password)?;
         let target_credential = credential_of_target(target_user)?;
         match (&credential, &target_credential) {
-            (None, Some(_)) => return Err("a secret of the target without one of this side (mutual CHAP needs both)".into()),
+            (None, Some(_)) => return Err("a secret of the target without one of the initiator (mutual CHAP needs both)".into()),
             (Some(own), Some(other)) if own.shares_secret(other) => {
                 return Err("the same secret for both sides (RFC 7143 forbids that)".into());
             }
@@ -303,7 +303,7 @@ mod tests {
         says("iscsi://user@host/iqn.a/1", "without a secret");
         says("iscsi://host/iqn.a/1?depth=3", "\"depth\"");
         says("iscsi://host/iqn.a/1?data_digest=md5", "neither crc32c nor none");
-        says("iscsi://host/iqn.a/1?target_user=a&target_password=hidden-hidden", "without one of this side");
+        says("iscsi://host/iqn.a/1?target_user=a&target_password=hidden-hidden", "without one of the initiator");
         says("iscsi://host/iqn.a/1?target_user=a", "target_user without target_password");
         says("iscsi://u%hidden-hidden@host/iqn.a/1?target_password=hidden-hidden-2", "target_password without target_user");
         says("iscsi://host/iqn.a/1?chap_algs=md4", "\"md4\"");

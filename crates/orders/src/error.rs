@@ -21,7 +21,7 @@ pub enum OrdersError {
         what: String,
     },
     /// Nodes were named for a database that cannot be split over servers.
-    #[error("only a PostgreSQL schema can be split over nodes")]
+    #[error("only a schema on PostgreSQL can be split over several servers (--node)")]
     NodesOfMySql,
     /// An option was given for a database that does not know it.
     #[error("{0} is for PostgreSQL and engines of its wire protocol")]
@@ -75,13 +75,13 @@ pub enum OrdersError {
         seconds: u64,
     },
     /// A connection pooler shares the server's sessions between its clients.
-    #[error("a connection pooler at {server} gives each transaction another session of the server")]
+    #[error("the connection pooler at {server} gives each transaction another server session")]
     SharedSessions {
         /// Host, port, database and user, without the password.
         server: String,
     },
     /// A connection pooler has no server session left for this client.
-    #[error("no session of the server for {seconds} s from the connection pooler at {server}")]
+    #[error("the connection pooler at {server} had no free server session for {seconds} s")]
     PoolerFull {
         /// Host, port, database and user, without the password.
         server: String,
@@ -134,7 +134,7 @@ pub enum OrdersError {
         source: tokio_postgres::Error,
     },
     /// The connection string is for Oracle, and Oracle was left out of this build.
-    #[error("this program was built without Oracle")]
+    #[error("this program was built without support for Oracle")]
     WithoutOracle,
     /// The connection string begins as an Oracle URL and is none.
     #[cfg(feature = "oracle")]
@@ -333,10 +333,10 @@ impl OrdersError {
                 Some("load it first, with the same database: millrace orders load -d NAME --warehouses N".into())
             }
             Self::SchemaNotEmpty { schema, .. } | Self::LeftBehind { schema, .. } | Self::LoadedAlready { schema, .. } => {
-                Some(format!("if nobody needs it and no load is running: {}", schema.drop_statement()))
+                Some(format!("if it is not needed and no load is running, remove it: {}", schema.drop_statement()))
             }
             Self::HalfLoaded { schema, .. } | Self::CutOff { schema, .. } => Some(format!(
-                "if no load is running: load with the same options and --resume goes on, {} gives up",
+                "if no load is running: load again with the same options and --resume, or remove the schema: {}",
                 schema.drop_statement()
             )),
             Self::OtherLoad { .. } => Some("use --warehouses and --seed of the existing load".into()),
@@ -345,9 +345,9 @@ impl OrdersError {
             }
             Self::SchemaVersion { schema, .. } => Some(format!("load again after {}", schema.drop_statement())),
             Self::Unresponsive { .. } | Self::ConnectTimeout { .. } => {
-                Some("the server did not come back or hangs, or a pooler has no free session: their logs say more".into())
+                Some("the server is down or hangs, or a pooler has no free session: read their logs".into())
             }
-            Self::ConnectionLost { .. } => Some("--reconnect goes on through a restart of the database".into()),
+            Self::ConnectionLost { .. } => Some("--reconnect continues the run after a restart of the database".into()),
             Self::WithoutOracle => Some("build it with --features oracle; Oracle has not been run against a server".into()),
             #[cfg(feature = "oracle")]
             Self::OracleDsn => Some(
@@ -398,7 +398,7 @@ fn oracle_hint(source: &::oracle::Error) -> String {
         return "install Oracle's client library (Instant Client, Basic or Basic Light) and name its folder in LD_LIBRARY_PATH"
             .into();
     }
-    "is the listener running there, and are user, password and service in the DSN right?".into()
+    "check that the listener runs there, and user, password and service in the DSN".into()
 }
 
 fn in_words(warehouses: u32) -> String {

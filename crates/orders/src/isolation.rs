@@ -132,7 +132,7 @@ fn status() -> OrderStatusInput {
 async fn promptly<T>(what: &str, work: impl Future<Output = Result<T, Failure>>) -> Result<Result<T, String>, Failure> {
     match tokio::time::timeout(Duration::from_secs(ISOLATION_ANSWER_S), work).await {
         Ok(answer) => answer.map(Ok),
-        Err(_) => Ok(Err(format!("{what} waited for a transaction it only reads beside"))),
+        Err(_) => Ok(Err(format!("{what} waited for the other transaction"))),
     }
 }
 

@@ -24,7 +24,7 @@ pub enum AttachError {
     #[error(transparent)]
     Device(#[from] Error),
     /// What was written last may not be durable.
-    #[error("flush the LUN before the end: {0}")]
+    #[error("flush the LUN before the process ends: {0}")]
     Unflushed(Failure),
     /// A program of the host is missing.
     #[error("run {program}: {source}")]
@@ -61,7 +61,7 @@ pub enum AttachError {
         source: io::Error,
     },
     /// A loop device that would go through the page cache.
-    #[error("{device} does not use direct I/O: its writes would wait in this host's memory, twice")]
+    #[error("{device} does not use direct I/O: this host would cache its writes twice")]
     Buffered {
         /// The loop device.
         device: String,

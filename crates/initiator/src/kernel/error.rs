@@ -29,7 +29,7 @@ pub enum KernelError {
         said: String,
     },
     /// A program of the host that was ended, as it took too long.
-    #[error("{program} {arguments}: not done after {seconds} s")]
+    #[error("{program} {arguments}: did not end within {seconds} s")]
     Late {
         /// Its name.
         program: &'static str,
@@ -49,7 +49,7 @@ pub enum KernelError {
         source: io::Error,
     },
     /// Somebody else uses the target.
-    #[error("this host has session {number} with {target} already, which was not made by `millrace iscsi attach`")]
+    #[error("this host already has session {number} with {target}, which `millrace iscsi attach` did not make")]
     OthersSession {
         /// The name of the target.
         target: String,
@@ -57,7 +57,7 @@ pub enum KernelError {
         number: u32,
     },
     /// Somebody else has a record of the node.
-    #[error("open-iscsi has a record of {target} at {portal} already, which was not made by `millrace iscsi attach`")]
+    #[error("open-iscsi already has a record of {target} at {portal}, which `millrace iscsi attach` did not make")]
     OthersRecord {
         /// The name of the target.
         target: String,
@@ -120,7 +120,7 @@ pub enum KernelError {
         seconds: u64,
     },
     /// A disk that is not the LUN.
-    #[error("{disk} is another LUN ({found}) than the one asked for ({expected})")]
+    #[error("{disk} is another LUN ({found}), not the requested one ({expected})")]
     OtherLun {
         /// The name of the disk.
         disk: String,
@@ -137,10 +137,10 @@ impl KernelError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::OthersSession { number, .. } => {
-                format!("`iscsiadm -m session -r {number} --logout` ends it, when nobody uses its disks any more")
+                format!("if no program uses its disks, end it: iscsiadm -m session -r {number} --logout")
             }
             Self::OthersRecord { target, portal } => {
-                format!("`iscsiadm -m node -T {target} -p {portal} -o delete` deletes it, when nobody needs it any more")
+                format!("if it is not needed, delete it: iscsiadm -m node -T {target} -p {portal} -o delete")
             }
             Self::NoMap { .. } => {
                 "allow it in /etc/multipath.conf: find_multipaths no or yes, and no blacklist that has these disks; \

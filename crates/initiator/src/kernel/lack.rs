@@ -29,7 +29,7 @@ impl Lack {
     #[must_use]
     pub fn what(&self) -> String {
         match self {
-            Self::Rights => "open-iscsi logs in for root alone".to_owned(),
+            Self::Rights => "only root can log in by open-iscsi".to_owned(),
             Self::Initiator => "this kernel has no iSCSI initiator".to_owned(),
             Self::Program { name, .. } => format!("{name} is not in PATH"),
             Self::Name => format!("{NAME_FILE} names no initiator"),
@@ -42,10 +42,10 @@ impl Lack {
     pub fn fix(&self) -> String {
         match self {
             Self::Rights => "run it as root".to_owned(),
-            Self::Initiator => "modprobe iscsi_tcp, where the kernel has that module".to_owned(),
+            Self::Initiator => "modprobe iscsi_tcp, if the kernel has that module".to_owned(),
             Self::Program { package, .. } => format!("install {package}"),
             Self::Name => format!("echo InitiatorName=$(iscsi-iname) >{NAME_FILE}, then start iscsid"),
-            Self::Daemon(name) => format!("systemctl start {name}, or {name} where no service manager runs"),
+            Self::Daemon(name) => format!("systemctl start {name}; without a service manager, start {name} itself"),
         }
     }
 }
@@ -93,7 +93,7 @@ mod tests {
         let missing = lacking(2, no_multipath, |_| true).unwrap();
         assert_eq!(missing.to_string(), "multipath is not in PATH; install multipath-tools");
         let idle = lacking(2, |_| true, no_multipathd).unwrap();
-        let said = "multipathd does not run; systemctl start multipathd, or multipathd where no service manager runs";
+        let said = "multipathd does not run; systemctl start multipathd; without a service manager, start multipathd itself";
         assert_eq!(idle.to_string(), said);
         assert_eq!(lacking(2, |_| false, |_| false), Some(Lack::Program { name: "iscsiadm", package: "open-iscsi" }));
         assert_eq!(lacking(1, |_| true, |_| false), Some(Lack::Daemon("iscsid")));

@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_program_that_takes_too_long_is_ended() {
         let error = run("sleep", &["1000"], Duration::from_millis(50), &Nobody).err().unwrap();
-        assert!(error.to_string().starts_with("sleep 1000: not done after"), "{error}");
+        assert!(error.to_string().starts_with("sleep 1000: did not end within"), "{error}");
         assert!(matches!(run("no-such-program", &["x"], LIMIT, &Nobody), Err(KernelError::Program { .. })));
     }
 }

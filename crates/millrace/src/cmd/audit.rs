@@ -165,7 +165,7 @@ fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     if let Some(effects) = &measured {
         measured::note(effects, &mut audit);
     }
-    let today = Day::parse(&lab::clock::utc_now()).context("tell what day it is")?;
+    let today = Day::parse(&lab::clock::utc_now()).context("read the date")?;
     let unused = waivers.map(|waivers| waivers::apply(&waivers, &mut audit, today).unused).unwrap_or_default();
     if args.verbose {
         audit.remarks.extend(unused);

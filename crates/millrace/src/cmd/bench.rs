@@ -133,12 +133,12 @@ pub(super) fn holds_zeros<E>(blocks: u64, block_bytes: u64, mut read: impl FnMut
 pub(super) fn remarks(what: &str, zeros: bool, passes: f64) -> Vec<String> {
     let mut lines = Vec::new();
     if zeros {
-        lines.push(format!("{what} holds no data where it was sampled: zeros are answered without a disk; write it first"));
+        lines.push(format!("{what} holds only zeros where it was sampled: such reads need no disk; write to it first"));
     }
     if passes >= PASSES_NOTED {
         lines.push(format!(
-            "the part that was used was read {passes:.0} times over: caches of the server may have answered most reads; a part larger \
-             than its memory (--size) is read from its disks"
+            "the used part was read {passes:.0} times: caches of the server may have answered most reads; use a part larger than its \
+             memory (--size)"
         ));
     }
     lines
@@ -217,6 +217,6 @@ mod tests {
         assert!(zeros(0) && !zeros(1));
         assert!(remarks("the LUN", false, 1.5).is_empty());
         let both = remarks("the LUN", true, 12.2);
-        assert!(both[0].starts_with("the LUN holds no data") && both[1].contains("12 times over"), "{both:?}");
+        assert!(both[0].starts_with("the LUN holds only zeros") && both[1].contains("was read 12 times"), "{both:?}");
     }
 }

@@ -135,7 +135,7 @@ fn mount(args: &Args) -> anyhow::Result<ExitCode> {
         return serve(args, url, directory);
     }
     let mut child = start(args, &directory)?;
-    let stdout = child.stdout.take().context("hear from the process that serves the mount")?;
+    let stdout = child.stdout.take().context("receive the answer of the process that serves the mount")?;
     if wait_until_ready(stdout, &args.url) {
         if !args.by_mount {
             tell(args, &url, &directory, child.id());

@@ -117,17 +117,17 @@ struct LoadArgs {
     /// With `functions`, also make the stored functions; a run makes them where they are missing
     #[arg(long, value_enum, default_value_t = ModeArg::Statements)]
     mode: ModeArg,
-    /// Another PostgreSQL server that keeps a share of the warehouses, repeatable; afterwards runs and
-    /// checks need --db alone, which reaches it by postgres_fdw
+    /// Another PostgreSQL server that keeps a share of the warehouses, repeatable; runs and checks
+    /// then need only --db, which reaches it by postgres_fdw
     #[arg(long, value_name = "DSN")]
     node: Vec<String>,
     /// Continue a load that was interrupted; warehouses and seed must be the same
     #[arg(long)]
     resume: bool,
-    /// Use the load that is there already, if it is complete and has these warehouses and this seed; else load
+    /// Load only if the schema does not exist; do nothing if it has a complete load with these warehouses and this seed
     #[arg(long, conflicts_with = "resume")]
     existing: bool,
-    /// Load although the server's file system seems to have too little free space
+    /// Load even if the server's file system has too little free space
     #[arg(long, alias = "no-room-check")]
     no_space_check: bool,
     /// Print size and time of the load and load nothing
@@ -142,8 +142,8 @@ struct LoadArgs {
 struct CheckArgs {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Run the nine isolation tests of clause 3.4.2 instead, on a database that nothing else uses; they enter orders,
-    /// payments and deliveries of their own
+    /// Run the nine isolation tests of clause 3.4.2 instead, on a database that nothing else uses; they add orders,
+    /// payments and deliveries
     #[arg(long, conflicts_with_all = ["after_run", "ack_log"])]
     isolation: bool,
     /// Without effect: condition 11 counts the deliveries committed since the load in any case

@@ -55,7 +55,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     ready::notify("STOPPING=1");
     drop(admin);
     if let Err(error) = flushed {
-        tracing::error!(%error, "the last flush failed: what was written without a commit may be lost");
+        tracing::error!(%error, "the last flush failed: data written without a COMMIT may be lost");
         return Ok(ExitCode::from(1));
     }
     tracing::info!("stopped");
@@ -104,7 +104,7 @@ fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result
     let admin = AdminSocket::bind(&admin_path).map_err(|error| listen::cannot_bind_admin(&admin_path, &error, from_file))?;
     exports.entries().iter().for_each(|entry| log_served(&entry.export));
     if let Some(medium) = &args.medium {
-        tracing::info!(%medium, "answers wait for a modelled medium");
+        tracing::info!(%medium, "replies wait for a modelled medium");
     }
     if args.loss_layer {
         tracing::warn!(seed = args.loss_seed, "loss layer on: for tests, not for service");

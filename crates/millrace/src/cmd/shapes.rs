@@ -110,7 +110,7 @@ impl Filer {
         let mut filer = Self { child, url: String::new() };
         let mut line = String::new();
         let output = filer.child.stdout.take().context("read the output of the filer")?;
-        BufReader::new(output).read_line(&mut line).context("hear the filer")?;
+        BufReader::new(output).read_line(&mut line).context("wait for the filer")?;
         let ready: serde_json::Value = serde_json::from_str(&line).context("read the address of the filer")?;
         ready["nfs"].as_str().context("read the address of the filer")?.clone_into(&mut filer.url);
         Ok(filer)

@@ -24,12 +24,16 @@ fn attach_takes_open_iscsi_with_multipath_where_it_may_and_leaves_nothing_of_it_
     assert_eq!((&*facts["busy"], &*facts["used"]), ("1", "1"));
     assert_eq!((&*facts["again"], &*facts["single"]), ("open-iscsi same", "open-iscsi same"));
     assert_eq!(facts["own"], "millrace fuse-loop 0 same");
-    let reasons =
-        [("record", "open-iscsi has a record of "), ("session", "this host has session "), ("without", "iscsid does not run")];
+    let reasons = [
+        ("record", "open-iscsi already has a record of "),
+        ("session", "this host already has session "),
+        ("without", "iscsid does not run"),
+    ];
     for (name, reason) in reasons {
         assert!(facts[name].starts_with(&format!("millrace {reason}")), "{name}: {}", facts[name]);
     }
     let insisted = &facts["insisted"];
-    assert!(insisted.contains("this host has session ") && insisted.contains("hint: `iscsiadm -m session -r "), "{insisted}");
+    let hint = "hint: if no program uses its disks, end it: iscsiadm -m session -r ";
+    assert!(insisted.contains("this host already has session ") && insisted.contains(hint), "{insisted}");
     assert_eq!((&*facts["theirs"], &*facts["left"]), ("1 1", "none"));
 }

@@ -81,7 +81,10 @@ fn a_guest_that_does_not_boot_or_takes_too_long_is_told_with_its_console_and_lea
     let output = run(&scratch).args(["--timeout", "1s", "--", "true"]).output().unwrap();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(124), "{said}");
-    assert!(said.contains("the time of 1 s was up") && said.contains("hint: give it more with --timeout"), "{said}");
+    assert!(
+        said.contains("the time limit of 1 s was reached") && said.contains("hint: raise the limit with --timeout"),
+        "{said}"
+    );
     assert_eq!((left_in(&scratch), processes_of(&scratch)), (vec![], vec![]));
 }
 

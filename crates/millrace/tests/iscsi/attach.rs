@@ -69,7 +69,7 @@ fn what_is_written_to_the_device_is_on_the_lun_and_detach_leaves_nothing() {
     assert!(beside.read(3 * MIB as u64, MIB).unwrap() == vec![0; MIB], "discarded");
     beside.close();
     let (again, code) = host.refused(&["attach", &url]);
-    assert!(again.contains("attached already") && code == Some(2), "{again}");
+    assert!(again.contains("already attached") && code == Some(2), "{again}");
     // Written to, it would change under the block device: not by its URL, and not by another of the same LUN.
     for named in [url.clone(), url.replace("127.0.0.1", "localhost")] {
         let (said, code) = host.refused(&["bench", &named, "--rw", "randwrite", "--overwrite", "--seconds", "0.1"]);
@@ -327,7 +327,7 @@ fn a_wrong_secret_is_refused_and_a_right_one_is_in_nobodys_arguments() {
     let portal = filer.ready["portals"][0].as_str().unwrap();
     let url = |secret: &str| format!("iscsi://host%{secret}@{portal}/iqn.2026-11.com.example.filer:data/0");
     let (said, code) = host.refused(&["attach", &url("another secret of it")]);
-    assert!(said.contains("user or secret is wrong") && !said.contains("another secret") && code == Some(1), "{said}");
+    assert!(said.contains("the user or the secret is wrong") && !said.contains("another secret") && code == Some(1), "{said}");
     assert_eq!(host.left(), Vec::<String>::new());
     let attached = host.attach(&[&url(SECRET)]);
     let arguments = fs::read_to_string(format!("/proc/{}/cmdline", attached["pid"])).unwrap();

@@ -95,7 +95,7 @@ fn a_striped_file_system_lies_on_all_its_luns_and_is_there_again() {
     sleeper.wait().unwrap();
     let open = File::open(&devices[1]).unwrap();
     let (busy, _) = host.refused(&["detach", &devices[0]]);
-    assert!(busy.contains(&format!("take {} away: it is used by process {} (", devices[1], std::process::id())), "{busy}");
+    assert!(busy.contains(&format!("detach {}: it is used by process {} (", devices[1], std::process::id())), "{busy}");
     drop(open);
     let apart = MountCopy::make();
     let (busy, _) = host.refused(&["detach", &devices[0]]);

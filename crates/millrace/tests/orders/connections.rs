@@ -157,11 +157,11 @@ fn each_sslmode_encrypts_and_checks_what_it_promises() {
         &["database postgres at 127.0.0.1", "not valid for name", "hint: connect by a name"],
     );
     tls(&format!("user=either host=localhost hostaddr=127.0.0.1 sslmode=verify-full {trusted}"));
-    refused("user=either sslmode=verify-full", &["root certificate file", "root.crt is not there", "hint: name the authority"]);
+    refused("user=either sslmode=verify-full", &["root certificate file", "root.crt does not exist", "hint: name the authority"]);
     refused("user=either sslmode=verify-ca sslrootcert=/nowhere", &["root certificate file /nowhere cannot be read", "hint: "]);
 
     // What pg_hba.conf takes with TLS only, or without only.
-    refused("user=clerk sslmode=disable", &["no encryption", "hint: the server takes this user over TLS only"]);
+    refused("user=clerk sslmode=disable", &["no encryption", "hint: the server accepts this user only over TLS"]);
     plain("user=plain sslmode=prefer");
     refused("user=plain sslmode=require", &["no pg_hba.conf entry", "hint: pg_hba.conf has no line"]);
 
@@ -213,7 +213,7 @@ fn passwords_are_bound_to_the_channel_and_certificates_stand_for_users() {
         ))
     };
     peer.gets_in(&mut with(&peer.pki), true);
-    peer.stays_out(&mut with(&peer.other), &["hint: the server does not take this client's certificate"]);
+    peer.stays_out(&mut with(&peer.other), &["hint: the server does not accept this client's certificate"]);
     peer.stays_out(&mut peer.check("user=certified"), &["client certificate", "hint: name a certificate", "sslcert=FILE"]);
     peer.pki.open_key("client", 0o644);
     peer.stays_out(&mut with(&peer.pki), &["client.key has group or world access (mode 0644)", "hint: chmod 0600"]);

@@ -79,7 +79,7 @@ fn a_pooler_that_keeps_sessions_is_used_and_too_few_of_them_are_an_error_that_sa
     let output = orders(&["run", "-c", "8", "-T", "1"], &dsn).output().unwrap();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("no session of the server for 4 s") && said.contains("hint: use at most as many sessions"), "{said}");
+    assert!(said.contains("had no free server session for 4 s") && said.contains("hint: use at most as many sessions"), "{said}");
     assert_eq!(seen(&pooler), BTreeSet::from([String::new()]));
 }
 

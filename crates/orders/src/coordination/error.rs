@@ -62,7 +62,7 @@ pub enum CoordinationError {
         run: String,
     },
     /// No driver left a record that could be merged.
-    #[error("no driver of run {run} left anything to merge")]
+    #[error("no driver of run {run} stored a record")]
     Nothing {
         /// Name of the run.
         run: String,
@@ -94,15 +94,15 @@ impl CoordinationError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Disagree { .. } => "give all drivers of a run the same options, or the run another --run NAME".into(),
+            Self::Disagree { .. } => "start all drivers of a run with the same options, or choose another --run NAME".into(),
             Self::Begun { run, .. } => format!(
-                "every run needs a new --run NAME; what its drivers left is shown by \
-                 millrace orders merge --results-db DSN --run {run}"
+                "every run needs a new --run NAME; `millrace orders merge --results-db DSN --run {run}` shows the records of \
+                 this one"
             ),
             Self::Taken { .. } => "start no more drivers than --drivers says, each with its own --driver number".into(),
             Self::Barrier { .. } => "start the missing drivers, or raise --barrier-timeout".into(),
-            Self::NoRun { .. } => "name a run that drivers were started with".into(),
-            Self::Version { schema, .. } => format!("if nobody needs it: DROP SCHEMA {schema} CASCADE"),
+            Self::NoRun { .. } => "use the --run NAME that the drivers were started with".into(),
+            Self::Version { schema, .. } => format!("if it is not needed, remove it: DROP SCHEMA {schema} CASCADE"),
             Self::AgreedOptions { .. } | Self::Replaced { .. } | Self::Nothing { .. } | Self::Record { .. } => return None,
         })
     }

@@ -111,9 +111,9 @@ pub fn compare(theirs: Reading, ours: &Ours) -> Likeness {
     let ratio = |ours: f64, theirs: f64| (theirs > 0.0).then(|| ours / theirs);
     let io_ratio = ratio(load.io_per_commit, yours.io_per_commit);
     let verdict = match io_ratio {
-        _ if !theirs.valid => format!("nothing can be said: {}", theirs.notes.join("; ")),
+        _ if !theirs.valid => format!("no verdict: {}", theirs.notes.join("; ")),
         Some(io_ratio) => format!("this load does {} x your I/O per commit", digits(io_ratio)),
-        None => "your database moved no data block in this interval; this load does".to_owned(),
+        None => "your database read and wrote no data block in this interval; this load does".to_owned(),
     };
     Likeness {
         verdict,
@@ -229,7 +229,7 @@ mod tests {
         let idle = between("15", &counters(0.0, 0), &counters(10.0, 3));
         assert!(!idle.valid);
         let verdict = compare(idle, &built_in()).verdict;
-        assert!(verdict.starts_with("nothing can be said: 3 commits in 10 s"), "{verdict}");
+        assert!(verdict.starts_with("no verdict: 3 commits in 10 s"), "{verdict}");
         let reset = Counters { resets: 1, ..counters(10.0, 5_000) };
         let reading = between("15", &counters(0.0, 9_000), &reset);
         assert!(!reading.valid && reading.counted.commits == 0, "{reading:?}");

@@ -55,9 +55,8 @@ pub fn of_record(text: &str, arm: Option<&str>) -> Result<Ours, OrdersError> {
             Ok(Ours { figures: reading.figures, from })
         }
         _ => {
-            let run: OrdersRun = serde_json::from_value(value).map_err(|_| {
-                wrong("it is neither of compare (results.json), nor of orders run, nor of orders like".to_owned())
-            })?;
+            let run: OrdersRun = serde_json::from_value(value)
+                .map_err(|_| wrong("it is not a record of compare (results.json), orders run or orders like".to_owned()))?;
             Ok(of_run(&run))
         }
     }
@@ -69,7 +68,7 @@ fn of_comparison(comparison: &Comparison, arm: Option<&str>) -> Result<Ours, Str
         .paths
         .iter()
         .find(|path| (named(&path.arm) || named(&path.name)) && path.status == PathStatus::Measured)
-        .ok_or_else(|| format!("no measured arm {}", arm.unwrap_or("at all")))?;
+        .ok_or_else(|| arm.map_or_else(|| "no path was measured".to_owned(), |arm| format!("no path {arm} was measured")))?;
     let mut all = Counters::default();
     for run in &path.runs {
         all.at_s += run.measured_s;
@@ -84,7 +83,7 @@ fn of_comparison(comparison: &Comparison, arm: Option<&str>) -> Result<Ours, Str
     // The laboratory times reads; its databases have the usual block.
     (all.block_bytes, all.reads_timed) = (8_192, true);
     let name = if path.arm.is_empty() { &path.name } else { &path.arm };
-    let from = format!("{} runs of arm {name}, {} warehouses", path.runs.len(), comparison.plan.warehouses);
+    let from = format!("{} runs of path {name}, {} warehouses", path.runs.len(), comparison.plan.warehouses);
     Ok(Ours { figures: figures(&all), from })
 }
 

@@ -87,7 +87,7 @@ const fn of_login(code: u16) -> Option<&'static str> {
     Some(match code {
         1045 => {
             "check user and password of the URL (/ is written %2F, @ %40, : %3A, ? %3F), and that the account may come from this host; \
-             where the server or the account wants TLS: ssl-mode=REQUIRED"
+             if the server or the account requires TLS: ssl-mode=REQUIRED"
         }
         1698 => "the account logs in by unix_socket: run as that user, with ?socket=PATH, or give the account a password",
         1820 | 1862 => "the password has expired: set a new one with ALTER USER … IDENTIFIED BY '…'",
@@ -98,7 +98,7 @@ const fn of_login(code: u16) -> Option<&'static str> {
         1040 => "raise max_connections of the server, or use fewer sessions",
         1129 => "too many connections from this host failed: FLUSH HOSTS on the server",
         1130 => "make an account that may come from this host: CREATE USER 'NAME'@'HOST'",
-        3159 => "the server takes connections with TLS only: add ssl-mode=REQUIRED to the URL",
+        3159 => "the server accepts only connections with TLS: add ssl-mode=REQUIRED to the URL",
         _ => return None,
     })
 }
@@ -119,7 +119,7 @@ fn of_plugin(name: &str) -> String {
     let why = match name {
         "dialog" => "the account logs in by PAM, in a dialog",
         "auth_gssapi_client" | "authentication_kerberos_client" => "the account logs in by Kerberos",
-        _ => "the account logs in in a way that this client does not have",
+        _ => "the account logs in by a method that this client does not support",
     };
     format!("{why}: use an account with a password (mysql_native_password, ed25519, caching_sha2_password)")
 }

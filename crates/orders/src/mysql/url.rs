@@ -85,7 +85,7 @@ impl Tls {
         let usual = if authorities.is_some() { SslMode::VerifyIdentity } else { SslMode::Preferred };
         let mode = mode.unwrap_or(usual);
         if authorities.is_some() && mode != SslMode::VerifyIdentity {
-            return Err(wrong("ssl-ca is checked with ssl-mode=VERIFY_IDENTITY only".to_owned()));
+            return Err(wrong("ssl-ca needs ssl-mode=VERIFY_IDENTITY".to_owned()));
         }
         Ok(Self { mode, authorities })
     }

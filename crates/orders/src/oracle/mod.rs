@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(error.to_string(), "no session with the Oracle database //127.0.0.1:1/X as millrace_orders");
         let hint = error.hint().unwrap();
         let OrdersError::OracleConnect { source, .. } = error else { panic!("{error}") };
-        let wanted = if source.dpi_code() == Some(1047) { "Instant Client" } else { "is the listener running" };
+        let wanted = if source.dpi_code() == Some(1047) { "Instant Client" } else { "check that the listener runs" };
         assert!(hint.contains(wanted), "{hint}");
     }
 }

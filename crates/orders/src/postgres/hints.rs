@@ -24,7 +24,7 @@ pub(crate) fn connect_hint(error: &Error) -> String {
         }
         "server does not support TLS" => "set ssl = on in its postgresql.conf, or let sslmode=prefer connect without TLS",
         "server did not use channel binding" => {
-            "channel binding needs TLS and a password of scram-sha-256; channel_binding=prefer goes on without it"
+            "channel binding needs TLS and a password of scram-sha-256; channel_binding=prefer connects without it"
         }
         _ => "is the server running there, and are its host (PGHOST, host= in the connection string) and port (PGPORT, port=) right?",
     }
@@ -37,7 +37,7 @@ pub(crate) fn statement_hint(error: &Error) -> Option<&'static str> {
     Some(if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
         "the server is a standby, or read-only for this role: connect to the primary, as a role that may write"
     } else if *code == SqlState::QUERY_CANCELED {
-        "another session cancelled the statement, or a timeout ended it: look for statement_timeout of the server and of a pooler"
+        "another session cancelled the statement, or a timeout ended it: check statement_timeout of the server and of a pooler"
     } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
         "connect as a role that owns the schema millrace_orders, or GRANT CREATE ON DATABASE … to this role"
     } else if *code == SqlState::DISK_FULL {
@@ -77,7 +77,7 @@ fn denied(message: &str) -> &'static str {
     if message.contains("client certificate") {
         "name a certificate that the server's ssl_ca_file knows: sslcert=FILE sslkey=FILE, or PGSSLCERT and PGSSLKEY"
     } else if message.contains("no encryption") {
-        "the server takes this user over TLS only (hostssl in pg_hba.conf): use sslmode=require or verify-full"
+        "the server accepts this user only over TLS (hostssl in pg_hba.conf): use sslmode=require or verify-full"
     } else if message.contains("SSL encryption") {
         "pg_hba.conf has no line for this host, user and database with TLS: add one; hostnossl lines need sslmode=disable"
     } else if message.contains("\"root\"") {
@@ -98,7 +98,7 @@ fn of_tls(fault: &TlsError) -> &'static str {
         }
         TlsError::InvalidCertificate(Of::NotValidForName | Of::NotValidForNameContext { .. }) => {
             "connect by a name that the server's certificate has as subject alternative name; sslmode=verify-ca does not \
-             look at names"
+             check names"
         }
         TlsError::InvalidCertificate(
             Of::Expired | Of::ExpiredContext { .. } | Of::NotValidYet | Of::NotValidYetContext { .. },
@@ -113,8 +113,8 @@ fn of_tls(fault: &TlsError) -> &'static str {
             | AlertDescription::CertificateExpired
             | AlertDescription::CertificateUnknown
             | AlertDescription::DecryptError,
-        ) => "the server does not take this client's certificate: its ssl_ca_file must have the authority that signed it",
-        _ => "the server's log says more; sslmode=disable connects without TLS where the server takes that",
+        ) => "the server does not accept this client's certificate: its ssl_ca_file must have the authority that signed it",
+        _ => "the server's log says more; sslmode=disable connects without TLS if the server accepts that",
     }
 }
 

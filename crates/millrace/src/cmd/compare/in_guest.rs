@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, program: &Path, out: &Path, plan: &Plan) -> Resul
     eprintln!("booting a guest for the comparison");
     let output: [Box<dyn Write + Send>; 2] = [Box::new(std::io::stdout()), Box::new(std::io::stderr())];
     let record = compare(&cache, &order, output)?;
-    let too_long = "what had finished is kept: go on with --resume, and the same plan and options";
+    let too_long = "finished runs are kept: continue with --resume and the same plan and options";
     Ok(ExitCode::from(code(&record, time_limit(), too_long)))
 }
 

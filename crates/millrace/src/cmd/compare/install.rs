@@ -27,7 +27,7 @@ pub(super) fn install_missing(database: DatabaseKind, pg_bin: Option<&Path>, yes
         "it is installed from the distribution with apt-get or dnf: no cluster is made, nothing is started, no port is used"
     );
     if !yes && !agreed(&packages)? {
-        return Err(refusal(&packages, "nothing was installed; agree with y, or say --install --yes"));
+        return Err(refusal(&packages, "nothing was installed; answer y, or use --install --yes"));
     }
     let status = run_script(&missing, &packages);
     match status {

@@ -194,6 +194,9 @@ fn user_of(kind: Kind) -> anyhow::Result<User> {
     };
     let user = name.and_then(|name| Some(User { uid: number("-u", name)?, gid: number("-g", name)? }));
     user.ok_or_else(|| {
-        refusal("print who runs it: root should not", "name the owner of the files on the export, as in: --user 999:999")
+        refusal(
+            "choose the user of the service: millrace runs as root, and the service should not",
+            "name the owner of the files on the export, as in: --user 999:999",
+        )
     })
 }

@@ -118,7 +118,7 @@ pub(super) fn run(args: &Run) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string(&record).context("write the record")?);
     }
-    Ok(ExitCode::from(code(&record, args.timeout, "give it more with --timeout")))
+    Ok(ExitCode::from(code(&record, args.timeout, "raise the limit with --timeout")))
 }
 
 /// What this process ends with; says why where that is not the command's own code. `too_long` is what helps where the time was up.
@@ -133,7 +133,7 @@ pub(crate) fn code(record: &Record, timeout: Duration, too_long: &str) -> u8 {
         Outcome::Ended => record.exit_code.unwrap_or(NO_GUEST),
         Outcome::OutputClosed => READER_GONE,
         Outcome::TimedOut => {
-            let phrase = format!("finish in the guest: the time of {} s was up", timeout.as_secs());
+            let phrase = format!("finish in the guest: the time limit of {} s was reached", timeout.as_secs());
             fail(TIMED_OUT, &phrase, too_long)
         }
         Outcome::BootFailed => fail(NO_GUEST, "boot the guest", "a busy host boots slowly; --accel tcg leaves KVM out"),

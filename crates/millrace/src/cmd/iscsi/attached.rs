@@ -186,7 +186,7 @@ impl Attached {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let hint =
                     format!("`millrace iscsi list` shows it; `millrace iscsi detach {text}` ends it, or cleans up after it");
-                return Err(refusal(format!("attach {text}: it is attached already"), hint));
+                return Err(refusal(format!("attach {text}: it is already attached"), hint));
             }
             made => made.with_context(|| format!("create {}", directory.display()))?,
         }

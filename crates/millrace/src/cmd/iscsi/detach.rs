@@ -114,8 +114,8 @@ fn check_unused(attached: &Attached, device: &BlockDevice) -> anyhow::Result<()>
         return Ok(());
     }
     Err(refusal(
-        format!("take {} away: it is used by {}", device.path(), users.join(", ")),
-        "end that first; nothing was changed",
+        format!("detach {}: it is used by {}", device.path(), users.join(", ")),
+        "end this use first; nothing was changed",
     ))
 }
 
@@ -175,7 +175,7 @@ fn unmount_own(directory: &Path, devices: &[BlockDevice]) -> anyhow::Result<()> 
     unmount(directory, false).map_err(|error| {
         let users = users(directory);
         let who = if users.is_empty() { "see `fuser -vm`".to_owned() } else { format!("it is used by {}", users.join(", ")) };
-        refusal(error, format!("{who}; end that first, nothing was changed"))
+        refusal(error, format!("{who}; end this use first; nothing was changed"))
     })
 }
 

@@ -74,9 +74,8 @@ pub(super) fn check_unused(luns: &[&Attached]) -> anyhow::Result<()> {
     for device in others_on(&of_these_alone(luns, &all), luns) {
         let users = device.users();
         if !users.is_empty() {
-            let what =
-                format!("log out: {} comes by the same session, and is used by {}", device.path().display(), users.join(", "));
-            return Err(refusal(what, "end that first; nothing was changed"));
+            let what = format!("log out: {} uses the same session, and is used by {}", device.path().display(), users.join(", "));
+            return Err(refusal(what, "end this use first; nothing was changed"));
         }
     }
     Ok(())

@@ -139,7 +139,7 @@ pub(super) fn leave_terminal(ready: &str) -> anyhow::Result<()> {
     // It is not a process group leader, so this cannot fail. Signals of the terminal no longer reach it.
     let _ = rustix::process::setsid();
     let mut out = io::stdout().lock();
-    writeln!(out, "{ready}").and_then(|()| out.flush()).context("say that it is mounted")?;
+    writeln!(out, "{ready}").and_then(|()| out.flush()).context("report that it is mounted")?;
     let null = OpenOptions::new().read(true).write(true).open("/dev/null").context("open /dev/null")?;
-    rustix::stdio::dup2_stdout(&null).and_then(|()| rustix::stdio::dup2_stderr(&null)).context("let go of the terminal")
+    rustix::stdio::dup2_stdout(&null).and_then(|()| rustix::stdio::dup2_stderr(&null)).context("detach from the terminal")
 }

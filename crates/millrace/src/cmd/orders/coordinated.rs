@@ -18,7 +18,7 @@ use super::{connection, text};
 /// What `orders merge --help` adds.
 pub(super) const MERGE_HELP: &str = "\
 Computes the record of a run again from what its drivers left in the results database, for example
-when a driver that was counted as lost came back later.
+if a driver that was counted as lost has stored its record later.
 Example: millrace orders merge --results-db postgresql:///results --run friday --json
 Exit codes: 0 every driver finished, 1 no driver left a record, 2 there is no run of this name, 3 a
 driver is missing.";
@@ -132,7 +132,7 @@ pub(super) fn print_event(event: &CoordinationEvent) {
         CoordinationEvent::Waiting { ready, drivers, missing, waited_s } => {
             eprintln!("{waited_s:>5} s  {ready} of {drivers} drivers ready, waiting for {}", numbers(missing));
         }
-        CoordinationEvent::Ending { at_work } => eprintln!("waiting for the end of {}", numbers(at_work)),
+        CoordinationEvent::Ending { at_work } => eprintln!("waiting for {} to end", numbers(at_work)),
         CoordinationEvent::Warning(text) => eprintln!("millrace: results database: {text}; trying again"),
     }
 }
@@ -164,7 +164,7 @@ pub(super) fn table(run: &OrdersRun) -> String {
         let _ = writeln!(
             out,
             "INCOMPLETE: driver {} did not finish. The figures above are those of the first {:.0} s of the interval, \
-             by the drivers counted there; what the others did after is left out.",
+             by the drivers counted there; what the others did after that is left out.",
             missing.join(", "),
             run.measured_s
         );

@@ -20,7 +20,8 @@ Examples:
   millrace orders like -h db1 -d shop --seconds 600
   millrace orders like -h db1 -d shop --ours out/results.json --arm dnfs --json
   millrace orders like -d mill --save mill.json     (while the load runs there)
-Exit codes: 0 compared, 2 could not read, 3 too little happened to say anything.";
+Exit codes: 0 compared, 2 could not read, 3 too few commits, or the statistics were
+reset.";
 
 #[derive(Parser)]
 pub(super) struct Args {
@@ -33,7 +34,7 @@ pub(super) struct Args {
     /// Record to take the load's figures from [default: built in]
     #[arg(long, value_name = "FILE")]
     ours: Option<PathBuf>,
-    /// Which path of a comparison's record [default: the first that was measured]
+    /// Path of a comparison's record to take the figures from [default: the first that was measured]
     #[arg(long, value_name = "NAME", requires = "ours")]
     arm: Option<String>,
     /// Save the reading of the database, for a later --ours

@@ -73,7 +73,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = orders::limits::DUE_QUEUE_DEFAULT,
           value_parser = super::at_least_1(orders::limits::DUE_QUEUE_MAX))]
     queue: u32,
-    /// Paced model: factor of keying and think times; below 1 the result does not have the specification's pacing and says so
+    /// Paced model: factor of keying and think times; with another factor than 1 the record says that times are scaled
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = time_scale)]
     time_scale: f64,
     /// Work on the first N warehouses only [default: all]
@@ -188,9 +188,9 @@ enum MixArg {
 enum IsolationArg {
     /// Row locks; the load does not conflict with itself
     ReadCommitted,
-    /// One snapshot; of two that change a row the second is retried
+    /// A transaction reads one snapshot; of two transactions that change a row, the second is retried
     RepeatableRead,
-    /// As if one after the other; a transaction that would break that is retried
+    /// As if transactions ran one after the other; one that would break this is retried
     Serializable,
 }
 
@@ -247,7 +247,10 @@ impl Args {
         let users = match (self.users, self.model) {
             (Some(users), _) => users,
             (None, ModelArg::Closed) => {
-                return Err(refusal("--model closed needs the number of users: -c N", "two for each processor is a start: -c 8"));
+                return Err(refusal(
+                    "--model closed needs the number of users: -c N",
+                    "start with two for each processor, as in -c 8",
+                ));
             }
             (None, ModelArg::Open) => self.connections.unwrap_or(OPEN_USERS),
             (None, ModelArg::Paced) => {

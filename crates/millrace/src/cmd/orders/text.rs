@@ -24,7 +24,7 @@ pub(super) fn rows(transactions: &Transactions) -> [(&'static str, &TransactionR
 pub(super) fn run_table(run: &OrdersRun) -> String {
     let mut out = String::new();
     if run.interrupted {
-        let _ = writeln!(out, "INTERRUPTED after {:.1} s of the measured interval: all figures are of this part", run.measured_s);
+        let _ = writeln!(out, "INTERRUPTED after {:.1} s of the measured interval: all figures cover this part", run.measured_s);
     }
     let finished: u64 = rows(&run.transactions).iter().map(|(_, record)| record.finished()).sum();
     let _ = writeln!(
@@ -117,14 +117,14 @@ fn waited(run: &OrdersRun) -> String {
     if let Some(offered) = &run.offered {
         let _ = writeln!(
             out,
-            "due: {} transactions, {} finished, {} refused (queue full), {} left at the end; most that waited: {}",
+            "due: {} transactions, {} finished, {} refused (queue full), {} left at the end; longest queue: {}",
             offered.due, offered.finished, offered.refused, offered.left, offered.queued_max
         );
         let service: Vec<String> = rows(&run.transactions)
             .iter()
             .map(|(name, record)| format!("{name} {:.2}/{:.2}", ms(record.service_us.p50), ms(record.service_us.p99)))
             .collect();
-        let _ = writeln!(out, "service time on a session, its wait for one left out, ms p50/p99: {}", service.join(", "));
+        let _ = writeln!(out, "service time, without the wait for a session, ms p50/p99: {}", service.join(", "));
     }
     if let Some(deferred) = &run.deferred {
         let _ = writeln!(
@@ -220,12 +220,12 @@ fn ms(value_us: u64) -> f64 {
 pub(super) fn planned(warehouses: u32, plan: &LoadPlan) -> String {
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let space = plan.disk_space.as_ref().map_or_else(
-        || "how much is free there cannot be seen from here".to_owned(),
+        || "the free space there is not visible from this host".to_owned(),
         |space| format!("{:.1} GiB are free in the file system of {}", gib(space.free_bytes), space.directory.display()),
     );
     format!(
         "plan: {}, {} rows, about {:.1} GiB with indexes ({:.1} GiB while loading; {space}), \
-         about {:.0} s when nothing else uses the cores",
+         about {:.0} s if nothing else uses the cores",
         counted(warehouses, "warehouse"),
         plan.rows,
         gib(plan.bytes),
@@ -287,7 +287,7 @@ pub(super) fn check_table(report: &CheckReport) -> String {
             log.orders,
             log.missing,
             log.repeated,
-            if log.cut_short { ", last line cut short" } else { "" }
+            if log.cut_short { ", last line incomplete" } else { "" }
         );
         for order in &log.examples {
             let _ = writeln!(
@@ -320,7 +320,7 @@ impl ProgressPrinter {
         }
         self.shown = Some(Instant::now());
         let share = progress.rows as f64 * 100.0 / progress.rows_expected.max(1) as f64;
-        let remaining = progress.remaining.map_or_else(String::new, |left| format!(", about {} s to go", left.as_secs()));
+        let remaining = progress.remaining.map_or_else(String::new, |left| format!(", about {} s left", left.as_secs()));
         let line = format!(
             "{:>4} s  {:<20} {:.1} M rows ({:.0} %){remaining}",
             progress.elapsed.as_secs(),

@@ -78,7 +78,7 @@ fn cannot_listen(address: SocketAddr, place: &str, error: &std::io::Error) -> an
             "choose a port from 1024, give the program CAP_NET_BIND_SERVICE, or lower net.ipv4.ip_unprivileged_port_start",
         ),
         ErrorKind::AddrNotAvailable => {
-            refusal(format!("listen on {address}: not an address of this machine"), "see `ip address` for those it has")
+            refusal(format!("listen on {address}: not an address of this machine"), "`ip address` shows its addresses")
         }
         _ => anyhow!("listen on {address}: {error}"),
     }

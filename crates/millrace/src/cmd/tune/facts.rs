@@ -65,7 +65,7 @@ pub(super) fn checked_plan(known: &Known, root: &Root, choice: &Choice, other: O
 
 /// Why servers are not asked of a tree that stands for this host.
 pub(super) fn other_tree(root: &Root) -> Option<&'static str> {
-    (root.host("/") != Path::new("/")).then_some("the files are those of another tree, whose programs are not run")
+    (root.host("/") != Path::new("/")).then_some("the files belong to another tree, whose programs are not run")
 }
 
 /// Refuses a directory that cannot be the root of a host: in it everything would count as absent, and nothing as to be changed.

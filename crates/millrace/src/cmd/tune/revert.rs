@@ -70,7 +70,7 @@ fn is_directory(state: &Path) -> anyhow::Result<()> {
     }
     let why = if state.exists() { "it is not a directory" } else { "no such directory" };
     let what = format!("revert what is recorded in {}: {why}", state.display());
-    Err(refusal(what, "name the directory that `tune apply` was given by --state, or none for /var/lib/millrace/tune"))
+    Err(refusal(what, "use the --state of `tune apply`; without it, the directory is /var/lib/millrace/tune"))
 }
 
 fn print(done: &[Reverted], json: bool) -> anyhow::Result<()> {

@@ -73,7 +73,7 @@ fn silent(admin: &Path, stream: &UnixStream) -> anyhow::Error {
     let status = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).ok()).unwrap_or_default();
     let is_stopped = status.lines().any(|line| line.starts_with("State:\tT") || line.starts_with("State:\tt"));
     let hint = match pid {
-        Some(pid) if is_stopped => format!("it is stopped: kill -CONT {pid} has it go on; a debugger may hold it"),
+        Some(pid) if is_stopped => format!("it is stopped: `kill -CONT {pid}` continues it; a debugger may hold it"),
         Some(pid) => format!("what it waits for: cat /proc/{pid}/stack, and the disk below its directory"),
         None => "what it waits for is in /proc/PID/stack".to_owned(),
     };

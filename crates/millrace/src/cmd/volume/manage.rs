@@ -91,7 +91,7 @@ impl Order {
                     [("dir", Some(dir)), ("clients", Some(clients)), ("path", path.as_deref()), ("quota", quota.as_deref())];
                 for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
                     if keys.insert(key.to_owned(), value.into()).is_some() {
-                        return Err(refusal(format!("create volume {volume}: {key} is said twice"), ""));
+                        return Err(refusal(format!("create volume {volume}: {key} is given twice"), ""));
                     }
                 }
                 ("create the volume", order("volume-create", volume, keys, *force))

@@ -66,7 +66,7 @@ pub enum ConninfoError {
         source: std::io::Error,
     },
     /// sslmode asks for a check that nothing can be checked against.
-    #[error("root certificate file {} is not there, and sslmode={mode} needs one", path.display())]
+    #[error("root certificate file {} does not exist, and sslmode={mode} needs it", path.display())]
     NoRoots {
         /// Where it was looked for.
         path: PathBuf,
@@ -77,7 +77,7 @@ pub enum ConninfoError {
     #[error("sslrootcert=system: the trusted authorities of this system were not found")]
     NoSystemRoots,
     /// Trust in every public authority, without a check of the name, means nothing.
-    #[error("sslmode={mode} is too weak for sslrootcert=system: anybody has a certificate of a public authority")]
+    #[error("sslmode={mode} is too weak for sslrootcert=system: anyone can get a certificate from a public authority")]
     WeakForSystem {
         /// The mode.
         mode: &'static str,
@@ -131,7 +131,7 @@ impl ConninfoError {
             Self::File { .. } => "name a file that this user may read".into(),
             Self::NoRoots { .. } => {
                 "name the authority that signed the server's certificate by sslrootcert=FILE or PGSSLROOTCERT, \
-                                     or use sslrootcert=system; sslmode=require encrypts without knowing the server"
+                                     or use sslrootcert=system; sslmode=require encrypts without a check of the server"
                     .into()
             }
             Self::NoSystemRoots => {

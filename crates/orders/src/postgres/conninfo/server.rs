@@ -136,7 +136,7 @@ fn endpoints(parameters: &Parameters) -> Result<Vec<Endpoint>, ConninfoError> {
         if found == count || found == 0 || (allowed_one && found == 1) {
             return Ok(());
         }
-        Err(value(keyword, format!("{found} of them for {count} hosts")))
+        Err(value(keyword, format!("{found} values for {count} hosts")))
     };
     counts("host", hosts.len(), false)?;
     counts("hostaddr", addresses.len(), false)?;
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn a_value_outside_its_range_names_its_keyword_and_no_part_of_a_password() {
         for (text, words) in [
-            ("host=a,b port=1,2,3", "port: 3 of them for 2 hosts"),
+            ("host=a,b port=1,2,3", "port: 3 values for 2 hosts"),
             ("host=a hostaddr=b", "hostaddr: not an IP address"),
             ("postgresql://clerk:a/secret@db1", "a port is not a number"),
             ("port=65536 password=secret", "port: not a number from 1 to 65535"),

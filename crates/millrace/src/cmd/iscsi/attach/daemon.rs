@@ -83,7 +83,7 @@ fn obey(stop: Stop) -> anyhow::Result<()> {
 /// A line to `attach`, which then goes away: nothing else is printed.
 fn say(said: &Said) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", serde_json::to_string(said)?).and_then(|()| out.flush()).context("tell `attach`")
+    writeln!(out, "{}", serde_json::to_string(said)?).and_then(|()| out.flush()).context("report to `attach`")
 }
 
 /// Writes what changed where `list` reads it, and changes of paths to the log.

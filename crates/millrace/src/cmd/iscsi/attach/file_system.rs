@@ -38,7 +38,7 @@ fn make(kind: FileSystem, force: bool, luns: &[Attached], served: &[Served], dev
             bail!("make a file system: {lun} is read-only");
         }
         if let Some(words) = served.content.words().filter(|_| !force) {
-            let hint = "leave out --mkfs to use what is there; --force makes it all the same, and what is there is lost";
+            let hint = "leave out --mkfs to use what the LUN has; --force overwrites it, and its data is lost";
             return Err(refusal(format!("make a file system: {lun} has {words}"), hint));
         }
     }
@@ -89,7 +89,7 @@ fn check_whole(luns: &[Attached], served: &[Served], devices: &[String]) -> anyh
             Some(member) => members.push((attached.record.url.as_str(), member)),
             None if luns.len() == 1 => return Ok(()),
             None => {
-                let hint = "only btrfs lies on several LUNs; mount others one by one, or leave out --mount for LVM or md";
+                let hint = "only btrfs can span several LUNs; mount others one by one, or leave out --mount for LVM or md";
                 return Err(refusal(format!("mount them as one: {lun} has {}", found()), hint));
             }
         }

@@ -20,9 +20,9 @@ pub(super) fn check(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
     check_programs(&programs)?;
     let needs_btrfs = matches!(args.mkfs, Some(Kind::Btrfs)) || (urls.len() > 1 && args.mount.is_some());
     if needs_btrfs && !::host::has_file_system("btrfs") {
-        let hint = "modprobe btrfs says why; kernels of Red Hat Enterprise Linux have none since 8: there, attach the LUNs without \
-                    --mount, then use LVM";
-        return Err(refusal("use btrfs: this kernel has none", hint));
+        let hint = "`modprobe btrfs` says why; kernels of Red Hat Enterprise Linux 8 and later have no btrfs: attach the LUNs without \
+                    --mount and use LVM";
+        return Err(refusal("use btrfs: this kernel does not have it", hint));
     }
     args.mount.as_deref().map_or(Ok(()), check_directory)
 }
@@ -59,8 +59,7 @@ fn check_urls(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
     }
     let kind = args.mkfs.map(FileSystem::from).filter(|kind| *kind != FileSystem::Btrfs);
     let Some(kind) = kind.filter(|_| urls.len() > 1) else { return Ok(()) };
-    let hint =
-        "--mkfs btrfs stripes over them; or attach them without --mkfs and --mount, and put LVM or md below (vgcreate, mdadm)";
+    let hint = "--mkfs btrfs stripes over them; or attach them without --mkfs and --mount, and use LVM or md (vgcreate, mdadm)";
     let name = kind.program().trim_start_matches("mkfs.");
     Err(refusal(format!("make one file system on {} LUNs: {name} lies on one block device", urls.len()), hint))
 }

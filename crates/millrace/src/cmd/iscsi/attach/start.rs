@@ -104,7 +104,7 @@ pub(super) fn start_daemon(attached: &Attached, order: &Order) -> anyhow::Result
         // When it has ended already, its log says why.
         let _ = writeln!(stdin, "{}", serde_json::to_string(order)?);
     }
-    let answers = child.stdout.take().map(listen).context("hear from the process that serves the LUN")?;
+    let answers = child.stdout.take().map(listen).context("receive the answer of the process that serves the LUN")?;
     let line = wait(&answers, &attached.record.url)?;
     match serde_json::from_str(&line) {
         Ok(Said::Ready(ready)) => Ok(ready),
@@ -135,7 +135,7 @@ fn wait(answers: &Receiver<String>, url: &str) -> anyhow::Result<String> {
         match answers.recv_timeout(QUIET) {
             Ok(line) => return Ok(line),
             Err(RecvTimeoutError::Timeout) if Instant::now() < limit => eprintln!("waiting for {url}"),
-            Err(_) => return Err(anyhow!("the LUN did not come within {} s", START.as_secs())),
+            Err(_) => return Err(anyhow!("the LUN was not ready within {} s", START.as_secs())),
         }
     }
 }

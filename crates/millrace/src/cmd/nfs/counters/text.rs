@@ -39,10 +39,10 @@ impl MountReport {
             }
             (State::InUse, _) => format!("by {}", named(&self.processes)),
             (State::Unsaved, _) => {
-                "by nobody, but what it keeps is not saved: any program on this mount saves it (millrace exec … -- true)"
+                "by no program, but written data is not saved yet: any program on this mount saves it (millrace exec … -- true)"
                     .to_owned()
             }
-            (State::Dead, _) => "by nobody, and it keeps nothing: --remove-dead removes it".to_owned(),
+            (State::Dead, _) => "by no program, and it keeps no data: --remove-dead removes it".to_owned(),
         };
         let keeper = self.keeper.map_or_else(String::new, |pid| format!("; keeper {pid}"));
         writeln!(f, "  used {users}{keeper}")

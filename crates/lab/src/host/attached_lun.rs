@@ -187,7 +187,7 @@ impl Drop for AttachedLun {
         if self.is_attached
             && let Err(error) = self.host.take_away(&self.pids, &self.mount)
         {
-            eprintln!("millrace: cannot take the LUN at {} away: {error}", self.mount.display());
+            eprintln!("millrace: cannot detach the LUN at {}: {error}", self.mount.display());
         }
     }
 }

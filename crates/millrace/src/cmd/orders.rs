@@ -114,14 +114,14 @@ struct LoadArgs {
     /// Seed of the random contents of all rows
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// With `functions`, also make the stored functions; a run makes them where they are missing
+    /// With `functions`, also make the stored functions; a run makes them if they are missing
     #[arg(long, value_enum, default_value_t = ModeArg::Statements)]
     mode: ModeArg,
     /// Another PostgreSQL server that keeps a share of the warehouses, repeatable; runs and checks
     /// then need only --db, which reaches it by postgres_fdw
     #[arg(long, value_name = "DSN")]
     node: Vec<String>,
-    /// Continue a load that was interrupted; warehouses and seed must be the same
+    /// Continue an interrupted load; warehouses and seed must be the same
     #[arg(long)]
     resume: bool,
     /// Load only if the schema does not exist; do nothing if it has a complete load with these warehouses and this seed

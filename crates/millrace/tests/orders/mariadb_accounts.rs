@@ -98,7 +98,7 @@ fn accounts_by_ed25519_get_in_and_every_refusal_has_its_own_hint() {
     }
     let gone = millrace().args(["orders", "check", "-d", "mysql://x@127.0.0.1:1/"]).output().unwrap();
     assert!(
-        text(&gone).contains("hint: is the server running there") && text(&gone).matches("refused").count() == 1,
+        text(&gone).contains("hint: check that the server runs there") && text(&gone).matches("refused").count() == 1,
         "{}",
         text(&gone)
     );

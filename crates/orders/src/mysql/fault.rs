@@ -67,7 +67,7 @@ impl MySqlFault {
                     .into()
             }
             Error::Driver(_) | Error::Url(_) => LOG.into(),
-            Error::Io(_) => "is the server running there, and are host and port, or the socket, right?".into(),
+            Error::Io(_) => "check that the server runs there, and host and port, or the socket".into(),
         }
     }
 

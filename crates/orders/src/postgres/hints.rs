@@ -26,7 +26,7 @@ pub(crate) fn connect_hint(error: &Error) -> String {
         "server did not use channel binding" => {
             "channel binding needs TLS and a password of scram-sha-256; channel_binding=prefer connects without it"
         }
-        _ => "is the server running there, and are its host (PGHOST, host= in the connection string) and port (PGPORT, port=) right?",
+        _ => "check that the server runs there, and its host (PGHOST, host= in the connection string) and port (PGPORT, port=)",
     }
     .to_owned()
 }

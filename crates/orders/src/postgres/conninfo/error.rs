@@ -35,9 +35,16 @@ pub enum ConninfoError {
         /// Where it stands.
         origin: String,
     },
-    /// gssencmode demands an encryption that this client does not have.
-    #[error("gssencmode=require is not supported: this client has no GSSAPI encryption")]
-    GssEncryption,
+    /// A value demands a connection that this client cannot make.
+    #[error("{demand} is not supported: this client {lack}")]
+    Demand {
+        /// The parameter and its value.
+        demand: String,
+        /// What the client lacks.
+        lack: &'static str,
+        /// What to do.
+        fix: &'static str,
+    },
     /// A service that no file defines.
     #[error("service {name} is not defined in {}", files(searched))]
     NoService {
@@ -121,9 +128,7 @@ impl ConninfoError {
                 format!("it is that of an option, of the connection string, of a service file{variable}")
             }
             Self::Unsupported { keyword, .. } => format!("leave {keyword} out"),
-            Self::GssEncryption => {
-                "set gssencmode=disable, in the connection string or in PGGSSENCMODE; sslmode=verify-full encrypts by TLS".into()
-            }
+            Self::Demand { fix, .. } => (*fix).into(),
             Self::NoService { .. } => {
                 "write it there as [NAME] and lines like host=db1, or name another file by PGSERVICEFILE".into()
             }

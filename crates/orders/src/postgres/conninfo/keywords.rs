@@ -65,7 +65,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     row("gssdelegation", "PGGSSDELEGATION", Support::Ignored),
     row("gsslib", "PGGSSLIB", Support::Ignored),
     row("krbsrvname", "PGKRBSRVNAME", Support::Ignored),
-    row("min_protocol_version", "PGMINPROTOCOLVERSION", Support::Ignored),
+    row("min_protocol_version", "PGMINPROTOCOLVERSION", Support::Full),
     row("max_protocol_version", "PGMAXPROTOCOLVERSION", Support::Ignored),
     row("sslcrl", "PGSSLCRL", Support::Refused),
     row("sslcrldir", "PGSSLCRLDIR", Support::Refused),

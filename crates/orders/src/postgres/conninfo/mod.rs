@@ -184,6 +184,16 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_protocol_newer_than_the_clients_is_refused_where_it_is_demanded() {
+        for version in ["3.2", "latest"] {
+            let error = resolved(&ConnectionOptions::of(&format!("host=db1 min_protocol_version={version}")), &[]).unwrap_err();
+            let said = format!("min_protocol_version={version} is not supported: this client speaks version 3.0 of the protocol");
+            assert_eq!(error.to_string(), said);
+        }
+        resolved(&ConnectionOptions::of("host=db1 min_protocol_version=3.0 max_protocol_version=3.2"), &[]).unwrap();
+    }
+
+    #[test]
     fn a_password_file_with_group_access_is_not_used_and_a_warning_says_so() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pgpass");

@@ -72,7 +72,7 @@ pub(in crate::postgres) struct Server {
 
 impl Server {
     pub(super) fn of(parameters: &Parameters, environment: &Environment<'_>) -> Result<Self, ConninfoError> {
-        refuse_gss_encryption(parameters)?;
+        refuse_demands(parameters)?;
         let mut endpoints = endpoints(parameters)?;
         let common = common(parameters)?;
         let mut warning = None;
@@ -110,13 +110,29 @@ impl Server {
     }
 }
 
-/// Refuses gssencmode=require, which no connection of this client meets. The other modes allow a connection without GSSAPI.
-fn refuse_gss_encryption(parameters: &Parameters) -> Result<(), ConninfoError> {
-    let requires = [("disable", false), ("prefer", false), ("require", true)];
-    match choice(parameters, "gssencmode", &requires)? {
-        Some(true) => Err(ConninfoError::GssEncryption),
-        _ => Ok(()),
+/// Refuses what no connection of this client meets: GSSAPI encryption, and a protocol newer than 3.0.
+fn refuse_demands(parameters: &Parameters) -> Result<(), ConninfoError> {
+    let demands = [
+        (
+            "gssencmode",
+            [("disable", false), ("prefer", false), ("require", true)],
+            "has no GSSAPI encryption",
+            "set gssencmode=disable, in the connection string or in PGGSSENCMODE; sslmode=verify-full encrypts by TLS",
+        ),
+        (
+            "min_protocol_version",
+            [("3.0", false), ("3.2", true), ("latest", true)],
+            "speaks version 3.0 of the protocol",
+            "set min_protocol_version=3.0, in the connection string or in PGMINPROTOCOLVERSION",
+        ),
+    ];
+    for (keyword, values, lack, fix) in demands {
+        if choice(parameters, keyword, &values)? == Some(true) {
+            let demand = format!("{keyword}={}", parameters.get(keyword).map_or("", String::as_str));
+            return Err(ConninfoError::Demand { demand, lack, fix });
+        }
     }
+    Ok(())
 }
 
 fn look_up(text: &str, endpoints: &mut [Endpoint], common: &Config) {

@@ -135,7 +135,10 @@ pub fn gates(baseline: &Comparison, now: &Comparison) -> Vec<Gate> {
             let worse = if figure.more_is_better { difference.percent < 0.0 } else { difference.percent > 0.0 };
             let (ratio, bound) = as_gate(&difference, figure.more_is_better);
             gates.push(Gate {
-                promise: format!("{} of {} not worse than in the baseline beyond the intervals", figure.figure, before.arm),
+                promise: format!(
+                    "{} of {} not worse than in the baseline, or the 99 % interval of the difference contains zero",
+                    figure.figure, before.arm
+                ),
                 found: ratio,
                 least: bound,
                 passed: !(worse && difference.shown == Difference::Shown),

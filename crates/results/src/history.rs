@@ -87,7 +87,7 @@ pub struct HistoryPoint {
     pub cpu_s_per_1000_orders: Option<MeanInterval>,
     /// 99th percentile of the new order's response in milliseconds, one value for each record.
     pub new_order_p99_ms: Option<MeanInterval>,
-    /// Changes from the point before that are beyond the intervals.
+    /// Changes from the point before whose 99 % interval excludes zero and which the points around confirm.
     pub steps: Vec<HistoryStep>,
     /// What else changed since the point before: kernel, version of the database, settings.
     pub changed: Vec<String>,

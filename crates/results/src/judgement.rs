@@ -121,7 +121,7 @@ pub struct RelativeDifference {
     /// records made before it was told.
     #[serde(default)]
     pub with_twice_the_rounds_percent: Option<f64>,
-    /// What the interval allows to claim.
+    /// What its 99 % interval, which is wider, allows to claim.
     pub shown: Difference,
     /// How the interval was found.
     pub method: IntervalMethod,

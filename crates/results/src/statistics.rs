@@ -29,13 +29,13 @@ pub struct MeanInterval {
     pub values: Vec<f64>,
 }
 
-/// What a comparison of two intervals may claim.
+/// What the 99 % interval of a difference allows to claim.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Difference {
-    /// The intervals do not overlap.
+    /// It excludes zero.
     Shown,
-    /// The intervals overlap: no difference shown.
+    /// It contains zero.
     NotShown,
     /// Fewer than two runs on a side: nothing can be claimed.
     #[default]

@@ -121,7 +121,7 @@ fn gate(figure: &str, more_is_better: bool, found: &RelativeDifference, threshol
     let allowed = if more_is_better { 1.0 - threshold_percent / 100.0 } else { 1.0 / (1.0 + threshold_percent / 100.0) };
     Gate {
         promise: format!(
-            "{figure} of {arm} not more than {threshold_percent} % worse than in its last record, beyond the intervals"
+            "{figure} of {arm} at most {threshold_percent} % worse than in its last record, or the 99 % interval of the difference contains zero"
         ),
         found: ratio,
         least: allowed.min(shown_below),

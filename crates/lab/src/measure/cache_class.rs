@@ -35,7 +35,7 @@ pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>, past_page_cache
         return Caching { class: CachingClass::Cached, because, warm: false };
     }
     let class = if cache.may_answer { CachingClass::Cached } else { CachingClass::Direct };
-    Caching { warm: cache.may_answer, class, because: cache.because }
+    Caching { warm: cache.may_answer && cache.filled, class, because: cache.because }
 }
 
 /// How an arm's reads are cached, in a sentence.
@@ -106,6 +106,12 @@ mod tests {
             assert_eq!(class(&arm, Some(64 << 20), false), CachingClass::Direct);
             arm.medium = None;
             assert!(words(&class_of(&arm, None, false), 1 << 20, 1 << 20).ends_with("so much of it is warm"), "{path}");
+        }
+        for path in ["fc", "block"] {
+            let arm = Arm { path: path.parse().unwrap(), ..arm.clone() };
+            let cached = class_of(&Arm { medium: None, ..arm }, None, false);
+            assert_eq!(cached.class, CachingClass::Cached, "{path}");
+            assert!(!words(&cached, 1 << 20, 1 << 20).contains("is warm"), "{path} is mounted for the run");
         }
     }
 }

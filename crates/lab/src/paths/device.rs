@@ -154,7 +154,8 @@ impl StoragePath for Device {
             may_answer: true,
             on_client: true,
             above_medium: self.maker.is_some(),
-            because: "the file system on the device keeps data in this host's page cache",
+            filled: false,
+            because: "the file system on the device keeps data in this host's page cache, which is empty when a run begins",
         }
     }
 

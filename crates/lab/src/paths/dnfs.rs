@@ -69,7 +69,7 @@ impl StoragePath for Dnfs {
         } else {
             "the client keeps no data; reads may be served from the page cache of the filer's host, which is this host"
         };
-        PageCache { may_answer: !named, on_client: false, above_medium: false, because }
+        PageCache { may_answer: !named, on_client: false, above_medium: false, filled: !named, because }
     }
 
     fn prepare(&self, order: PlacementOrder<'_>) -> Result<(Box<dyn Placement>, Vec<String>), LabError> {

@@ -111,6 +111,7 @@ impl StoragePath for Iscsi {
             may_answer: true,
             on_client: true,
             above_medium: true,
+            filled: true,
             because: "the file system on the LUN keeps data in this host's page cache",
         }
     }

@@ -88,7 +88,7 @@ impl StoragePath for Knfs {
 
     fn page_cache(&self, named: bool) -> PageCache {
         let because = "the kernel's client keeps data in this host's page cache";
-        PageCache { may_answer: true, on_client: true, above_medium: !named, because }
+        PageCache { may_answer: true, on_client: true, above_medium: !named, filled: true, because }
     }
 
     fn prepare(&self, order: PlacementOrder<'_>) -> Result<(Box<dyn Placement>, Vec<String>), LabError> {

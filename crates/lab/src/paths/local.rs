@@ -55,7 +55,7 @@ impl StoragePath for Local {
 
     fn page_cache(&self, _named: bool) -> PageCache {
         let because = "reads may be served from this host's page cache";
-        PageCache { may_answer: true, on_client: true, above_medium: false, because }
+        PageCache { may_answer: true, on_client: true, above_medium: false, filled: true, because }
     }
 
     fn prepare(&self, order: PlacementOrder<'_>) -> Result<(Box<dyn Placement>, Vec<String>), LabError> {

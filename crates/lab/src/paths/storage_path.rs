@@ -92,7 +92,13 @@ pub(crate) trait StoragePath: Sync {
 
     /// Which cache below the database's own may answer its reads when no medium is modelled.
     fn page_cache(&self, _named: bool) -> PageCache {
-        PageCache { may_answer: true, on_client: false, above_medium: false, because: "nothing is known of the caches below" }
+        PageCache {
+            may_answer: true,
+            on_client: false,
+            above_medium: false,
+            filled: false,
+            because: "nothing is known of the caches below",
+        }
     }
 
     /// Makes the directories of an arm. On a target, first removes what killed comparisons of this host left there; their
@@ -176,6 +182,8 @@ pub(crate) struct PageCache {
     pub(crate) on_client: bool,
     /// A modelled medium lies below it, so that a read it answers is not delayed.
     pub(crate) above_medium: bool,
+    /// The restored state is read into it before each run.
+    pub(crate) filled: bool,
     /// Why, in one clause.
     pub(crate) because: &'static str,
 }

@@ -18,9 +18,9 @@ use crate::error_printing::print_error;
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace compare                                  local disk and Direct NFS on this host's disk,
+  millrace compare                                  local disk, Direct NFS and iSCSI on this host,
                                                     then one round on a modelled array (12 min)
-  millrace compare --full                           both with repeats, and a fixed load (30 min)
+  millrace compare --full                           both with repeats, and a fixed load (up to 45 min)
   millrace compare --dry-run                        the same plan: steps, time and space
   millrace compare --warehouses 40 --seconds 120 --repeats 5 --budget 1h
   millrace compare --quick                          one short round: does everything work here?
@@ -35,9 +35,10 @@ The database runs from a temporary cluster in the work directory, on no TCP port
 process and removes the work directory; finished runs are kept.
 Exit codes: 0 measured; 1 measured, but a threshold was missed; 2 could not run (arguments, a
 missing program); 3 the figures are not valid (no proof that the reads went over the path, a failed
-consistency check), or a later scenario failed; 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM, 129
-by SIGHUP: the last line says how to resume after the finished runs. With --guest also 124 the time
-limit was reached, 125 the guest did not boot or ended by itself.";
+consistency check), the verdict was withheld (two paths read blocks of the same medium at different
+speeds), or a later scenario is not valid or failed; 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM,
+129 by SIGHUP: the last line says how to resume after the finished runs. With --guest also 124 the
+time limit was reached, 125 the guest did not boot or ended by itself.";
 
 const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@PATH] (where throughput stops growing), cpu=PERCENT%[@PATH] (users that keep the \
     processors that busy), sweep (every load); then ,model=… ,rate=… ,seconds=…; PATH is the one to search on; repeatable";
@@ -107,13 +108,14 @@ pub(crate) struct Args {
     /// late
     #[arg(long)]
     keep_awake: bool,
-    /// Don't fail when a figure misses a threshold of the plan
+    /// Don't fail if a figure misses a threshold of the plan
     #[arg(long)]
     no_gates: bool,
-    /// An earlier results.json or its directory: fail if a path is worse by more than the 95 % intervals
+    /// An earlier results.json or its directory: fail if a path has fewer orders or a higher CPU cost per order and the
+    /// 99 % interval of the difference excludes zero, or if a path of that record was not measured
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
-    /// Fail if a path is slower than in the newest earlier record of the same plan, load, medium, host and database
+    /// Fail if a path is worse than in its newest earlier record under the same conditions (load, medium, host, database, …; docs/lab.md)
     #[arg(long, value_enum, value_name = "WHICH")]
     against: Option<AgainstWhich>,
     /// Directory of the earlier records, at any depth [default: the directories beside --out]

@@ -10,9 +10,10 @@ const EXAMPLES: &str = "\
 Examples:
   millrace diff millrace-results/monday millrace-results/tuesday
   millrace diff old/results.json new/results.json --json
-Each figure has the 95 % interval of its difference, from the runs of both; a difference is claimed
-only where the interval does not contain zero. `millrace compare --gate old/results.json` fails
-when a figure is worse. Exit codes: 0 compared; 2 could not read one.";
+Each figure has the 95 % interval of its difference, from the runs of both. A difference is claimed
+only if the 99 % interval, which is not printed, excludes zero. `millrace compare --gate
+old/results.json` fails if orders or CPU cost are worse by that rule.
+Exit codes: 0 compared; 2 could not read a record.";
 
 /// Shows what differs between two comparisons.
 #[derive(clap::Args)]

@@ -21,10 +21,10 @@ Examples:
   millrace history runs --since 2026-11-01 --path dnfs --by date
   millrace history add runs --db postgresql:///results   keep the records in a database
   millrace history --db postgresql:///results --json
-Records are compared only where path, plan, load, medium, layout, host and database are the
-same: each such set is a series of its own. A step is a change from one point to the next: its 95 %
-interval excludes zero, and the points around it confirm it. `millrace compare --against last`
-fails on a loss.
+Records are compared only if path, tuning, layout, medium, load, warehouses, seconds, database and
+host are the same (docs/lab.md lists every condition): each such set is a series of its own. A step
+is a change from one point to the next: its 99 % interval excludes zero, and the points around it
+confirm it. `millrace compare --against last` fails on a loss.
 Exit codes: 0 shown or kept; 2 no record, or something could not be read or written.";
 
 /// Shows the figures of many comparisons over commits or dates.

@@ -47,8 +47,8 @@ pub(crate) struct Args {
     /// Mount even if another user's programs hold file locks on the export; this mount does not respect those locks
     #[arg(long)]
     force: bool,
-    /// Options as in the fourth field of fstab(5): ro, noexec, allow_other, group=GROUP, log=FILE, and
-    /// those that are for mount(8) and systemd
+    /// Options as in the fourth field of fstab(5): ro or rw, noexec or exec, allow_other, group=GROUP, log=FILE;
+    /// those of mount(8) and systemd are ignored here
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Option<Options>,
     /// Append messages about the server to this file [default: the system's log; with

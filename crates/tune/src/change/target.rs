@@ -2,6 +2,7 @@
 
 mod database;
 mod linux;
+mod option_files;
 
 use results::audit::Activation;
 use serde::Serialize;

@@ -157,6 +157,27 @@ fn postgres_is_a_drop_in_where_one_is_read_and_last_and_else_alter_system() {
 }
 
 #[test]
+fn mysql_is_a_drop_in_where_the_main_file_includes_a_directory_and_else_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let setting = "{ kind = \"mysql\", key = \"innodb_doublewrite\", value = \"ON\" }";
+    let is_text = |plan: &Plan, why: &str| {
+        let change = &plan.groups[0].changes[0];
+        assert!(matches!(&change.parts[..], [Part::Run(_)]), "{plan:?}");
+        assert!(change.remarks.iter().any(|remark| remark.starts_with("no file is written: ") && remark.contains(why)), "{change:?}");
+    };
+    // MariaDB's packages leave the directory; the file was replaced by one that does not include it.
+    write(folder.path(), "etc/mysql/mariadb.conf.d/50-server.cnf", "[mysqld]\n");
+    write(folder.path(), "etc/mysql/my.cnf", "[mysqld]\n");
+    is_text(&planned(folder.path(), &linux(), None, setting), "/etc/my.cnf or /etc/mysql/my.cnf has no `!includedir`");
+    write(folder.path(), "etc/mysql/conf.d/x.cnf", "[mysqld]\n");
+    write(folder.path(), "etc/mysql/my.cnf", "!includedir /etc/mysql/conf.d/\n");
+    let plan = planned(folder.path(), &linux(), None, setting);
+    assert_eq!(plan.groups[0].files[0].path, "/etc/mysql/conf.d/zz-millrace.cnf");
+    write(folder.path(), "etc/mysql/my.cnf", "!includedir /etc/mysql/conf.d/\n[mysqld]\ninnodb-doublewrite = 0\n");
+    is_text(&planned(folder.path(), &linux(), None, setting), "sets it after the directory /etc/mysql/conf.d");
+}
+
+#[test]
 fn what_cannot_be_written_is_said_in_words() {
     let folder = tempfile::tempdir().unwrap();
     for (setting, words) in [

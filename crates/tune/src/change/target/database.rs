@@ -3,6 +3,7 @@
 use results::audit::Activation;
 
 use super::linux::drop_in;
+use super::option_files::{included_last, main_files};
 use super::{Part, Resolved, Run, assigned, family, now, outweighs, text_for, unfit};
 use crate::change::commands::{alter_system, identifier};
 use crate::change::edit::{Edit, Style};
@@ -197,20 +198,31 @@ fn included(root: &Root, config: &str) -> Option<(String, String)> {
     root.has_folder(&folder).then(|| (folder, after.join("\n")))
 }
 
-/// Folders that my.cnf includes, the one read last first.
-const MYSQL_FOLDERS: &[&str] = &["/etc/mysql/mariadb.conf.d", "/etc/mysql/mysql.conf.d", "/etc/mysql/conf.d", "/etc/my.cnf.d"];
-
+/// A drop-in in the directory that the server's main files include last, if nothing after it overrides it; else text.
 pub(super) fn mysql(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
     if setting.server.is_some_and(|server| server.config.as_ref().is_none_or(|config| !config.starts_with("/etc/"))) {
         remarks.push(FILES_NOT_KNOWN.to_owned());
         return vec![text_for(setting, facts)];
     }
-    let Some(folder) = MYSQL_FOLDERS.iter().find(|folder| root.has_folder(folder)) else {
+    let files = main_files(setting.server.and_then(|server| server.config.as_deref()));
+    let Some((folder, after)) = included_last(root, &files) else {
+        remarks.push(format!(
+            "no file is written: {} has no `!includedir` of an existing directory; set it there by hand, or add one and plan again",
+            files.join(" or ")
+        ));
         return vec![text_for(setting, facts)];
     };
+    let edit = assigned(setting, Style::Mysql, setting.key());
+    let key = edit.place();
+    if after.lines().any(|line| Style::Mysql.key_of(line).as_ref() == Some(&key)) {
+        remarks.push(format!(
+            "no file is written: {} sets it after the directory {folder} that it includes; edit that line by hand",
+            files.join(" or ")
+        ));
+        return vec![text_for(setting, facts)];
+    }
     // The files are read by name; the last one has the word.
-    let mut parts =
-        vec![Part::File { path: format!("{folder}/zz-millrace.cnf"), edit: assigned(setting, Style::Mysql, setting.key()) }];
+    let mut parts = vec![Part::File { path: format!("{folder}/zz-millrace.cnf"), edit }];
     if setting.activation <= Activation::Reload {
         let name = setting.key().replace('-', "_");
         let before = now(setting.change.target.kind, &name, None, facts);

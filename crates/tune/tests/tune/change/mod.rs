@@ -195,6 +195,7 @@ impl World {
             symlink("../sysctl.conf", place.join("etc/sysctl.d/99-sysctl.conf")).unwrap();
         }
         write(place, "etc/postgresql/17/main/postgresql.conf", "include_dir = 'conf.d' # more\n");
+        write(place, "etc/mysql/my.cnf", "!includedir /etc/mysql/conf.d/\n");
         let mut facts = linux();
         facts.put("postgres.config_file", "/etc/postgresql/17/main/postgresql.conf", "a test");
         facts.put("postgres.data_directory", "/var/lib/postgresql/17/main", "a test");

@@ -163,7 +163,10 @@ fn mysql_is_a_drop_in_where_the_main_file_includes_a_directory_and_else_text() {
     let is_text = |plan: &Plan, why: &str| {
         let change = &plan.groups[0].changes[0];
         assert!(matches!(&change.parts[..], [Part::Run(_)]), "{plan:?}");
-        assert!(change.remarks.iter().any(|remark| remark.starts_with("no file is written: ") && remark.contains(why)), "{change:?}");
+        assert!(
+            change.remarks.iter().any(|remark| remark.starts_with("no file is written: ") && remark.contains(why)),
+            "{change:?}"
+        );
     };
     // MariaDB's packages leave the directory; the file was replaced by one that does not include it.
     write(folder.path(), "etc/mysql/mariadb.conf.d/50-server.cnf", "[mysqld]\n");

@@ -35,7 +35,7 @@ Examples:
   millrace audit --waivers waivers.toml --fail-on high --format sarif --out audit.sarif
   millrace audit --db postgresql:///mill --measured millrace-results/2026-11-20T080000Z
   millrace audit diff last-week.json today.json
-A capture is what `millrace collect`, dist/collect/collect.sh or sos report wrote. A waiver file:
+`millrace collect`, dist/collect/collect.sh and sos report write captures. A waiver file:
   schema = 1
   [[waiver]]
   rule = \"linux-nfs-attribute-cache-on\"
@@ -43,8 +43,8 @@ A capture is what `millrace collect`, dist/collect/collect.sh or sos report wrot
   reason = \"the cluster needs it until it moves\"
   expires = 2027-03-31
 Exit codes: 0 nothing found; 1 findings (of the severity of --fail-on or worse, neither waived nor
-in the baseline; those for information never count); 2 could not run. Rules that could not be
-judged, as facts are missing, are listed and count as neither.";
+in the baseline; those for information never count); 2 could not run. Rules that cannot be judged
+because facts are missing do not count; -v lists them.";
 
 /// Checks the settings between database and disk against rules, each with its reason and source.
 #[derive(clap::Args)]
@@ -86,7 +86,7 @@ struct AuditArgs {
     /// File of waivers: accepted findings, each with a reason and an expiry date
     #[arg(long, value_name = "FILE")]
     waivers: Option<PathBuf>,
-    /// An earlier audit (--format json): its findings do not count again
+    /// An earlier audit (--format json): its findings do not count again, unless they are worse now
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// Directory of a `tune measure`: findings show the measured effect of their rules and are ordered by it

@@ -62,16 +62,16 @@ pub(super) struct Load {
     /// Share of reads in a mixed load, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=99))]
     rwmixread: u8,
-    /// Block sizes, bytes of a call, such as 8k or 4k,8k,1MiB; each is measured with each depth
+    /// Block sizes: bytes of one call, such as 8k or 4k,8k,1MiB; each is measured with each depth
     #[arg(long, default_value = "8k", value_delimiter = ',', value_parser = bytes)]
     pub(super) bs: Vec<u64>,
-    /// Calls in flight, 1 to 1024, such as 1 or 1,4,16
+    /// Calls in flight, 1 to 1024 (a mixed load over NFS: to 64), such as 1 or 1,4,16
     #[arg(long, default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) depth: Vec<u16>,
     /// Measured seconds of each combination
     #[arg(long, default_value_t = 5.0, value_parser = seconds)]
     seconds: f64,
-    /// Seconds of the same load before each, which do not count
+    /// Seconds of the same load before each combination, not measured
     #[arg(long, default_value_t = 0.0, value_parser = seconds_or_none)]
     warmup: f64,
     /// Print one JSON object for each combination on stdout

@@ -14,10 +14,11 @@ const EXAMPLES: &str = "\
 Examples:
   millrace collect                        millrace-HOST-TIME.tar.gz in the current directory
   millrace collect --out /tmp/db1.tar.gz --db postgresql:///mill
-  millrace collect --out /tmp/db1         a directory, to be read through before you pass it on
+  millrace collect --out /tmp/db1         a directory: review it before you pass it on
   millrace audit --facts /tmp/db1.tar.gz  elsewhere
-Names of hosts and users stay; passwords, keys and secrets of what is read are left out. What this
-user may not read is noted in the capture as unknown. Exit codes: 0 written; 2 could not write it.";
+Names of hosts and users are kept; passwords, keys and secrets are left out. The capture notes as
+unknown what this user may not read.
+Exit codes: 0 written; 2 could not write it, or could not read a database of --db.";
 
 /// Writes what an audit needs of this host into a capture, with secrets left out.
 #[derive(clap::Args)]

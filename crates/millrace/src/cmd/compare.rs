@@ -31,8 +31,8 @@ Examples:
   millrace compare --guest --quick --paths local,dnfs,knfs,iscsi,fc   with the clients of a guest
   millrace compare my-plan.toml --out results/today
   millrace compare --out runs/1234 --against last --threshold 3%      in CI: fail on a loss
-The database runs from a temporary cluster in the work directory, on no TCP port. Ctrl-C ends every
-process and removes the work directory; finished runs are kept.
+The database is a temporary server that listens on no TCP port. Ctrl-C ends every process and
+removes the work directory; finished runs are kept.
 Exit codes: 0 measured; 1 measured, but a threshold was missed; 2 could not run (arguments, a
 missing program); 3 the figures are not valid (no proof that the reads went over the path, a failed
 consistency check), the verdict was withheld (two paths read blocks of the same medium at different
@@ -47,7 +47,7 @@ const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@PATH] (where thro
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Plan in TOML; the built-in one is plans/compare.toml
+    /// Plan in TOML, whose values the options replace [default: the built-in one, plans/compare.toml]
     plan: Option<PathBuf>,
     /// Database to run on each path: postgresql or mariadb [default: that of the plan, postgresql]
     #[arg(long, value_name = "NAME")]
@@ -55,8 +55,8 @@ pub(crate) struct Args {
     /// Paths to compare: local, dnfs (Direct NFS), iscsi, knfs (kernel NFS), fc (Fibre Channel), block (a device); the first is the reference
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     paths: Vec<String>,
-    /// A path to compare. =TARGET names your own storage: a directory, an nfs:// URL or a device (docs/lab.md). If any --path is
-    /// given, only those are compared
+    /// A path to compare; repeatable. =TARGET names your own storage: a directory, an nfs:// URL or a device (docs/lab.md). Only
+    /// paths of --path and --paths are compared, if there are any
     #[arg(long = "path", value_name = "NAME[:LABEL][=TARGET]")]
     path: Vec<String>,
     /// Sets of settings, each measured on each path: untuned, tuned or those of the plan
@@ -101,7 +101,7 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
     /// Run every scenario of the plan with all repeats: the host's own store, a modelled array, a fixed load. Without --full the
-    /// array gets one round
+    /// array gets one round, and the fixed load none; --quick, --medium, --load and --users leave out both
     #[arg(long, conflicts_with_all = ["quick", "medium", "load"])]
     full: bool,
     /// Keep processors out of idle states during runs (needs root). Use it on a virtual machine whose idle processors wake up
@@ -115,7 +115,8 @@ pub(crate) struct Args {
     /// 99 % interval of the difference excludes zero, or if a path of that record was not measured
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
-    /// Fail if a path is worse than in its newest earlier record under the same conditions (load, medium, host, database, …; docs/lab.md)
+    /// Fail if a path is worse than in its newest earlier record under the same conditions (load, medium, host, database, …;
+    /// docs/lab.md)
     #[arg(long, value_enum, value_name = "WHICH")]
     against: Option<AgainstWhich>,
     /// Directory of the earlier records, at any depth [default: the directories beside --out]

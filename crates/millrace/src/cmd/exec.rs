@@ -106,8 +106,8 @@ Examples (PostgreSQL refuses root; as root, put `runuser -u postgres --` before 
 
 Needs no root and makes no mount: the program sees /db, the rest of the host does not. The library
 is loaded with LD_PRELOAD, so static, set-uid and Go programs find nothing below /db: use `millrace
-mount` for them. If PATH lacks a program of PostgreSQL, it is found in /usr/lib/postgresql/*/bin,
-where one version is installed. Kernel AIO (libaio) works on these files. io_uring does not and is
+mount` for them. A program of PostgreSQL that PATH lacks is found in /usr/lib/postgresql/*/bin, if
+only one version has it. Kernel AIO (libaio) works on these files. io_uring does not and is
 refused; MariaDB then uses libaio. Keep the server's own log on a local disk.
 
 Closing a file commits its data first, as a kernel client does. close=nothing in the URL leaves out

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// One point for all records of a commit, or one for each record at its date
     #[arg(long, value_enum, default_value_t = By::Commit)]
     by: By,
-    /// Write a page for a browser, - for stdout: one file, nothing fetched
+    /// Write an HTML page in one self-contained file, - for stdout
     #[arg(long, visible_alias = "out", value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print JSON

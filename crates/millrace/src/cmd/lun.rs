@@ -62,7 +62,7 @@ enum Operation {
         /// Names of initiators or groups
         #[arg(value_name = "INITIATOR", required_unless_present = "all")]
         initiators: Vec<String>,
-        /// All of them
+        /// All initiators
         #[arg(long, conflicts_with = "initiators")]
         all: bool,
     },

@@ -31,15 +31,15 @@ pub(crate) use mount::of_mount_program;
 #[derive(clap::Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "one value for the life of the program")]
 pub(crate) enum Command {
-    /// Serve a directory over NFS version 3: the filer
+    /// Serve directories over NFS version 3, and LUNs over iSCSI: the filer
     Serve(serve::Args),
     /// Administer a running filer: volumes, counters, injected faults, power cut, stop
     Volume(volume::Args),
-    /// Make, list, resize, map and delete LUNs of a running filer
+    /// Create, list, resize, map and delete LUNs of a running filer
     Lun(lun::Args),
-    /// Use files on an NFS server without a mount: ls, cat, cp, stat, bench
+    /// Use files on an NFS server without a mount; show the counters of mounts, and end a mount
     Nfs(nfs::Args),
-    /// Use LUNs of an iSCSI target without the kernel's initiator: discover, bench, attach
+    /// Use LUNs of an iSCSI target: discover, bench, attach as block devices, list, detach
     Iscsi(iscsi::Args),
     /// Run a program, such as PostgreSQL, over Direct NFS: no mount, no root
     Exec(exec::Args),
@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Diff(diff::Args),
     /// Show the figures of many comparisons over commits or dates
     History(history::Args),
-    /// Predict what another load, more slots or another medium would give
+    /// Predict the effect of another load, more slots or another medium
     Predict(predict::Args),
     /// Write the report of a stored comparison, also as CSV, Markdown or SVG
     Report(report::Args),

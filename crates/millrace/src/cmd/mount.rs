@@ -80,12 +80,11 @@ Examples:
   millrace unmount /mnt
 
 For programs that `millrace exec` cannot reach: static, Go and set-uid programs, and interactive
-shells.
-Root mounts for all users; other users mount for themselves, by fusermount3 (package fuse3). Each
-request goes to the server with the ids and groups of the calling user. Nothing is cached. Sizes,
-data, names, locks and files removed while open are shared with the programs under `millrace exec`
-of the same user or group on this host. Calls wait for a server that is away; SIGKILL ends a waiting
-process. docs/mount.md lists what programs are promised.
+shells. Root mounts for all users; other users mount for themselves, by fusermount3 (package fuse3).
+Each request goes to the server with the ids and groups of the calling user. Nothing is cached.
+Sizes, data, names, locks and files removed while open are shared with the programs under `millrace
+exec` of the same user or group on this host. Calls wait for a server that is away; SIGKILL ends a
+waiting process. docs/mount.md lists what programs can rely on.
 
 One process serves the mount. If it is killed, programs get ENOTCONN (\"Transport endpoint is not
 connected\"); run the same `millrace mount` again. SIGTERM unmounts.

@@ -32,11 +32,11 @@ Examples:
   millrace nfs counters --prometheus            for Prometheus (docs/monitoring.md)
   millrace nfs give-up /db                      end a mount whose server is gone for good
 
-URL: nfs://HOST[:PORT]/EXPORT[/PATH][?option=value&…], options: rsize, wsize, channels (connections
-of one process), stable, uid, gid, nfsport, mountport, timeo (tenths of a second), fence_ms,
-retrans, soft, resvport; limits of older clients: slots (calls outstanding of the whole mount),
-split (largest call), writers=one (one write to a file at a time). The MOUNT protocol is tried on
-the NFS port first.
+URL: nfs://HOST[:PORT]/EXPORT[/PATH][?option=value&…]. docs/nfs-url.md lists all options, among them
+rsize, wsize, channels (connections of one process), stable, uid, gid, nfsport, mountport, timeo
+(tenths of a second), retrans, soft, and limits of older clients: slots (calls in progress on the
+whole mount), split (largest call), writers=one (one write to a file at a time). The MOUNT protocol
+is tried on the NFS port first.
 
 Exit codes: 0 done; 1 the server refused it (no such file, no space, …); 2 could not run
 (arguments, no server, no export).";

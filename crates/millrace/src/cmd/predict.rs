@@ -9,14 +9,14 @@ use lab::predict::what_if::{WhatIf, render, what_if};
 const EXAMPLES: &str = "\
 Examples:
   millrace predict millrace-results/TIME               the same load, and a curve over users
-  millrace predict results.json --arm dnfs --users 64  eight times the users
+  millrace predict results.json --arm dnfs --users 64  with 64 users
   millrace predict results.json --arm dnfs --slots 16  an old client's slots
   millrace predict results.json --spindles 80 --latency 8000  80 spindles at 8 ms
   millrace predict results.json --cores 8 --json
 The model is a closed queueing network fitted to the measurements of one path (docs/lab.md says
 how, and its error on measured points that were left out).
-Exit codes: 0 predicted; 2 could not (no such record, a path that can't be fitted, arguments); 3
-predicted, but NOT TO BE TRUSTED: lines that begin so, or `doubts` of --json, say why.";
+Exit codes: 0 predicted; 2 could not predict (no such record, a path that can't be fitted,
+arguments); 3 predicted, but NOT TO BE TRUSTED: lines that begin so, or `doubts` of --json, say why.";
 
 /// Exit code of a prediction that something speaks against: a result that is not valid.
 const NOT_TRUSTED: u8 = 3;

@@ -12,8 +12,8 @@ const EXAMPLES: &str = "\
 Examples:
   millrace report millrace-results/2026-11-21T040000Z          writes report.html there again
   millrace report results.json --out /tmp/report.html          from a record alone, to another place
-  millrace report DIR --csv -                                  every figure, one a line, on stdout
-  millrace report DIR --markdown comparison.md                 to be pasted into a ticket or a mail
+  millrace report DIR --csv -                                  every figure, one per line, on stdout
+  millrace report DIR --markdown comparison.md                 for a ticket or a mail
   millrace report DIR --svg orders.svg                         orders per minute as a picture
 Records of older versions (schema 1) are read; what they lack is left out.
 Exit codes: 0 written; 2 the record can't be read or a file can't be written.";

@@ -12,7 +12,7 @@ use lab::shapes::{GenerationCalls, look, markdown, table};
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace shapes results/plans/*                    what they show, with the reports' figures
+  millrace shapes results/plans/*                    each finding beside the reports' figures
   millrace shapes --markdown results/plans/* > t.md  the table of docs/reports.md
 A record is a directory that millrace compare wrote, or its results.json. A finding that
 no record shows is not an error. Finding SC11 (calls of a write of 64 KiB) is not read from a
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Print one JSON array
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
-    /// Leave out finding SC11, which starts a filer to count calls
+    /// Skip finding SC11, for which a filer is started to count calls
     #[arg(long)]
     no_count: bool,
 }

@@ -14,13 +14,13 @@ use tune::change::{Root, State};
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace tune plan                               what would change on this host, with differences
-  millrace tune plan --facts db1.tar.gz            the same for a capture, of Solaris and AIX too
+  millrace tune plan                               the changes on this host, files as diffs
+  millrace tune plan --facts db1.tar.gz            the same for a capture, also of Solaris or AIX
   millrace tune apply                              asks for each group; --yes for all
   millrace tune apply --rule linux-swappiness      this rule alone
   millrace tune revert                             reverts the newest apply, byte for byte
-  millrace tune measure --dry-run                  what a measurement of PostgreSQL's rules would do
-  millrace tune explain linux-rpc-slots-enough     all that a rule says, and its fix for this host
+  millrace tune measure --dry-run                  the steps to measure PostgreSQL's rules
+  millrace tune explain linux-rpc-slots-enough     the complete rule, and its fix for this host
 Exit codes: 0 done, or nothing to do; 1 something was left or refused; 2 could not run.";
 
 /// Plans the changes for what the audit found, applies them, and reverts them.

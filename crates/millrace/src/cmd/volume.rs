@@ -39,9 +39,10 @@ enum Operation {
     /// Read the configuration file again; connections stay (needs serve --config)
     Reload,
     /// Simulate a power cut: discard every write and change that is not on stable storage, and close all connections (needs serve
-    /// --loss-layer)
+    /// --loss-layer, or loss_layer = true in the file)
     PowerCut,
-    /// Copy a volume as a power cut now would leave it; the volume stays in service (needs serve --loss-layer)
+    /// Copy a volume as a power cut now would leave it; the volume stays in service (needs serve --loss-layer, or
+    /// loss_layer = true in the file)
     PowerCutCopy {
         /// The volume
         volume: String,
@@ -93,8 +94,8 @@ Examples:
   millrace volume power-cut-copy vol /tmp/after-the-cut
   MILLRACE_ADMIN=/run/filer.sock millrace volume shutdown
 
-Exit codes: 0 done; 1 the filer refused, nothing has changed; 2 no filer answers, several
-run and --admin does not choose one, or an argument is wrong.";
+Exit codes: 0 done; 1 the filer refused, and nothing has changed; 2 no filer answers, several run
+and --admin does not choose one, or an argument is wrong.";
 
 impl Operation {
     /// The phrase for its errors, and the request to the filer.

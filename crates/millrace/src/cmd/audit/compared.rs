@@ -15,8 +15,8 @@ Examples:
   millrace audit diff db1.json db2.json --json
 A finding whose facts are missing in the second audit counts as changed, not as gone: nothing shows
 that it was fixed.
-Exit codes: 0 nothing is worse; 1 a finding is new, worse, or no longer waived; 2 could not read
-one of the two.";
+Exit codes: 0 nothing is worse; 1 a finding is new, worse, or no longer waived (those for
+information never count); 2 could not read one of the two.";
 
 /// Shows what differs between two audits.
 #[derive(clap::Args)]

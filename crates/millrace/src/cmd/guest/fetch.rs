@@ -15,10 +15,11 @@ Examples:
   millrace guest fetch
   millrace guest fetch --package linux-image-6.1.0-56-amd64_6.1.192-2_amd64.deb
 
-Fetches with apt-get download the kernel that the package linux-image-amd64 depends on, which takes
-70 MB, and unpacks it into the cache, 400 MB. Needs no root. Where the newest kernel is there, it
-does nothing. It also tries once whether a guest starts with KVM here, and remembers that.
-Exit codes: 0 the kernel is there; 2 it could not be fetched; 130 Ctrl-C.";
+Downloads the kernel that the package linux-image-amd64 depends on, about 70 MB, with `apt-get
+download`, and unpacks it into the cache. Needs no root. If the cache has the newest kernel, nothing
+is downloaded. It also tries once whether a guest starts with KVM here, and keeps the result.
+Exit codes: 0 the kernel is in the cache; 2 it could not be fetched; 130 ended by SIGINT (Ctrl-C),
+143 by SIGTERM, 129 by SIGHUP.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

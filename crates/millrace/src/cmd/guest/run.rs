@@ -31,14 +31,15 @@ Examples:
 The command runs as root, in this directory, with this host's root read-only under a temporary
 overlay; /run, /proc, /sys and /dev are the guest's own. Its output is this command's, as it comes.
 The host's loopback is 10.0.2.2, through further interfaces 10.0.3.2, 10.0.4.2, …: a filer that
-listens on 127.0.0.1:2049 is 10.0.2.2:2049 there. Nothing is left at the end, also after Ctrl-C;
-QEMU ends with this process.
+listens on 127.0.0.1:2049 is 10.0.2.2:2049 there. Nothing is left at the end, also after Ctrl-C,
+except the console of a guest that failed. QEMU ends with this process.
 
 On an emulated processor only ratios and counts are meaningful (docs/guest.md).
 
 Exit codes: that of the command, 126 and 127 as of a shell; 2 could not run (arguments, no QEMU, no
-kernel: millrace guest status); 124 the time was up; 125 the guest did not boot, or ended by itself:
-the end of its console is shown; 130 Ctrl-C; 141 the reader of its output has ended.";
+kernel: millrace guest status); 124 the time limit was reached; 125 the guest did not boot, or ended
+by itself: the end of its console is shown; 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM, 129 by
+SIGHUP; 141 the reader of its output has ended.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "millrace guest run [OPTIONS] -- CMD [ARGUMENT]...")]
@@ -48,22 +49,22 @@ pub(super) struct Run {
     /// Time limit, boot included: 90s, 12m, 1h
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration)]
     timeout: Duration,
-    /// Processors of the guest
+    /// Processors of the guest, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 2)]
     cpus: u32,
     /// Memory of the guest; it also holds what the guest writes outside shared directories
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
     memory: u64,
-    /// Network interfaces; each is a separate route to the host's loopback
+    /// Network interfaces, 0 to 8; each is a separate route to the host's loopback
     #[arg(long, value_name = "N", default_value_t = 1)]
     nics: u32,
-    /// Let the guest write to this directory, at the same path; may be given several times
+    /// Let the guest write to this directory, at the same path; may be given up to 8 times
     #[arg(long = "share", value_name = "DIR")]
     shares: Vec<PathBuf>,
     /// Pass this command's standard input to the command
     #[arg(long)]
     stdin: bool,
-    /// Run the guest with KVM or TCG [default: KVM where a guest starts with it]
+    /// Run the guest with KVM or TCG (emulated) [default: KVM if a guest starts with it]
     #[arg(long, value_name = "kvm|tcg", value_parser = accelerator)]
     accel: Option<Accelerator>,
     /// Add an argument to the kernel's; may be given several times

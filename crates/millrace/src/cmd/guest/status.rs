@@ -12,8 +12,8 @@ const EXAMPLES: &str = "\
 Examples:
   millrace guest status
   millrace guest status --json
-Exit codes: 0 a guest can be booted; 2 something is missing, the last line is the command that
-helps first.";
+Exit codes: 0 a guest can be booted; 2 something is missing: the last line is the first command to
+run.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -10,9 +10,9 @@ use crate::error_printing::refusal;
 
 const EXAMPLES: &str = "\
 Example: millrace history add millrace-results --db postgresql:///results
-The records are in the schema millrace_history, which is made if it is missing. The figures of
-each second are left out. A record that is there already is not added again. Exit codes: 0 kept; 2
-nothing to keep, or the database refused.";
+The records are kept in the schema millrace_history, which is created if it is missing. Of the
+figures of each second only the orders are kept. A record that is already stored is not added again.
+Exit codes: 0 kept, or already stored; 2 no record was found, or the database refused.";
 
 /// Keeps the records of directories in a PostgreSQL database.
 #[derive(clap::Args)]

@@ -32,17 +32,17 @@ pub(super) struct Attach {
     /// Make a file system; refused if the LUN already has one or another signature. Several LUNs: btrfs, striped
     #[arg(long, value_name = "KIND", value_enum)]
     mkfs: Option<Kind>,
-    /// Overwrite an existing file system; its data is lost
+    /// Let --mkfs overwrite an existing file system; its data is lost
     #[arg(long, requires = "mkfs")]
     force: bool,
     /// Mount the file system at this directory
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
     /// Initiator: open-iscsi (the kernel's, with dm-multipath over several portals), millrace (its own, by FUSE and a loop
-    /// device), or auto (open-iscsi if it can be used, else millrace with the reason)
+    /// device), or auto (open-iscsi if it can be used, otherwise millrace; a line on stderr gives the reason)
     #[arg(long, value_name = "CLIENT", value_enum, default_value = "auto")]
     client: Asked,
-    /// Name of this initiator; open-iscsi always uses the host's [default: that of the host]
+    /// Name of this initiator; open-iscsi has only the host's, so another name needs --client millrace or auto [default: the host's]
     #[arg(long, value_name = "IQN")]
     initiator: Option<String>,
     /// Maximum commands in flight on one path, 1 to 128 (the limit of a loop device)

@@ -21,7 +21,7 @@ const SECONDS_MAX: f64 = 86_400.0;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Counters {
-    /// Runtime directory of a mount [default: every mount of this user, below MILLRACE_RUNTIME_DIR]
+    /// Runtime directory of one mount [default: all mounts of this user, or those below MILLRACE_RUNTIME_DIR]
     runtime_dir: Option<PathBuf>,
     /// Count for this many seconds from now, instead of everything so far
     #[arg(long, value_parser = seconds)]
@@ -29,7 +29,7 @@ pub(super) struct Counters {
     /// Also show mounts that no program uses and that keep no data
     #[arg(long)]
     all: bool,
-    /// Remove and name the shared memory of mounts that no program uses and that keep no data
+    /// Remove the shared memory of mounts that no program uses and that keep no data, and print their directories
     #[arg(long, conflicts_with_all = ["runtime_dir", "seconds", "all", "json", "prometheus"])]
     remove_dead: bool,
     /// Print one JSON array on stdout (docs/counters.md)
@@ -46,8 +46,8 @@ Examples:
   millrace nfs counters --seconds 10      what happens on them in the next 10 s
   millrace nfs counters --json | jq '.[].calls_in_progress'
 
-A call is shown as in progress once it has waited for a second. Data that a mount has not
-saved yet, and an error that no program has received yet, are never removed.";
+A call is shown as in progress once it has waited for a second. --remove-dead never removes data
+that a mount has not saved yet, or an error that no program has received yet.";
 
 pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
     if args.prometheus {

@@ -51,7 +51,7 @@ server, with the bytes that this host retains. Run it as the user of the mount.
 With --force, programs that use the mount continue without it: calls with a path get ESTALE, and
 calls that wait for the server wait until the program ends.
 
-Exit codes: 0 the mount is gone, or there was none; 2 programs use it, or the command failed.";
+Exit codes: 0 the mount has ended, or there was no mount; 2 programs use it, or the command failed.";
 
 /// The result of the command.
 #[derive(Clone, Copy, PartialEq, Eq, serde::Serialize)]

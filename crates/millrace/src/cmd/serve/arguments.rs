@@ -11,7 +11,7 @@ use super::tls::TlsArgs;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The directory to serve, as export /vol; there is no default
+    /// The directory to serve, as export /vol; required without --config
     pub(super) dir: Option<PathBuf>,
     /// Serve the volumes of this configuration file, each with its own rules. Most other options are then keys of the file: for
     /// --metrics write metrics = "127.0.0.1:9749" in [filer] (docs/filer.md)
@@ -24,8 +24,8 @@ pub(crate) struct Args {
     /// port. Given several times, each is a portal group, for initiators with several paths
     #[arg(long, value_name = "ADDR:PORT", value_parser = address_or_port)]
     pub(super) iscsi: Vec<SocketAddr>,
-    /// Directory of the filer's own state, outside DIR [default: a subdirectory for DIR in $XDG_STATE_HOME/millrace, for root in
-    /// /var/lib/millrace]
+    /// Directory of the filer's own state, outside DIR [default: a subdirectory for DIR in $XDG_STATE_HOME/millrace or
+    /// ~/.local/state/millrace; for root in /var/lib/millrace]
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,
     /// Path of the admin socket [default: admin.sock in the state directory]
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Format of the log: text, or one JSON object per line
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
-    /// Print one JSON line on stdout when ready
+    /// Print one JSON line on stdout when ready; --log-format json implies it
     #[arg(long)]
     pub(super) json: bool,
     /// Let root of a client be root here, as no_root_squash in exports(5)
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROFILE,KEY=VALUE,…", value_hint = clap::ValueHint::Other)]
     pub(super) medium: Option<String>,
     /// When a write counts as stable: sync, once it is flushed to the disk; battery, at once, because the host's memory survives
-    /// a power cut
+    /// a power cut (not with --loss-layer)
     #[arg(long, value_name = "sync|battery", value_hint = clap::ValueHint::Other, default_value_t, conflicts_with = "loss_layer")]
     pub(super) durability: volume::Durability,
     /// Use of the page cache: cached, write-around (stable writes by O_DIRECT), direct (reads
@@ -125,10 +125,9 @@ Examples:
   mount -t nfs -o vers=3,nolock,port=2049,mountport=2049,tcp 127.0.0.1:/vol /mnt
 
 As root the filer serves every user and checks their permissions itself; as another user it serves
-only that one. Anyone who reaches the port can claim any uid (AUTH_SYS): listen where only trusted
-machines reach, or serve under TLS only those with a certificate (--tls mutual). SIGTERM or SIGINT
-ends it cleanly; with --config, SIGHUP or `millrace volume reload` reads the file again. The log
-goes to stderr; MILLRACE_LOG=debug logs more.
+only that one. Anyone who reaches the port can claim any uid (AUTH_SYS): listen only on a network of
+trusted machines, or require client certificates (--tls mutual). SIGTERM or SIGINT ends it cleanly;
+with --config, SIGHUP or `millrace volume reload` reads the file again. The log goes to stderr;
+MILLRACE_LOG=debug logs more.
 
-Exit codes: 0 stopped when asked to, everything flushed; 1 the last flush failed; 2 could not
-start.";
+Exit codes: 0 stopped on request, all data is flushed; 1 the last flush failed; 2 could not start.";

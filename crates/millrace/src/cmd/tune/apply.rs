@@ -14,10 +14,11 @@ use super::facts::{Sources, checked_plan, known, must_exist, other_tree};
 use crate::error_printing::{print_error, refusal};
 
 const HELP: &str = "\
-Before each change, what was there is recorded in the state directory and synced: an apply that is
-killed at any moment is reverted by `millrace tune revert`. Nothing is restarted, mounted or run:
-what else a group needs is printed. The groups remount, nic-restart and reboot are refused while a
-process uses the path; the message names its pid.
+Before each change, the old state is recorded in the state directory and synced, so `millrace tune
+revert` also reverts an apply that was killed at any moment. Nothing is restarted, mounted or run:
+the command prints what else a group needs. The groups remount, nic-restart and reboot are refused
+while a process uses one of their paths; the message names the process. Without a terminal --yes is
+needed.
 Examples:
   millrace tune apply
   millrace tune apply --yes --rule linux-rpc-slots-enough

@@ -21,7 +21,7 @@ pub(super) struct Sources {
     /// Site file: facts that no program can read, such as the host's role
     #[arg(long, value_name = "FILE")]
     site: Option<PathBuf>,
-    /// A database, repeatable: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH)
+    /// A database, repeatable: a libpq URL, key=value list or database name, or mysql://USER@HOST:PORT/ (?socket=PATH)
     #[arg(long, value_name = "DSN")]
     pub(super) db: Vec<String>,
     /// Use the rules of this directory instead of the built-in ones

@@ -16,17 +16,17 @@ const HELP: &str = "\
 Loads a database of its own, measures it with PostgreSQL's own defaults, then with each rule's
 settings alone and cumulatively, interleaved, and keeps the rules whose gain is shown, alone or on
 top of those before it that are kept: the 99 % interval of the difference lies above zero. Without
-RULE it takes those that the audit finds against here (with --db, against that server), that set
-something in PostgreSQL, lose no durability and are not contested. The report of the comparison
-shows these steps, and OUT/effects.json lets `millrace audit --measured OUT` show them. With --apply
-the kept settings are set on the server of --db by ALTER SYSTEM; OUT/revert.sql reverts them.
+RULE it takes the rules with a finding here (with --db, on that server) that set something in
+PostgreSQL, lose no durability and are not contested. The report of the comparison shows these
+steps, and `millrace audit --measured OUT` shows them from OUT/effects.json. --apply sets the kept
+settings on the server of --db by ALTER SYSTEM; OUT/revert.sql reverts them.
 Examples:
   millrace tune measure postgres-shared-buffers-from-memory postgres-max-wal-size --dry-run
   millrace tune measure --seconds 60 --repeats 5 --budget 2h
   millrace tune measure postgres-wal-compression --db postgresql://db1/postgres --apply
 Exit codes: 0 measured and at least one gain shown; 1 measured, no gain shown; 2 could not run; 3
-ran, but it could not be shown that the reads went over the path, or a consistency check failed; 130
-ended by SIGINT (Ctrl-C), 143 by SIGTERM.";
+the figures are not valid (no proof that the reads went over the path, a failed consistency check);
+130 ended by SIGINT (Ctrl-C), 143 by SIGTERM, 129 by SIGHUP.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]

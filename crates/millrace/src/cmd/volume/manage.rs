@@ -22,7 +22,7 @@ pub(super) enum Order {
         /// The volume
         volume: String,
     },
-    /// Serve one more directory, and write it into the filer's file (needs serve --config)
+    /// Serve another directory, and add it to the filer's file (needs serve --config)
     Create {
         /// The new volume: letters, digits, . _ -
         volume: String,
@@ -38,7 +38,7 @@ pub(super) enum Order {
         /// Quota: maximum size of all its files together
         #[arg(long, value_name = "SIZE")]
         quota: Option<String>,
-        /// Accept a quota too small for any write
+        /// Accept a quota below the space in use, or below one WRITE of a client: no file can grow then
         #[arg(long)]
         force: bool,
         /// Further keys, such as squash=none access=ro (docs/filer.md lists them)
@@ -51,18 +51,18 @@ pub(super) enum Order {
         volume: String,
         /// Such as 500GiB; none: no quota, as large as the file system
         size: String,
-        /// Accept a quota below what is in use, or below one WRITE of a client: no file can grow then
+        /// Accept a quota below the space in use, or below one WRITE of a client: no file can grow then
         #[arg(long)]
         force: bool,
     },
-    /// Set keys of a volume, in the filer's file and at once (needs serve --config)
+    /// Set keys of a volume in the filer's file; the output names those that wait for the next start (needs serve --config)
     Set {
         /// The volume
         volume: String,
         /// Such as access=ro; KEY= restores the default
         #[arg(value_name = "KEY=VALUE", required = true)]
         keys: Vec<String>,
-        /// Accept a quota below what is in use
+        /// Accept a quota below the space in use, or below one WRITE of a client: no file can grow then
         #[arg(long)]
         force: bool,
     },

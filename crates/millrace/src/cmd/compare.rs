@@ -40,8 +40,9 @@ speeds), or a later scenario is not valid or failed; 130 ended by SIGINT (Ctrl-C
 129 by SIGHUP: the last line says how to resume after the finished runs. With --guest also 124 the
 time limit was reached, 125 the guest did not boot or ended by itself.";
 
-const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@PATH] (where throughput stops growing), cpu=PERCENT%[@PATH] (users that keep the \
-    processors that busy), sweep (every load); then ,model=… ,rate=… ,seconds=…; PATH is the one to search on; repeatable";
+const LOAD_HELP: &str = "Load, repeatable: users=N[,model=closed|paced|open][,rate=N/s][,arrivals=constant|poisson][,seconds=N], or a search \
+    for the number of users: saturate[@PATH] (throughput stops growing), cpu=PERCENT%[@PATH] (the processors are that busy), sweep \
+    (doubled from 1 to beyond saturation); PATH is the one to search on";
 
 /// Runs the same database, PostgreSQL or MariaDB, on several storage paths and measures what each costs.
 #[derive(clap::Args)]
@@ -59,7 +60,7 @@ pub(crate) struct Args {
     /// paths of --path and --paths are compared, if there are any
     #[arg(long = "path", value_name = "NAME[:LABEL][=TARGET]")]
     path: Vec<String>,
-    /// Sets of settings, each measured on each path: untuned, tuned or those of the plan
+    /// Sets of settings, each measured on each path: untuned, tuned, or a name of the plan
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     tuning: Vec<String>,
     /// Placement of the files on volumes: one, split (write-ahead log on its own volume), split-archive (archived log on a

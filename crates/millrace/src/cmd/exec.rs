@@ -131,10 +131,10 @@ or in the directory that MILLRACE_RUNTIME_DIR names. A directory that another us
 replace is refused. The directory of a --group belongs to root: root runs exec with it first.
 
 --print writes to stdout: `env` variables for a shell; `systemd` a drop-in, for example for Debian's
-postgresql@.service (also of `pg_ctlcluster VERSION-NAME start`); `compose` a compose file; `k8s` a
-pod that the restricted profile admits: any uid, no capabilities, the default seccomp filter, a
-read-only root. The printed units name a runtime directory, and start again, or wait, while the
-server is away. Only `env` contacts the server.
+postgresql@.service (CMD may be `pg_ctlcluster VERSION-NAME start`); `compose` a compose file; `k8s`
+a pod that the restricted profile admits: any uid, no capabilities, the default seccomp filter, a
+read-only root. The printed units name a runtime directory, and restart or wait while the server is
+away. Only `env` contacts the server.
 
 With --wait, exec waits for a server that is away or does not serve the export yet. After 2 s a line
 on stderr names it.

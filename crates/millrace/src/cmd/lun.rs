@@ -38,7 +38,7 @@ enum Operation {
         lun: String,
         /// Such as 2GiB
         size: String,
-        /// Let it become smaller: data beyond the new size is lost
+        /// Allow a smaller size: data beyond it is lost
         #[arg(long)]
         shrink: bool,
     },

@@ -26,7 +26,7 @@ pub(super) struct Cat {
 pub(super) struct Cp {
     /// A local path or an nfs:// URL
     from: String,
-    /// A local path or an nfs:// URL; a directory there takes the name of the source
+    /// A local path or an nfs:// URL; in a directory the copy has the name of the source
     to: String,
     /// Known from cp(1), and refused with what to do instead
     #[arg(short, long, hide = true)]

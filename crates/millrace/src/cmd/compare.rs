@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   millrace compare                                  local disk, Direct NFS and iSCSI on this host,
                                                     then one round on a modelled array (12 min)
-  millrace compare --full                           all with repeats, and a fixed load (45 min)
+  millrace compare --full                           both with repeats, and a fixed load (45 min)
   millrace compare --dry-run                        the same plan: steps, time and space
   millrace compare --warehouses 40 --seconds 120 --repeats 5 --budget 1h
   millrace compare --quick                          one short round: does everything work here?

@@ -10,8 +10,8 @@ const EXAMPLES: &str = "\
 Examples:
   millrace doctor
   millrace doctor --work /srv/fast --json
-Exit codes: 0 no line begins with NO; 1 one does: it says what is missing, and how to fix it; 2 could
-not check.";
+Exit codes: 0 no line begins with NO; 1 one does: it says what is missing, and how to fix it; 2
+could not check.";
 
 /// Checks what can be measured here, what not, why, and what fixes it.
 #[derive(clap::Args)]

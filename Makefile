@@ -65,9 +65,9 @@ plans: setup build ## the five reports as plans, then their shapes with figures 
 bench: setup-test build ## speed against raw TCP, libnfs and Ganesha, as ratios
 	@scripts/bench $(ARGS)
 
-nightly: setup-test build ## the long tests too, many seeds, long fuzzing, bench, a look at the reports' plans (hours)
+nightly: setup-test build ## the long tests too, many seeds, fuzzing, bench, plans (hours); PART="client filer …" runs parts of it
 	@scripts/setup nightly
-	@scripts/nightly
+	@scripts/nightly $(PART)
 
 claims: setup build ## what the laboratory says of its own judgement, on a quiet host (three hours)
 	cargo test --release --locked -p millrace --test compare claims:: -- --ignored --nocapture --test-threads=1

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::architecture::{UnsafeCode, row_of};
-use crate::tree::{crate_of, read, report, root, rust_files};
+use crate::tree::{crate_of, crates, read, report, root, rust_files, shown};
 
 /// Words of README, as wc(1) counts them; lines of docs/progress.md.
 const README_WORDS_MAX: usize = 1_400;
@@ -99,6 +99,25 @@ fn docs_testing_has_a_row_for_each_stage_of_scripts_test() {
     let missing: Vec<String> =
         stages.split_whitespace().filter(|stage| !page.contains(&format!("| {stage} |"))).map(str::to_owned).collect();
     report("stages without a row in docs/testing.md", &missing);
+}
+
+#[test]
+fn each_end_to_end_test_is_in_a_part_of_make_nightly() {
+    let script = read(&root().join("scripts/nightly"));
+    let parts: Vec<&str> =
+        script.lines().filter(|line| line.contains(") part tests ")).flat_map(|line| line.split('"')).collect();
+    let is_in_a_part = |name: &str| parts.iter().any(|part| part.split_whitespace().any(|word| word == name));
+    let mut missing = Vec::new();
+    for folder in crates().iter().map(|one| one.folder.join("tests")).filter(|folder| folder.is_dir()) {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let is_test = entry.extension().is_some_and(|extension| extension == "rs") || entry.join("main.rs").is_file();
+            let name = entry.file_stem().unwrap().to_str().unwrap();
+            if is_test && name != "tidy" && !is_in_a_part(name) {
+                missing.push(shown(&entry));
+            }
+        }
+    }
+    report("tests that no part of scripts/nightly runs", &missing);
 }
 
 #[test]

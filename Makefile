@@ -56,7 +56,7 @@ dist-test: ## installs them in fresh roots of Debian 12, 13 and Ubuntu, uses and
 test: setup-test ## everything that must hold before a change lands
 	@scripts/test
 
-compare: setup build ## the main job: one PostgreSQL on local disk and over Direct NFS
+compare: setup build ## the main job: one PostgreSQL on local disk, over Direct NFS and, as root, over iSCSI
 	$(target_dir)/release/millrace compare $(ARGS)
 
 plans: setup build ## the five reports as plans, then their shapes with figures (an hour and a half; ARGS="--quick" for a look)

@@ -15,7 +15,7 @@ use crate::slot_limiter::{KeptTable, LeaseRecord};
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
 pub(crate) const LAYOUT_VERSION: u32 = 12;
-/// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files. A slot has 512 bytes; an unused slot takes
+/// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files. A slot has 576 bytes; an unused slot takes
 /// no memory, except for those of the first step.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
 /// Entries of the index. It is half full at most, so that a search ends soon.

@@ -83,12 +83,13 @@ pub(super) fn pod(unit: &Unit) -> anyhow::Result<String> {
 
 /// Comments at the head of both.
 fn notes(unit: &Unit, start: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
     let mut text = format!(
         "# {} over Direct NFS: {start}\n\
-         # The image has millrace and the program{}. From one that has the program, and the image of millrace:\n\
+         # The image has millrace and the program{}. From an image of the program, and that of millrace:\n\
          #   FROM {}\n\
-         #   COPY --from=millrace /usr/bin/millrace /usr/bin/\n\
-         #   COPY --from=millrace /usr/lib/millrace /usr/lib/millrace\n\
+         #   COPY --from=localhost/millrace:{version} /usr/bin/millrace /usr/bin/\n\
+         #   COPY --from=localhost/millrace:{version} /usr/lib/millrace /usr/lib/millrace\n\
          # {}:{} owns the files on the export. Nothing is mounted: {} exists for this program alone.\n\
          # It connects from a port above 1023: an export of knfsd needs the option insecure.\n\
          # No second container may have the same data open: only postmaster.pid guards against it.\n",

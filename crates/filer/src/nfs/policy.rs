@@ -1,5 +1,5 @@
-//! Who may use an export, and as whom: rules by the address of the client, judged when a connection begins or rules
-//! change, never per call.
+//! Who may use an export, and as which user. Rules match the client's address. They are evaluated when a connection
+//! begins and when the rules change, never for each call.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,22 +10,22 @@ use nfs_proto::rpc::AuthStat;
 
 use crate::listener::ListenerRole;
 
-/// The first port that every user of a client may use. Only root may use lower ones.
+/// The first port that every user of a client may use. Lower ports are reserved for root.
 const UNPRIVILEGED_PORT_MIN: u16 = 1024;
 
-/// The user that a squashed or anonymous caller becomes.
+/// The uid and gid of a squashed or anonymous caller.
 pub const NOBODY: u32 = 65_534;
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Address, an IPv4 one never IPv4-mapped.
+    /// Address. An IPv4 address is never IPv4-mapped.
     pub address: IpAddr,
     /// Port.
     pub port: u16,
-    /// What is served where it connected.
+    /// The role of the listener that it connected to.
     pub role: ListenerRole,
-    /// What the connection is.
+    /// How its connection is secured.
     pub security: Security,
 }
 
@@ -34,26 +34,26 @@ pub struct Peer {
 pub enum Security {
     /// Without TLS: an attacker on the path can read and change the data.
     Plain,
-    /// Under TLS.
+    /// With TLS.
     Tls,
-    /// Under TLS, and the client showed a certificate that is trusted.
+    /// With TLS, and the client presented a trusted certificate.
     Certified,
 }
 
 impl Peer {
-    /// The peer at this end of a socket, in the clear; an IPv4-mapped IPv6 address is the same client as its IPv4 one.
+    /// The peer at this address, without TLS. An IPv4-mapped IPv6 address is converted to IPv4.
     #[must_use]
     pub fn at(address: SocketAddr, role: ListenerRole) -> Self {
         Self { address: address.ip().to_canonical(), port: address.port(), role, security: Security::Plain }
     }
 
-    /// Whether the client's port is one that only root of its host can use.
+    /// Whether only root can use the client's port on its host.
     pub(crate) const fn is_privileged(&self) -> bool {
         self.port < UNPRIVILEGED_PORT_MIN
     }
 }
 
-/// An address and how many of its first bits count.
+/// An address prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -61,28 +61,28 @@ pub struct Network {
 }
 
 impl Network {
-    /// All of both families.
+    /// All IPv4 and all IPv6 addresses.
     pub const ALL: [Self; 2] = [
         Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix: 0 },
         Self { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix: 0 },
     ];
 
-    /// The network of the first `prefix` bits; none if the address has fewer, or has bits set behind them: that is
-    /// most likely a mistake.
+    /// The network of the first `prefix` bits. `None` if the address has fewer bits, or has bits set after the prefix,
+    /// which is most likely a mistake.
     #[must_use]
     pub fn new(address: IpAddr, prefix: u8) -> Option<Self> {
         let network = Self { address, prefix };
         (prefix <= network.bits_max() && network.bits(address) & !network.mask() == 0).then_some(network)
     }
 
-    /// One address.
+    /// The network of a single address.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();
         Self { address, prefix: if address.is_ipv4() { 32 } else { 128 } }
     }
 
-    /// Whether the address is in it.
+    /// Whether the address is in the network.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.address.is_ipv4() && (self.bits(address) ^ self.bits(self.address)) & self.mask() == 0
@@ -99,24 +99,24 @@ impl Network {
         }
     }
 
-    /// Ones where bits count.
+    /// The bits of the prefix are 1, all others 0.
     fn mask(&self) -> u128 {
         let free = u32::from(self.bits_max() - self.prefix);
         u128::MAX.checked_shl(free).unwrap_or(0)
     }
 }
 
-/// Clients as they were named, and where they are.
+/// Clients as a rule names them, and their networks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// As the rule was written: what EXPORT answers with.
+    /// The text of the rule. MOUNT EXPORT returns it.
     pub written: String,
-    /// Where these clients are.
+    /// The networks of these clients.
     pub networks: Vec<Network>,
 }
 
 impl Client {
-    /// Everybody.
+    /// All clients.
     #[must_use]
     pub fn everybody() -> Self {
         Self { written: "*".into(), networks: Network::ALL.to_vec() }
@@ -128,46 +128,46 @@ impl Client {
     }
 }
 
-/// Whose identity is squashed: replaced by the anonymous user.
+/// Which callers are squashed: mapped to the anonymous user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Squash {
     /// Uid 0 and gid 0 become anonymous.
     #[default]
     Root,
-    /// Everybody becomes anonymous.
+    /// All callers become anonymous.
     All,
-    /// Nobody: root on a client is root here.
+    /// No caller is squashed: root on a client is root on the filer.
     None,
 }
 
-/// What TLS a client must have (RFC 9289).
+/// The TLS that a client must use (RFC 9289).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TlsRule {
-    /// None: calls over TLS are refused.
+    /// Calls over TLS are refused.
     Off,
-    /// Either.
+    /// Calls with and without TLS are served.
     #[default]
     Allowed,
-    /// Calls in the clear are refused.
+    /// Calls without TLS are refused.
     Required,
-    /// Calls of a client that shows no certificate are refused.
+    /// Calls of a client that presented no trusted certificate are refused.
     Mutual,
 }
 
 impl TlsRule {
-    /// The values of settings, in the order of the rules.
+    /// The words in settings, in the order of the variants.
     pub const WORDS: [&'static str; 4] = ["off", "allowed", "required", "mutual"];
 
-    /// The rule of a word; none if it is none of [`Self::WORDS`].
+    /// The rule with this word. `None` if [`Self::WORDS`] does not have it.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         let rules = [Self::Off, Self::Allowed, Self::Required, Self::Mutual];
         Self::WORDS.iter().zip(rules).find_map(|(known, rule)| (*known == word).then_some(rule))
     }
 
-    /// Its word.
+    /// The word of the rule.
     #[must_use]
     pub const fn as_word(self) -> &'static str {
         Self::WORDS[self as usize]
@@ -183,20 +183,20 @@ impl TlsRule {
     }
 }
 
-/// What a client may do, and as whom.
+/// What a client may do, and as which user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// Nothing may be changed.
+    /// The client may change nothing.
     pub read_only: bool,
-    /// Whose identity is squashed.
+    /// Which callers are squashed.
     pub squash: Squash,
-    /// Uid of who has none, or was squashed.
+    /// Uid of callers without a credential and of squashed callers.
     pub anonymous_uid: u32,
-    /// Gid of the same.
+    /// Gid of the same callers.
     pub anonymous_gid: u32,
-    /// Only ports below 1024 are served.
+    /// Only calls from ports below 1024 are served.
     pub privileged_ports: bool,
-    /// What TLS it must have.
+    /// The TLS that the client must use.
     pub tls: TlsRule,
 }
 
@@ -213,38 +213,38 @@ impl Default for Rights {
     }
 }
 
-/// Rights of some clients.
+/// The rights of some clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Whom it is about.
+    /// The clients that the rule names.
     pub clients: Vec<Client>,
-    /// What they may.
+    /// Their rights.
     pub rights: Rights,
 }
 
 /// The rules of an export: the first that names a client applies to it. A client that none names is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The rules, in this order.
+    /// The rules, in their order.
     pub rules: Vec<Rule>,
 }
 
 impl Policy {
-    /// Everybody has these rights.
+    /// A policy that gives these rights to all clients.
     #[must_use]
     pub fn open(rights: Rights) -> Self {
         Self { rules: vec![Rule { clients: vec![Client::everybody()], rights }] }
     }
 
-    /// Whether a rule names a client.
+    /// Whether a rule names the client.
     pub(crate) fn names(&self, client: IpAddr) -> bool {
         self.rules.iter().flat_map(|rule| &rule.clients).any(|named| named.is(client))
     }
 
-    /// What a client may.
+    /// The rights of a client.
     ///
     /// # Errors
-    /// Why it may nothing.
+    /// The reason for which the client may not use the export.
     pub fn judge(&self, peer: &Peer) -> Result<Rights, Refusal> {
         let named = |rule: &&Rule| rule.clients.iter().any(|client| client.is(peer.address));
         let rights = self.rules.iter().find(named).ok_or(Refusal::NoClient)?.rights;
@@ -255,7 +255,7 @@ impl Policy {
         Ok(rights)
     }
 
-    /// All clients of all rules as they were written; empty when everybody is served.
+    /// All clients of all rules, as written. Empty if a rule names all clients.
     pub(crate) fn written(&self) -> impl Iterator<Item = &str> {
         let everybody = self.rules.iter().flat_map(|rule| &rule.clients).any(|client| client.networks == Network::ALL);
         let clients = self.rules.iter().flat_map(|rule| &rule.clients).filter(move |_| !everybody);
@@ -266,20 +266,20 @@ impl Policy {
 /// Why a client may not use an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No rule names it.
+    /// No rule names the client.
     NoClient,
-    /// It calls from a port that needs no privilege.
+    /// The client's port is 1024 or higher.
     Port,
-    /// It calls in the clear.
+    /// The client does not use TLS.
     Plain,
-    /// It showed no certificate.
+    /// The client presented no trusted certificate.
     NoCertificate,
-    /// It calls under TLS.
+    /// The client uses TLS.
     Tls,
 }
 
 impl Refusal {
-    /// What a call of NFS is answered with.
+    /// The status with which NFS calls are refused.
     pub(crate) const fn nfs_status(self) -> NfsStatus {
         match self {
             Self::Port => NfsStatus::Perm,
@@ -287,7 +287,7 @@ impl Refusal {
         }
     }
 
-    /// What RPC answers with instead, where the matter is not who calls but how (RFC 9289 4.2, RFC 5531 9).
+    /// The RPC status with which calls are refused instead, if stronger security would help (RFC 9289 4.2, RFC 5531 9).
     pub(crate) const fn auth_stat(self) -> Option<AuthStat> {
         match self {
             Self::Plain | Self::NoCertificate => Some(AuthStat::TooWeak),
@@ -295,7 +295,7 @@ impl Refusal {
         }
     }
 
-    /// What a mount is answered with.
+    /// The status with which a mount is refused.
     pub(crate) const fn mount_status(self) -> MountStatus {
         match self {
             Self::Port => MountStatus::Perm,

@@ -1,7 +1,7 @@
-//! What the procedures do: arguments in, results appended to the reply.
+//! The procedures: each decodes its arguments and appends its results to the reply.
 //!
-//! The 22 procedures of NFS version 3 are in the match of [`serve`]. Every other program is a file that says what it is
-//! ([`Program`]) and a line in [`PROGRAMS`]; one more procedure of such a program is an arm in its file.
+//! The match in [`serve`] lists the 22 procedures of NFS version 3. Each other program is a file that defines a [`Program`], and a line
+//! in [`PROGRAMS`]. A new procedure of such a program is a new case in its file.
 #![expect(
     clippy::result_large_err,
     reason = "a refusal carries attributes as RFC 1813 wants; boxing them would cost an allocation"
@@ -32,16 +32,16 @@ use crate::nfs::export::Export;
 use crate::nfs::exports::View;
 use crate::nfs::filer::Filer;
 
-/// A program beside NFS.
+/// An RPC program other than NFS.
 pub(crate) struct Program {
     pub(crate) number: u32,
-    /// The one version there is.
+    /// The only version.
     pub(crate) version: u32,
-    /// Whether it is served on a connection; PROG_UNAVAIL otherwise.
+    /// Whether it is served on this connection. If not, the reply is PROG_UNAVAIL.
     pub(crate) is_served: fn(&View) -> bool,
-    /// Its calls may wait for those of other connections: what was gathered is sent before.
+    /// Its calls may wait for those of other connections, so the coalesced replies are sent before each.
     waits_for_others: bool,
-    /// Serves one call: appends its results. What was appended is void when it is refused.
+    /// Serves one call and appends its results. After an error the caller discards what was appended.
     pub(crate) serve: fn(&ProgramCall<'_>, &mut Vec<u8>) -> Result<Served, ReplyStatus>,
 }
 
@@ -49,16 +49,16 @@ pub(crate) struct Program {
 #[derive(Clone, Copy)]
 pub(crate) struct ProgramCall<'a> {
     pub(crate) filer: &'a Filer,
-    /// Whose call it is, and what that client may.
+    /// The client of the call, and its rights.
     pub(crate) view: &'a View,
     pub(crate) procedure: u32,
     pub(crate) arguments: &'a [u8],
 }
 
-/// The programs beside NFS.
+/// The programs other than NFS.
 const PROGRAMS: [Program; 4] = [mount::PROGRAM, portmap::PROGRAM, nlm::PROGRAM, channel::PROGRAM];
 
-/// The program of a number, if it is not NFS.
+/// The program with this number. `None` for NFS and for unknown programs.
 pub(crate) fn program(number: u32) -> Option<&'static Program> {
     PROGRAMS.iter().find(|program| program.number == number)
 }
@@ -68,20 +68,20 @@ pub(crate) fn waits_for_others(call: &Call<'_>) -> bool {
     call.header.program != nfs3::PROGRAM && program(call.header.program).is_some_and(|program| program.waits_for_others)
 }
 
-/// What one call of NFS needs beside its arguments.
+/// What an NFS call needs besides its arguments.
 pub(crate) struct Context<'a> {
     pub(crate) filer: &'a Filer,
     pub(crate) view: &'a View,
-    /// Place of the export in the table.
+    /// Index of the export in the table.
     pub(crate) index: usize,
     /// The export whose volume made the handle of the call.
     pub(crate) export: &'a Export,
     pub(crate) caller: Caller,
     /// Whether the call may take long. If not, a READ that would wait for the store and a listing of a large directory are not executed.
     pub(crate) may_wait: bool,
-    /// Where a stable WRITE may leave its flush for the caller.
+    /// Where a stable WRITE may leave its flush to the caller.
     pub(crate) later: Option<&'a Later>,
-    /// Whether the rules of the export let the call be carried out; if not, the status of its reply.
+    /// Whether the rules of the export allow the call. If not, the status of its reply.
     pub(crate) verdict: Result<(), NfsStatus>,
     pub(crate) read_only: bool,
 }
@@ -93,13 +93,13 @@ pub(crate) struct Done {
     pub(crate) ok: bool,
     /// The status.
     pub(crate) status: NfsStatus,
-    /// The status was "try again later": nothing was done.
+    /// The status was NFS3ERR_JUKEBOX, "try again later": nothing was done.
     pub(crate) retry_later: bool,
     /// Nothing was done or appended, because the call would take long and may not.
     pub(crate) cold: bool,
     /// Payload of READ and WRITE, in bytes.
     pub(crate) bytes: u64,
-    /// What READ, WRITE and COMMIT asked of the modelled medium; none without one.
+    /// What READ, WRITE and COMMIT require of the modelled medium. `None` without a modelled medium.
     pub(crate) operation: Option<Operation>,
 }
 
@@ -115,10 +115,10 @@ impl Done {
     }
 }
 
-/// Carries a call out and appends its results to `out`.
+/// Executes a call and appends its results to `out`.
 ///
 /// # Errors
-/// The status of the reply when the arguments could not be read; what was appended is then void.
+/// The RPC status of the reply, if the arguments could not be decoded. The caller then discards what was appended.
 pub(crate) fn serve(
     context: &Context<'_>,
     procedure: Procedure,
@@ -151,17 +151,17 @@ pub(crate) fn serve(
     }
 }
 
-/// Appends the results of a WRITE of this volume whose flush failed.
+/// Appends the results of a WRITE on this volume whose flush failed.
 pub(crate) fn refuse_write(error: &Error, volume: &str, out: &mut Vec<u8>) -> NfsStatus {
     fail(convert::status(error, volume), &WccData::default(), out).status
 }
 
-/// Reads the arguments, which must fill the call to its end.
+/// Decodes the arguments, which must end where the call ends.
 pub(crate) fn arguments<'a, A: Decode<'a>>(bytes: &'a [u8]) -> Result<A, ReplyStatus> {
     decode_all(bytes).map_err(|_| ReplyStatus::GarbageArguments)
 }
 
-/// Reads the arguments, runs the procedure, appends its result.
+/// Decodes the arguments, runs the procedure, and appends its result.
 fn answer<'a, A: Decode<'a>, O: Encode, F: Encode>(
     bytes: &'a [u8],
     out: &mut Vec<u8>,
@@ -172,31 +172,31 @@ fn answer<'a, A: Decode<'a>, O: Encode, F: Encode>(
     Ok(Done::of(outcome.as_ref().err().map_or(NfsStatus::Ok, |failure| failure.status)))
 }
 
-/// Appends a refusal.
+/// Appends an error result.
 fn fail<F: Encode>(status: NfsStatus, body: &F, out: &mut Vec<u8>) -> Done {
     encode_to(&status, out);
     encode_to(body, out);
     Done::of(status)
 }
 
-/// A refusal with attributes.
+/// An error result with its attributes.
 fn refused<O, F>(status: NfsStatus, body: F) -> Outcome<O, F> {
     Err(Failure { status, body })
 }
 
 impl Context<'_> {
-    /// The status of an error of the volume.
+    /// The status for an error of the volume.
     fn status(&self, error: &Error) -> NfsStatus {
         convert::status(error, self.export.name())
     }
 
-    /// The object of a handle, for a caller that may use this filer at all.
+    /// The object of a handle, for a caller that this filer can serve.
     fn node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
         self.admitted()?;
         self.any_node(handle)
     }
 
-    /// The object of the second handle of a call, which has to be of the same export.
+    /// The object of the second handle of a call, which must be in the same export.
     fn second_node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
         match self.view.exports().of_handle(handle.as_bytes()) {
             Some(index) if index != self.index => Err(NfsStatus::XDev),
@@ -204,14 +204,14 @@ impl Context<'_> {
         }
     }
 
-    /// The object of a handle, for any caller that the rules let in: these attributes are no secret (RFC 1813 3.3.1, 3.3.18 to
-    /// 3.3.20), and a client's mount asks for it as root.
+    /// The object of a handle, for any caller that the rules allow. Its attributes are not secret (RFC 1813 3.3.1, 3.3.18 to 3.3.20),
+    /// and the kernel of a client asks for them as root when it mounts.
     fn any_node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
         self.verdict?;
         self.export.volume.resolve(handle.as_bytes()).map_err(|error| self.status(&error))
     }
 
-    /// An unprivileged filer acts with its own rights: for others it could neither create nor refuse rightly.
+    /// An unprivileged filer acts as its own user. It can neither create files for other users nor check their access correctly.
     fn admitted(&self) -> Result<(), NfsStatus> {
         match self.filer.only {
             Some((own, _)) if self.caller.uid != own => {
@@ -241,18 +241,18 @@ impl Context<'_> {
         self.export.volume.attr(node).ok().map(|attr| convert::fattr(&attr))
     }
 
-    /// The same as `wcc_data`, without attributes from before: they were not read under the lock of the change.
+    /// As `wcc_data`, without attributes from before the change, because these were not read under its lock.
     fn wcc(&self, node: &Node) -> WccData {
         WccData { before: None, after: self.post(node) }
     }
 
-    /// The attributes around a change where the volume has read them, else those of now.
+    /// The attributes before and after a change, if the volume has read them. Otherwise the current ones.
     fn wcc_around(&self, node: &Node, around: Option<Wcc>) -> WccData {
         around.map_or_else(|| self.wcc(node), |around| convert::wcc_data(&around))
     }
 
-    /// The same after a write. After a stable one they are left out while they would cost a system call and clients do not ask
-    /// for them.
+    /// The attributes after a write. A stable write leaves them out while they would cost a system call and clients do not request
+    /// them.
     fn wcc_after_write(&self, node: &Node, stable: bool) -> WccData {
         if !stable {
             return self.wcc(node);
@@ -261,7 +261,7 @@ impl Context<'_> {
         WccData { before: None, after: after.map(|attr| convert::fattr(&attr)) }
     }
 
-    /// What a call on a file asks of the modelled medium, if there is one.
+    /// What a call on a file requires of the modelled medium, if there is one.
     fn operation(&self, kind: Kind, file: &FileHandle, offset: u64, bytes: u64) -> Option<Operation> {
         self.export.medium()?;
         let node = self.export.volume.resolve(file.as_bytes()).ok()?;

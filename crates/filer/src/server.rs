@@ -1,4 +1,4 @@
-//! A running filer: its services on the connections they share, reload, power cut, stop.
+//! A running filer: the services and the connections they share, reload, simulated power cut, stop.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,8 +35,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that is ready to [`Server::run`]. `setup` is the configuration it was made from, if there is one. LUNs are known,
-    /// and can be administered, also where there is no listener for iSCSI.
+    /// A server that is ready to [`Server::run`]. `setup` is the configuration it was made from, if there is one. LUNs are known and
+    /// can be administered even if the filer has no iSCSI listener.
     #[must_use]
     pub fn new(filer: Filer, listeners: Vec<Listener>, setup: Option<Setup>, iscsi: iscsi::Settings) -> Arc<Self> {
         let (filer, totals) = (Arc::new(filer), Arc::new(Totals::default()));
@@ -69,19 +69,19 @@ impl Server {
         Arc::clone(&self.filer)
     }
 
-    /// Time since the start.
+    /// Time since the filer started.
     #[must_use]
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Connections open now.
+    /// Number of open connections.
     #[must_use]
     pub fn connection_count(&self) -> usize {
         self.connections().count()
     }
 
-    /// The open connections.
+    /// The table of open connections.
     pub(crate) fn connections(&self) -> &ConnectionTable {
         &self.acceptor.table
     }
@@ -101,7 +101,8 @@ impl Server {
         self.iscsi_driver.workers()
     }
 
-    /// The names of the targets, in the order of their volumes, and where they are reached; none where iSCSI is not served.
+    /// The address of a portal, and the name of each target with its volume, in the order of the volumes. `None` if iSCSI is not
+    /// served.
     #[must_use]
     pub fn targets(&self) -> Option<(Portal, Vec<(String, String)>)> {
         let portal = *self.iscsi.portals().first()?;
@@ -112,12 +113,13 @@ impl Server {
         Some((portal, self.filer.exports().entries().iter().filter_map(named).collect()))
     }
 
-    /// Sizes of the buffers of all connections, in bytes.
+    /// Size of the buffers of all connections, in bytes.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.totals.buffer_bytes()
     }
 
-    /// Accepts and serves until [`Server::stop`], then ends the connections, waits for running calls, and flushes.
+    /// Accepts and serves connections until [`Server::stop`]. Then ends the connections, waits for running calls, and flushes all
+    /// volumes.
     ///
     /// **Durability**: everything written is durable when this returns without an error.
     ///
@@ -131,7 +133,7 @@ impl Server {
         self.iscsi.end_sessions(ISCSI_LOGOUT_WAIT);
         self.drain();
         let exports = self.filer.exports();
-        // Each is closed, also behind one that fails.
+        // Every volume is closed, even after the close of another one failed.
         let closed: Vec<_> = exports.entries().iter().map(|entry| close(&entry.export)).collect();
         closed.into_iter().collect()
     }
@@ -141,10 +143,11 @@ impl Server {
         self.acceptor.stop();
     }
 
-    /// Reads the configuration again and serves by it; connections stay. None: there is none. The log says what was done.
+    /// Reads the configuration again and serves by it. Connections stay open. Returns `None` if there is no configuration. Logs what
+    /// changed.
     ///
     /// # Errors
-    /// What is wrong with it; then nothing has changed.
+    /// The fault in the configuration. In that case nothing has changed.
     pub fn reload(&self) -> Option<Result<Reloaded, ConfigError>> {
         let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
         let done = setup.as_mut()?.reload(&self.filer);
@@ -155,7 +158,7 @@ impl Server {
         Some(done)
     }
 
-    /// Changes the file of the configuration and serves by it; `new` is the volume that comes with it, if one does. None:
+    /// Changes the configuration file and serves by it. `new` is the name of the volume that the change adds, if any. Returns `None` if
     /// there is no file.
     pub(crate) fn change(
         &self,
@@ -169,7 +172,7 @@ impl Server {
         Some(done)
     }
 
-    /// Serves by what the configuration says now.
+    /// Applies the current configuration to connections and iSCSI.
     fn renew(&self, setup: Option<&Setup>) {
         self.acceptor.update_known();
         if let Some(setup) = setup {
@@ -178,14 +181,12 @@ impl Server {
         self.iscsi.adopt(&self.filer.exports());
     }
 
-    /// Takes back everything that was not promised stable, as a power cut would.
+    /// Discards everything that was not stable, as a power cut would.
     ///
-    /// As with a real one, no call and no answer crosses it: connections are dropped and calls under way have ended before
-    /// anything is taken back, and nobody is let in until all of it is. Clients tell by their connections that there was one.
+    /// No call and no reply crosses the cut: all connections are closed and the calls in progress have ended before anything is discarded, and no connection is accepted until the cut is complete. Clients notice the cut because their connections are closed.
     ///
     /// # Errors
-    /// `NotSupported` when a volume has no loss layer, `Busy` when calls do not end or another cut is under way: nothing was
-    /// taken back or forgotten. Else what kept a volume from going back.
+    /// `NotSupported` if a volume has no loss layer. `Busy` if calls do not end, or if another cut is in progress. In both cases nothing was discarded or forgotten. Otherwise the error of the volume that could not be cut.
     pub fn power_cut(&self) -> Result<CutReport, volume::Error> {
         self.power_cut_by(Instant::now() + STOP_TIMEOUT)
     }
@@ -204,14 +205,14 @@ impl Server {
         }
         let report = cut(&exports);
         self.iscsi.power_cycle();
-        // Also where one of several volumes could not be cut: the others were.
+        // Also if one of several volumes could not be cut, because the volumes before it were.
         self.filer.forget();
         let report = report?;
         tracing::warn!(undone_writes = report.undone_writes, undone_names = report.undone_names, "power cut");
         Ok(report)
     }
 
-    /// Lets running calls end and their replies leave.
+    /// Waits until running calls have ended and their replies have been sent.
     fn drain(&self) {
         let deadline = Instant::now() + STOP_TIMEOUT;
         self.connections().finish_all();
@@ -228,7 +229,7 @@ impl Server {
     }
 }
 
-/// Flushes a volume for good, with its write verifier kept for the next start where nothing can be written any more.
+/// Flushes a volume for the last time. Keeps its write verifier for the next start, unless calls may still write to it.
 fn close(export: &Export) -> Result<(), volume::Error> {
     let volume = export.name();
     match export.volume.close(CLOSE_TIMEOUT) {
@@ -248,8 +249,8 @@ fn close(export: &Export) -> Result<(), volume::Error> {
     }
 }
 
-/// How a client is treated: over NFS by the export rules, over iSCSI by `clients` of `[iscsi]`. An initiator is a stranger until it has
-/// logged in.
+/// The rule that decides whether a client is known: for NFS the export rules, for iSCSI `clients` of `[iscsi]`. An initiator is a
+/// stranger until it has logged in.
 fn judge(filer: &Arc<Filer>, iscsi: &Arc<Iscsi>) -> Judge {
     let (filer, iscsi) = (Arc::clone(filer), Arc::clone(iscsi));
     Box::new(move |pool, client| match pool {
@@ -259,19 +260,19 @@ fn judge(filer: &Arc<Filer>, iscsi: &Arc<Iscsi>) -> Judge {
     })
 }
 
-/// How the connections of a listener of this role are served.
+/// The function that serves the connections of a listener with this role.
 fn serve_nfs(nfs: &Arc<Driver<Nfs>>, role: ListenerRole) -> Serve {
     let nfs = Arc::clone(nfs);
     Box::new(move |connection| nfs.begin(connection, nfs.service().session(connection, role)))
 }
 
-/// How iSCSI connections are served, in the portal group with this tag.
+/// The function that serves iSCSI connections in the portal group with this tag.
 fn serve_iscsi(driver: &Arc<Driver<IscsiService>>, tag: u16) -> Serve {
     let driver = Arc::clone(driver);
     Box::new(move |connection| driver.begin(connection, driver.service().session(connection, tag)))
 }
 
-/// The bound portals, and their groups.
+/// The bound portals with their portal group tags.
 fn portals(listeners: &[Listener]) -> Vec<Portal> {
     let portal = |listener: &Listener| match listener.role {
         ListenerRole::Iscsi(tag) => listener.socket.local_addr().ok().map(|address| Portal { address, tag }),
@@ -280,12 +281,12 @@ fn portals(listeners: &[Listener]) -> Vec<Portal> {
     listeners.iter().filter_map(portal).collect()
 }
 
-/// Ends the waits of injected faults.
+/// Ends the waits of injected faults, so that their calls can end.
 fn hurry(exports: &Exports) {
     exports.entries().iter().for_each(|entry| entry.export.volume.faults().release_waiters());
 }
 
-/// Takes back what each volume did not promise.
+/// Discards what each volume has not made stable.
 fn cut(exports: &Exports) -> Result<CutReport, volume::Error> {
     let mut all = CutReport::default();
     for entry in exports.entries() {

@@ -1,4 +1,4 @@
-//! From a configuration to what is served: at the start, and again while clients are connected.
+//! Makes a configuration take effect: at the start, and again while clients are connected.
 
 mod edit;
 mod inside;
@@ -23,42 +23,42 @@ use crate::nfs::exports::{Entry, Exports};
 use crate::nfs::filer::Filer;
 use crate::tls::TlsFiles;
 
-/// A configuration as it is in force.
+/// The configuration in force.
 pub struct Setup {
     settings: Settings,
     default_state: PathBuf,
     tls: Option<ServerTls>,
-    /// Volumes taken out of service: an idle connection may still keep one open.
+    /// Volumes that are no longer served. An idle connection may still keep one open.
     retired: Vec<(volume::Config, Weak<Export>)>,
 }
 
-/// What a reload did.
+/// What a reload changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Reloaded {
-    /// Volumes that came, by name.
+    /// Names of the volumes that were added.
     pub added: Vec<String>,
-    /// Volumes that went.
+    /// Names of the volumes that were removed.
     pub removed: Vec<String>,
-    /// Volumes with other rules.
+    /// Names of the volumes whose rules or quota changed.
     pub changed: Vec<String>,
-    /// What was changed in the file and takes effect at the next start only.
+    /// Changes in the file that take effect only at the next start.
     pub at_next_start: Vec<String>,
 }
 
-/// Which quotas are taken.
+/// Which quotas are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quotas {
-    /// Any: the file has it so, or it is forced.
+    /// All: the file has the quota, or the user forces it.
     Any,
-    /// Those under which something can be written.
+    /// Quotas under which a client can still write.
     OfUse,
 }
 
 impl Setup {
-    /// Opens the volumes of a configuration. `default_state` is where records go if the file does not say.
+    /// Opens the volumes of a configuration. `default_state` is the directory for records if the file names none.
     ///
     /// # Errors
-    /// Which volume cannot be served, and why.
+    /// The volume that cannot be served, and the reason.
     pub fn open(mut settings: Settings, default_state: PathBuf) -> Result<(Self, Exports), ConfigError> {
         let served = check_apart(&settings, None)?;
         inside::add_mounted(&mut settings, served);
@@ -75,16 +75,16 @@ impl Setup {
         &self.settings
     }
 
-    /// Certificates and key, if there is TLS.
+    /// Certificates and key. `None` if TLS is off.
     #[must_use]
     pub fn tls(&self) -> Option<ServerTls> {
         self.tls.clone()
     }
 
-    /// Reads the file again and has the filer serve by it. Connections stay.
+    /// Reads the file again and makes the filer serve by it. Connections stay open.
     ///
     /// # Errors
-    /// What is wrong with the file, or which volume cannot be served; then nothing has changed.
+    /// The fault in the file, or the volume that cannot be served. In that case nothing has changed.
     pub(crate) fn reload(&mut self, filer: &Filer) -> Result<Reloaded, ConfigError> {
         let new = Settings::read(&self.settings.file, &self.default_state)?;
         self.apply(new, filer, Quotas::Any)
@@ -95,7 +95,7 @@ impl Setup {
         let tls = load_tls(&new)?;
         let current = filer.exports();
         let mut done = Reloaded { at_next_start: self.keep_fixed(&mut new), ..Reloaded::default() };
-        // File systems inside a volume have its options, so these come last.
+        // These are added last, because a file system inside a volume has the volume's options.
         let served = check_apart(&new, Some(&current))?;
         inside::add_mounted(&mut new, served);
         let mut entries = Vec::new();
@@ -144,7 +144,7 @@ impl Setup {
         Ok(done)
     }
 
-    /// Sets the quotas that are others than before; the names of those volumes. When one cannot be set, none is.
+    /// Sets the quotas that have changed and returns the names of their volumes. If one quota cannot be set, restores the others.
     fn set_quotas(&self, new: &Settings, exports: &Exports, quotas: Quotas) -> Result<Vec<String>, ConfigError> {
         let mut set: Vec<(&VolumeSettings, Option<u64>)> = Vec::new();
         for volume in &new.volumes {
@@ -161,7 +161,7 @@ impl Setup {
         Ok(set.into_iter().map(|(volume, _)| volume.name.clone()).collect())
     }
 
-    /// Keeps what cannot change while the filer runs. Returns what the file changes nevertheless.
+    /// Restores settings that cannot change while the filer runs. Returns the ones that the file changes.
     fn keep_fixed(&self, new: &mut Settings) -> Vec<String> {
         let old = &self.settings;
         let mut other = Vec::new();
@@ -194,7 +194,7 @@ impl Setup {
         other
     }
 
-    /// Ends the service of a volume: what was written is flushed, what was counted stays in the sums.
+    /// Stops serving a volume: flushes what was written, and adds its counters to the totals of volumes no longer served.
     fn retire(&mut self, filer: &Filer, export: &Arc<Export>) {
         filer.gone.add_all(&export.stats);
         if let Err(error) = export.volume.flush_all() {
@@ -206,7 +206,7 @@ impl Setup {
         }
     }
 
-    /// The volume of a configuration, if it was served before and is still open.
+    /// The open volume of this configuration, if it was served before.
     fn retired(&self, wanted: &VolumeSettings) -> Option<Volume> {
         let found = self.retired.iter().find(|(config, export)| *config == wanted.volume && export.strong_count() > 0)?;
         let volume = found.1.upgrade()?.volume.clone();
@@ -215,7 +215,7 @@ impl Setup {
     }
 }
 
-/// Reads the certificates and keys as they are now, also those that were renewed under the same name.
+/// Reads the certificates and keys again. Files that were renewed under the same name count too.
 fn load_tls(settings: &Settings) -> Result<Option<ServerTls>, ConfigError> {
     let loaded = settings.tls.as_ref().map(TlsFiles::load).transpose();
     loaded.map_err(|error| {
@@ -224,7 +224,7 @@ fn load_tls(settings: &Settings) -> Result<Option<ServerTls>, ConfigError> {
     })
 }
 
-/// Keeps how a volume was opened. Returns the keys that the file changes.
+/// Restores the options with which a volume was opened. Returns the keys that the file changes.
 fn keep_opened(new: &mut VolumeSettings, before: &VolumeSettings) -> Vec<&'static str> {
     let (to, from) = (&new.volume, &before.volume);
     let changed: Vec<_> = [
@@ -250,8 +250,8 @@ fn keep_opened(new: &mut VolumeSettings, before: &VolumeSettings) -> Vec<&'stati
     changed
 }
 
-/// Opens all volumes of the settings, or no volume if one fails. Each open waits for flushes of its state. Several at a time let the
-/// disk combine these.
+/// Opens all volumes of the settings, or none if one fails. Each open waits for flushes of its state. The disk can combine the flushes of
+/// concurrent opens.
 fn open_all(settings: &Settings) -> Result<Vec<Entry>, ConfigError> {
     let (next, opened) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
@@ -300,13 +300,13 @@ fn open_or_leave_out(
 /// Opens a volume, unless it is open already.
 fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>, quotas: Quotas) -> Result<Entry, ConfigError> {
     let refused = |reason| refused(settings, wanted, reason);
-    // One that comes back while it is still open has its faults.
+    // A volume that was still open keeps the faults that were set.
     let fresh = opened.is_none();
     let volume = match opened {
         Some(volume) => volume,
         None => Volume::open(wanted.volume.clone()).map_err(|error| refused(with_causes(&error)).with_hint(error.hint()))?,
     };
-    // One that is refused leaves nothing on the host.
+    // A volume that is refused leaves nothing on the host.
     set_quota(settings, wanted, &volume, quotas).inspect_err(|_| {
         if fresh {
             volume.discard_new_state()
@@ -326,7 +326,7 @@ fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>, qu
     Ok(Entry { export: Arc::new(export), policy: wanted.policy.clone() })
 }
 
-/// Logs that clients can use an export: once nothing can refuse it any more.
+/// Logs that clients can use an export. Called when nothing can refuse the export any more.
 pub fn log_served(export: &Export) {
     let verifier = format!("{:016x}", u64::from_be_bytes(export.volume.verifier()));
     let (volume, path, dir) = (export.name(), export.path(), export.volume.dir().display());
@@ -334,7 +334,8 @@ pub fn log_served(export: &Export) {
     tracing::info!(%dir, volume, path, %verifier, identity, "serving a volume");
 }
 
-/// Sets the quota of a volume; one under which nothing could be written is refused, unless [`Quotas::Any`] is taken. It is set then, too.
+/// Sets the quota of a volume. If nothing could be written under it, returns an error, unless all quotas are accepted ([`Quotas::Any`]).
+/// The quota is set in both cases.
 fn set_quota(settings: &Settings, wanted: &VolumeSettings, volume: &Volume, quotas: Quotas) -> Result<(), ConfigError> {
     let counted = volume.set_quota(wanted.quota);
     counted.map_err(|error| refused(settings, wanted, format!("its files cannot be counted for the quota: {error}")))?;
@@ -350,7 +351,7 @@ fn set_quota(settings: &Settings, wanted: &VolumeSettings, volume: &Volume, quot
     }
 }
 
-/// Why nothing can be written under a quota.
+/// The reason why nothing can be written under a quota. `None` if something can.
 fn too_small(limit: u64, used: u64) -> Option<String> {
     let (quota, write) = (bytes_text(limit), u64::from(TRANSFER_MAX));
     if limit < used {
@@ -363,7 +364,7 @@ fn refused(settings: &Settings, volume: &VolumeSettings, reason: String) -> Conf
     ConfigError::Volume { name: volume.name.clone(), file: settings.file.clone(), line: volume.line, reason, hint: None }
 }
 
-/// A directory that the host does not give.
+/// The error for a directory that cannot be opened.
 fn no_directory(settings: &Settings, volume: &VolumeSettings, error: &io::Error) -> ConfigError {
     let dir = volume.volume.dir.display();
     let is_missing = error.kind() == ErrorKind::NotFound;
@@ -376,7 +377,7 @@ fn no_directory(settings: &Settings, volume: &VolumeSettings, error: &io::Error)
     }
 }
 
-/// An error with its causes in one line.
+/// An error and its causes in one line.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -387,9 +388,9 @@ fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// Refuses directories that are in each other, also through bind mounts: one file would have two sets of rules. Refuses records in a
-/// directory: the keys of handles would be served. `current`: the exports before a reload, which keep their directories. Returns the
-/// directories.
+/// Refuses volume directories that are inside each other, also through bind mounts, because one file would have two sets of rules.
+/// Refuses a state directory inside a volume, because the keys of file handles would be served. `current`: the exports before a reload,
+/// which keep their directories. Returns the directories.
 fn check_apart(settings: &Settings, current: Option<&Exports>) -> Result<Vec<Tree>, ConfigError> {
     let mounts = Mounts::read().map_err(|source| ConfigError::Read { file: "/proc/self/mountinfo".into(), source })?;
     let mut known: Vec<(&str, PathBuf, Tree)> = Vec::new();

@@ -1,43 +1,43 @@
-//! Changes of `filer.toml` by command: the keys of a volume, with everything else in the file left as it was written.
+//! Changes of `filer.toml` by command: sets the keys of a volume and leaves the rest of the file as it was written.
 
 use std::collections::BTreeMap;
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value, value};
 
-/// Keys and their values as a command line has them; none: the key is taken out.
+/// Keys and values from a command line. `None` removes the key.
 pub type Keys = BTreeMap<String, Option<String>>;
 
-/// Keys whose value is no text. Which keys there are and what they may be, the reader of the file knows.
+/// Keys whose value is not a string. The parser of the file checks names and values of keys.
 const LISTS: [&str; 2] = ["clients", "faults"];
 const NUMBERS: [&str; 3] = ["anonymous_uid", "anonymous_gid", "loss_seed"];
 const SWITCHES: [&str; 4] = ["privileged_ports", "loss_layer", "exclusive", "crossmnt"];
 
-/// Why a file cannot be changed like that.
+/// Why a change of the file is not possible.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EditError {
     /// The volume is not in the file.
     #[error("the file has no volume {name:?}: {}", known(.volumes))]
     NoVolume {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// Those there are.
+        /// The names of the volumes in the file.
         volumes: Vec<String>,
     },
-    /// The volume is there already.
+    /// A volume with this name exists.
     #[error("create volume {0:?}: a volume of that name exists; choose another name, or set its keys with `millrace volume set`")]
     Exists(String),
-    /// The key is not for commands.
+    /// Commands cannot set this key, or not to this value.
     #[error("set {key} of a volume: {reason}")]
     Key {
         /// The key.
         key: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The volumes are written in a way that is not changed.
+    /// The file's volumes are not written as `[[volume]]` tables.
     #[error("change volumes that are not written as [[volume]] tables: edit the file")]
     Form,
-    /// It is no TOML.
+    /// The file is not valid TOML.
     #[error("parse the file: {0}")]
     Toml(String),
 }
@@ -46,10 +46,10 @@ fn known(volumes: &[String]) -> String {
     if volumes.is_empty() { "it has none".into() } else { format!("it has {}", volumes.join(", ")) }
 }
 
-/// The text with one volume more, at the end of the volumes.
+/// The text with one more volume, after the other volumes.
 ///
 /// # Errors
-/// There is one of that name, or a key has no such value.
+/// [`EditError`], for example if a volume of that name exists or a key does not accept its value.
 pub fn with_volume(text: &str, name: &str, keys: &Keys) -> Result<String, EditError> {
     let mut document = read(text)?;
     let tables = tables(&mut document)?;
@@ -64,10 +64,10 @@ pub fn with_volume(text: &str, name: &str, keys: &Keys) -> Result<String, EditEr
     Ok(document.to_string())
 }
 
-/// The text with other keys of a volume.
+/// The text with changed keys of a volume.
 ///
 /// # Errors
-/// The volume is not there, or a key has no such value.
+/// [`EditError`], for example if the file has no such volume or a key does not accept its value.
 pub fn with_keys(text: &str, name: &str, keys: &Keys) -> Result<String, EditError> {
     let mut document = read(text)?;
     let tables = tables(&mut document)?;
@@ -102,7 +102,7 @@ fn change(table: &mut Table, keys: &Keys) -> Result<(), EditError> {
         };
         let mut new = typed(key, written)?;
         match table.get_mut(key).and_then(Item::as_value_mut) {
-            // What stands behind the value in its line stays.
+            // A comment on the line of the value is kept.
             Some(old) => {
                 *new.decor_mut() = old.decor().clone();
                 *old = new;
@@ -115,7 +115,7 @@ fn change(table: &mut Table, keys: &Keys) -> Result<(), EditError> {
     Ok(())
 }
 
-/// The value as the file has it.
+/// The value in the type that the file uses for this key.
 fn typed(key: &str, written: &str) -> Result<Value, EditError> {
     let wrong = |wanted: &str| EditError::Key { key: key.to_owned(), reason: format!("it takes {wanted}, not {written:?}") };
     if LISTS.contains(&key) {

@@ -24,36 +24,36 @@ pub enum ConfigError {
         /// Its permission bits.
         mode: u32,
     },
-    /// Something in it is wrong.
+    /// A line of the file is wrong.
     #[error("read the configuration {file}, line {line}: {reason}")]
     Line {
         /// The file.
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there, and what would be right.
+        /// What is wrong there, and what is allowed.
         reason: String,
     },
-    /// Its files of certificates and keys cannot be used.
+    /// The certificate and key files that it names cannot be used.
     #[error("serve under TLS ({file}): {reason}")]
     Tls {
-        /// The file.
+        /// The configuration file.
         file: PathBuf,
-        /// Which of them, and why.
+        /// Which certificate or key file, and why.
         reason: String,
     },
-    /// A volume of it cannot be opened.
+    /// A volume cannot be served.
     #[error("serve volume {name:?}: {reason} ({file}, line {line})")]
     Volume {
-        /// Its name.
+        /// The volume's name.
         name: String,
-        /// The file.
+        /// The configuration file.
         file: PathBuf,
-        /// The line it begins on.
+        /// The line on which the volume begins.
         line: usize,
-        /// Why not.
+        /// Why the volume cannot be served.
         reason: String,
-        /// What the user can do about it, where that is known.
+        /// What the user can do about it, if that is known.
         hint: Option<String>,
     },
     /// The volumes cannot be served together.
@@ -61,7 +61,7 @@ pub enum ConfigError {
     Exports(#[from] ExportsError),
 }
 
-/// What a mode allows others to do with the secrets in a file.
+/// What this mode allows other users to do with the secrets in the file.
 const fn access(mode: u32) -> &'static str {
     match mode & 0o006 {
         0o004 => "read them",
@@ -71,7 +71,7 @@ const fn access(mode: u32) -> &'static str {
 }
 
 impl ConfigError {
-    /// The same with what the user can do about it, if it is about a volume.
+    /// The same error with a hint for the user, if it is about a volume.
     pub(crate) fn with_hint(mut self, text: Option<String>) -> Self {
         if let Self::Volume { hint, .. } = &mut self {
             *hint = text;
@@ -79,7 +79,7 @@ impl ConfigError {
         self
     }
 
-    /// What the user can do about it, where that is known.
+    /// What the user can do about it, if that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

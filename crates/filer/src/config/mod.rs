@@ -1,4 +1,5 @@
-//! `filer.toml`: what a filer serves and to whom, read and checked whole before any of it takes effect.
+//! `filer.toml`: what a filer serves and to which clients. The file is read and checked completely before any of it takes
+//! effect.
 
 mod addresses;
 mod clients;
@@ -25,29 +26,29 @@ use crate::nfs::policy::{Client, Policy, Rights, Rule, TlsRule};
 use crate::tls::TlsFiles;
 use file::{FilerTable, RightsKeys, VolumeTable};
 
-/// Port of NFS.
+/// The default port of NFS.
 const NFS_PORT: u16 = 2049;
 
-/// A file that was read.
+/// The settings of a configuration file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The file.
     pub file: PathBuf,
-    /// Where clients connect.
+    /// The addresses on which the filer serves NFS.
     pub listen: Vec<SocketAddr>,
-    /// Where portmap is asked, beside the addresses of `listen`.
+    /// The addresses on which the filer serves portmap, besides those of `listen`.
     pub portmap: Vec<SocketAddr>,
-    /// Where the filer keeps the records of its volumes.
+    /// The directory where the filer keeps its records about volumes.
     pub state: PathBuf,
-    /// The admin socket.
+    /// The path of the admin socket.
     pub admin: PathBuf,
-    /// Certificate and key files; none: there is no TLS.
+    /// Certificate and key files. `None` if TLS is off.
     pub tls: Option<TlsFiles>,
-    /// Where a collector asks for metrics; none: nowhere.
+    /// The address on which the filer serves metrics. `None` if metrics are off.
     pub metrics: Option<SocketAddr>,
-    /// iSCSI; without portals it is not served.
+    /// The settings of iSCSI, which is served only if they name portals.
     pub iscsi: crate::iscsi::Settings,
-    /// The volumes in their order.
+    /// The volumes, in the order of the file.
     pub volumes: Vec<VolumeSettings>,
 }
 
@@ -56,21 +57,21 @@ pub struct Settings {
 pub struct VolumeSettings {
     /// Its name.
     pub name: String,
-    /// The path clients mount.
+    /// The path that clients mount.
     pub path: String,
-    /// Who may use it: this and the quota can change while clients are connected.
+    /// Which clients may use it. The policy and the quota can change while clients are connected.
     pub policy: Policy,
-    /// How large its files may be together, in bytes.
+    /// Limit for the sum of its file sizes, in bytes. `None` if there is no quota.
     pub quota: Option<u64>,
-    /// How it is opened.
+    /// How the volume is opened.
     pub volume: volume::Config,
-    /// The modelled medium, as written.
+    /// The modelled medium, as written in the file.
     pub medium: Option<String>,
-    /// Faults it is served with from the start.
+    /// Faults that are set when the volume is opened.
     pub faults: Vec<FaultSpec>,
-    /// Line of the file that it begins on.
+    /// The line of the file on which the volume begins.
     pub line: usize,
-    /// Whether file systems that are mounted inside are served too.
+    /// Whether file systems that are mounted inside the volume are served too.
     pub crossmnt: bool,
     /// The outer volume, if this is a file system inside it. `None` if the configuration file names this volume.
     pub inside_of: Option<String>,
@@ -79,7 +80,7 @@ pub struct VolumeSettings {
 /// Finds the addresses of a host name.
 pub type Resolve<'r> = &'r dyn Fn(&str) -> std::io::Result<Vec<IpAddr>>;
 
-/// As the host does it: `/etc/hosts`, then DNS.
+/// Resolves a name as the host does: `/etc/hosts`, then DNS.
 ///
 /// # Errors
 /// The host's.
@@ -88,10 +89,10 @@ pub fn resolve(name: &str) -> std::io::Result<Vec<IpAddr>> {
 }
 
 impl Settings {
-    /// Reads and checks a file; `state` is where the records go if it does not say.
+    /// Reads and checks a file. `state` is the directory for records if the file names none.
     ///
     /// # Errors
-    /// The first fault of the file, with its line. [`ConfigError::Exposed`] if all users of the host may read its secrets.
+    /// The first fault of the file, with its line. [`ConfigError::Exposed`] if all users of the host may read or write its CHAP secrets.
     pub fn read(file: &Path, state: &Path) -> Result<Self, ConfigError> {
         let (text, mode) = read_with_mode(file).map_err(|source| ConfigError::Read { file: file.to_path_buf(), source })?;
         let settings = Self::parse(&text, file, state, &resolve)?;
@@ -165,7 +166,7 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// An error at a place of the text.
+    /// An error at a byte offset of the text.
     fn wrong(&self, at: usize, reason: String) -> ConfigError {
         ConfigError::Line { file: self.file.to_path_buf(), line: self.line(at), reason }
     }
@@ -195,7 +196,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A rule of TLS that can be kept.
+    /// The TLS rule of a key, or `other` if the key is not set. An error if the rule needs files that `[filer]` does not
+    /// name.
     fn tls_rule(&self, key: &Option<Spanned<TlsRule>>, other: TlsRule) -> Result<TlsRule, ConfigError> {
         let Some(key) = key else { return Ok(other) };
         let missing = match key.get_ref() {
@@ -277,10 +279,10 @@ impl Reader<'_> {
         clients.get_ref().iter().map(client).collect()
     }
 
-    /// The rights that these keys make of others.
+    /// The rights that these keys give. A key that is not set keeps its value of `others`.
     fn rights(&self, keys: &RightsKeys<'_>, others: Rights) -> Result<Rights, ConfigError> {
         let id = |key: &Option<Spanned<u32>>, other| match key {
-            // The wire and the host take it for "leave as it is".
+            // In a SETATTR and in chown(2) this value means "do not change".
             Some(id) if *id.get_ref() == u32::MAX => Err(self.wrong(id.span().start, format!("{} is not a valid id", u32::MAX))),
             Some(id) => Ok(*id.get_ref()),
             None => Ok(other),
@@ -295,7 +297,7 @@ impl Reader<'_> {
         })
     }
 
-    /// One of a few known words.
+    /// The value of a key that takes one of a few words.
     fn word<W>(&self, key: &str, written: Option<&Spanned<String>>) -> Result<W, ConfigError>
     where
         W: std::str::FromStr<Err = volume::UnknownOption> + Default,
@@ -328,7 +330,8 @@ impl Reader<'_> {
         FaultSpec::parse(written.get_ref()).map_err(wrong)
     }
 
-    /// Two volumes of one name, path or directory, or one inside the other, would give one file two sets of rules.
+    /// Refuses two volumes with the same name, path or directory, or with directories inside each other. One file would
+    /// have two sets of rules.
     fn no_twins(&self, tables: &[Spanned<VolumeTable>], volumes: &[VolumeSettings]) -> Result<(), ConfigError> {
         let mut names: HashMap<&str, usize> = HashMap::new();
         for (table, volume) in tables.iter().zip(volumes) {
@@ -345,13 +348,13 @@ impl Reader<'_> {
     }
 }
 
-/// What the parser says; of a field that it does not know, the nearest instead of all those it knows.
+/// The parser's message. For an unknown field, it names the nearest known field instead of all of them.
 fn in_words(message: &str) -> String {
     let unknown = || {
         let (field, known) = message.strip_prefix("unknown field `")?.split_once("`, expected ")?;
         let known = known.split('`').skip(1).step_by(2);
         let (wrong, key) = known.map(|key| (strsim::levenshtein(field, key), key)).min()?;
-        // A typing error in a short name, a word left out or swapped in a long one.
+        // Accepts a typing error in a short name, and a missing or swapped word in a long one.
         (wrong <= 1 + field.len() / 4).then(|| format!("unknown field `{field}`: did you mean `{key}`?"))
     };
     unknown().unwrap_or_else(|| message.replace('\n', ", "))

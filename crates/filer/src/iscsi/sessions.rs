@@ -1,4 +1,4 @@
-//! The sessions of all initiators, and the connections that have none yet.
+//! The sessions of all initiators, and the connections that have no session yet.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::limits::{
     ISCSI_END_WAIT, ISCSI_LOGIN_TIMEOUT, ISCSI_PING_AFTER, ISCSI_PING_TIMEOUT, ISCSI_REINSTATEMENT_WAIT, ISCSI_SESSIONS_MAX,
 };
 
-/// Interval at which the filer checks whether the last task of a session has ended. No event reports that.
+/// Interval at which the filer checks whether the last task of a session has ended. No event reports its end.
 const TASK_PAUSE: Duration = Duration::from_millis(5);
 
 /// All sessions and connections.
@@ -24,7 +24,7 @@ pub(crate) struct Sessions {
     registry: Mutex<Registry<Arc<SessionEntry>>>,
     /// Sessions that have ended while their tasks still run.
     ending: Mutex<Vec<Arc<SessionEntry>>>,
-    /// A session has ended.
+    /// Notified when a session has ended.
     ended: Condvar,
     links: Mutex<VecDeque<Weak<Link>>>,
     started: Instant,
@@ -32,7 +32,7 @@ pub(crate) struct Sessions {
 
 /// The shared state of a session.
 pub(crate) struct SessionEntry {
-    /// Weak, so that it does not keep the connection open: a session is remembered while its last task runs.
+    /// Weak, so that it does not keep the connection open. The entry of a session remains while its last task runs.
     connection: Weak<Connection>,
     /// The initiator's address.
     pub(crate) peer: SocketAddr,
@@ -43,7 +43,7 @@ pub(crate) struct SessionEntry {
     nexus: Option<Nexus>,
     tasks: Tasks,
     replies: Replies,
-    /// Its login succeeded. Before that it has no tasks.
+    /// Its login has succeeded. Before that it has no tasks.
     is_open: AtomicBool,
     has_ended: AtomicBool,
 }
@@ -56,7 +56,7 @@ pub(super) struct Link {
     logged_in: AtomicBool,
     /// Changes with each received PDU.
     turns: AtomicU32,
-    /// The connection's thread serves a turn. PDUs that arrive meanwhile wait.
+    /// The connection's thread serves a turn. PDUs that arrive during the turn wait.
     is_serving: AtomicBool,
     alive: Mutex<(KeepAlive, u32)>, // and the turns it knows of
 }
@@ -67,17 +67,17 @@ impl Link {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that its thread begins or ends a turn.
+    /// Notes that the connection's thread begins or ends a turn.
     pub(super) fn serves(&self, is_serving: bool) {
         self.is_serving.store(is_serving, Ordering::Release);
     }
 
-    /// Notes that its login has ended.
+    /// Notes that the login has ended.
     pub(super) fn logged_in(&self) {
         self.logged_in.store(true, Ordering::Release);
     }
 
-    /// Handles expired deadlines.
+    /// Acts on expired deadlines.
     fn tick(&self, now: Duration) {
         if !self.logged_in.load(Ordering::Acquire) {
             if self.begun.elapsed() >= ISCSI_LOGIN_TIMEOUT {
@@ -142,12 +142,12 @@ impl Sessions {
         link
     }
 
-    /// Time since the start.
+    /// Time since the filer started.
     pub(super) fn now(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Handles the expired deadlines of all connections.
+    /// Acts on the expired deadlines of all connections.
     pub(super) fn tick(&self) {
         let links: Vec<Arc<Link>> =
             self.links.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect();
@@ -155,10 +155,10 @@ impl Sessions {
         links.iter().for_each(|link| link.tick(now));
     }
 
-    /// Opens a session, after the session that it replaces has ended with all its tasks.
+    /// Opens a session, after the session that it replaces and all its tasks have ended.
     ///
     /// # Errors
-    /// The status that the login is refused with.
+    /// The status with which the login is refused.
     pub(super) fn open(
         &self,
         opening: &Opening,
@@ -181,7 +181,7 @@ impl Sessions {
         let Admission { tsih, replaced } = self.registry().admit(opening, Arc::clone(&entry))?;
         // A session that ended by itself may still have a running task.
         let mut old: Vec<Arc<SessionEntry>> = self.ending(|other| other.nexus.is_some() && other.nexus == entry.nexus);
-        // Whoever asks for the end of the one before finds it there, also where this login does not wait for as long.
+        // A request to end the replaced session finds it in this list, even if this login gives up waiting before it has ended.
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).extend(replaced.clone());
         old.extend(replaced);
         for old in old {
@@ -195,8 +195,8 @@ impl Sessions {
         Ok((tsih, entry))
     }
 
-    /// Ends the sessions of an initiator with a target, with their tasks, but not the session of the asking connection. Waits only a moment,
-    /// because the asking connection answers nothing meanwhile. Returns whether they have ended.
+    /// Ends the sessions of an initiator with a target, and their tasks, except the session of the connection `asking`. Waits
+    /// [`ISCSI_END_WAIT`] at most for each, because `asking` gets no replies meanwhile. Returns whether all of them have ended.
     pub(super) fn end(&self, initiator: &str, target: &str, which: Ending, asking: &Arc<Connection>) -> bool {
         let is_meant = |entry: &SessionEntry| {
             let is_meant = entry.nexus.as_ref().is_some_and(|nexus| which.means(pdu::Isid(nexus.isid())));
@@ -209,7 +209,7 @@ impl Sessions {
             tracing::info!(initiator, peer = %entry.peer, "session ended, as its initiator asks over another session");
         }
         open.extend(self.ending(is_meant));
-        // One that waits to be let in has had no task, and waits for the end of the one before it, as the asker does.
+        // A session whose login still waits has had no task. It waits for the end of the previous session, as the caller does.
         open.iter().all(|entry| self.end_now(entry, ISCSI_END_WAIT)) && waiting.is_empty()
     }
 
@@ -226,7 +226,7 @@ impl Sessions {
         ending.iter().filter(|entry| is_meant(entry)).cloned().collect()
     }
 
-    /// Waits until a session and its last task have ended. No write of it may follow one of the next session.
+    /// Waits until a session and its last task have ended. No write of it may follow a write of the next session.
     fn wait_for_end(&self, session: &SessionEntry, deadline: Instant) -> bool {
         let mut registry = self.registry();
         while !session.has_ended.load(Ordering::Acquire) || session.tasks.executing() > 0 {
@@ -239,7 +239,7 @@ impl Sessions {
         true
     }
 
-    /// Waits until the aborted tasks of these sessions at a LUN that may change data have ended.
+    /// Waits until aborted tasks of these sessions have ended, if they are at this LUN and may change data.
     pub(super) fn wait_for_tasks(&self, sessions: &[Arc<SessionEntry>], lun: u16) {
         let mut registry = self.registry();
         while sessions.iter().any(|entry| entry.is_ending(lun)) {
@@ -247,7 +247,7 @@ impl Sessions {
         }
     }
 
-    /// A session has ended.
+    /// Removes a session that has ended.
     pub(super) fn close(&self, tsih: Tsih, entry: &Arc<SessionEntry>) {
         entry.tasks.abort(None);
         if entry.is_executing() {
@@ -262,13 +262,13 @@ impl Sessions {
 
     fn forget(&self, tsih: Tsih, entry: &Arc<SessionEntry>) {
         let mut registry = self.registry();
-        // Another session may have its number by now.
+        // Another session may have its TSIH by now.
         if registry.iter().any(|(number, _, other)| number == tsih && Arc::ptr_eq(other, entry)) {
             registry.remove(tsih);
         }
     }
 
-    /// The sessions there are.
+    /// All sessions.
     pub(crate) fn all(&self) -> Vec<Arc<SessionEntry>> {
         self.registry().iter().map(|(_, _, entry)| Arc::clone(entry)).collect()
     }
@@ -278,7 +278,7 @@ impl Sessions {
         self.all().into_iter().filter(|entry| entry.target.as_deref() == Some(target)).collect()
     }
 
-    /// Ends the tasks of a nexus at a LUN of a target, those that have not begun.
+    /// Aborts the tasks of a nexus at a LUN of a target.
     pub(super) fn abort(&self, target: &str, nexus: &Nexus, lun: u16) {
         let of_nexus = |entry: &&Arc<SessionEntry>| entry.nexus.as_ref() == Some(nexus);
         self.of_target(target).iter().filter(of_nexus).for_each(|entry| {
@@ -286,7 +286,7 @@ impl Sessions {
         });
     }
 
-    /// Asks every initiator to log out, and waits until all have or the time is up.
+    /// Asks every initiator to log out. Waits until all have, or until `limit` is over.
     pub(crate) fn end_all(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         let seconds = u16::try_from(limit.as_secs()).unwrap_or(u16::MAX);
@@ -318,29 +318,29 @@ impl SessionEntry {
         self.nexus.as_ref()
     }
 
-    /// Whether this is its connection.
+    /// Whether the session uses this connection.
     pub(super) fn is_of(&self, connection: &Arc<Connection>) -> bool {
         std::ptr::eq(self.connection.as_ptr(), Arc::as_ptr(connection))
     }
 
-    /// Ends its connection, if it is not ended yet.
+    /// Closes its connection, if it is still open.
     pub(super) fn drop_connection(&self) {
         if let Some(connection) = self.connection.upgrade() {
             connection.drop_now();
         }
     }
 
-    /// Whether commands of it are not answered yet.
+    /// Whether some of its commands have no reply yet.
     pub(super) fn has_tasks(&self) -> bool {
         self.tasks.active() > 0
     }
 
-    /// Whether commands of it may still change data. Commands whose reply was lost with the connection do not.
+    /// Whether some of its commands may still change data. Commands whose reply was lost with the connection do not count.
     fn is_executing(&self) -> bool {
         self.tasks.executing() > 0
     }
 
-    /// Aborts its tasks at a LUN. Answers that wait for the end of tasks are sent when these have ended.
+    /// Aborts its tasks at a LUN. Replies that wait for the end of these tasks are sent when they have ended.
     pub(super) fn abort(&self, lun: u16) {
         if let Some(lun) = LunNumber::new(lun) {
             self.tasks.abort(Some(pdu::Lun(lun.to_bytes())));
@@ -353,7 +353,7 @@ impl SessionEntry {
     }
 }
 
-/// The initiator port and the target port of a session. `None` if a name is not valid in SCSI.
+/// The nexus of an initiator port and a target port. `None` if a name is not valid in SCSI.
 pub(super) fn nexus(initiator: &login::Name, isid: pdu::Isid, relative_port: u16) -> Option<Nexus> {
     Nexus::new(initiator.as_str(), isid.0, relative_port).ok()
 }

@@ -1,4 +1,4 @@
-//! Why something cannot be done with a LUN.
+//! Errors of LUN operations.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,96 +9,96 @@ use volume::BlockError;
 
 use crate::limits::{LUN_INITIATORS_MAX, LUN_NAME_BYTES_MAX, LUN_NUMBER_MAX, LUN_PHYSICAL_BLOCK_BYTES_MAX, LUNS_PER_VOLUME_MAX};
 
-/// Why something cannot be done with a LUN.
+/// Why an operation on a LUN failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LunError {
-    /// It is not there.
+    /// The LUN does not exist.
     #[error("there is no LUN {volume}/{name}: the volume has {}", known(.names))]
     NotFound {
         /// The volume.
         volume: String,
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// Those there are.
+        /// The names of the volume's LUNs.
         names: Vec<String>,
     },
-    /// It is there already.
+    /// A LUN with this name exists.
     #[error("a LUN of that name exists; choose another name, or delete it with `millrace lun delete`")]
     Exists,
-    /// Its number is taken.
+    /// Another LUN has the number.
     #[error("number {number} is taken by LUN {name}; leave --lun out to take the next that is free")]
     NumberTaken {
         /// The number.
         number: u16,
-        /// Who has it.
+        /// The name of the LUN that has it.
         name: String,
     },
-    /// No name.
+    /// The name is not valid.
     #[error("{0:?} is not a LUN name: use up to {LUN_NAME_BYTES_MAX} letters, digits, . _ and -, not beginning with a dot")]
     Name(String),
-    /// There are as many as there may be.
+    /// The volume has the largest number of LUNs.
     #[error("a volume has {LUNS_PER_VOLUME_MAX} LUNs at most; delete one, or use another volume")]
     TooMany,
-    /// No number of a LUN.
+    /// The number is not valid.
     #[error("{0} is not a LUN number: they end at {LUN_NUMBER_MAX}")]
     Number(u16),
-    /// No size of a LUN.
+    /// The size is not valid.
     #[error("{size} bytes are not a size of a LUN: it is a whole number of blocks of {block_bytes} bytes, and not 0")]
     Size {
-        /// What was given.
+        /// The requested size, in bytes.
         size: u64,
-        /// Bytes of a block.
+        /// Block size of the LUN, in bytes.
         block_bytes: u32,
     },
-    /// No block size of a LUN.
+    /// The block size is not valid.
     #[error("blocks of {0} bytes: a LUN has blocks of 512 or 4096 bytes")]
     BlockBytes(u32),
-    /// No physical block size of a LUN.
+    /// The physical block size is not valid.
     #[error(
         "physical blocks of {physical_block_bytes} bytes: a power of two from {block_bytes}, its block, to {LUN_PHYSICAL_BLOCK_BYTES_MAX}"
     )]
     PhysicalBlockBytes {
-        /// What was given.
+        /// The requested physical block size, in bytes.
         physical_block_bytes: u32,
-        /// Bytes of a block.
+        /// Block size of the LUN, in bytes.
         block_bytes: u32,
     },
-    /// It would lose data.
+    /// The smaller size would lose data.
     #[error("{size} bytes are less than its {now}, and data beyond the new size would be lost; use --shrink to accept that")]
     Shrinks {
-        /// The new size.
+        /// The requested size, in bytes.
         size: u64,
-        /// The size now.
+        /// The current size, in bytes.
         now: u64,
     },
-    /// Initiators are logged in.
+    /// Initiators are logged in. Their names.
     #[error("{} logged in: log out there, or use --force", are_in(.0))]
     InUse(Vec<String>),
-    /// Not the name of an initiator, nor of a group.
+    /// The name is neither that of an initiator nor that of a group.
     #[error("{name:?} is neither an initiator nor a group of filer.toml{}: {reason}", listed(.groups))]
     Initiator {
-        /// What was given.
+        /// The requested name.
         name: String,
         /// Why it is not the name of an initiator.
         reason: NameError,
-        /// The groups there are.
+        /// The groups of the configuration.
         groups: Vec<String>,
     },
-    /// More initiators than are kept.
+    /// The LUN would be mapped to too many names.
     #[error("a LUN is mapped to {LUN_INITIATORS_MAX} names at most; use a group of filer.toml")]
     TooManyInitiators,
-    /// It was not mapped to them.
+    /// The LUN is not mapped to these names.
     #[error("it is not mapped to {0}")]
     NotMapped(String),
-    /// Its record cannot be read.
+    /// The LUN's record cannot be read.
     #[error("read its record .millrace-luns/{file}: {reason}")]
     Record {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// What is wrong with it.
         reason: String,
     },
-    /// The volume refused.
+    /// The volume returned an error.
     #[error("{what}: {source}")]
     Volume {
         /// What was attempted.
@@ -106,7 +106,7 @@ pub(crate) enum LunError {
         /// The volume's reason.
         source: volume::Error,
     },
-    /// The device refused.
+    /// The block device returned an error.
     #[error("{what}: {source}")]
     Device {
         /// What was attempted.
@@ -114,7 +114,7 @@ pub(crate) enum LunError {
         /// The device's reason.
         source: BlockError,
     },
-    /// A file of the state directory.
+    /// A file of the state directory cannot be read or written.
     #[error("{what} {path}: {source}")]
     State {
         /// What was attempted.
@@ -124,10 +124,10 @@ pub(crate) enum LunError {
         /// The host's reason.
         source: io::Error,
     },
-    /// No unit could be made of it.
+    /// The logical unit could not be created.
     #[error(transparent)]
     Unit(#[from] UnitError),
-    /// Its names cannot be sent.
+    /// The LUN's names cannot be encoded.
     #[error(transparent)]
     Identity(#[from] IdentityError),
 }

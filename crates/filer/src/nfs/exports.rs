@@ -45,7 +45,7 @@ pub struct Entry {
     pub policy: Policy,
 }
 
-/// Why these exports cannot be served.
+/// Why these exports cannot be served together.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ExportsError {
     /// There is no export.
@@ -54,7 +54,7 @@ pub enum ExportsError {
     /// There are too many exports.
     #[error("serve {count} volumes: a filer serves {EXPORTS_MAX} at most")]
     TooMany {
-        /// How many.
+        /// The number of exports.
         count: usize,
     },
     /// Two exports have the same name.
@@ -66,7 +66,7 @@ pub enum ExportsError {
 }
 
 impl Exports {
-    /// A table of these.
+    /// A table of these exports.
     ///
     /// # Errors
     /// [`ExportsError`] if there is no export, or two have the same name or path.
@@ -89,7 +89,7 @@ impl Exports {
         Ok(Self::of(entries))
     }
 
-    /// One export.
+    /// A table with one export.
     #[must_use]
     pub fn one(export: Export, policy: Policy) -> Self {
         Self::of(vec![Entry { export: Arc::new(export), policy }])
@@ -149,8 +149,8 @@ impl Exports {
         self.entries.iter().find(|entry| entry.export.name() == name)
     }
 
-    /// The index of the export whose volume made a handle. If only one volume has the handle's tag, the handle is not verified here, because
-    /// the volume will refuse a forged one.
+    /// The index of the export whose volume made a handle. If only one volume has the handle's tag, the handle is not verified here,
+    /// because the volume refuses a forged one.
     pub(crate) fn of_handle(&self, handle: &[u8]) -> Option<usize> {
         if self.entries.len() == 1 {
             return Some(0);

@@ -1,4 +1,4 @@
-//! Changes of the configuration by command: the file is changed, checked whole, put in force and kept, or nothing is.
+//! Changes of the configuration by command. The file is changed, checked, applied and stored completely, or nothing is changed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use crate::nfs::filer::Filer;
 /// Why a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
-    /// The file as it is cannot be used, or not as it would be.
+    /// The file cannot be used as it is, or with the change.
     #[error("{}", without_line(.0))]
     Config(#[from] ConfigError),
     /// The change is invalid.
@@ -29,7 +29,7 @@ pub(crate) enum ChangeError {
     },
 }
 
-/// Without the line: the user has not seen the file that has it.
+/// The message without the line number: the user has not seen the text in which the line is.
 fn without_line(error: &ConfigError) -> String {
     match error {
         ConfigError::Line { reason, .. } => reason.clone(),
@@ -40,11 +40,11 @@ fn without_line(error: &ConfigError) -> String {
 }
 
 impl Setup {
-    /// Changes the text of the file, has the filer serve by it, and keeps it. What else was changed in the file since it
-    /// was read takes effect too, its quotas as far as `quotas` takes them. The directory of the volume `new` is created where it is missing.
+    /// Changes the text of the file, makes the filer serve by it, and stores it. Other changes in the file since it was last read take
+    /// effect too, its quotas if `quotas` accepts them. Creates the directory of the volume `new` if it is missing.
     ///
     /// # Errors
-    /// Nothing has changed then, neither the file nor what is served.
+    /// Neither the file nor what is served has changed.
     pub(crate) fn edit(
         &mut self,
         filer: &Filer,
@@ -64,7 +64,7 @@ impl Setup {
         let before = self.settings.clone();
         let done = self.apply(settings, filer, quotas)?;
         if let Err(source) = replacement.replace() {
-            // It was in force a moment ago.
+            // This configuration was in force a moment ago.
             if let Err(error) = self.apply(before, filer, Quotas::Any) {
                 tracing::error!(%error, "failed to restore the configuration: the one in force differs from the file");
             }
@@ -74,7 +74,7 @@ impl Setup {
         Ok(done)
     }
 
-    /// A mistake that was in the file before: there its line helps.
+    /// An error that the file had before the change. It keeps its line number, which helps the user here.
     fn broken(&self, error: ConfigError) -> ChangeError {
         match error {
             ConfigError::Line { file, line, reason } => {
@@ -85,11 +85,11 @@ impl Setup {
     }
 }
 
-/// A directory that was created; removed when it is dropped unless it is kept.
+/// A directory that was created. It is removed on drop, unless it is kept.
 struct CreatedDirectory(Option<PathBuf>);
 
 impl CreatedDirectory {
-    /// The directory of this volume, if it is missing. Why it cannot be created is said when it cannot be opened.
+    /// Creates the directory of this volume if it is missing. An error is reported later, when the volume is opened.
     fn directory(name: Option<&str>, settings: &Settings) -> Self {
         let volume = settings.volumes.iter().find(|volume| Some(volume.name.as_str()) == name);
         let dir = volume.map(|volume| volume.volume.dir.clone());
@@ -104,13 +104,13 @@ impl CreatedDirectory {
 impl Drop for CreatedDirectory {
     fn drop(&mut self) {
         if let Some(dir) = &self.0 {
-            // Only an empty one goes.
+            // Removes only an empty directory.
             let _ = fs::remove_dir(dir);
         }
     }
 }
 
-/// The new text in a file beside the old one, durable; removed when it is dropped.
+/// The new text in a durable file in the same directory as the old one. The file is removed on drop.
 struct Replacement {
     new: PathBuf,
     file: PathBuf,
@@ -118,7 +118,7 @@ struct Replacement {
 
 impl Replacement {
     fn write(file: &Path, text: &str) -> io::Result<Self> {
-        // A link to the file stays one.
+        // A symbolic link to the file remains a link.
         let file = file.canonicalize()?;
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let replacement = Self { new: file.with_file_name(format!(".{name}.new")), file };

@@ -1,7 +1,7 @@
-//! How long calls took: counts on a logarithmic scale, added to without a lock or an allocation.
+//! How long calls took: counters on a logarithmic scale. Counting takes no lock and allocates nothing.
 //!
-//! The histogram of `results` keeps three digits, grows, and is one thread's. This one has buckets that never change: many
-//! threads add to it, and somebody else may look at any time.
+//! The histogram of `results` has three digits, grows, and belongs to one thread. The buckets here are fixed: many threads
+//! count in them, and another thread may read them at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use results::filer_stats::LatencySummary;
 
 use crate::sharded::add;
 
-/// The first bucket ends here: 2^10 ns, about a microsecond, less than any call takes that looks at a file.
+/// End of the first bucket: 2^10 ns, about a microsecond, less than any call takes that reads a file.
 const FIRST_BIT: u32 = 10;
-/// Behind 2^35 ns, 34 s, comes one bucket for all: a call that waits longer has met a broken disk.
+/// Beyond 2^35 ns, 34 s, there is one bucket for all. A call that waits longer has met a broken disk.
 const LAST_BIT: u32 = 35;
-/// Buckets from one power of two to the next: a quantile is then known to an eighth or so.
+/// Buckets between two powers of two. With these, a quantile is known to about an eighth.
 const PARTS: usize = 4;
 const PARTS_BITS: u32 = PARTS.ilog2();
-/// All buckets: the first, those of the powers, and that of everything longer.
+/// All buckets: the first one, those between powers of two, and the one for longer durations.
 pub(crate) const BUCKETS: usize = (LAST_BIT - FIRST_BIT) as usize * PARTS + 2;
 
 /// Counts by duration, and their sum.
@@ -34,7 +34,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Adds one: two additions to memory.
+    /// Counts one duration: two additions to memory.
     pub(crate) fn add(&self, took: Duration) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         if let Some(bucket) = self.buckets.get(bucket_of(ns)) {
@@ -43,13 +43,13 @@ impl Latencies {
         self.sum_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// Adds what others counted.
+    /// Adds the counters of another histogram.
     pub(crate) fn add_all(&self, others: &Self) {
         add(&self.sum_ns, &others.sum_ns);
         self.buckets.iter().zip(&others.buckets).for_each(|(sum, more)| add(sum, more));
     }
 
-    /// Adds what is counted here to `sums`.
+    /// Adds these counters to `sums`.
     pub(crate) fn add_to(&self, sums: &mut Counted) {
         sums.sum_ns = sums.sum_ns.wrapping_add(self.sum_ns.load(Ordering::Relaxed));
         for (sum, bucket) in sums.buckets.iter_mut().zip(&self.buckets) {
@@ -72,7 +72,7 @@ const fn bucket_of(ns: u64) -> usize {
     1 + (bit - FIRST_BIT) as usize * PARTS + part
 }
 
-/// End of a bucket in nanoseconds; none: that of everything longer has none.
+/// End of a bucket in nanoseconds. `None` for the bucket of the longest durations.
 const fn end_ns(bucket: usize) -> Option<u64> {
     if bucket + 1 >= BUCKETS {
         return None;
@@ -81,7 +81,7 @@ const fn end_ns(bucket: usize) -> Option<u64> {
     Some(octave + octave / PARTS as u64 * (bucket % PARTS) as u64)
 }
 
-/// What was counted up to a moment.
+/// The counters at a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     sum_ns: u64,
@@ -95,13 +95,13 @@ impl Default for Counted {
 }
 
 impl Counted {
-    /// Adds what another counted.
+    /// Adds the counters of another one.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
         self.buckets.iter_mut().zip(&other.buckets).for_each(|(sum, more)| *sum += more);
     }
 
-    /// How many.
+    /// Number of durations.
     pub(crate) fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
@@ -111,7 +111,7 @@ impl Counted {
         self.sum_ns as f64 / 1e9
     }
 
-    /// At each power of two, in seconds, how many took no longer.
+    /// For each power of two, in seconds, the number of durations that were not longer.
     pub(crate) fn by_octave(&self) -> impl Iterator<Item = (f64, u64)> {
         let mut so_far = 0;
         self.buckets.iter().enumerate().filter_map(move |(bucket, count)| {
@@ -121,7 +121,7 @@ impl Counted {
         })
     }
 
-    /// Mean and quantiles; none when nothing was counted.
+    /// Mean and quantiles. `None` if nothing was counted.
     pub(crate) fn summary(&self) -> Option<LatencySummary> {
         let count = self.count();
         (count > 0).then(|| LatencySummary {
@@ -133,7 +133,7 @@ impl Counted {
         })
     }
 
-    /// A quantile, laid evenly over its bucket.
+    /// A quantile, by linear interpolation within its bucket.
     fn quantile_us(&self, quantile: f64, count: u64) -> f64 {
         let rank = quantile * count as f64;
         let (mut so_far, mut begin_ns) = (0.0, 0);

@@ -183,10 +183,12 @@ impl Server {
 
     /// Discards everything that was not stable, as a power cut would.
     ///
-    /// No call and no reply crosses the cut: all connections are closed and the calls in progress have ended before anything is discarded, and no connection is accepted until the cut is complete. Clients notice the cut because their connections are closed.
+    /// No call and no reply crosses the cut: all connections are closed and the calls in progress have ended before anything is discarded,
+    /// and no connection is accepted until the cut is complete. Clients notice the cut because their connections are closed.
     ///
     /// # Errors
-    /// `NotSupported` if a volume has no loss layer. `Busy` if calls do not end, or if another cut is in progress. In both cases nothing was discarded or forgotten. Otherwise the error of the volume that could not be cut.
+    /// `NotSupported` if a volume has no loss layer. `Busy` if calls do not end, or if another cut is in progress. In both cases nothing
+    /// was discarded or forgotten. Otherwise the error of the volume that could not be cut.
     pub fn power_cut(&self) -> Result<CutReport, volume::Error> {
         self.power_cut_by(Instant::now() + STOP_TIMEOUT)
     }

@@ -1,5 +1,5 @@
-//! System calls that the standard library does not offer: sends that do not wait, socket options, clocks, limits; and what
-//! rustix does not offer either, which is hand-made here: signals to be awaited, the allocator.
+//! System calls that the standard library does not offer: sends that do not wait, socket options, clocks, limits. Those that rustix does
+//! not offer either call libc here: waiting for signals, allocator options.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -42,13 +42,12 @@ pub(crate) fn keep_alive(stream: &TcpStream, idle: Duration) -> io::Result<()> {
     Ok(sockopt::set_tcp_keepcnt(stream, 4)?)
 }
 
-/// Makes the end of a connection a reset: what was not sent is dropped.
+/// Makes the close of a connection send a TCP reset. Data that was not sent is dropped.
 pub(crate) fn reset_on_close(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(stream, Some(Duration::ZERO))?)
 }
 
-/// Has the kernel keep more connections until they are accepted than the standard library asks for. A refusal leaves the old
-/// number.
+/// Makes the kernel queue more unaccepted connections than the standard library requests. If the kernel refuses, the old number stays.
 pub(crate) fn set_backlog(listener: &TcpListener, backlog: i32) {
     let _ = net::listen(listener, backlog);
 }
@@ -68,7 +67,7 @@ pub(crate) fn stop_listening(listener: &TcpListener) {
     let _ = net::shutdown(listener, Shutdown::Both);
 }
 
-/// Seconds of the monotonic clock, read for next to nothing; never 0.
+/// Seconds of the monotonic clock, from a cheap reading. Never 0.
 pub(crate) fn coarse_seconds() -> u32 {
     u32::try_from(clock_gettime(ClockId::MonotonicCoarse).tv_sec).unwrap_or(u32::MAX).max(1)
 }
@@ -79,7 +78,7 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Random bytes, fit for secrets.
+/// Random bytes that are suitable for secrets.
 pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     volume::opening(|| File::open("/dev/urandom"))?.read_exact(&mut bytes)?;
@@ -91,13 +90,13 @@ pub(crate) fn random_number() -> io::Result<u64> {
     random_bytes().map(u64::from_ne_bytes)
 }
 
-/// Has this thread wake from a timed wait when the time is up, and not up to 50 us later so that others can wake with it.
+/// Makes timed waits of this thread end on time. By default the kernel may delay them by up to 50 us to coalesce wake-ups.
 pub(crate) fn wake_on_time() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Asks for as many descriptors as the host lets this process have, up to `wanted`: a service is given few to begin with. A
-/// refusal leaves the limit as it was.
+/// Raises the limit of descriptors to `wanted`, or to the largest value that the host allows. Services start with a low limit. If the
+/// host refuses, the limit stays as it was.
 pub fn raise_descriptor_limit(wanted: u64) {
     let Rlimit { current, maximum } = process::getrlimit(Resource::Nofile);
     // `None` means unlimited.
@@ -120,22 +119,22 @@ pub fn effective_ids() -> (u32, u32) {
     (process::geteuid().as_raw(), process::getegid().as_raw())
 }
 
-/// What a signal asks for.
+/// The request that a signal makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// To stop; SIGTERM or SIGINT, by its number.
+    /// Stop. Holds the signal number, SIGTERM or SIGINT.
     Stop(i32),
-    /// To read the configuration again: SIGHUP.
+    /// Read the configuration again: SIGHUP.
     Reload,
 }
 
-/// SIGTERM, SIGINT and perhaps SIGHUP, to be awaited rather than to interrupt.
+/// SIGTERM, SIGINT and optionally SIGHUP, blocked so that a thread can wait for them.
 #[derive(Debug)]
 pub struct Signals(libc::sigset_t);
 
 impl Signals {
-    /// Blocks the signals in this thread and those it starts later: call before any is started. Without `reload`, SIGHUP
-    /// does what it always does: a filer in a terminal ends with it.
+    /// Blocks the signals in this thread and in threads that it starts later. Call this before any thread starts. Without `reload`,
+    /// SIGHUP keeps its default action and ends the process.
     #[must_use]
     pub fn block(reload: bool) -> Self {
         // SAFETY: a sigset_t is plain data, for which all zeros is a value; it is emptied by sigemptyset next.
@@ -151,7 +150,7 @@ impl Signals {
         Self(set)
     }
 
-    /// Waits for one of them.
+    /// Waits for one of these signals.
     #[must_use]
     pub fn wait(&self) -> Signal {
         let mut signal = 0;
@@ -161,14 +160,14 @@ impl Signals {
     }
 }
 
-/// Makes a write past the file size limit (`ulimit -f`) an error of that call, EFBIG, instead of the end of the filer.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with EFBIG. By default the signal would end the filer.
 pub fn ignore_file_size_signal() {
-    // SAFETY: SIG_IGN is a valid disposition for SIGXFSZ; no handler of ours is involved.
+    // SAFETY: SIG_IGN is a valid disposition for SIGXFSZ. No handler is installed.
     let _ = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Has the allocator map blocks of 128 KiB and more apart, so that a buffer for a large transfer goes back to the system
-/// when it is dropped, and share few heaps between the threads: memory then follows what is in use.
+/// Makes the allocator map blocks of 128 KiB and more separately, so that the memory of a large transfer returns to the system when it
+/// is freed, and share four heaps between all threads. So memory use follows what is in use. Only with glibc.
 pub fn keep_memory_small() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [(libc::M_MMAP_THRESHOLD, 128 * 1024), (libc::M_TRIM_THRESHOLD, 256 * 1024), (libc::M_ARENA_MAX, 4)]

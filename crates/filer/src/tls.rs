@@ -1,4 +1,4 @@
-//! The files of TLS: the certificate and key of the filer, and the certificates its clients are verified by.
+//! The files of TLS: the certificate and key of the filer, and the CA certificates that verify its clients.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,39 +10,39 @@ use rpc_tls::{Identity, Lifetime, Pem, ServerTls, SetupError, Validity};
 
 use crate::limits::PEM_BYTES_MAX;
 
-/// What to do about a certificate that ends.
+/// The hint about a certificate that expires.
 const RENEW: &str = "renew it, then reload the configuration or start the filer again";
 
 /// Paths of certificates and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The filer's certificate first, then the intermediates.
+    /// The file with the filer's certificate, followed by the intermediate certificates.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The file with the private key.
     pub key: PathBuf,
-    /// CA certificates that client certificates are verified by; none: no client is asked for a certificate.
+    /// The file with the CA certificates that verify client certificates. `None`: clients are not asked for a certificate.
     pub client_ca: Option<PathBuf>,
 }
 
-/// Why there is no TLS.
+/// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file that cannot be read.
+    /// A file cannot be read.
     #[error("read {path}")]
     File {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Files that cannot be used.
+    /// The files cannot be used.
     #[error(transparent)]
     Setup(#[from] SetupError),
 }
 
 impl TlsError {
-    /// How to mend it.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -53,10 +53,10 @@ impl TlsError {
 }
 
 impl TlsFiles {
-    /// Reads them as they are now. A certificate that has expired, is not valid yet or expires soon is loaded, and logged.
+    /// Reads the files. Loads a certificate that has expired, is not valid yet or expires soon too, and logs it.
     ///
     /// # Errors
-    /// [`TlsError`] naming the file.
+    /// [`TlsError`], which names the file.
     pub fn load(&self) -> Result<ServerTls, TlsError> {
         let certificates = |path: &Path| read(path).map(|(pem, _)| pem);
         let (key, mode) = read(&self.key)?;

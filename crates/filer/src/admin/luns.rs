@@ -14,10 +14,11 @@ use crate::iscsi::{Iscsi, Target, command_name};
 use crate::luns::{ANY, CountedRow, Lun, LunError, LunOptions, NewLun};
 use crate::server::Server;
 
-/// What initiators align by unless told otherwise: the page of the host, which a smaller write reads first.
+/// The physical block size that initiators see by default: a page of the host. The host must read the page before a
+/// smaller write.
 const PHYSICAL_BLOCK_BYTES: u32 = 4096;
 
-/// The operations, for the error about an unknown one.
+/// The operations, for the error about an unknown operation.
 pub(crate) const NAMES: &str = "lun-list, lun-create, lun-resize, lun-map, lun-unmap, lun-delete";
 
 #[derive(Debug, Deserialize)]
@@ -54,10 +55,10 @@ struct LunRequest {
     force: bool,
 }
 
-/// Carries a request out; the error is the reason why nothing was done, but for what it is about.
+/// Executes a request. The error says why nothing was done, without the name of the LUN.
 type CarryOut = fn(&Server, &Target, &str, &LunRequest) -> Result<Option<Arc<Lun>>, LunError>;
 
-/// The reply to one of these requests, or why it is refused; none: it is another request.
+/// The reply to a LUN request, or why it is refused. `None` if it is another request.
 pub(crate) fn answer(server: &Server, op: &str, request: &Value) -> Option<Result<Value, String>> {
     let carry_out: CarryOut = match op {
         "lun-list" => return Some(Ok(json!({"ok": true, "luns": list(server.iscsi())}))),
@@ -110,7 +111,7 @@ fn create(server: &Server, target: &Target, name: &str, request: &LunRequest) ->
 fn map(server: &Server, target: &Target, name: &str, request: &LunRequest) -> Result<Option<Arc<Lun>>, LunError> {
     let wanted = if request.all { vec![ANY.to_owned()] } else { checked(server.iscsi(), &request.initiators)? };
     let change = |mapped: &mut Vec<String>| {
-        // Everybody, or some by name: naming the first ends the former.
+        // A LUN is mapped to all initiators or to some by name. The first name ends the mapping to all.
         if request.all {
             mapped.clear();
         } else {
@@ -152,7 +153,7 @@ fn delete(server: &Server, target: &Target, name: &str, request: &LunRequest) ->
     target.luns.delete(name, users).map(|()| None)
 }
 
-/// Names of initiators and groups that can be mapped.
+/// The names, if all of them are initiators or groups that a LUN can be mapped to.
 fn checked(iscsi: &Iscsi, names: &[String]) -> Result<Vec<String>, LunError> {
     let settings = iscsi.settings();
     let groups = || settings.groups.iter().map(|group| group.name.clone()).collect::<Vec<_>>();
@@ -178,7 +179,7 @@ fn list(iscsi: &Iscsi) -> Vec<LunStatus> {
     luns
 }
 
-/// The commands of all LUNs together, by kind; empty without LUNs.
+/// The commands of all LUNs together, by kind. Empty without LUNs.
 pub(super) fn commands(iscsi: &Iscsi) -> BTreeMap<String, ProcedureStats> {
     let mut sums: BTreeMap<&'static str, CountedRow> = BTreeMap::new();
     for target in iscsi.all_targets().values() {
@@ -197,7 +198,7 @@ pub(super) fn commands(iscsi: &Iscsi) -> BTreeMap<String, ProcedureStats> {
     sums.into_iter().map(named).collect()
 }
 
-/// A LUN as it stands.
+/// The state of a LUN.
 fn status(iscsi: &Iscsi, target: &Target, lun: &Lun) -> LunStatus {
     let (record, device, rows) = (lun.record(), lun.device(), lun.stats().rows());
     LunStatus {
@@ -240,10 +241,10 @@ fn sessions(iscsi: &Iscsi, target: &Target, lun: &Lun) -> Vec<LunSession> {
     sessions
 }
 
-/// Where a LUN is reached on this host or from outside.
+/// The URL of a LUN at the first portal. `None` if no portal is bound.
 fn url(iscsi: &Iscsi, target: &str, lun: u16) -> Option<String> {
     let address = iscsi.portals().first()?.address;
-    // A wildcard address is nobody's: on this host, loopback reaches it.
+    // A wildcard address is no address of a host. On this host, loopback reaches it.
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),

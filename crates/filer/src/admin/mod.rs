@@ -1,4 +1,5 @@
-//! The admin socket, by which a running filer is administered: a Unix stream, one JSON object a line each way.
+//! The admin socket, by which a running filer is administered: a Unix stream with one JSON object per line in each
+//! direction.
 
 mod faults;
 mod luns;
@@ -18,7 +19,7 @@ use crate::limits::{ADMIN_CLIENTS_MAX, ADMIN_LINE_BYTES_MAX, STACK_BYTES};
 use crate::server::Server;
 use crate::sys;
 
-/// The bound socket; its file is removed when this is dropped.
+/// The bound socket. Its file is removed on drop.
 #[derive(Debug)]
 pub struct AdminSocket {
     listener: UnixListener,
@@ -26,10 +27,10 @@ pub struct AdminSocket {
 }
 
 impl AdminSocket {
-    /// Binds the socket, which only the user of the process may use. One that a killed filer left is replaced.
+    /// Binds the socket, which only the user of the process may use. Replaces a socket that a killed filer left.
     ///
     /// # Errors
-    /// `AddrInUse` if a filer answers at the path, or if the path is not a socket. Else the system's.
+    /// `AddrInUse` if a filer answers at the path, or if the path is not a socket. Otherwise the system's.
     pub fn bind(path: &Path) -> io::Result<Self> {
         let listener = match sys::listen_privately(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse && is_left_over(path)? => {
@@ -58,7 +59,7 @@ impl Drop for AdminSocket {
     }
 }
 
-/// Whether a socket stands there that nobody listens on.
+/// Whether the path is a socket on which no process listens.
 fn is_left_over(path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::FileTypeExt;
     if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
@@ -96,7 +97,7 @@ fn accept(listener: &UnixListener, server: &Arc<Server>) {
     }
 }
 
-/// Answers one client until it hangs up.
+/// Answers the requests of one client until it disconnects.
 fn talk(stream: &UnixStream, server: &Server) -> io::Result<()> {
     let mut lines = BufReader::new(stream);
     let mut line = Vec::new();
@@ -119,7 +120,7 @@ fn talk(stream: &UnixStream, server: &Server) -> io::Result<()> {
     }
 }
 
-/// The reply, and whether the filer is to stop once it is sent.
+/// The reply to a request, and whether the filer must stop after sending it.
 fn answer(line: &[u8], server: &Server) -> (Value, bool) {
     let failed = |error: String| (json!({"ok": false, "error": error}), false);
     let request: Value = match serde_json::from_slice(line) {
@@ -167,7 +168,7 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
     }
 }
 
-/// The counters now: of all volumes together, and the verifier and loss epoch of the first.
+/// The current counters: of all volumes together, and the verifier and loss epoch of the first volume.
 fn stats(server: &Server) -> FilerStats {
     let exports = server.filer().exports();
     let volumes = || exports.entries().iter().map(|entry| entry.export.volume());
@@ -196,7 +197,7 @@ fn stats(server: &Server) -> FilerStats {
     }
 }
 
-/// The one word of all, or that they differ.
+/// The word if all words are equal, otherwise "mixed".
 fn same(mut words: impl Iterator<Item = &'static str>) -> String {
     let first = words.next().unwrap_or_default();
     if words.all(|word| word == first) { first.to_owned() } else { "mixed".to_owned() }

@@ -1,7 +1,8 @@
-//! Replies that leave at a set time, as when a modelled medium would have been done: kept until they are due, sent by one thread.
+//! Replies that leave at a set time, for example when a modelled medium would be done. One thread keeps them until they are due,
+//! and sends them.
 //!
-//! A connection that hands a reply over goes on at once, so hundreds wait side by side at no cost but their bytes. The
-//! thread is started with the first reply and sleeps until the earliest is due; where no reply is delayed there is none.
+//! A connection hands a reply over and continues at once. So hundreds of replies can wait at the cost of their bytes alone. The
+//! first reply starts the thread, which sleeps until the earliest reply is due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,22 +24,22 @@ pub(crate) struct DelayedReplies {
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    earlier: Condvar, // a reply is due before the one that is waited for, or none is to come
+    earlier: Condvar, // a reply is due before the one that the thread waits for, or no more replies come
     released: Condvar,
     sent: AtomicU64,           // replies, since the start
-    waiting_cpu_ns: AtomicU64, // of the thread, what it spent on sending taken off
+    waiting_cpu_ns: AtomicU64, // CPU time of the thread without the time for sending
 }
 
 #[derive(Default)]
 struct Queue {
     schedule: Schedule,
     bytes: usize,              // of replies kept and being sent
-    wakes_at: Option<Instant>, // when the thread will look again by itself
+    wakes_at: Option<Instant>, // when the thread wakes by itself
     running: bool,
     closed: bool,
 }
 
-/// Replies by the time from which they may leave; of one time, in the order they came.
+/// Replies in the order of the times from which they may leave. Replies of one time leave in the order in which they came.
 #[derive(Default)]
 struct Schedule {
     replies: BinaryHeap<Reverse<Reply>>,
@@ -59,7 +60,7 @@ impl Schedule {
         self.replies.push(Reverse(Reply { from, nth: self.taken, connection: Arc::clone(connection), record, marks }));
     }
 
-    /// Moves those that may leave to `due`, in their order; their bytes.
+    /// Moves the replies that may leave to `due`, in their order. Returns their bytes.
     fn take_due(&mut self, now: Instant, due: &mut Vec<Reply>) -> usize {
         let mut bytes = 0;
         while let Some(Reverse(first)) = self.replies.peek()
@@ -71,30 +72,30 @@ impl Schedule {
         bytes
     }
 
-    /// When the next may leave.
+    /// When the next reply may leave.
     fn next(&self) -> Option<Instant> {
         self.replies.peek().map(|Reverse(first)| first.from)
     }
 }
 
-/// From when a reply may leave that is due then: a thread that sleeps wakes some 50 us late, so it is called that much before, if
-/// that is little of the wait.
+/// The time from which a reply with this due time may leave. A sleeping thread wakes about 50 us late, so the reply may leave
+/// earlier by this time, or by a small part of its wait if that is less.
 fn leaves_from(due: Instant, now: Instant) -> Instant {
     due - DELAYED_LEAD_MAX.min(due.saturating_duration_since(now) / DELAYED_LEAD_SHARE)
 }
 
 impl DelayedReplies {
-    /// Replies sent so far, and what waiting for their time has cost, in nanoseconds of CPU.
+    /// Number of replies sent so far, and the CPU time, in nanoseconds, that waiting for their time took.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.shared.sent.load(Ordering::Relaxed), self.shared.waiting_cpu_ns.load(Ordering::Relaxed))
     }
 
-    /// Replies kept now.
+    /// Number of replies that wait now.
     pub(crate) fn waiting(&self) -> usize {
         self.shared.queue().schedule.replies.len()
     }
 
-    /// Keeps a reply until it is due. Waits while others fill the memory there is.
+    /// Keeps a reply until it is due. Waits while other replies fill the memory.
     pub(crate) fn delay(&self, connection: &Arc<Connection>, due: Instant, mut record: Vec<u8>, marks: SentMarks) {
         let mut queue = self.shared.queue();
         while queue.bytes > 0 && queue.bytes + record.len() > DELAYED_BYTES_MAX {
@@ -122,7 +123,7 @@ impl DelayedReplies {
         queue.running
     }
 
-    /// Waits until all are sent, takes no more; false when that is not so within `limit`.
+    /// Accepts no more replies, and waits until all are sent. Returns false if they are not sent within `limit`.
     pub(crate) fn finish(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut queue = self.shared.queue();
@@ -140,7 +141,7 @@ impl DelayedReplies {
 }
 
 impl Shared {
-    /// The thread: sends what is due, sleeps until the next is.
+    /// The work of the thread: sends the replies that are due, then sleeps until the next one is.
     fn release(&self) {
         sys::wake_on_time();
         let mut due_now: Vec<Reply> = Vec::new();

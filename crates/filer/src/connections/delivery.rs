@@ -25,7 +25,7 @@ struct Shared {
 #[derive(Clone, Debug)]
 pub(crate) struct SentMark(Arc<Sent>);
 
-/// Those of replies that are sent together: mostly one.
+/// The marks of replies that are sent together, usually one.
 pub(crate) type SentMarks = SmallVec<[SentMark; 1]>;
 
 #[derive(Debug)]
@@ -42,12 +42,12 @@ impl Delivery {
         Self(Arc::new(Shared { connection, at_end: OnceLock::new() }))
     }
 
-    /// A mark for a reply that is to be sent on this connection.
+    /// A mark for a reply that will be sent on this connection.
     pub(crate) fn mark(&self) -> SentMark {
         SentMark(Arc::new(Sent { position: AtomicU64::new(NOT_SENT), on: self.clone() }))
     }
 
-    /// Whether another reference than that of the connection itself exists.
+    /// Whether a reference other than the connection's own exists.
     pub(super) fn is_referred_to(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }

@@ -21,19 +21,19 @@ pub(crate) enum Ended {
     /// The peer broke the protocol.
     #[error("{0}")]
     Protocol(String),
-    /// A request was begun, and its rest did not come in time.
+    /// The rest of a request did not arrive in time.
     #[error("receive the rest of a request in time")]
     Stalled,
-    /// All connections together hold as much as they may.
+    /// The buffers of all connections have reached their limit.
     #[error("receive a large request: the buffers of all connections exceed {BUFFER_BYTES_MAX} bytes")]
     BuffersFull,
-    /// The service ended it, as its protocol has it; a message for the log.
+    /// The service ended the connection, as its protocol requires. The text is for the log.
     #[error("{0}")]
     ByService(&'static str),
-    /// An injected fault.
+    /// An injected fault reset the connection.
     #[error("connection reset by an injected fault")]
     Reset,
-    /// A handler panicked: our fault.
+    /// A handler panicked: a bug of the filer.
     #[error("serve a request: the handler panicked")]
     Panic,
     /// The TLS handshake failed.
@@ -53,7 +53,7 @@ impl From<ReceiveFault> for Ended {
     }
 }
 
-/// The log of connections that ended. Any peer can break a protocol and connect again, so the log has one line of each kind in some seconds.
+/// The log of connections that ended. Any peer can violate a protocol and connect again, so each kind of end gets one line in some seconds.
 #[derive(Default)]
 pub(super) struct Ends {
     sockets: Paced,

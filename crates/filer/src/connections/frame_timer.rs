@@ -1,26 +1,26 @@
-//! How long a frame that was begun may take to come.
+//! Time limit for the rest of an incomplete frame.
 
 use std::time::{Duration, Instant};
 
 use super::receive_buffer::Partial;
 use crate::limits::{FRAME_TIMEOUT, FRAME_TIMEOUT_SHORT, RECEIVE_BYTES_START};
 
-/// The frame under way on a connection, and since when.
+/// The incomplete frame of a connection, and when it began.
 #[derive(Debug, Default)]
 pub(super) struct FrameTimer {
     under_way: Option<(u64, Instant)>,
 }
 
 impl FrameTimer {
-    /// Does not count `waited`, in which nothing was received, against the peer.
+    /// Excludes `waited` from the time of the frame, because nothing was received during it.
     pub(super) fn exclude(&mut self, waited: Duration) {
         if let Some((_, since)) = &mut self.under_way {
             *since += waited;
         }
     }
 
-    /// False when the frame under way has been so for longer than one of its size may; a large one has little time while memory
-    /// is `short`. `now` is called only while one is.
+    /// False if the frame has been incomplete for longer than its size allows. A large frame has less time while memory is
+    /// `short`. `now` is called only while a frame is incomplete.
     pub(super) fn is_in_time(&mut self, partial: Option<Partial>, short: bool, now: impl FnOnce() -> Instant) -> bool {
         let Some(Partial { number, bytes }) = partial else {
             self.under_way = None;

@@ -1,23 +1,21 @@
-//! Connections, whatever protocol is spoken on them.
+//! Connections, independent of the protocol.
 //!
-//! What every service shares: accepting ([`acceptor`]) and admission ([`admission`], [`table`]), the socket and TLS over it ([`transport`]),
-//! receive and reply buffers, threads beside the connections for requests that wait for the medium ([`workers`]), bounds on
-//! what waits ([`connection::Reservation`]), replies that leave in order and whole ([`connection`]), replies that leave at a
-//! set time ([`delayed_replies`]), stopping. A protocol is a [`service::Service`]; nothing here knows one.
+//! All services share this code: accepting ([`acceptor`]), admission ([`admission`], [`table`]), the socket and TLS over it
+//! ([`transport`]), receive and reply buffers, threads for requests that wait for the medium ([`workers`]), limits of memory
+//! ([`connection::Reservation`]), sends of whole replies in order ([`connection`]), replies that leave at a set time ([`delayed_replies`]),
+//! and stopping. A protocol implements [`service::Service`]. This module depends on no protocol.
 //!
 //! # A service
-//! A service finds frames (RPC records, PDUs) in [`receive_buffer::ReceiveBuffer`] and serves all that came with one receive in
-//! [`service::Service::serve`]: one static call each turn, none each request. There it
-//! - appends replies to the buffer of the turn, which leaves in one send at its end, or before a request that waits;
-//! - sends something of its own to ask for more (an R2T), by appending it in the same way and serving what comes with a later
-//!   turn;
-//! - hands a request that waits for the medium to a worker, whose reply leaves by [`connection::Connection::queue`], in the
-//!   order in which replies are handed over, whichever thread does it: messages that nobody asked for (an asynchronous message)
-//!   leave likewise;
-//! - ends one connection ([`connection::Connection::drop_now`]) or lets it end after what is under way
-//!   ([`connection::Connection::finish`]); a session over several connections keeps them and ends each.
+//! A service finds frames (RPC records, PDUs) in [`receive_buffer::ReceiveBuffer`]. [`service::Service::serve`] executes all frames of one
+//! receive. It is called statically, once each turn. The service
+//! - appends replies to the buffer of the turn, which is sent at the end of the turn, or before a request that waits;
+//! - appends requests for more data in the same way (an R2T), and serves the data in a later turn;
+//! - hands a request that waits for the medium to a worker, whose reply is sent by [`connection::Connection::queue`] in the order of the
+//! calls of that function, from whichever thread; unsolicited messages (an asynchronous message) are sent likewise;
+//! - ends a connection at once ([`connection::Connection::drop_now`]) or after the requests in progress
+//! ([`connection::Connection::finish`]). A session over several connections ends each of them.
 //!
-//! When the filer stops, connections receive nothing more; [`service::Service::ending`] may still send, as a request to log out.
+//! When the filer stops, connections receive nothing more. [`service::Service::ending`] may still send, for example a request to log out.
 
 pub(crate) mod acceptor;
 pub(crate) mod admission;

@@ -1,4 +1,5 @@
-//! Bytes of one connection in, whole frames out. No socket here: the driver receives into [`ReceiveBuffer::space`].
+//! Extracts whole frames from the received bytes of one connection. It has no socket: the driver receives into
+//! [`ReceiveBuffer::space`].
 
 use std::ops::Range;
 
@@ -6,14 +7,14 @@ use crate::limits::{RECEIVE_BYTES_BUSY, RECEIVE_BYTES_IDLE, RECEIVE_BYTES_MAX, R
 
 /// The receive side of a connection: one buffer, in which requests are parsed in place.
 ///
-/// The buffer starts small, doubles while the socket fills it, grows at once for an announced larger frame, and is
-/// given back when it was not needed for a while.
+/// The buffer starts small, doubles while the socket fills it, grows at once for a larger frame that was announced, and
+/// is freed when it was not needed for some turns.
 #[derive(Debug)]
 pub struct ReceiveBuffer {
     buffer: Vec<u8>, // all of it initialised; its length is its size
     start: usize,    // first byte not yet taken
-    end: usize,      // behind the last byte received
-    needed: usize,   // bytes from `start` that the frame under way takes, as far as known
+    end: usize,      // after the last byte received
+    needed: usize,   // bytes from `start` that the incomplete frame takes, as far as known
     wanted: usize,   // size the buffer should have, because the socket filled it
     small_turns: u32,
     frames: u64, // taken so far
@@ -22,26 +23,26 @@ pub struct ReceiveBuffer {
 /// What a protocol finds at the start of received bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Framed {
-    /// Not a whole frame yet.
+    /// No whole frame yet.
     Incomplete {
-        /// Bytes that are needed before it is worth looking again, counted from the start.
+        /// Bytes, counted from the start, that must be received before another call makes sense.
         bytes_needed: usize,
     },
     /// A whole frame.
     Whole {
-        /// Where its body stands now.
+        /// Position of its body in the received bytes.
         body: Range<usize>,
-        /// Bytes it took, headers included.
+        /// Bytes of the frame, headers included.
         consumed: usize,
     },
 }
 
-/// A frame of which a part has come.
+/// A frame of which only a part was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partial {
-    /// Which one of the connection it is.
+    /// Number of the frame on its connection.
     pub number: u64,
-    /// Bytes it takes, as far as is known.
+    /// Bytes of the frame, as far as known.
     pub bytes: usize,
 }
 
@@ -50,7 +51,7 @@ pub struct Partial {
 pub struct Frame<'a> {
     /// Its body.
     pub bytes: &'a [u8],
-    /// More bytes were received behind it.
+    /// Whether more bytes were received after it.
     pub more: bool,
 }
 
@@ -61,7 +62,7 @@ impl Default for ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Where to receive to; never empty. Call when [`Self::next_frame`] had no further frame.
+    /// The memory to receive into. Never empty. Call it when [`Self::next_frame`] has no further frame.
     pub fn space(&mut self) -> &mut [u8] {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -72,19 +73,19 @@ impl ReceiveBuffer {
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// By how many bytes [`Self::space`] will enlarge the buffer, if it will.
+    /// Number of bytes by which [`Self::space`] will enlarge the buffer. `None` if it will not.
     #[must_use]
     pub fn growth(&self) -> Option<usize> {
         self.size_next().checked_sub(self.buffer.len()).filter(|more| *more > 0)
     }
 
-    /// Whether the frame under way does not fit otherwise.
+    /// Whether the incomplete frame does not fit into the buffer as it is.
     #[must_use]
     pub fn must_grow(&self) -> bool {
         self.needed.min(RECEIVE_BYTES_MAX) > self.buffer.len() || self.start == 0 && self.end == self.buffer.len()
     }
 
-    /// Enlarges the buffer for nothing but a frame that needs it.
+    /// Cancels a growth that no frame needs.
     pub fn stay(&mut self) {
         self.wanted = 0;
     }
@@ -93,20 +94,21 @@ impl ReceiveBuffer {
         self.needed.max(self.wanted).min(RECEIVE_BYTES_MAX)
     }
 
-    /// Takes note of `bytes` received into [`Self::space`].
+    /// Notes that `bytes` were received into [`Self::space`].
     pub fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buffer.len());
         if self.end == self.buffer.len() && self.buffer.len() < RECEIVE_BYTES_BUSY {
-            // More is waiting in the socket than the buffer holds: fewer, larger receives from now on.
+            // The socket has more data than the buffer holds, so the next receives are fewer and larger.
             self.wanted = (self.buffer.len() * 2).min(RECEIVE_BYTES_BUSY);
         }
         self.small_turns = if self.end > RECEIVE_BYTES_START { 0 } else { self.small_turns.saturating_add(1) };
     }
 
-    /// Takes the next whole frame, if there is one; `find` looks for it at the start of what was received.
+    /// Takes the next whole frame. `None` if there is none. `find` parses the received bytes from the start of the
+    /// frame.
     ///
     /// # Errors
-    /// That of `find`: the bytes are not of its protocol.
+    /// That of `find`: the bytes do not follow its protocol.
     pub fn next_frame<E>(&mut self, find: impl FnOnce(&mut [u8]) -> Result<Framed, E>) -> Result<Option<Frame<'_>>, E> {
         let unread = self.buffer.get_mut(self.start..self.end).unwrap_or_default();
         let unread_bytes = unread.len();
@@ -127,13 +129,13 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The frame under way: begun, not whole.
+    /// The incomplete frame, if one was begun.
     #[must_use]
     pub fn partial(&self) -> Option<Partial> {
         (self.start != self.end).then_some(Partial { number: self.frames, bytes: self.needed })
     }
 
-    /// Turns in a row that a small buffer would have done.
+    /// Consecutive turns for which a small buffer would have been enough.
     #[must_use]
     pub const fn small_turns(&self) -> u32 {
         self.small_turns
@@ -145,20 +147,20 @@ impl ReceiveBuffer {
         self.buffer.len()
     }
 
-    /// Whether the buffer is larger than an idle connection's and empty.
+    /// Whether the buffer is empty, and larger than at the start of a connection.
     #[must_use]
     pub fn has_spare(&self) -> bool {
         self.buffer.len() > RECEIVE_BYTES_START && self.start == self.end
     }
 
-    /// Gives a large buffer back.
+    /// Frees a large buffer.
     pub fn shrink(&mut self) {
         if self.has_spare() {
             self.make_empty(RECEIVE_BYTES_START);
         }
     }
 
-    /// When nothing came for a while: keeps space for a few requests only.
+    /// Keeps space for a few requests only. Called after a time without data.
     pub fn shrink_idle(&mut self) {
         if self.buffer.len() > RECEIVE_BYTES_IDLE && self.start == self.end {
             self.make_empty(RECEIVE_BYTES_IDLE);
@@ -171,7 +173,7 @@ impl ReceiveBuffer {
     }
 
     fn resize(&mut self, size: usize) {
-        // A fresh allocation rather than a realloc: large blocks are mapped apart and go back to the system at once.
+        // A new allocation, not a realloc: large blocks are mapped separately and return to the system at once.
         let mut buffer = vec![0; size];
         let kept = self.end.min(size);
         if let (Some(to), Some(from)) = (buffer.get_mut(..kept), self.buffer.get(..kept)) {
@@ -188,7 +190,7 @@ mod tests {
 
     const FRAME_BYTES_MAX: usize = RECEIVE_BYTES_MAX - 4;
 
-    /// Frames of a length of four bytes and a body.
+    /// Frames that consist of a length of four bytes and a body.
     fn find(unread: &mut [u8]) -> Result<Framed, usize> {
         let Some(length) = unread.first_chunk() else { return Ok(Framed::Incomplete { bytes_needed: 4 }) };
         let consumed = 4 + u32::from_be_bytes(*length) as usize;

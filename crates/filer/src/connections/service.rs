@@ -18,7 +18,7 @@ pub(crate) trait Service: CarryOut + Sized {
     /// the peer. It may wait for the medium if no other request of the connection is in progress.
     ///
     /// # Errors
-    /// Why the connection has to end.
+    /// Why the connection must end.
     fn serve(&self, session: &mut Self::Session, turn: &mut Turn<'_, Self>) -> Result<(), Ended>;
 
     /// Whether the connection has a deadline. Then it keeps its thread, which calls [`Self::tick`].
@@ -29,7 +29,7 @@ pub(crate) trait Service: CarryOut + Sized {
     /// Handles expired deadlines. Called when a connection that keeps its thread received nothing for a while.
     ///
     /// # Errors
-    /// Why the connection has to end.
+    /// Why the connection must end.
     fn tick(&self, _session: &mut Self::Session, _out: &mut Outgoing<'_, Self>) -> Result<(), Ended> {
         Ok(())
     }

@@ -32,7 +32,7 @@ impl Totals {
         self.buffer_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether little memory is left for buffers.
+    /// Whether memory for buffers is short.
     pub(crate) fn is_short(&self) -> bool {
         self.buffer_bytes() > BUFFER_BYTES_SHORT
     }
@@ -50,13 +50,13 @@ impl Totals {
         left
     }
 
-    /// Adds `more` bytes to the sum before the caller allocates them. Waits up to `wait` until the sum stays within the limit, and returns
-    /// false, with nothing added, if it does not.
+    /// Adds `more` bytes to the sum before the caller allocates them. Waits up to `wait` until the sum stays within the limit. If it does
+    /// not, adds nothing and returns false.
     pub(crate) fn grow(&self, more: usize, wait: Duration) -> bool {
         self.grow_by(wait, || self.fits(more))
     }
 
-    /// As [`Self::grow`], and adds the bytes to the client's share too, which has a limit as well.
+    /// As [`Self::grow`]. Also adds the bytes to the client's share, which has its own limit.
     pub(super) fn grow_within(&self, share: &AtomicUsize, more: usize, wait: Duration) -> bool {
         self.grow_by(wait, || {
             let within_share = add_up_to(share, more, BUFFER_BYTES_PER_CLIENT_MAX);

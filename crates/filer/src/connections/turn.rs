@@ -1,4 +1,4 @@
-//! A turn of a connection: one receive, every whole request in it, one send.
+//! A turn of a connection: one receive, all whole requests in it, one send.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -15,9 +15,9 @@ use crate::limits::{BUFFER_WAIT, REPLY_BYTES_GATHERED};
 
 /// The input and output of a service in one turn.
 pub(crate) struct Turn<'t, S: CarryOut> {
-    /// The received bytes whose requests are not executed yet.
+    /// The received bytes of requests that are not executed yet.
     pub(crate) received: &'t mut ReceiveBuffer,
-    /// Where replies go.
+    /// The sending side.
     pub(crate) out: Outgoing<'t, S>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Outgoing<'t, S: CarryOut> {
     /// Bytes of large buffers of the client.
     pub(super) share: &'t AtomicUsize,
     pub(super) workers: &'t Workers<S>,
-    /// For many turns no requests of this connection have overlapped: its client waits for each reply.
+    /// For many turns no two requests of this connection were in progress together: its client waits for each reply.
     pub(super) lone: bool,
     pub(super) begun: bool,
     pub(super) overlapped: bool,
@@ -57,8 +57,8 @@ impl<S: CarryOut> Outgoing<'_, S> {
         &mut self.replies.out
     }
 
-    /// Adds a large reply of `bytes` bytes to the sums of the client and of all connections before the buffer grows. Returns false if a sum
-    /// would exceed its limit for longer than `wait`.
+    /// Adds a large reply of `bytes` bytes to the memory counts of the client and of all connections before the buffer grows. Returns false
+    /// if a count would exceed its limit for longer than `wait`.
     pub(crate) fn make_space(&mut self, bytes: usize, wait: Duration) -> bool {
         self.replies.make_space(bytes, wait, self.workers.totals(), self.share)
     }
@@ -112,7 +112,7 @@ impl<S: CarryOut> Outgoing<'_, S> {
         Ok(())
     }
 
-    /// Reserves memory for a slow request and its reply of `bytes` bytes together. `None` if a limit is reached, or if many replies wait for
+    /// Reserves memory for a slow request and its reply, `bytes` bytes together. `None` if a limit is reached, or if many replies wait for
     /// the peer.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
         if self.connection.has_backlog() { None } else { self.workers.reserve(self.connection, bytes) }

@@ -14,14 +14,14 @@ use crate::limits::{ISCSI_CLOCK, STACK_BYTES};
 use crate::luns::Naming;
 use crate::nfs::exports::Exports;
 
-/// What all iSCSI connections share; every field is safe for that by itself.
+/// The state that all iSCSI connections share. Each field synchronizes itself.
 pub(crate) struct Iscsi {
     pub(crate) targets: Targets,
     pub(crate) sessions: Arc<Sessions>,
     settings: RwLock<Arc<Settings>>,
-    /// Moves with the settings.
+    /// Changes with the settings.
     generation: AtomicU64,
-    /// Fixed at the start: names and portals that change under an initiator would be other targets.
+    /// Fixed at the start. To an initiator, other names and portals are other targets.
     naming: Naming,
     portals: Vec<Portal>,
     stopping: AtomicBool,
@@ -29,7 +29,7 @@ pub(crate) struct Iscsi {
 }
 
 impl Iscsi {
-    /// Serves the LUNs of these exports, at the portals that are bound.
+    /// Serves the LUNs of these exports at the bound portals.
     pub(crate) fn new(settings: Settings, portals: Vec<Portal>, exports: &Exports) -> Arc<Self> {
         let base = settings.base_name.as_ref().map(|base| base.to_lowercase());
         let naming = Naming { base, ports: ports(portals.iter().map(|portal| portal.tag)) };
@@ -47,7 +47,7 @@ impl Iscsi {
         iscsi
     }
 
-    /// Has the volumes of these exports be targets, and no others; sessions of others end.
+    /// Makes exactly the volumes of these exports targets. Ends sessions with other targets.
     pub(crate) fn adopt(&self, exports: &Exports) {
         self.targets.adopt(exports, &self.naming, &self.sessions);
         let targets = self.targets.all();
@@ -55,18 +55,18 @@ impl Iscsi {
         self.sessions.all().into_iter().filter(is_gone).for_each(|entry| entry.drop_connection());
     }
 
-    /// Serves by other settings from now on; names and portals stay as they are.
+    /// Replaces the settings. Names and portals stay as they are.
     pub(crate) fn set(&self, settings: Settings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The settings now.
+    /// The current settings.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Moves with the settings.
+    /// Changes with the settings.
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -77,8 +77,8 @@ impl Iscsi {
         port.map_or(1, |port| port.relative_port)
     }
 
-    /// The addresses of all portals, as targets are listed with. One that stands for all addresses of the host is the one that
-    /// the initiator reached it by.
+    /// The addresses of all portals, as targets are listed. For a wildcard address, the address by which the initiator reached
+    /// the filer.
     pub(super) fn addresses(&self, reached: Option<SocketAddr>) -> Vec<String> {
         let address = |portal: &Portal| {
             let ip = portal.address.ip();
@@ -88,23 +88,23 @@ impl Iscsi {
         self.portals.iter().map(address).collect()
     }
 
-    /// Where initiators connect.
+    /// The bound portals.
     pub(crate) fn portals(&self) -> &[Portal] {
         &self.portals
     }
 
-    /// Whether no session may begin any more.
+    /// Whether no further session may begin.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Has initiators log out, and lets none log in.
+    /// Asks initiators to log out, and refuses further logins.
     pub(crate) fn end_sessions(&self, limit: Duration) {
         self.stopping.store(true, Ordering::Release);
         self.sessions.end_all(limit);
     }
 
-    /// The power of all volumes went and came back. No session is there.
+    /// Restarts all units after a power cut. There is no session at this time.
     pub(crate) fn power_cycle(&self) {
         self.targets.all().values().for_each(|target| target.luns.power_cycle());
     }
@@ -114,7 +114,7 @@ impl Iscsi {
         self.targets.all()
     }
 
-    /// Starts the thread that looks at the clocks of connections. It ends with the filer.
+    /// Starts the thread that checks the deadlines of connections. The thread ends with the filer.
     pub(crate) fn start_clock(self: &Arc<Self>) {
         let iscsi = Arc::downgrade(self);
         let watch = move || {

@@ -9,11 +9,11 @@ use crate::luns::Operation;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CommandKind {
     pub(super) operation: Operation,
-    /// A plain write: one that may share its flush with others.
+    /// A plain write, which may share its flush with others.
     pub(super) is_plain_write: bool,
     /// FUA is set.
     pub(super) is_forced: bool,
-    /// It waits for the store independent of the write cache, or takes long.
+    /// It waits for the store whatever the write cache, or takes long.
     pub(super) is_slow: bool,
     /// It only reads. An abort need not wait for its end, however long it takes.
     pub(super) changes_nothing: bool,
@@ -22,13 +22,13 @@ pub(super) struct CommandKind {
 }
 
 impl CommandKind {
-    /// Of a CDB (SBC-3 5, SPC-4 6).
+    /// The kind of a command (SBC-3 5, SPC-4 6).
     pub(super) fn of(cdb: &Cdb) -> Self {
         let bytes = cdb.as_slice();
         let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
         let number = |at: usize, count: usize| (at..at + count).fold(0, |sum, at| sum << 8 | u64::from(byte(at)));
         let opcode = byte(0);
-        // FUA, in the second byte of all but the commands of 6 bytes.
+        // FUA is in byte 1 of all commands except those of 6 bytes.
         let fua = byte(1) & 0x08 != 0;
         let ten = (number(2, 4), number(7, 2));
         let twelve = (number(2, 4), number(6, 4));
@@ -69,8 +69,8 @@ impl CommandKind {
             0x2f | 0x34 => kind(Operation::Other, false, false, true, ten),
             0xaf => kind(Operation::Other, false, false, true, twelve),
             0x8f | 0x90 => kind(Operation::Other, false, false, true, sixteen),
-            // Those that may flush, wait for others, copy or write to the state directory: MODE SELECT, PERSISTENT RESERVE OUT, RESERVE,
-            // START STOP UNIT, EXTENDED COPY.
+            // Commands that may flush, wait for others, copy, or write to the state directory: MODE SELECT, PERSISTENT RESERVE OUT,
+            // RESERVE, RELEASE, START STOP UNIT, EXTENDED COPY.
             0x83 | 0x15 | 0x55 | 0x5f | 0x16 | 0x56 | 0x1b => kind(Operation::Other, false, false, true, (0, 0)),
             _ => kind(Operation::Other, false, false, false, (0, 0)),
         }

@@ -114,7 +114,8 @@ impl Session {
                     let attached = sender.mapped.at(task.lun()).cloned();
                     let command = Command { sender, attached, task, cdb, kind, received_at: Instant::now() };
                     serve_command(command, data, frame.more, out)?;
-                    // The command's data counted until here: it was executed, or a worker has it and its reservation counts it.
+                    // The command's data counted until here: the command was executed, or a worker has it and its reservation
+                    // counts the data.
                     self.place.held.keep(self.receiver.held_bytes());
                 }
                 Event::TaskManagement(request) => {
@@ -141,7 +142,7 @@ impl Session {
             let all = self.place.iscsi.sessions.of_target(target);
             all.into_iter().filter(|entry| !entry.is_of(&self.connection))
         };
-        // Tasks of this session are waited for where the answer leaves. Tasks of other sessions are waited for here.
+        // Tasks of this session are waited for when the response leaves. Tasks of other sessions are waited for here.
         out.send()?;
         let function = request.function;
         let reset = |attached: &Attached| {
@@ -187,7 +188,8 @@ fn serve_command(
         command.refuse(out.replies());
         return Ok(());
     }
-    // A slow command that is alone is faster on this thread. So is a cold read of an initiator that waits for each answer.
+    // A slow command that is alone is faster on this thread. So is a read of data that is not in memory, if the initiator waits
+    // for each response.
     if is_slow && overlaps {
         match submitted(command, data, out) {
             None => return Ok(()),

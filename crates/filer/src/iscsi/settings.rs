@@ -10,22 +10,22 @@ use crate::nfs::policy::Client;
 /// The configuration of iSCSI. The default serves every initiator that reaches a portal, under target names that the filer makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Where initiators connect.
+    /// The addresses for initiators.
     pub portals: Vec<Portal>,
-    /// The start of the names of targets; none: one is made up for each volume.
+    /// The prefix of target names. `None`: the filer makes a name for each volume.
     pub base_name: Option<String>,
-    /// CHAP users; where there are any, every initiator has to be one.
+    /// CHAP users. If there is any, every initiator must authenticate as one of them.
     pub users: Vec<User>,
-    /// How the filer proves itself to initiators that ask (mutual CHAP).
+    /// The credential with which the filer authenticates itself to initiators that request it (mutual CHAP).
     pub own: Option<Credential>,
-    /// Initiators by the name of their group.
+    /// Groups of initiators.
     pub groups: Vec<Group>,
     /// The addresses that may connect. `None`: all.
     pub clients: Option<Vec<Client>>,
 }
 
-/// An address, and the portal group it is in: an initiator may use several addresses of one group for one session, and takes
-/// different groups for different paths.
+/// An address with its portal group. An initiator may use several addresses of one group for one session. Different groups are different
+/// paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portal {
     /// The address.
@@ -39,11 +39,11 @@ pub struct Portal {
 pub struct User {
     /// Name and secret.
     pub credential: Credential,
-    /// The initiators that may be this user; empty: all.
+    /// The initiators that may authenticate as this user. Empty: all.
     pub initiators: Vec<Name>,
 }
 
-/// Initiators that LUNs are mapped to together.
+/// A group of initiators, to which LUNs are mapped by one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
@@ -53,7 +53,7 @@ pub struct Group {
 }
 
 impl Portal {
-    /// Each address in a portal group of its own: 1, 2 and so on.
+    /// Puts each address into a portal group of its own: 1, 2 and so on.
     #[must_use]
     pub fn each(addresses: &[SocketAddr]) -> Vec<Self> {
         addresses.iter().zip(1..).map(|(address, tag)| Self { address: *address, tag }).collect()
@@ -81,7 +81,7 @@ impl Settings {
         })
     }
 
-    /// The users that an initiator may be.
+    /// The users as which an initiator may authenticate.
     pub(crate) fn users_of(&self, initiator: &str) -> Vec<Credential> {
         let may = |user: &&User| user.initiators.is_empty() || user.initiators.iter().any(|name| name.as_str() == initiator);
         self.users.iter().filter(may).map(|user| user.credential.clone()).collect()

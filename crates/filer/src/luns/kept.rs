@@ -28,7 +28,7 @@ pub(super) struct Kept {
     id: u64,
 }
 
-/// The last loss epoch of the volume that was reported to each nexus.
+/// For each nexus, the last loss epoch of the volume that was reported to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReportedLosses {
@@ -37,12 +37,12 @@ pub(super) struct ReportedLosses {
 }
 
 impl ReportedLosses {
-    /// The epoch that a nexus knows. `None`: it never wrote here, or that was long ago.
+    /// The epoch that a nexus knows. `None` if it never wrote here, or if that was long ago.
     pub(super) fn of(&self, nexus: &str) -> Option<u64> {
         self.nexuses.iter().find(|(name, _)| name == nexus).map(|(_, epoch)| *epoch)
     }
 
-    /// Notes that a nexus knows of an epoch.
+    /// Notes that a nexus knows an epoch.
     pub(super) fn set(&mut self, nexus: &str, epoch: u64) {
         self.nexuses.retain(|(name, _)| name != nexus);
         if self.nexuses.len() >= LUN_NEXUSES_KEPT_MAX {
@@ -71,13 +71,13 @@ impl LossReports {
         Self { noted: Mutex::new(Noted { losses, changes: 0 }), kept: Mutex::new(0) }
     }
 
-    /// The epoch that a nexus knows. `None`: it never wrote here, or that was long ago.
+    /// The epoch that a nexus knows. `None` if it never wrote here, or if that was long ago.
     pub(super) fn of(&self, nexus: &str) -> Option<u64> {
         locked(&self.noted).losses.of(nexus)
     }
 
-    /// Notes that a nexus knows of an epoch, and returns when `keep` has put that on disk. Those that wait for the disk at one time share what
-    /// is written next.
+    /// Notes that a nexus knows an epoch, and returns when `keep` has written that to disk. Callers that wait for the disk at the same time
+    /// share the next write.
     pub(super) fn set<E>(&self, nexus: &str, epoch: u64, keep: impl FnOnce(&ReportedLosses) -> Result<(), E>) -> Result<(), E> {
         let own = {
             let mut noted = locked(&self.noted);
@@ -112,7 +112,7 @@ impl Kept {
         Self { dir: state_dir.join("luns"), id }
     }
 
-    /// The reservations as they were kept last; empty if there are no reservations.
+    /// The reservations that were stored last. Empty if there are none.
     pub(super) fn reservations(&self) -> Result<Vec<u8>, LunError> {
         self.read("reservations")
     }
@@ -122,7 +122,7 @@ impl Kept {
         if bytes.is_empty() { self.remove("reservations") } else { self.write("reservations", bytes) }
     }
 
-    /// The losses that initiators know. If the file cannot be read, all losses are reported once more.
+    /// The losses that were reported to initiators. If the file cannot be read, all losses are reported once more.
     pub(super) fn reported_losses(&self) -> ReportedLosses {
         let read = self.read(LOSSES).ok();
         let reported = read.and_then(|text| serde_json::from_slice::<ReportedLosses>(&text).ok());
@@ -137,7 +137,7 @@ impl Kept {
         self.write(LOSSES, &serde_json::to_vec(&reported).unwrap_or_default())
     }
 
-    /// Keeps nothing more of the LUN.
+    /// Removes the LUN's files.
     pub(super) fn remove_all(&self) -> Result<(), LunError> {
         ["reservations", LOSSES].iter().try_for_each(|what| self.remove(what))
     }
@@ -216,7 +216,7 @@ mod tests {
         const INITIATORS: u64 = 50;
         let (reported, written) = (LossReports::new(ReportedLosses::default()), Mutex::new(Vec::new()));
         let write = |losses: &ReportedLosses| -> Result<(), ()> {
-            // The first is slow: the others come meanwhile.
+            // The first write is slow, so the other callers wait during it.
             while locked(&written).is_empty() && locked(&reported.noted).changes < INITIATORS {
                 std::thread::yield_now();
             }

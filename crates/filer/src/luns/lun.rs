@@ -12,18 +12,19 @@ use super::record::LunRecord;
 use super::stats::LunStats;
 use super::store::LunStore;
 
-/// The product of every LUN, as initiators see it.
+/// The product name of every LUN, as initiators see it.
 const PRODUCT: &str = "LUN";
-/// Its revision: of what a LUN does, not of the program, since a change makes initiators look at it as at another disk.
+/// The product revision. It names the behaviour of LUNs, not the version of the program, because an initiator treats a LUN with another
+/// revision as another disk.
 const REVISION: &str = "0001";
 
 /// The logical unit of a LUN.
 pub(crate) type Unit = LogicalUnit<Arc<LunStore>>;
 
-/// Ends the commands of a nexus at a unit of a target that have not begun.
+/// Aborts the commands of a nexus at a unit of a target that have not begun.
 pub(crate) type Abort = Arc<dyn Fn(&Nexus, u16) + Send + Sync>;
 
-/// What the LUNs of a volume have in common.
+/// What all LUNs of a volume share.
 #[derive(Clone)]
 pub(super) struct OfVolume {
     pub(super) volume: Volume,
@@ -46,13 +47,13 @@ pub(crate) struct Lun {
     stats: LunStats,
 }
 
-/// Commands of the LUN are being executed, as long as this lasts.
+/// While this exists, commands of the LUN are in progress.
 pub(crate) struct Executing<'l>(#[expect(dead_code, reason = "held for what it keeps away")] RwLockReadGuard<'l, ()>);
 
-/// No command of the LUN is being executed and none begins, as long as this lasts.
+/// While this exists, no command of the LUN is in progress, and no command begins.
 pub(crate) struct Halted<'l>(#[expect(dead_code, reason = "held for what it keeps away")] RwLockWriteGuard<'l, ()>);
 
-/// What a nexus knows of the LUN when it is attached.
+/// What a nexus knows about lost data of the LUN when it is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Knows {
     /// No write of it is remembered.
@@ -75,12 +76,12 @@ impl Lun {
         Ok(Self { name, of_volume, naa, store, unit, record, kept, reported, executing, stats })
     }
 
-    /// Its name in its volume.
+    /// The LUN's name in its volume.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number that initiators address it by.
+    /// The number by which initiators address the LUN.
     pub(crate) fn number(&self) -> u16 {
         self.record().lun
     }
@@ -93,12 +94,12 @@ impl Lun {
         *self.record.write().unwrap_or_else(PoisonError::into_inner) = record;
     }
 
-    /// Its data as a device.
+    /// The LUN's data as a block device.
     pub(crate) fn device(&self) -> &volume::BlockDevice {
         self.store.device()
     }
 
-    /// The volume it is part of.
+    /// The volume that has the LUN.
     pub(crate) const fn volume(&self) -> &Volume {
         &self.of_volume.volume
     }
@@ -108,28 +109,28 @@ impl Lun {
         Arc::clone(&self.unit.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What was counted.
+    /// The LUN's counters.
     pub(crate) const fn stats(&self) -> &LunStats {
         &self.stats
     }
 
-    /// Its serial number, which is in its NAA identifier too.
+    /// The LUN's serial number, which its NAA identifier contains too.
     pub(crate) fn serial(&self) -> String {
         serial(self.naa)
     }
 
-    /// To be held while its commands are executed.
+    /// Must be held while commands of the LUN are executed.
     pub(crate) fn executing(&self) -> Executing<'_> {
         Executing(self.executing.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits for the commands in progress, and keeps further ones from beginning.
+    /// Waits for the commands in progress, and prevents further ones from beginning.
     pub(crate) fn halt(&self) -> Halted<'_> {
         Halted(self.executing.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Attaches a new nexus. The answer to its first command reports what happened to the unit since its last session. Returns what the nexus
-    /// knows, and the loss epoch that it knows after that command.
+    /// Attaches a new nexus. The reply to its first command reports what happened to the unit since its last session. Returns what the
+    /// nexus knows, and the loss epoch that it knows after that command.
     pub(crate) fn attach(&self, nexus: &Nexus) -> (Knows, u64) {
         let epoch = self.device().loss_epoch();
         let knows = match self.reported.of(&key(nexus)) {
@@ -148,8 +149,8 @@ impl Lun {
         (knows, epoch)
     }
 
-    /// Records that a nexus knows this loss epoch, because it has received the reports. **Durability**: on disk when it returns. If the disk
-    /// write fails, the loss is reported again after a restart.
+    /// Records that a nexus knows this loss epoch, because it has received the reports. **Durability**: on disk when it returns. If the
+    /// disk write fails, the loss is reported again after a restart.
     pub(crate) fn knows(&self, nexus: &Nexus, epoch: u64) {
         if let Err(error) = self.reported.set(&key(nexus), epoch, |reported| self.kept.keep_reported_losses(reported)) {
             tracing::warn!(lun = self.name, %error, "failed to keep which initiators know of the latest loss");

@@ -1,28 +1,29 @@
-//! What is kept of a LUN beside its data. Layout: `docs/format-lun.md`.
+//! The record of a LUN, which is stored besides its data. Layout: `docs/format-lun.md`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::limits::LUN_INITIATORS_MAX;
 
-/// The version this program writes, and the only one there has been.
+/// The only version of the format.
 const FORMAT: u32 = 1;
 
-/// Whom a LUN is mapped to: everybody.
+/// A name that maps a LUN to all initiators.
 pub(crate) const ANY: &str = "*";
 
-/// A LUN as it is kept; its name is that of its file, its size that of its data.
+/// The record of a LUN. The LUN's name is that of the record's file, and its size that of its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LunRecord {
     format: u32,
-    /// Random, made once: with the volume's id it makes the serial number, which no other LUN will ever have.
+    /// Random, drawn when the LUN is created. Together with the volume's id it determines the serial number, so no
+    /// other LUN has the same.
     #[serde(with = "hexadecimal")]
     pub(crate) id: u64,
     pub(crate) state: LunState,
-    /// The number that initiators address it by.
+    /// The number by which initiators address the LUN.
     pub(crate) lun: u16,
     pub(crate) block_bytes: u32,
-    /// The alignment that initiators see.
+    /// The physical block size that initiators see.
     pub(crate) physical_block_bytes: u32,
     pub(crate) thin: bool,
     pub(crate) read_only: bool,
@@ -31,7 +32,7 @@ pub(crate) struct LunRecord {
     pub(crate) initiators: Vec<String>,
 }
 
-/// Where a LUN stands; what a killed filer left half done is undone or finished at the next start.
+/// The state of a LUN. The next start undoes or completes what a killed filer left unfinished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LunState {
@@ -42,12 +43,12 @@ pub(crate) enum LunState {
     Deleting,
 }
 
-/// How a LUN is to be made.
+/// Properties of a LUN that will be created.
 #[derive(Clone, Debug)]
 pub(crate) struct LunOptions {
     pub(crate) lun: u16,
     pub(crate) block_bytes: u32,
-    /// The alignment that initiators see.
+    /// The physical block size that initiators see.
     pub(crate) physical_block_bytes: u32,
     pub(crate) thin: bool,
     pub(crate) read_only: bool,
@@ -56,14 +57,14 @@ pub(crate) struct LunOptions {
 }
 
 impl LunRecord {
-    /// That of a LUN that is being made.
+    /// The record of a LUN whose creation begins.
     pub(crate) fn new(id: u64, options: LunOptions) -> Self {
         let LunOptions { lun, block_bytes, physical_block_bytes, thin, read_only, write_cache, initiators } = options;
         let (format, state) = (FORMAT, LunState::Creating);
         Self { format, id, state, lun, block_bytes, physical_block_bytes, thin, read_only, write_cache, initiators }
     }
 
-    /// Reads one; the error is what is wrong with it.
+    /// Parses a record. The error says what is wrong with it.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Version {
@@ -80,16 +81,16 @@ impl LunRecord {
         Ok(record)
     }
 
-    /// As it is written.
+    /// The text of the record's file.
     pub(crate) fn to_text(&self) -> Vec<u8> {
-        // Numbers, words and a list of them: there is nothing that JSON could not hold.
+        // The record has numbers, words and a list of words, all of which JSON can hold.
         let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
         text.push(b'\n');
         text
     }
 }
 
-/// A number as 16 digits: JSON's own numbers end at 53 bits in many programs.
+/// A number as 16 digits, because numbers in JSON have only 53 bits in many programs.
 mod hexadecimal {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};

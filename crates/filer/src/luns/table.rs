@@ -1,4 +1,4 @@
-//! The LUNs of a volume: opened with it, made, changed and deleted while it is served.
+//! The LUNs of a volume: opened with the volume; created, changed and deleted while it is served.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,31 +22,31 @@ pub(crate) struct Luns {
     files: LunFiles,
     of_volume: OfVolume,
     open: RwLock<Open>,
-    /// Moves when there are other LUNs, or other initiators of one.
+    /// Changes when the LUNs change, or the initiators that one is mapped to.
     generation: AtomicU64,
-    /// Held for the time of a change.
+    /// Held during a change.
     changing: Mutex<()>,
 }
 
 #[derive(Default)]
 struct Open {
     by_number: BTreeMap<u16, Arc<Lun>>,
-    /// Those that cannot be served, and why.
+    /// Names of LUNs that cannot be served, with the reason.
     failed: BTreeMap<String, String>,
 }
 
-/// A LUN to be made.
+/// Properties of a LUN that will be created.
 #[derive(Clone, Debug)]
 pub(crate) struct NewLun {
     pub(crate) name: String,
     pub(crate) size: u64,
-    /// None: the first that is free.
+    /// `None`: the first free number.
     pub(crate) number: Option<u16>,
     pub(crate) options: LunOptions,
 }
 
 impl Luns {
-    /// Opens the LUNs of a volume. One that cannot be served is logged, and listed with the reason; the others are served.
+    /// Opens the LUNs of a volume. Logs a LUN that cannot be served, and lists it with the reason. The other LUNs are served.
     pub(crate) fn open(
         volume_name: &str,
         volume: &Volume,
@@ -74,7 +74,7 @@ impl Luns {
     fn open_one(&self, name: &str) {
         let opened = self.files.read(name).and_then(|record| match record.state {
             LunState::Ready => self.enter(name, record).map(drop),
-            // No initiator has seen one that was not whole, and one whose deletion began has no data to rely on.
+            // No initiator has seen a LUN that was not complete, and no one relies on the data of a LUN whose deletion began.
             LunState::Creating | LunState::Deleting => {
                 tracing::info!(volume = self.volume_name, lun = name, state = ?record.state, "removing what was left of a LUN");
                 Kept::new(self.volume().state_dir(), record.id).remove_all()?;
@@ -87,7 +87,7 @@ impl Luns {
         }
     }
 
-    /// Opens a LUN whose files are whole and lets initiators have it.
+    /// Opens a LUN whose files are complete and makes it visible to initiators.
     fn enter(&self, name: &str, record: LunRecord) -> Result<Arc<Lun>, LunError> {
         let number = record.lun;
         if let Some(other) = self.numbered(number) {
@@ -109,30 +109,30 @@ impl Luns {
         self.files.volume()
     }
 
-    /// Moves with every change.
+    /// Changes with every change of the LUNs.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// All of them, by number.
+    /// All LUNs, by number.
     pub(crate) fn all(&self) -> Vec<Arc<Lun>> {
         self.read().by_number.values().cloned().collect()
     }
 
-    /// The LUN of a number.
+    /// The LUN with this number.
     pub(crate) fn numbered(&self, number: u16) -> Option<Arc<Lun>> {
         self.read().by_number.get(&number).cloned()
     }
 
-    /// Names of those that cannot be served, with the reason.
+    /// Names of the LUNs that cannot be served, with the reason.
     pub(crate) fn failed(&self) -> Vec<(String, String)> {
         self.read().failed.iter().map(|(name, reason)| (name.clone(), reason.clone())).collect()
     }
 
-    /// The LUN of a name.
+    /// The LUN with this name.
     ///
     /// # Errors
-    /// There is none.
+    /// [`LunError::NotFound`].
     pub(crate) fn named(&self, name: &str) -> Result<Arc<Lun>, LunError> {
         let open = self.read();
         open.by_number.values().find(|lun| lun.name() == name).cloned().ok_or_else(|| LunError::NotFound {
@@ -142,10 +142,10 @@ impl Luns {
         })
     }
 
-    /// Makes a LUN. **Durability**: it is there for good when this returns; after a crash before that, it is not there at all.
+    /// Creates a LUN. **Durability**: the LUN is durable when this returns. After a crash before that, it does not exist.
     ///
     /// # Errors
-    /// What is wrong with it, or why it cannot be made; then there is nothing of it.
+    /// The invalid property, or why the LUN cannot be created. In that case nothing of it remains.
     pub(crate) fn create(&self, new: NewLun) -> Result<Arc<Lun>, LunError> {
         let _changing = self.changing();
         let NewLun { name, size, number, mut options } = new;
@@ -201,10 +201,10 @@ impl Luns {
         }
     }
 
-    /// Gives a LUN another size, and tells its initiators. **Durability**: durable when it returns.
+    /// Changes the size of a LUN, and reports the change to its initiators. **Durability**: durable when it returns.
     ///
     /// # Errors
-    /// It would lose data and `shrink` is not said; no whole blocks; no space.
+    /// The new size is smaller and `shrink` is not set, is not a whole number of blocks, or the volume has no space.
     pub(crate) fn resize(&self, name: &str, size: u64, shrink: bool) -> Result<Arc<Lun>, LunError> {
         let _changing = self.changing();
         let lun = self.named(name)?;
@@ -227,10 +227,10 @@ impl Luns {
         Ok(lun)
     }
 
-    /// Sets whom a LUN is mapped to. **Durability**: durable when it returns.
+    /// Sets the names that a LUN is mapped to. **Durability**: durable when it returns.
     ///
     /// # Errors
-    /// Too many; what `change` has against it; why it cannot be written.
+    /// Too many names, the error of `change`, or why the record cannot be written.
     pub(crate) fn map(
         &self,
         name: &str,
@@ -249,15 +249,15 @@ impl Luns {
         Ok(lun)
     }
 
-    /// Deletes a LUN and its data. **Durability**: gone for good when it returns; a crash before that is made up for at the next start,
-    /// unless nothing had happened yet.
+    /// Deletes a LUN and its data. **Durability**: the LUN is gone when this returns. After a crash during the deletion, the next start
+    /// completes it, if the deletion was recorded.
     ///
     /// # Errors
-    /// `users` are logged in; why it cannot be removed.
+    /// `users` are logged in, or the LUN cannot be removed.
     pub(crate) fn delete(&self, name: &str, users: Vec<String>) -> Result<(), LunError> {
         let _changing = self.changing();
         if let Some(file) = self.read().failed.get(name).map(|_| name.to_owned()) {
-            // One that cannot be served cannot be in use.
+            // A LUN that cannot be served is not in use.
             self.files.remove(&file)?;
             self.write().failed.remove(name);
             return Ok(());
@@ -271,13 +271,13 @@ impl Luns {
         self.files.write(name, &record)?;
         self.write().by_number.remove(&record.lun);
         self.changed(None);
-        // What was begun ends first; sessions find out with their next command.
+        // Commands in progress end first. Sessions notice the deletion with their next command.
         drop(lun.halt());
         lun.forget_kept()?;
         self.files.remove(name)
     }
 
-    /// The power went and came back: all units begin again.
+    /// Restarts all units after a power cut.
     pub(crate) fn power_cycle(&self) {
         for lun in self.all() {
             if let Err(error) = lun.power_cycle() {
@@ -289,7 +289,7 @@ impl Luns {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Tells sessions, and by the other units their initiators, that there are other LUNs.
+    /// Reports to sessions that the LUNs have changed, and to initiators by a unit attention of each unit except `but`.
     fn changed(&self, but: Option<&Arc<Lun>>) {
         self.generation.fetch_add(1, Ordering::AcqRel);
         let others = self.all().into_iter().filter(|lun| but.is_none_or(|but| !Arc::ptr_eq(but, lun)));

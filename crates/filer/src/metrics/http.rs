@@ -1,4 +1,5 @@
-//! The part of HTTP/1.1 (RFC 9112) that a collector needs: one GET of one of two paths, and one answer, then the connection ends.
+//! The part of HTTP/1.1 (RFC 9112) that a collector needs: one GET of one of two paths, one response, then the end of the
+//! connection.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,12 +9,12 @@ use crate::limits::METRICS_REQUEST_BYTES_MAX;
 
 const METRICS: &str = "/metrics";
 const HEALTH: &str = "/healthz";
-/// What Prometheus calls its text format.
+/// The media type of the text format of Prometheus.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Header lines looked at; the request's size bounds them too.
+/// Largest number of header lines that are parsed. The size of the request is limited too.
 const HEADERS_MAX: usize = 100;
 
-/// What a request is answered with.
+/// The response to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Metrics,
@@ -28,7 +29,7 @@ enum Verdict {
 }
 
 impl Verdict {
-    /// RFC 9110 15.
+    /// The status line's code and phrase (RFC 9110 15).
     const fn status(self) -> &'static str {
         match self {
             Self::Metrics | Self::Health => "200 OK",
@@ -43,10 +44,10 @@ impl Verdict {
     }
 }
 
-/// Reads a request, answers it, closes. All of it ends by the deadline.
+/// Reads a request, sends the response, and ends the connection, all by the deadline.
 ///
 /// # Errors
-/// The socket's, `TimedOut` included.
+/// Those of the socket, and `TimedOut`.
 pub(super) fn answer(
     stream: &TcpStream,
     deadline: Instant,
@@ -75,7 +76,7 @@ pub(super) fn answer(
         verdict.status(),
         body.len()
     );
-    // Somebody whose time is up has this much to take a short answer.
+    // A peer whose time is over has this long to take a short response.
     let deadline = if verdict == Verdict::Timeout { Instant::now() + Duration::from_millis(100) } else { deadline };
     send(stream, deadline, head.as_bytes())?;
     send(stream, deadline, body.as_bytes())?;
@@ -96,7 +97,7 @@ fn request(mut stream: &TcpStream, deadline: Instant) -> io::Result<Verdict> {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(timed_out(error)),
         };
-        // The end may have begun with the last three bytes of what was there.
+        // The end may have begun in the last three bytes that were received before.
         let from = bytes.len().saturating_sub(3);
         bytes.extend_from_slice(piece.get(..received).unwrap_or_default());
         let end = bytes.windows(4).skip(from).position(|ahead| ahead == b"\r\n\r\n");
@@ -109,7 +110,7 @@ fn request(mut stream: &TcpStream, deadline: Instant) -> io::Result<Verdict> {
     }
 }
 
-/// What is due for the header of a request, given without the empty line at its end.
+/// The response to the header of a request. `header` is without the empty line at its end.
 fn judge(header: &[u8]) -> Verdict {
     let Ok(header) = std::str::from_utf8(header) else { return Verdict::BadRequest };
     let mut lines = header.split("\r\n");
@@ -123,7 +124,7 @@ fn judge(header: &[u8]) -> Verdict {
         fields.iter().filter_map(|line| line.split_once(':')).filter(|(name, _)| name.eq_ignore_ascii_case("host")).count();
     match version {
         "HTTP/1.0" => {}
-        // RFC 9112 3.2: exactly one.
+        // RFC 9112 3.2: exactly one Host field.
         "HTTP/1.1" if hosts == 1 => {}
         "HTTP/1.1" => return Verdict::BadRequest,
         _ if version.starts_with("HTTP/") => return Verdict::VersionNotSupported,
@@ -137,7 +138,7 @@ fn judge(header: &[u8]) -> Verdict {
     if method == "GET" { found } else { Verdict::MethodNotAllowed }
 }
 
-/// Sends all of it by the deadline, however slowly the peer takes it.
+/// Sends all bytes by the deadline, however slowly the peer takes them.
 fn send(mut stream: &TcpStream, deadline: Instant, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         stream.set_write_timeout(Some(left(deadline)?))?;
@@ -151,7 +152,7 @@ fn send(mut stream: &TcpStream, deadline: Instant, mut bytes: &[u8]) -> io::Resu
     Ok(())
 }
 
-/// Takes what the peer still sends, within bounds: closing a socket with bytes unread would throw the answer away.
+/// Receives what the peer still sends, up to a limit. Closing a socket with unread bytes would discard the response.
 fn drain(mut stream: &TcpStream, deadline: Instant) {
     let mut piece = [0; 1024];
     for _ in 0..METRICS_REQUEST_BYTES_MAX / piece.len() {
@@ -168,7 +169,7 @@ fn left(deadline: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// A socket whose time is up says that it would block.
+/// Converts `WouldBlock`, the error of a socket timeout, to `TimedOut`.
 fn timed_out(error: io::Error) -> io::Error {
     if error.kind() == ErrorKind::WouldBlock { ErrorKind::TimedOut.into() } else { error }
 }
@@ -217,7 +218,7 @@ mod tests {
         assert_eq!(judge(b"GET /metrics HTTP/1.1\r\nHost: \xff"), Verdict::BadRequest);
     }
 
-    /// What a peer that sends these pieces is answered, within a second.
+    /// The response to a peer that sends these pieces, within a second.
     fn exchange(pieces: &[&[u8]], limit: Duration) -> (io::Result<()>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

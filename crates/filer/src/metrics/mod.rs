@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::limits::{METRICS_CLIENTS_MAX, METRICS_TIMEOUT, STACK_BYTES};
 use crate::server::Server;
 
-/// How long accepting pauses when the process has no descriptor left.
+/// How long the endpoint pauses before the next accept if the process has no free descriptor.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 /// The bound endpoint.
@@ -28,7 +28,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Binds it; port 0 takes any free one.
+    /// Binds the endpoint. Port 0 takes any free port.
     ///
     /// # Errors
     /// The system's.
@@ -38,7 +38,7 @@ impl Endpoint {
         Ok(Self { listener, address })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -89,7 +89,7 @@ fn accept(listener: &TcpListener, server: &Arc<Server>) {
     }
 }
 
-/// Answers one request. Pages are written one at a time, so that any number of collectors use one core at most.
+/// Answers one request. Writes one page at a time, so that any number of collectors use one core at most.
 fn talk(stream: &TcpStream, server: &Server, turn: &Mutex<()>) -> io::Result<()> {
     let page = || {
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);

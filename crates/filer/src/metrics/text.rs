@@ -1,53 +1,53 @@
-//! The text format, version 0.0.4: a line of help and one of type for each name, then its samples.
+//! The text format of Prometheus, version 0.0.4: for each name a HELP line, a TYPE line, and the samples.
 
 use std::fmt::{Display, Write};
 
-/// What a name stands for.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug)]
 pub enum Type {
-    /// Grows from the start of the filer.
+    /// A count since the filer started.
     Counter,
-    /// As it is now.
+    /// A current value.
     Gauge,
-    /// Counts by bound, their sum and their number.
+    /// Numbers of values up to each bound, their sum and their total number.
     Histogram,
 }
 
-/// A page being written.
+/// A page that is being written.
 #[derive(Debug, Default)]
 pub struct Page {
     text: String,
 }
 
-/// The samples of one name.
+/// The samples of a metric.
 #[derive(Debug)]
 pub struct Family<'p> {
     text: &'p mut String,
     name: &'static str,
 }
 
-/// Labels of a sample and their values.
+/// The labels of a sample, with their values.
 pub type Labels<'l> = [(&'static str, &'l str)];
 
 impl Page {
-    /// Begins the samples of a name.
+    /// Begins the samples of a metric.
     pub fn family(&mut self, name: &'static str, kind: Type, help: &str) -> Family<'_> {
         let kind = match kind {
             Type::Counter => "counter",
             Type::Gauge => "gauge",
             Type::Histogram => "histogram",
         };
-        // Help texts are ours and have neither backslashes nor line ends.
+        // The help texts are constants of the filer without backslashes and line ends.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         Family { text: &mut self.text, name }
     }
 
-    /// A name with one sample.
+    /// Writes a metric with one sample.
     pub fn single(&mut self, name: &'static str, kind: Type, help: &str, value: impl Display) {
         self.family(name, kind, help).sample(&[], value);
     }
 
-    /// The page as it is served.
+    /// The text of the page.
     #[must_use]
     pub fn into_text(self) -> String {
         self.text
@@ -60,7 +60,8 @@ impl Family<'_> {
         self.line("", labels, None, value);
     }
 
-    /// Adds a histogram: at each bound how many were no greater, how many there are, and their sum.
+    /// Adds a histogram. `bounds`: for each bound, the number of values that are not greater. `count` and `sum`: of all
+    /// values.
     pub fn histogram(&mut self, labels: &Labels<'_>, bounds: impl Iterator<Item = (f64, u64)>, count: u64, sum: f64) {
         for (bound, so_far) in bounds {
             self.line("_bucket", labels, Some(&bound), so_far);
@@ -92,7 +93,7 @@ impl Family<'_> {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// A backslash, a quote or the end of a line may not stand in a value as they are.
+    /// Escapes a backslash, a quote and a line end, as label values require.
     fn escape(&mut self, character: char) {
         match character {
             '\\' => self.text.push_str("\\\\"),

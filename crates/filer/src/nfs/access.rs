@@ -33,7 +33,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// As whom a call is carried out: what it says of itself, as far as the rights of its client go.
+    /// The identity under which a call is executed: that of its credential, squashed as the client's rights require.
     #[must_use]
     pub fn of(identity: Option<&AuthSys<'_>>, rights: &Rights) -> Self {
         let (anonymous_uid, anonymous_gid) = (rights.anonymous_uid, rights.anonymous_gid);
@@ -41,7 +41,7 @@ impl Caller {
             Some(identity) if rights.squash != Squash::All => *identity,
             _ => return Self { uid: anonymous_uid, gid: anonymous_gid, groups: Groups::default() },
         };
-        // An id of all ones is no user's: to the kernel it means "leave the owner", which is the filer.
+        // No user has an id of all ones. To the kernel it means "do not change the owner", and the owner would be the filer.
         let is_squashed = |id: u32| id == u32::MAX || id == 0 && rights.squash != Squash::None;
         let squash = |id: u32, anonymous| if is_squashed(id) { anonymous } else { id };
         let mut squashed = [0; nfs_proto::limits::GROUPS_MAX];
@@ -70,8 +70,8 @@ impl Caller {
         self.uid == object.uid
     }
 
-    /// Whether the mode bits, or the ACL, grant all rights of `want`. As in the kernel, the ACL is checked only if the mode grants the group
-    /// class anything.
+    /// Whether the mode bits, or the ACL, grant all rights of `want`. As in the kernel, the ACL is checked only if the mode grants the
+    /// group class anything.
     fn permitted(&self, object: &Subject<'_>, want: u32) -> bool {
         if self.is_root() {
             // Root may do everything, but executes a file only if some class may execute it.
@@ -90,7 +90,8 @@ impl Caller {
         }
     }
 
-    /// Whether an ACL grants all rights of `want` to a caller who is not the owner. `None` if no entry names the caller or one of its groups.
+    /// Whether an ACL grants all rights of `want` to a caller that is not the owner. `None` if no entry names the caller or one of its
+    /// groups.
     fn permitted_by(&self, acl: &Acl, gid: u32, want: u32) -> Option<bool> {
         let gives = |rights: u32| rights & acl.mask & want == want;
         if let Some((_, rights)) = acl.users.iter().find(|(uid, _)| *uid == self.uid) {
@@ -205,7 +206,7 @@ impl Caller {
     }
 }
 
-/// Whether a file has bits that a write by anybody but root clears: what others wrote may not run as its owner.
+/// Whether a file has bits that a write by a user other than root clears. A program that others have written may not run as its owner.
 pub(crate) const fn has_set_id(file: &Attr) -> bool {
     file.mode & (SET_UID | SET_GID) != 0
 }
@@ -214,7 +215,7 @@ fn sets_client_time(set: &SetAttr) -> bool {
     matches!(set.atime, SetTime::Client(_)) || matches!(set.mtime, SetTime::Client(_))
 }
 
-/// The mode without set-user-id and without set-group-id of a program.
+/// The mode without set-user-id, and without set-group-id if the group may execute.
 const fn without_set_id(mode: u32) -> u32 {
     if mode & 0o010 == 0 { mode & !SET_UID } else { mode & !(SET_UID | SET_GID) }
 }

@@ -1,4 +1,4 @@
-//! Between the volume's values and those of the wire: attributes, times, and the one table of errors.
+//! Conversions between values of the volume and of the protocol: attributes, times, and the table of error statuses.
 
 use nfs_proto::nfs3::{self, Fattr, FileHandle, FileType, NfsStatus, NfsTime, SpecData, StableHow, WccAttr, WccData};
 use volume::{Attr, Error, Handle, Kind, SetAttr, SetTime, Stability, Time, Wcc};
@@ -8,10 +8,10 @@ pub(crate) fn status(error: &Error, volume: &str) -> NfsStatus {
     match error {
         Error::NotPermitted => NfsStatus::Perm,
         Error::NoEntry => NfsStatus::NoEnt,
-        // A poisoned volume has lost data once; nothing it says may look like success.
+        // A poisoned volume may have lost data. None of its results may look like success.
         Error::Poisoned => NfsStatus::Io,
         Error::Io(errno) => {
-            // The wire has one word for all of these; the host's own is only here.
+            // The protocol has one status for all of these errors. Only the log has the host's error.
             tracing::warn!(volume, error = %std::io::Error::from_raw_os_error(*errno), "the host's file system failed a call");
             NfsStatus::Io
         }
@@ -37,12 +37,12 @@ pub(crate) fn status(error: &Error, volume: &str) -> NfsStatus {
     }
 }
 
-/// The handle on the wire.
+/// Converts a handle of the volume to one of the protocol.
 pub(crate) fn handle(handle: &Handle) -> Option<FileHandle> {
     FileHandle::new(handle.as_bytes())
 }
 
-/// The attributes on the wire.
+/// Converts attributes of the volume to attributes of the protocol.
 pub(crate) fn fattr(attr: &Attr) -> Fattr {
     Fattr {
         kind: file_type(attr.kind),
@@ -61,7 +61,7 @@ pub(crate) fn fattr(attr: &Attr) -> Fattr {
     }
 }
 
-/// The attributes around a change on the wire.
+/// Converts the attributes before and after a change.
 pub(crate) fn wcc_data(wcc: &Wcc) -> WccData {
     let before = |attr: Attr| WccAttr { size: attr.size, mtime: nfs_time(attr.mtime), ctime: nfs_time(attr.ctime) };
     WccData { before: wcc.before.map(before), after: Some(fattr(&wcc.after)) }
@@ -79,7 +79,7 @@ const fn file_type(kind: Kind) -> FileType {
     }
 }
 
-/// A host time on the wire, which holds 1970 to 2106: what lies outside becomes the nearest end.
+/// Converts a host time. The protocol holds 1970 to 2106. A time outside becomes the nearest end.
 fn nfs_time(time: Time) -> NfsTime {
     match u32::try_from(time.sec) {
         Ok(seconds) => NfsTime { seconds, nseconds: time.nsec },
@@ -88,15 +88,15 @@ fn nfs_time(time: Time) -> NfsTime {
     }
 }
 
-/// A time from the wire.
+/// Converts a time of the protocol.
 pub(crate) const fn time(time: NfsTime) -> Time {
     Time { sec: time.seconds as i64, nsec: time.nseconds }
 }
 
-/// Attributes to set, from the wire.
+/// Converts the attributes of a SETATTR.
 ///
 /// # Errors
-/// `Inval` for nanoseconds of a second or more, and for ids that the host takes for "leave it".
+/// `Inval` for nanoseconds of a second or more, and for ids that mean "do not change" to the host.
 pub(crate) fn set_attr(set: &nfs3::SetAttr) -> Result<SetAttr, NfsStatus> {
     if [set.uid, set.gid].contains(&Some(u32::MAX)) {
         return Err(NfsStatus::Inval);
@@ -120,7 +120,7 @@ fn set_time(set: nfs3::SetTime) -> Result<SetTime, NfsStatus> {
     })
 }
 
-/// What a write has to promise.
+/// The stability that a WRITE requires.
 pub(crate) const fn stability(stable: StableHow) -> Stability {
     match stable {
         StableHow::Unstable => Stability::Unstable,

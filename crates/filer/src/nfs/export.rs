@@ -1,4 +1,4 @@
-//! One export: a volume under a path, its counters, and the medium whose reply times it has.
+//! One export: a volume under a path, its counters, and the modelled medium that times its replies.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use volume::medium::{Medium, Operation};
 use crate::episode::Episode;
 use crate::nfs::stats::{Answer, Stats};
 
-/// A served volume. Shared by all connections; every field is safe for that by itself.
+/// A served volume. All connections share it. Each field synchronizes itself.
 pub struct Export {
     pub(crate) volume: Volume,
     pub(crate) stats: Stats,
@@ -81,7 +81,7 @@ impl Export {
         &self.name
     }
 
-    /// The path clients mount, `/vol`.
+    /// The path that clients mount, for example `/vol`.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -93,7 +93,7 @@ impl Export {
         &self.volume
     }
 
-    /// What was counted since the export began.
+    /// The counters since the export began.
     #[must_use]
     pub const fn stats(&self) -> &Stats {
         &self.stats
@@ -105,7 +105,7 @@ impl Export {
         self.medium.as_ref()
     }
 
-    /// Logs an answer NFS3ERR_NOSPC or NFS3ERR_DQUOT, once per episode. An episode ends after a minute without such an answer.
+    /// Logs a reply NFS3ERR_NOSPC or NFS3ERR_DQUOT, once per episode. An episode ends after a minute without such a reply.
     pub(crate) fn note_full(&self, answer: Answer) {
         let Answer::Status(status @ (NfsStatus::NoSpc | NfsStatus::DQuot)) = answer else { return };
         if self.full.begins() {
@@ -114,7 +114,7 @@ impl Export {
         }
     }
 
-    /// When the medium will be done with an operation that came at `came`.
+    /// When the medium will complete an operation that was received at `came`. `None` without a modelled medium.
     pub(crate) fn due(&self, came: Instant, operation: Operation) -> Option<Instant> {
         let came_ns = u64::try_from(came.saturating_duration_since(self.started).as_nanos()).unwrap_or(u64::MAX / 4);
         let took = self.medium.as_ref()?.submit(came_ns, operation).saturating_sub(came_ns);

@@ -1,4 +1,4 @@
-//! The state all connections share: the exports, what was counted and answered.
+//! The state that all NFS connections share: exports, counters, stored replies.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -17,21 +17,21 @@ use crate::nfs::reply_cache::ReplyCache;
 use crate::nfs::stats::{CountedRow, Stats, row_names};
 use crate::nfs::views::{OwnView, Views};
 
-/// What is served, and to whom.
+/// The exports, and who is served.
 pub struct Config {
     /// The exports with their rules.
     pub exports: Exports,
-    /// Uid and gid of an unprivileged filer: only this user is served. None: the process can act for everybody.
+    /// Uid and gid of an unprivileged filer, which serves only this user. `None`: the process can act as every user.
     pub only: Option<(u32, u32)>,
-    /// Port that portmap answers with.
+    /// The port that portmap returns.
     pub port: u16,
 }
 
-/// A filer. Shared by all connections; every field is safe for that by itself.
+/// A filer. All connections share it. Each field synchronizes itself.
 pub struct Filer {
     pub(crate) only: Option<(u32, u32)>,
     pub(crate) port: u16,
-    /// Calls that belong to no export: MOUNT, NULL, handles that nobody made.
+    /// Calls that belong to no export: MOUNT, NULL, and handles that no volume has made.
     pub(crate) stats: Stats,
     /// Calls of exports that are no longer served.
     pub(crate) gone: Stats,
@@ -39,16 +39,16 @@ pub struct Filer {
     pub(crate) channels: Channels,
     pub(crate) clients: Clients,
     views: Views,
-    /// Taken when a connection begins or rules change, not by calls.
+    /// Locked when a connection begins or rules change, not by calls.
     exports: Mutex<Arc<Exports>>,
     generation: AtomicU64, // of `exports`
-    /// Taken when a connection begins, or asks for TLS.
+    /// Locked when a connection begins or starts TLS.
     tls: Mutex<Option<ServerTls>>,
     mounts: Mutex<VecDeque<Mount>>,
     refused: Mutex<HashSet<u32>>,
 }
 
-/// One line of MOUNT DUMP.
+/// One entry of MOUNT DUMP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) client: IpAddr,
@@ -78,7 +78,7 @@ impl Filer {
         }
     }
 
-    /// What is served now.
+    /// The exports that are served now.
     #[must_use]
     pub fn exports(&self) -> Arc<Exports> {
         Arc::clone(&self.exports.lock().unwrap_or_else(PoisonError::into_inner))
@@ -89,8 +89,7 @@ impl Filer {
         self.exports().entries().iter().any(|entry| entry.policy.names(client))
     }
 
-    /// Serves by another table from now on. Evaluates the rules for each connection again. Calls in progress keep the former table until
-    /// their end.
+    /// Replaces the exports. Evaluates the rules for each connection again. Calls in progress keep the former exports until their end.
     pub(crate) fn replace_exports(&self, mut exports: Exports) {
         let mut current = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
         exports.generation = current.generation + 1;
@@ -102,18 +101,18 @@ impl Filer {
         self.views.replace_all(|view| self.view_with(view, view.peer.security));
     }
 
-    /// Certificates for clients that ask for TLS; none: there is no TLS.
+    /// Certificates for clients that start TLS. `None` if TLS is off.
     #[must_use]
     pub fn tls(&self) -> Option<ServerTls> {
         self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Has connections that ask for TLS from now on use these certificates; others keep what they have.
+    /// Sets the certificates for connections that start TLS from now on. Other connections keep theirs.
     pub fn set_tls(&self, tls: Option<ServerTls>) {
         *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
     }
 
-    /// The exports as a client sees them now.
+    /// The exports as this client sees them now.
     #[must_use]
     pub fn view(&self, peer: Peer) -> Arc<View> {
         self.view_of(peer, None)
@@ -124,24 +123,24 @@ impl Filer {
         self.views.add(|| self.view_of(peer, Some(attachment)))
     }
 
-    /// The exports as a connection sees them now.
+    /// The exports as this connection sees them now.
     fn view_of(&self, peer: Peer, attachment: Option<Arc<Attachment>>) -> Arc<View> {
         Arc::new(View::new(self.exports(), peer, self.clients.of(peer.address), attachment))
     }
 
-    /// The same connection with other security.
+    /// The view of the same connection with another security.
     pub(crate) fn view_with(&self, view: &View, security: Security) -> Arc<View> {
         self.view_of(Peer { security, ..view.peer }, view.attachment().cloned())
     }
 
-    /// Replaces the view of a call that has waited, if its rules are no longer those in force.
+    /// Replaces the view of a call that has waited, if the exports have been replaced since.
     pub(crate) fn renew(&self, view: &mut Arc<View>) {
         if view.exports().generation != self.generation.load(Ordering::Acquire) {
             *view = self.view_with(view, view.peer.security);
         }
     }
 
-    /// The counters since the start by procedure, of all exports together.
+    /// The counters since the start by procedure, for all exports together.
     #[must_use]
     pub fn procedures(&self) -> BTreeMap<String, ProcedureStats> {
         let mut sums = self.stats.rows();
@@ -157,12 +156,12 @@ impl Filer {
         self.mounts().clear();
     }
 
-    /// The mounts that clients reported; advisory.
+    /// The mounts that clients have reported. The list is advisory.
     pub(crate) fn mounts(&self) -> MutexGuard<'_, VecDeque<Mount>> {
         self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a mount once.
+    /// Remembers a mount, once.
     pub(crate) fn mounted(&self, mount: Mount) {
         let mut mounts = self.mounts();
         if mounts.contains(&mount) {

@@ -1,9 +1,8 @@
 //! Replies of non-idempotent calls, which must not be executed twice.
 //!
-//! A client resends a call under the same xid if its connection broke before the reply came. The filer stores the first reply under
-//! the xid and a checksum of the whole call, and sends it again. Then REMOVE answers OK both times, and not NOENT the second time. An
-//! xid alone does not identify a resend, because a client that starts may begin its xids at a constant. A call is a resend of a stored
-//! one if
+//! A client resends a call under the same xid if its connection broke before the reply came. The filer stores the first reply under the xid
+//! and a checksum of the complete call, and resends the reply. Then REMOVE returns OK both times, and not NOENT the second time. An xid
+//! alone does not identify a resend, because a client that starts may begin its xids at a constant. A call is a resend of a stored one if
 //! - it arrives on the same connection,
 //! - or its connection carries the same channel (`nfs_proto::channel1`), whatever its address,
 //! - or it comes from the same address, and the client's TCP has not acknowledged the reply. A client that has the reply does not
@@ -39,7 +38,7 @@ pub(crate) struct CallKey {
 }
 
 impl CallKey {
-    /// The key of a call whose whole record is `record`.
+    /// The key of a call. `record` is the complete record.
     pub(crate) fn new(xid: Xid, record: &[u8]) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(record);
@@ -78,7 +77,7 @@ struct Done {
 pub(crate) enum Claim<'a> {
     /// It is new: execute it, then call [`Running::done`].
     First(Running<'a>),
-    /// It was executed: send this reply record again, with its mark.
+    /// It was executed: resend this reply record, with its mark.
     Repeat(Arc<[u8]>, Option<SentMark>),
     /// It is running: send nothing. Its connection gets the reply when the call is done.
     InProgress,
@@ -244,8 +243,8 @@ impl ReplyCache {
         Some(Claim::First(Running { cache: self, key, number }))
     }
 
-    /// Called when a client has closed its connection, or the filer stops. If the client may still acknowledge a stored reply, the socket stays
-    /// open for some time. A connection with calls in progress is not closed here, because their replies must still leave.
+    /// Called when a client has closed its connection, or when the filer stops. If the client may still acknowledge a stored reply, the
+    /// socket stays open for some time. A connection with calls in progress is not closed here, because their replies must still leave.
     pub(crate) fn ended(&self, connection: &Arc<Connection>) {
         let now = Instant::now();
         let mut state = self.lock();

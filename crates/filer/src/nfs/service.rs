@@ -1,4 +1,4 @@
-//! NFS on a connection: records in, each call served where it is quickest, replies out.
+//! NFS on a connection: receives records, executes each call on the thread that is fastest for it, and sends replies.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) struct Session {
 enum Upgrade {
     /// Only NULL was called so far, so no cleartext reply can arrive during a handshake.
     Possible,
-    /// It may not any more, or TLS is off.
+    /// TLS cannot start any more, or is off.
     Over,
 }
 
@@ -77,8 +77,9 @@ impl Nfs {
     fn call(&self, view: &Arc<View>, call: &Call<'_>, more: bool, out: &mut Outgoing<'_, Self>) -> Result<(), Ended> {
         let overlaps = out.begin(more);
         let slow = call.is_slow();
-        // A slow call that is alone is faster on this thread. So is a cold read of a client that waits for each reply. A listing of a large
-        // directory takes milliseconds. A worker does it, so that calls of other programs of the client do not wait.
+        // A slow call that is alone is faster on this thread. So is a read of data that is not in memory, if the client waits for each
+        // reply. A listing of a large directory takes milliseconds. A worker executes it, so that calls of the client's other programs do
+        // not wait.
         if slow && overlaps && submitted(view, call, out) {
             return Ok(());
         }

@@ -1,7 +1,7 @@
-//! Counters of the filer: atomics by procedure, no locks, no look-up by name.
+//! Counters of NFS calls: atomics, one row for each procedure. Counting takes no lock and looks up no name.
 //!
-//! A call is counted in the copy of its thread: see [`sharded`](crate::sharded). Those that did not go well are counted in one
-//! place besides: they are few, or slow.
+//! Each thread counts a call in its own copy: see [`sharded`](crate::sharded). Calls that ended with an error are also counted
+//! in one shared table, because they are few, or slow anyway.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,20 +13,20 @@ use results::filer_stats::ProcedureStats;
 use crate::latency::{Counted, Latencies};
 use crate::sharded::{Sharded, add};
 
-/// NFS procedures and one row for MOUNT.
+/// One row for each NFS procedure, and one for MOUNT.
 const ROWS: usize = Procedure::ALL.len() + 1;
 const MOUNT_ROW: usize = ROWS - 1;
 /// Name of the row for MOUNT.
 pub(crate) const MOUNT: &str = "MOUNT";
-/// The statuses of NFS and one for calls that RPC refused.
+/// The NFS statuses, and one for calls that RPC refused.
 const STATUSES: usize = NfsStatus::ALL.len() + 1;
 
-/// How an answered call ended.
+/// The result of an answered call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// With this status; those of MOUNT have the same numbers.
+    /// The reply has this status. The statuses of MOUNT have the same numbers.
     Status(NfsStatus),
-    /// By RPC: its arguments could not be read.
+    /// RPC refused the call: its arguments could not be decoded.
     Refused,
 }
 
@@ -42,7 +42,8 @@ pub struct Stats {
     cold_reads: AtomicU64,
 }
 
-/// Calls of a procedure or client, on cache lines of their own. How many there were is the sum of the latencies' buckets.
+/// Counters of the calls of one procedure or client, on cache lines of their own. The number of calls is the sum of the
+/// latency buckets.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Row {
@@ -59,13 +60,13 @@ impl Row {
         }
     }
 
-    /// Adds what others counted.
+    /// Adds the counters of another row.
     pub(crate) fn add_all(&self, others: &Self) {
         add(&self.bytes, &others.bytes);
         self.latencies.add_all(&others.latencies);
     }
 
-    /// Adds what is counted here to `sums`.
+    /// Adds these counters to `sums`.
     pub(crate) fn add_to(&self, sums: &mut CountedRow) {
         sums.bytes += self.bytes.load(Ordering::Relaxed);
         self.latencies.add_to(&mut sums.latencies);
@@ -119,7 +120,7 @@ impl Stats {
         }
     }
 
-    /// Adds what others counted.
+    /// Adds the counters of another export.
     pub(crate) fn add_all(&self, others: &Self) {
         let Some(own) = self.rows.own() else { return };
         others.rows.each().for_each(|rows| own.iter().zip(rows).for_each(|(row, more)| row.add_all(more)));
@@ -127,7 +128,7 @@ impl Stats {
         add(&self.cold_reads, &others.cold_reads);
     }
 
-    /// The counters by name.
+    /// The counters by procedure name.
     #[must_use]
     pub fn procedures(&self) -> BTreeMap<String, ProcedureStats> {
         let named = |(name, row): (&str, CountedRow)| (name.to_owned(), row.stats());
@@ -142,12 +143,12 @@ impl Stats {
     }
 }
 
-/// What was counted of a procedure up to a moment.
+/// The counters of a procedure at a moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedRow {
     pub(crate) bytes: u64,
     pub(crate) latencies: Counted,
-    /// By status, those that occurred; none: RPC refused the call.
+    /// Number of errors by status, without statuses that did not occur. `None`: RPC refused the call.
     pub(crate) errors: Vec<(Option<NfsStatus>, u64)>,
 }
 
@@ -158,7 +159,7 @@ impl CountedRow {
         Self { errors: statuses.zip(counts).filter(|(_, count)| *count > 0).collect(), ..Self::default() }
     }
 
-    /// The same as a record has it.
+    /// The counters in the form of a record.
     pub(crate) fn stats(&self) -> ProcedureStats {
         ProcedureStats {
             calls: self.latencies.count(),
@@ -168,7 +169,7 @@ impl CountedRow {
         }
     }
 
-    /// Adds what another counted.
+    /// Adds the counters of another row.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.latencies.merge(&other.latencies);
@@ -176,7 +177,7 @@ impl CountedRow {
     }
 }
 
-/// The rows: the procedures as RFC 1813 writes them, and MOUNT.
+/// Names of the rows: the procedures as RFC 1813 writes them, and MOUNT.
 pub(crate) fn row_names() -> impl Iterator<Item = &'static str> {
     Procedure::ALL.iter().map(|&procedure| name(procedure)).chain([MOUNT])
 }

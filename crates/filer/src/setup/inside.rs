@@ -15,8 +15,8 @@ use crate::nfs::exports::Exports;
 /// Directory of their state, inside the state directory of the outer volume.
 const STATE: &str = "inside";
 
-/// Replaces the volumes of file systems inside others with those of the file systems that are mounted now. `served`: the directories of
-/// the other volumes.
+/// Replaces the volumes of file systems inside others with those of the file systems that are mounted now. `served`: the directories of the
+/// other volumes.
 pub(super) fn add_mounted(settings: &mut Settings, mut served: Vec<Tree>) {
     settings.volumes.retain(|volume| volume.inside_of.is_none());
     let mut added: Vec<VolumeSettings> = Vec::new();
@@ -46,8 +46,8 @@ pub(super) fn add_mounted(settings: &mut Settings, mut served: Vec<Tree>) {
     settings.volumes.append(&mut added);
 }
 
-/// Notes where file systems inside the volumes are served. Has the volumes refuse the names of all such places, so that the directory below a
-/// file system that is not mounted any more cannot take its place.
+/// Notes where file systems inside the volumes are served. Makes the volumes refuse the names of all such places, so that the directory
+/// below a file system that is no longer mounted cannot take its place.
 pub(super) fn guard(settings: &Settings, exports: &Exports) {
     for outer in settings.volumes.iter().filter(|volume| volume.inside_of.is_none()) {
         for inside in settings.volumes.iter().filter(|volume| volume.inside_of.as_ref() == Some(&outer.name)) {

@@ -15,11 +15,11 @@ use crate::limits::{FILE_BYTES_MAX, TRANSFER_MAX};
 use crate::nfs::access::has_set_id;
 use crate::nfs::convert;
 
-/// Status, attributes, count, eof and length in front of the payload of a READ, in bytes.
+/// Size of status, attributes, count, eof and length before the payload of a READ, in bytes.
 const READ_HEAD_BYTES: usize = 4 + 4 + 84 + 4 + 4 + 4;
 
-/// The payload is read straight into the reply: room for the head is left, the file is read behind it, and the head,
-/// whose length is fixed, is written when its values are known.
+/// Reads the payload directly into the reply, after space for the head. The head has a fixed length and is written when
+/// its values are known.
 pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
     let args: ReadArgs = arguments(bytes)?;
     let node = match context.node(&args.file) {
@@ -45,7 +45,7 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
             }
         }
     };
-    // Access is checked with the attributes that come with the read, before any byte leaves.
+    // Access is checked with the attributes that the read returns, before any byte leaves.
     let failure = match &result {
         Ok((_, _, attr)) => {
             let file = context.export.volume.subject(&node, *attr);
@@ -60,7 +60,7 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
             let count = count as u32;
             let head = ReadOkHead { attributes: Some(convert::fattr(&attr)), count, eof, data_bytes: count };
             write_head(&head, start, out);
-            // What lies behind the end of a file is not asked of the medium.
+            // The medium does not see reads beyond the end of a file.
             let operation =
                 if count > 0 { context.operation(MediumKind::Read, &args.file, args.offset, count.into()) } else { None };
             Ok(Done { bytes: u64::from(count), operation, ..Done::OK })
@@ -72,7 +72,7 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
     }
 }
 
-/// Writes the head of a READ into the room left for it.
+/// Writes the head of a READ into its space.
 fn write_head(head: &ReadOkHead, start: usize, out: &mut [u8]) {
     HEAD.with_borrow_mut(|bytes| {
         bytes.clear();
@@ -85,11 +85,11 @@ fn write_head(head: &ReadOkHead, start: usize, out: &mut [u8]) {
 }
 
 thread_local! {
-    /// Where heads are encoded: kept, so that a read allocates nothing.
+    /// Where heads are encoded. The buffer is kept, so that a READ allocates nothing.
     static HEAD: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
-/// **Durability**: as `stable` of the call says, never less.
+/// WRITE. **Durability**: as `stable` of the call requires, never less.
 pub(super) fn write(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
     let args: WriteArgs<'_> = match arguments(bytes) {
         Ok(args) => args,
@@ -111,7 +111,7 @@ pub(super) fn write(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> R
     })
 }
 
-/// Whether these arguments fail only because the payload is over the limit FSINFO announced.
+/// Whether these arguments are invalid only because the payload exceeds the limit that FSINFO reports.
 fn is_oversize(bytes: &[u8]) -> bool {
     WriteArgsHead::decode(&mut Reader::new(bytes)).is_ok_and(|head| {
         head.data_bytes > TRANSFER_BYTES_MAX && head.count <= head.data_bytes && head.data_bytes as usize <= bytes.len()
@@ -167,7 +167,7 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
     }
 }
 
-/// COMMIT, and what it asks of the modelled medium.
+/// COMMIT, with its operation on the modelled medium.
 pub(super) fn commit_call(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
     let args: CommitArgs = arguments(bytes)?;
     let outcome = commit(context, &args);
@@ -178,8 +178,8 @@ pub(super) fn commit_call(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>
     })
 }
 
-/// **Durability**: all that was written to the file before the call is durable when this returns without an error. The
-/// range is not looked at: flushing more than asked is allowed.
+/// **Durability**: everything that was written to the file before the call is durable when this returns without an
+/// error. The range of the call is ignored, because a server may flush more than requested.
 fn commit(context: &Context<'_>, args: &CommitArgs) -> CommitResult {
     let node = match context.node(&args.file) {
         Ok(node) => node,

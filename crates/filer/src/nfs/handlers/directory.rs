@@ -11,20 +11,22 @@ use super::{Context, Done, arguments, fail};
 use crate::limits::{BRIEF_LISTING_BYTES, LISTING_BYTES_MAX};
 use crate::nfs::convert;
 
-/// Cookies are the host's directory offsets: they hold while names come and go and over restarts, so the verifier never
-/// changes. It is not zero, so that it can be told from "at the start".
+/// Cookies are the host's directory offsets. They stay valid while names are added and removed, and after restarts, so the
+/// verifier never changes. It is not zero, because clients send zero with the first call.
 const VERIFIER: CookieVerifier = CookieVerifier(*b"dir_off1");
 
-/// A name as listed, kept until its attributes are looked up.
+/// A listed name whose attributes are looked up later.
 struct Listed {
     fileid: u64,
     cookie: u64,
     name: std::ops::Range<usize>, // in the names of the listing
 }
 
-/// Least bytes an entry of READDIRPLUS takes beside its name: link, fileid, length, cookie, attributes, handle.
+/// Minimum size of an entry of READDIRPLUS without its name, in bytes: link, fileid, length, cookie, attributes flag, handle
+/// flag.
 const PLUS_BYTES_MIN: usize = 4 + 8 + 4 + 8 + 4 + 4;
-/// Bytes an entry of READDIRPLUS usually takes beside its name: 84 of attributes and some 36 of handle more.
+/// Usual size of an entry of READDIRPLUS without its name, in bytes: 84 for the attributes and about 40 for the handle in
+/// addition.
 const PLUS_BYTES_USUAL: usize = PLUS_BYTES_MIN + 84 + 4 + 36;
 
 pub(super) fn read_dir(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
@@ -62,7 +64,7 @@ pub(super) fn read_dir_plus(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u
     let bytes_max = args.max_count.min(LISTING_BYTES_MAX);
     let start = out.len();
     let result_start = begin(&attr, out);
-    // The names first, as many as will fit; then the attributes of each, without a listing being open.
+    // Lists as many names as will fit, and then looks their attributes up while no listing is open.
     let mut names = Vec::new();
     let mut listing: Vec<Listed> = Vec::new();
     let mut estimate = 0;
@@ -94,7 +96,7 @@ pub(super) fn read_dir_plus(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u
     Ok(finish(context, entries, eof, args.max_count, &dir, start, out))
 }
 
-/// Attributes and handle of an entry, if they are available: they are optional.
+/// The optional attributes and handle of an entry, if they are available.
 fn look(context: &Context<'_>, dir: &Node, name: &[u8]) -> (PostOpAttr, Option<FileHandle>) {
     match context.find(dir, name) {
         Ok((handle, attr)) => (Some(convert::fattr(&attr)), Some(handle)),
@@ -139,7 +141,7 @@ fn begin(dir: &Attr, out: &mut Vec<u8>) -> usize {
     result_start
 }
 
-/// Ends the list, or refuses when not even one entry, or the empty list, fits into `count` bytes.
+/// Ends the list. If no entry, or not even the empty list, fits into `count` bytes, appends an error instead.
 fn finish(
     context: &Context<'_>,
     entries: EntriesWriter,
@@ -158,10 +160,10 @@ fn finish(
     Done::OK
 }
 
-/// Takes back what was appended and refuses.
+/// Removes what was appended, and appends an error.
 fn give_up(context: &Context<'_>, status: NfsStatus, dir: &Node, start: usize, out: &mut Vec<u8>) -> Done {
     out.truncate(start);
-    // A cookie beyond what the host knows is the client's, not an argument of ours.
+    // The host rejects an offset only because of the client's cookie.
     let status = if status == NfsStatus::Inval { NfsStatus::BadCookie } else { status };
     fail(status, &context.post(dir), out)
 }

@@ -1,9 +1,9 @@
 //! The filer: serves volumes over NFS version 3 with MOUNT and portmap on one TCP port, and their LUNs over iSCSI on others.
 //!
 //! [`connections`] handles connections for all protocols: accepting, TLS, buffers, workers, stopping. [`nfs`] and [`iscsi`]
-//! are services on it. [`server`] starts them; [`admin`] administers a running filer over a local socket, and [`metrics`]
-//! answers a collector. Nothing that a peer sends makes the filer panic or grow past the bounds of [`limits`]. If a
-//! connection panics nevertheless, only that connection ends.
+//! are its services. [`server`] starts them, [`admin`] administers a running filer over a local socket, and [`metrics`]
+//! serves counters to a collector. No peer can make the filer panic or exceed [`limits`]. If a connection panics
+//! nevertheless, only that connection ends.
 #![deny(unsafe_code)]
 
 pub mod admin;

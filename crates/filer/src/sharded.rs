@@ -1,4 +1,4 @@
-//! Counters in several copies, so that threads on several cores do not pass one cache line to and fro.
+//! Counters in several copies, so that the cores do not compete for one cache line.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::limits::COUNTER_SETS;
 
-/// Copies of counters that threads are spread over. A copy is made when a thread first counts in it: an unused one takes
-/// no memory.
+/// Several copies of counters. Threads are spread over the copies. A copy is allocated when a thread first counts in it.
 #[derive(Debug)]
 pub(crate) struct Sharded<T>([OnceLock<Box<T>>; COUNTER_SETS]);
 
@@ -23,18 +22,18 @@ impl<T: Default> Sharded<T> {
         Some(self.0.get(own_index())?.get_or_init(Box::default))
     }
 
-    /// All copies there are.
+    /// All allocated copies.
     pub(crate) fn each(&self) -> impl Iterator<Item = &T> {
         self.0.iter().filter_map(OnceLock::get).map(Box::as_ref)
     }
 }
 
-/// Adds one counter to another.
+/// Adds the value of one counter to another.
 pub(crate) fn add(to: &AtomicU64, from: &AtomicU64) {
     to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// The index of this thread's copies; threads take them in turn.
+/// The index of this thread's copy. New threads take the indexes in turn.
 fn own_index() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

@@ -15,7 +15,7 @@ use crate::nfs::export::Export;
 use crate::nfs::filer::Filer;
 use crate::nfs::stats;
 
-/// The operations, for the error about an unknown one.
+/// The operations, for the error about an unknown operation.
 pub(crate) const NAMES: &str = "fault-add, fault-list, fault-clear, power-cut-copy";
 
 #[derive(Deserialize)]
@@ -23,20 +23,20 @@ pub(crate) const NAMES: &str = "fault-add, fault-list, fault-clear, power-cut-co
 struct Request {
     #[serde(rename = "op")]
     _op: String,
-    /// The volume by its name; may be left out when there is one.
+    /// The name of the volume. It may be missing if the filer serves only one.
     #[serde(default)]
     volume: Option<String>,
     #[serde(default)]
     fault: Option<FaultSpec>,
-    /// Number of the fault to clear; all without.
+    /// Number of the fault to clear. `None`: all faults.
     #[serde(default)]
     id: Option<u64>,
-    /// Where a copy goes.
+    /// The directory for a copy.
     #[serde(default)]
     to: Option<PathBuf>,
 }
 
-/// The answer to a request about faults; none if it is about something else. An error is the reason why nothing was done.
+/// The reply to a request about faults, or why nothing was done. `None` if it is another request.
 pub(crate) fn answer(filer: &Filer, op: &str, request: &Value) -> Option<Result<Value, String>> {
     let carry_out: fn(&Export, Request) -> Result<Value, String> = match op {
         "fault-add" => add,
@@ -69,10 +69,10 @@ fn add(export: &Export, request: Request) -> Result<Value, String> {
 }
 
 impl Export {
-    /// Sets a fault of any kind, logs it, gives its number.
+    /// Sets a fault of any kind, logs it, and returns its number.
     ///
     /// # Errors
-    /// What is wrong with the fault, in words.
+    /// The reason for which the fault cannot be set.
     pub fn set_fault(&self, mut fault: FaultSpec) -> Result<u64, String> {
         if fault.kind.is_of_the_wire() {
             for on in &mut fault.on {
@@ -119,7 +119,7 @@ fn copy(export: &Export, request: Request) -> Result<Value, String> {
     }
 }
 
-/// Kinds that are set, for the counters: a record made under faults is to say so.
+/// The kinds of faults that are set. The counters contain them, so that a record shows that it was made under faults.
 pub(crate) fn kinds(filer: &Filer) -> Vec<String> {
     let exports = filer.exports();
     let reports = exports.entries().iter().map(|entry| entry.export.volume.faults().report());

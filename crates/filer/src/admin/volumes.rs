@@ -10,7 +10,7 @@ use crate::nfs::policy::{Rule, Squash};
 use crate::server::Server;
 use crate::setup::{Quotas, Reloaded};
 
-/// The operations, for the error about an unknown one.
+/// The operations, for the error about an unknown operation.
 pub(crate) const NAMES: &str = "volume-list, volume-show, volume-create, volume-set";
 
 /// A request about one volume.
@@ -22,7 +22,7 @@ struct VolumeRequest {
     volume: String,
     #[serde(default)]
     keys: Keys,
-    /// Take a quota under which nothing can be written.
+    /// Accept a quota under which nothing can be written.
     #[serde(default)]
     force: bool,
 }
@@ -33,7 +33,7 @@ impl VolumeRequest {
     }
 }
 
-/// The reply to one of these requests, or why it is refused; none: it is another request.
+/// The reply to a volume request, or why it is refused. `None` if it is another request.
 pub(crate) fn answer(server: &Server, op: &str, request: &Value) -> Option<Result<Value, String>> {
     Some(match op {
         "volume-list" => {
@@ -75,14 +75,14 @@ fn changed(done: Option<Result<Reloaded, crate::setup::ChangeError>>) -> Result<
     }
 }
 
-/// What a reload changed, as a reply.
+/// The reply that lists what a reload changed.
 pub(crate) fn reloaded(done: Reloaded) -> Value {
     let Reloaded { added, removed, changed, at_next_start } = done;
     let names = json!({"added": added, "removed": removed, "changed": changed});
     json!({"ok": true, "volumes": names, "at_next_start": at_next_start})
 }
 
-/// A volume as it stands.
+/// The state of a volume.
 fn status(entry: &Entry) -> VolumeStatus {
     let (export, volume) = (&entry.export, entry.export.volume());
     let (options, quota, room) = (volume.options(), volume.quota(), volume.fs_stat().ok());

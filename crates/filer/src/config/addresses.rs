@@ -1,4 +1,4 @@
-//! Addresses to listen on, as the file has them.
+//! Addresses to listen on, as written in the file.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use super::Reader;
 use super::error::ConfigError;
 use crate::listener::address_or_port;
 
-/// An address and a port, or a port alone, which may be a number.
+/// An address with a port, or only a port, as text or as a number.
 #[derive(Debug)]
 pub(super) struct AddressText(String);
 
@@ -34,13 +34,13 @@ impl<'de> Deserialize<'de> for AddressText {
 }
 
 impl Reader<'_> {
-    /// The address that a key has.
+    /// The address of a key.
     pub(super) fn address(&self, key: &str, written: &Spanned<AddressText>) -> Result<SocketAddr, ConfigError> {
         let AddressText(text) = written.get_ref();
         address_or_port(text).map_err(|reason| self.wrong(written.span().start, format!("{key} {text:?}: {reason}")))
     }
 
-    /// The addresses that a key has.
+    /// The addresses of a key.
     pub(super) fn addresses(&self, key: &str, written: &[Spanned<AddressText>]) -> Result<Vec<SocketAddr>, ConfigError> {
         written.iter().map(|address| self.address(key, address)).collect()
     }

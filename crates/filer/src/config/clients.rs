@@ -1,4 +1,4 @@
-//! Clients as a rule names them: everybody, a network, an address, a host.
+//! Clients as a rule names them: all, a network, an address, or a host.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,8 @@ use super::Resolve;
 use crate::limits::HOST_NAME_BYTES_MAX;
 use crate::nfs::policy::{Client, Network};
 
-/// Reads one. A host name is looked up now and not again before the next reload: a call never waits for a name server.
+/// Parses one client. A host name is resolved now, and again only at the next reload, so that no call waits for a name
+/// server.
 pub(super) fn client(written: &str, resolve: Resolve<'_>) -> Result<Client, String> {
     let networks = if written == "*" {
         Network::ALL.to_vec()

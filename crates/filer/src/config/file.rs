@@ -1,4 +1,4 @@
-//! The tables and keys of the file, as they are written.
+//! The tables and keys of the configuration file, as written.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::addresses::AddressText;
 use crate::nfs::policy::{Squash, TlsRule};
 
-/// The whole file.
+/// The complete file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
@@ -115,7 +115,7 @@ pub(super) struct VolumeTable {
     pub(super) loss_seed: Option<u64>,
 }
 
-/// `[[volume.rule]]`: other rights for some clients.
+/// `[[volume.rule]]`: rights for some clients.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RuleTable {
@@ -128,7 +128,7 @@ pub(super) struct RuleTable {
     tls: Option<Spanned<TlsRule>>,
 }
 
-/// What may be done.
+/// What clients may do.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Access {

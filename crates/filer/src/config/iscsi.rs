@@ -13,10 +13,10 @@ use super::file::{GroupTable, IscsiTable, OwnTable, PortalTable, UserTable};
 use crate::iscsi::{Group, Portal, Settings, User};
 use crate::limits::{ISCSI_NAMES_MAX, ISCSI_PORTALS_MAX, VOLUME_NAME_BYTES_MAX};
 
-/// Longest start of the names of targets, in bytes: a colon and the name of a volume follow (RFC 7143 4.2.7.1).
+/// Longest prefix of target names, in bytes. A colon and the name of a volume follow (RFC 7143 4.2.7.1).
 const BASE_BYTES_MAX: usize = iscsi_proto::limits::NAME_BYTES_MAX - 1 - VOLUME_NAME_BYTES_MAX;
 
-/// Checks the section and makes settings of it.
+/// Checks the section and converts it to settings.
 pub(super) fn read(reader: &Reader<'_>, table: IscsiTable) -> Result<Settings, ConfigError> {
     let portals = portals(reader, &table)?;
     let base_name = table.iqn.as_ref().map(|iqn| base_name(reader, iqn)).transpose()?;
@@ -77,7 +77,7 @@ fn base_name(reader: &Reader<'_>, iqn: &Spanned<String>) -> Result<String, Confi
     Ok(name.as_str().to_owned())
 }
 
-/// The users. With two of one name, either secret would be accepted.
+/// The CHAP users. Two users of one name are refused, because either secret would be accepted.
 fn users(reader: &Reader<'_>, tables: &[UserTable]) -> Result<Vec<User>, ConfigError> {
     let mut lines: HashMap<&str, usize> = HashMap::new();
     let user = |table| {

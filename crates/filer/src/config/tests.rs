@@ -26,7 +26,7 @@ fn wrong(text: &str) -> (usize, String) {
 
 fn rights(volume: &VolumeSettings, address: &str) -> Result<Rights, Refusal> {
     let peer = Peer::at(SocketAddr::new(address.parse().unwrap(), 700), ListenerRole::Nfs);
-    // In the clear, or with a certificate where that is asked for.
+    // Without TLS, or with a certificate if a rule requires one.
     volume.policy.judge(&peer).or_else(|_| volume.policy.judge(&Peer { security: Security::Certified, ..peer }))
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// A worker as those see it that call it.
+/// A worker, as seen by the threads that call it.
 #[derive(Debug)]
 pub(super) struct Worker {
     thread: Thread,
@@ -22,7 +22,7 @@ pub(super) struct IdleWorkers {
 }
 
 impl Worker {
-    /// This thread.
+    /// The worker of the current thread.
     pub(super) fn current() -> Arc<Self> {
         Arc::new(Self { thread: std::thread::current(), called: AtomicBool::new(false) })
     }
@@ -50,8 +50,8 @@ impl Worker {
 }
 
 impl IdleWorkers {
-    /// Adds this thread's worker. Returns true if it is to wait for a limited time: one does among those that may end, which saves the
-    /// others a timer. `may_end`: the pool has more workers than it keeps.
+    /// Adds this thread's worker. Returns true if the thread must wait for a limited time. One thread among those that may end does,
+    /// which saves the others a timer. `may_end`: the pool has more workers than it keeps.
     pub(super) fn add(&mut self, worker: &Arc<Worker>, may_end: bool) -> bool {
         worker.called.store(false, Ordering::Relaxed);
         self.workers.push(Arc::clone(worker));

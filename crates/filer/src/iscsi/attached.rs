@@ -17,7 +17,7 @@ pub(super) struct Attached {
     pub(super) lun: Arc<Lun>,
     pub(super) unit: Arc<Unit>,
     pub(super) stats: Arc<InitiatorStats>,
-    /// Whether it must still be recorded that the nexus knows of the latest loss. That happens with its next command or write.
+    /// Whether it must still be recorded that the nexus knows the latest loss. Its next command or write causes that.
     tell: AtomicBool,
     knows: Knows,
     /// The loss epoch of the LUN when the nexus was attached.
@@ -54,7 +54,7 @@ impl Attached {
         Self { number, lun: Arc::clone(lun), unit, stats, tell: AtomicBool::new(knows != Knows::All), knows, epoch }
     }
 
-    /// Called when a command of the nexus succeeded. The unit attentions of the nexus were reported to it before.
+    /// Called when a command of the nexus succeeded. The unit attentions of the nexus were reported before.
     pub(super) fn note_good(&self, nexus: &Nexus, wrote: bool) {
         let is_due = self.tell.load(Ordering::Relaxed) && (wrote || self.knows == Knows::NotTheLoss);
         if is_due && self.tell.swap(false, Ordering::Relaxed) {

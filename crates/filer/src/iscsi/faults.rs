@@ -1,5 +1,6 @@
-//! Faults of commands and their answers, as those of NFS calls ([`crate::nfs::faults`]): the same kinds, of the same list of a
-//! volume. An answer that is sent twice does not exist here: TCP has it once, and its number would give it away.
+//! Injected faults of commands and their responses, as for NFS calls ([`crate::nfs::faults`]): the same kinds, from the same
+//! list of the volume. A response cannot be duplicated: TCP delivers it once, and the initiator would notice the repeated
+//! number.
 
 use std::time::Instant;
 
@@ -7,25 +8,25 @@ use volume::faults::{FaultKind, Faults, Kinds, Probe};
 
 use crate::luns::Operation;
 
-/// What the filer carries out itself.
+/// The faults that the filer itself executes.
 pub(super) const WIRE: Kinds = crate::nfs::faults::WIRE;
 const SLOW: Kinds = Kinds::of(&[FaultKind::Slow]);
 const BEFORE: Kinds = Kinds::of(&[FaultKind::DropCall, FaultKind::ResetCall]);
 const AFTER: Kinds = Kinds::of(&[FaultKind::DropReply, FaultKind::DelayReply, FaultKind::ResetReply]);
 
-/// What becomes of a command, or of its answer.
+/// The fate of a command, or of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Goes,
-    /// It is lost.
+    /// The filer drops it.
     Lost,
     /// The connection is reset.
     Reset,
-    /// It leaves at that time.
+    /// It leaves at this time.
     Late(Instant),
 }
 
-/// What commands are called in faults.
+/// The names of commands in faults.
 pub(crate) const fn name(operation: Operation) -> &'static str {
     match operation {
         Operation::Read => "SCSI-READ",
@@ -36,7 +37,7 @@ pub(crate) const fn name(operation: Operation) -> &'static str {
     }
 }
 
-/// Before a command is carried out; waits where a fault says so.
+/// The fate of a command before it is executed. Waits if a fault requires it.
 pub(super) fn before(faults: &Faults, operation: Operation) -> Fate {
     let probe = Probe { on: name(operation), files: &[], range: None };
     if let Some(injection) = faults.inject(SLOW, &probe) {
@@ -49,7 +50,7 @@ pub(super) fn before(faults: &Faults, operation: Operation) -> Fate {
     }
 }
 
-/// Before its answer is sent, at `due` where a modelled medium says so.
+/// The fate of the response, before it is sent. `due`: when it would leave, if a modelled medium sets that time.
 pub(super) fn after(faults: &Faults, operation: Operation, due: Option<Instant>) -> Fate {
     let probe = Probe { on: name(operation), files: &[], range: None };
     let otherwise = due.map_or(Fate::Goes, Fate::Late);

@@ -70,7 +70,7 @@ impl CommandKind {
             0xaf => kind(Operation::Other, false, false, true, twelve),
             0x8f | 0x90 => kind(Operation::Other, false, false, true, sixteen),
             // Commands that may flush, wait for others, copy, or write to the state directory: MODE SELECT, PERSISTENT RESERVE OUT,
-            // RESERVE, RELEASE, START STOP UNIT, EXTENDED COPY.
+            // RESERVE, START STOP UNIT, EXTENDED COPY.
             0x83 | 0x15 | 0x55 | 0x5f | 0x16 | 0x56 | 0x1b => kind(Operation::Other, false, false, true, (0, 0)),
             _ => kind(Operation::Other, false, false, false, (0, 0)),
         }

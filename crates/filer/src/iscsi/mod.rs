@@ -1,8 +1,8 @@
-//! iSCSI: targets for the LUNs of volumes, a service on the connections of the filer.
+//! iSCSI: the LUNs of each volume as a target. A service on the connections of the filer.
 //!
-//! One target is one volume: its LUNs are lost, quiesced and copied together, and an initiator that is logged in sees a new one
-//! without another login. [`iscsi`] is what all connections share, [`session`] one connection; protocol and command set are those
-//! of `iscsi-proto`.
+//! Each volume is one target: its LUNs are lost, quiesced and copied together. An initiator that is logged in sees a new LUN
+//! without another login. [`iscsi`] holds the state of all connections, [`session`] that of one connection. Protocol and command
+//! set are in `iscsi-proto`.
 
 mod attached;
 mod command;

@@ -1,4 +1,4 @@
-//! One connection's host for the protocol: it decides about its login, and knows the LUNs of its session.
+//! What the iSCSI protocol asks of the filer for one connection: decisions about its login, and the LUNs of its session.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -85,7 +85,7 @@ impl Place {
         self.renew();
     }
 
-    /// Renews the list of LUNs, if it has changed.
+    /// Updates the list of LUNs, if it has changed.
     pub(super) fn renew(&mut self) {
         let Some(view) = &mut self.view else { return };
         let generation = (view.target.luns.generation(), self.iscsi.generation());

@@ -1,4 +1,4 @@
-//! The log of refused logins. Any peer can cause them, so there is one line for each cause in some seconds.
+//! The log of refused logins. Any peer can cause them, so each cause gets one line in some seconds.
 
 use std::net::SocketAddr;
 
@@ -39,7 +39,7 @@ impl RefusedLogins {
     }
 }
 
-/// The number of a cause, and the cause in words.
+/// The number of a cause, and its text.
 fn cause(settings: &Settings, user: Option<&str>, fault: AuthenticationFault) -> (usize, &'static str) {
     let is_user = || settings.users.iter().any(|known| Some(known.credential.name()) == user);
     match fault {

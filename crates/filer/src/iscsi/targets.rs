@@ -23,7 +23,7 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// Makes exactly the volumes of the configuration targets.
+    /// Makes exactly the volumes of these exports targets.
     pub(super) fn adopt(&self, exports: &Exports, naming: &Naming, sessions: &Arc<Sessions>) {
         let before = self.all();
         let mut now = BTreeMap::new();
@@ -36,17 +36,17 @@ impl Targets {
         *self.by_name.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
     }
 
-    /// All of them.
+    /// All targets.
     pub(crate) fn all(&self) -> Arc<BTreeMap<String, Arc<Target>>> {
         Arc::clone(&self.by_name.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The target of that name.
+    /// The target with this name.
     pub(super) fn named(&self, name: &str) -> Option<Arc<Target>> {
         self.all().get(name).cloned()
     }
 
-    /// The target of a volume's name.
+    /// The target of the volume with this name.
     pub(crate) fn of_volume(&self, volume: &str) -> Option<Arc<Target>> {
         self.all().values().find(|target| target.export.name() == volume).cloned()
     }
@@ -63,7 +63,7 @@ fn open(export: &Arc<Export>, naming: &Naming, sessions: &Arc<Sessions>) -> Targ
     Target { export: Arc::clone(export), luns: Luns::open(export.name(), export.volume(), naming, abort) }
 }
 
-/// The ports of all targets, for portals of these groups.
+/// The ports of all targets, one for each portal group tag.
 pub(super) fn ports(tags: impl Iterator<Item = u16>) -> Vec<TargetPort> {
     let mut tags: Vec<u16> = tags.collect();
     tags.sort_unstable();

@@ -24,12 +24,12 @@ struct Begun {
     command: Command,
     reservation: Reservation,
     completion: Completion,
-    flushes: std::ops::Range<usize>, // in the list of all
+    flushes: std::ops::Range<usize>, // in the list of all flushes
 }
 
-/// Executes commands and answers them.
+/// Executes commands and sends their responses.
 ///
-/// **Durability**: as each command asks; no answer leaves before its flush.
+/// **Durability**: as each command requires. No response leaves before its flush.
 pub(super) fn carry_out(mut jobs: Vec<Job<Request>>, delayed: &DelayedReplies, out: &mut Vec<u8>) {
     if jobs.len() > 1 {
         return together(jobs);
@@ -71,7 +71,7 @@ pub(super) fn answer(mut command: Command, data: &[u8], out: &mut Vec<u8>) -> Fa
     command.answer(data, out).map_or(Fate::Goes, Fate::Late)
 }
 
-/// Executes all, flushes once, answers all.
+/// Executes all commands, flushes once, and sends all responses.
 fn together(jobs: Vec<Job<Request>>) {
     let lun = jobs.first().and_then(|job| job.request.command.attached.as_ref()).map(|attached| Arc::clone(&attached.lun));
     let _executing = lun.as_ref().map(|lun| lun.executing());
@@ -104,7 +104,7 @@ fn together(jobs: Vec<Job<Request>>) {
     answer_all(begun);
 }
 
-/// Sends the answers. Successive answers of one connection leave in one send.
+/// Sends the responses. Successive responses of one connection leave in one send.
 fn answer_all(begun: Vec<Begun>) {
     let mut begun = begun.into_iter().peekable();
     while let Some(Begun { connection, command, reservation, completion, .. }) = begun.next() {

@@ -1,4 +1,4 @@
-//! The files of LUNs in their volume: for each a record, `NAME.lun`, and its data, `NAME.img`.
+//! The files of LUNs in their volume. Each LUN has a record, `NAME.lun`, and a data file, `NAME.img`.
 
 use volume::{CreateHow, Error, Kind, Node, SetAttr, Stability, Volume};
 
@@ -7,10 +7,10 @@ use super::record::LunRecord;
 use crate::limits::LUN_RECORD_BYTES_MAX;
 
 const RECORD: &str = ".lun";
-/// The next record while it is written; a leftover is overwritten.
+/// The new record while it is written. A file that a crash left is overwritten.
 const RECORD_NEW: &str = ".lun.new";
 const DATA: &str = ".img";
-/// Mode of all of them.
+/// Mode of the files.
 const MODE: u32 = 0o600;
 
 /// The files of the LUNs of a volume.
@@ -27,7 +27,7 @@ impl LunFiles {
         &self.volume
     }
 
-    /// The names of LUNs of which there is a record.
+    /// The names of the LUNs that have a record.
     pub(super) fn names(&self) -> Result<Vec<String>, LunError> {
         let failed = LunError::volume("list .millrace-luns");
         let Some(dir) = self.volume.devices_directory().map_err(&failed)? else { return Ok(Vec::new()) };
@@ -60,7 +60,8 @@ impl LunFiles {
         LunRecord::parse(&text).map_err(failed)
     }
 
-    /// Replaces the record. **Durability**: on disk when it returns; after a crash it is the old one or the new one.
+    /// Replaces the record. **Durability**: on disk when it returns. After a crash, the file holds either the old or
+    /// the new record.
     pub(super) fn write(&self, name: &str, record: &LunRecord) -> Result<(), LunError> {
         let failed = LunError::volume("write its record");
         let (new, last) = (format!("{name}{RECORD_NEW}"), format!("{name}{RECORD}"));
@@ -74,7 +75,7 @@ impl LunFiles {
         self.volume.rename(&dir, new.as_bytes(), &dir, last.as_bytes()).map_err(failed)
     }
 
-    /// Makes the file for its data, all of it a hole. **Durability**: on disk when it returns.
+    /// Creates the sparse data file. **Durability**: on disk when it returns.
     pub(super) fn make_data(&self, name: &str, size: u64) -> Result<Node, LunError> {
         let failed = LunError::volume("make its data");
         let dir = self.volume.make_devices_directory().map_err(&failed)?;
@@ -89,12 +90,13 @@ impl LunFiles {
         find().map_err(LunError::volume("find its data"))
     }
 
-    /// Whether there is data without a record: somebody else put it there, or took the record away.
+    /// Whether a data file exists, also without a record. In that case another program created the data or removed the
+    /// record.
     pub(super) fn has_data(&self, name: &str) -> bool {
         self.data(name).is_ok()
     }
 
-    /// Removes the data, then the record. **Durability**: gone for good when it returns.
+    /// Removes the data, then the record. **Durability**: the removal is durable when it returns.
     pub(super) fn remove(&self, name: &str) -> Result<(), LunError> {
         let failed = LunError::volume("remove its files");
         let Some(dir) = self.volume.devices_directory().map_err(&failed)? else { return Ok(()) };

@@ -1,7 +1,8 @@
 //! LUNs: files of a volume that are served as block devices.
 //!
-//! Each volume has a table of its LUNs ([`Luns`]). A LUN ([`Lun`]) is a file of the volume, opened as a block device, and over it a
-//! logical unit of `iscsi-proto`. What is kept of it: [`record`] and [`files`] in the volume, [`kept`] in its state directory.
+//! Each volume has a table of its LUNs ([`Luns`]). A LUN ([`Lun`]) is a file of the volume, opened as a block device, with a
+//! logical unit of `iscsi-proto`. Its state is in the volume ([`record`], [`files`]) and in the volume's state directory
+//! ([`kept`]).
 
 mod error;
 mod files;

@@ -1,4 +1,4 @@
-//! What is counted of a LUN, and of each initiator that uses it.
+//! Counters of a LUN, and of each initiator that uses it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use crate::latency::{Counted, Latencies};
 use crate::limits::LUN_INITIATORS_COUNTED_MAX;
 use crate::sharded::Sharded;
 
-/// What commands are counted as.
+/// The kind as which a command is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
     Read,
@@ -24,7 +24,7 @@ pub(crate) enum Operation {
 impl Operation {
     pub(crate) const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Flush, Self::Unmap, Self::Other];
 
-    /// As metrics, commands and faults have it.
+    /// Its name in metrics, commands and faults.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -36,7 +36,7 @@ impl Operation {
     }
 }
 
-/// What is counted of one kind of command.
+/// Counters of one kind of command.
 #[derive(Debug, Default)]
 struct Row {
     errors: AtomicU64,
@@ -61,7 +61,7 @@ pub(crate) struct InitiatorStats {
     bytes: AtomicU64,
 }
 
-/// What was counted of one kind of command up to a moment.
+/// Counters of one kind of command at a moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedRow {
     pub(crate) errors: u64,
@@ -70,7 +70,7 @@ pub(crate) struct CountedRow {
 }
 
 impl LunStats {
-    /// Counts a command that has ended. `bytes` are those of reads and writes.
+    /// Counts a command that has ended. `bytes`: the payload of a read or write.
     pub(crate) fn count(&self, of: &InitiatorStats, operation: Operation, good: bool, bytes: u64, took: Duration) {
         of.commands.fetch_add(1, Ordering::Relaxed);
         of.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl LunStats {
         }
     }
 
-    /// Where an initiator is counted; those beyond the limit together, under no name.
+    /// The counters of an initiator. Initiators beyond the limit share counters with an empty name.
     pub(crate) fn of(&self, initiator: &str) -> Arc<InitiatorStats> {
         let mut initiators = self.initiators.lock().unwrap_or_else(PoisonError::into_inner);
         let full = initiators.len() >= LUN_INITIATORS_COUNTED_MAX && !initiators.contains_key(initiator);
@@ -90,7 +90,7 @@ impl LunStats {
         Arc::clone(initiators.entry(name.to_owned()).or_default())
     }
 
-    /// Counted so far, by kind of command.
+    /// The counters by kind of command.
     pub(crate) fn rows(&self) -> [(Operation, CountedRow); Operation::ALL.len()] {
         Operation::ALL.map(|operation| {
             let mut sum = CountedRow::default();

@@ -23,8 +23,8 @@ thread_local! {
     static DEFERRED: RefCell<Vec<DeferredFlush>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Sets a switch of this thread until this is dropped, also by a panic. Otherwise later writes would be answered before they are
-/// durable.
+/// Sets a switch of this thread until it is dropped, also by a panic. If the switch stayed set, later writes would be answered before
+/// they are durable.
 struct Switched(&'static std::thread::LocalKey<Cell<bool>>);
 
 impl Switched {

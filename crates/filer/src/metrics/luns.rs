@@ -1,4 +1,4 @@
-//! The metrics of iSCSI: by LUN and by initiator.
+//! The metrics of iSCSI by LUN and by initiator.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::iscsi::Target;
 use crate::luns::Lun;
 use crate::server::Server;
 
-/// The initiator label of those that are not counted by name.
+/// The initiator label of the initiators that are not counted by name.
 const OTHER_INITIATORS: &str = "other";
 
-/// A LUN with the name it has in labels.
+/// A LUN with its name in labels.
 struct Named {
     name: String,
     lun: Arc<Lun>,

@@ -1,4 +1,4 @@
-//! The metrics: each name with its help, in the order of docs/filer.md.
+//! The metrics, each with its help text, in the order of docs/filer.md.
 
 use nfs_proto::nfs3::NfsStatus;
 
@@ -8,12 +8,12 @@ use crate::nfs::exports::{Entry, Exports};
 use crate::nfs::stats::{CountedRow, MOUNT, Stats, row_names, status_name};
 use crate::server::Server;
 
-/// The export label of calls that belong to no export: paths begin with a slash, so no export has it.
+/// The export label of calls that belong to no export. Paths begin with a slash, so no export has this label.
 const NO_EXPORT: &str = "none";
-/// The client label of those that are not counted by address.
+/// The client label of the clients that are not counted by address.
 const OTHER_CLIENTS: &str = "other";
 
-/// The counters now.
+/// The page with the current counters.
 pub(super) fn write(server: &Server) -> String {
     let mut page = Page::default();
     process(&mut page, server);
@@ -43,7 +43,7 @@ fn process(page: &mut Page, server: &Server) {
     }
 }
 
-/// A procedure of an export that was called.
+/// A procedure that clients have called at an export.
 struct Called<'e> {
     export: &'e str,
     procedure: &'static str,
@@ -55,7 +55,7 @@ impl Called<'_> {
         [("export", self.export), ("procedure", self.procedure)]
     }
 
-    /// The name of a status: RFC 1813 2.6, and for MOUNT appendix I 5.1.4.
+    /// The name of a status (RFC 1813 2.6; for MOUNT, RFC 1813 appendix I 5.1.4).
     fn status(&self, status: Option<NfsStatus>) -> String {
         let of = if self.procedure == MOUNT { "MNT3ERR" } else { "NFS3ERR" };
         status.map_or_else(|| "refused".to_owned(), |status| format!("{of}_{}", status_name(status)))

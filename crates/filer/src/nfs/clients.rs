@@ -1,4 +1,4 @@
-//! Counters by client: the addresses that call now and those that called last, the rest in one sum.
+//! Counters by client address: those of connected clients and of the ones that called last. All others share one sum.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use crate::limits::CLIENTS_COUNTED_MAX;
 use crate::nfs::stats::{CountedRow, Row};
 use crate::sharded::Sharded;
 
-/// The calls of one client, shared by the views of its connections.
+/// The counters of one client. The views of its connections share them.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     calls: Sharded<Row>,
@@ -36,7 +36,7 @@ impl Client {
     }
 }
 
-/// All clients. The lock is taken when a connection begins and by who looks, not by calls.
+/// All clients. The lock is taken when a connection begins and when the counters are read, not by calls.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     state: Mutex<State>,
@@ -45,12 +45,12 @@ pub(crate) struct Clients {
 #[derive(Debug, Default)]
 struct State {
     named: HashMap<IpAddr, Arc<Client>>,
-    /// Those beyond the limit, and what was counted of those that were removed for others.
+    /// The calls of clients beyond the limit, and of clients that were removed to make room.
     others: Arc<Client>,
 }
 
 impl Clients {
-    /// Where the calls of a client are counted. At the limit, one without a connection is removed for it.
+    /// The counters of a client. At the limit, this removes a client without a connection to make room.
     pub(crate) fn of(&self, address: IpAddr) -> Arc<Client> {
         let address = address.to_canonical();
         let mut state = self.state();
@@ -59,7 +59,7 @@ impl Clients {
         }
         if state.named.len() >= CLIENTS_COUNTED_MAX {
             let gone = state.named.iter().find(|(_, client)| Arc::strong_count(client) == 1).map(|(address, _)| *address);
-            // Taken out of its `Arc`, so that all its connections counted is seen.
+            // Taken out of its `Arc`, so that the counts of all its connections are included.
             let gone = gone.and_then(|gone| state.named.remove(&gone)).and_then(Arc::into_inner);
             let Some(gone) = gone else { return Arc::clone(&state.others) };
             state.others.add_all(&gone);
@@ -67,7 +67,7 @@ impl Clients {
         Arc::clone(state.named.entry(address).or_default())
     }
 
-    /// What was counted by client in the order of addresses, and of all others.
+    /// The counters by client in the order of addresses, and those of all other clients.
     pub(crate) fn counted(&self) -> (Vec<(IpAddr, CountedRow)>, CountedRow) {
         let state = self.state();
         let mut named: Vec<_> = state.named.iter().map(|(address, client)| (*address, client.counted())).collect();

@@ -1,5 +1,5 @@
-//! Faults of calls and answers, carried out around a call. Which are set is the volume's list ([`volume::faults`]), so all
-//! faults of a volume have one order, one record and one set of names.
+//! Injected faults of calls and replies. The volume has the list of set faults ([`volume::faults`]), so all faults of a
+//! volume have one order, one record and one set of names.
 
 use std::time::Instant;
 
@@ -9,13 +9,13 @@ use volume::faults::{FaultKind, Faults, Kinds, Probe};
 use crate::nfs::call::Served;
 use crate::nfs::stats;
 
-/// What the filer carries out itself.
+/// The faults that the filer itself executes.
 pub(crate) const WIRE: Kinds = BEFORE.and(AFTER).and(SLOW);
 const SLOW: Kinds = Kinds::of(&[FaultKind::Slow]);
 const BEFORE: Kinds = Kinds::of(&[FaultKind::DropCall, FaultKind::ResetCall]);
 const AFTER: Kinds = Kinds::of(&[FaultKind::DropReply, FaultKind::DelayReply, FaultKind::DuplicateReply, FaultKind::ResetReply]);
 
-/// Serves a call with what faults do to it and its answer.
+/// Serves a call with the faults that apply to it and to its reply.
 pub(crate) fn around(
     faults: &Faults,
     procedure: Procedure,
@@ -33,7 +33,7 @@ pub(crate) fn around(
     }
     let mark = out.len();
     let served = serve(out);
-    // A call that got no answer has none to lose.
+    // Faults of replies need a reply.
     let answered = out.len() > mark && matches!(served, Served::Answered | Served::Due(_));
     let Some(injection) = answered.then(|| faults.inject(AFTER, &probe)).flatten() else { return served };
     match injection.kind {
@@ -60,7 +60,8 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of a call answered with `reply`, and what is sent; none if it was not carried out.
+    /// The result of a call with `reply` as its reply, and what is sent. The first value is `None` if the call was not
+    /// executed.
     fn served(fault: &str) -> (Option<()>, Served, Vec<u8>) {
         let faults = Faults::default();
         faults.set(FaultSpec::parse(fault).unwrap()).unwrap();

@@ -1,9 +1,9 @@
 //! NFS version 3 with MOUNT, portmap and the program CHANNEL, as a service on connections.
 //!
-//! [`service`] takes records from a connection, decides which thread carries a call out and sends replies. [`dispatch`] turns
-//! one call into its reply by the table of programs ([`handlers`]); [`exports`] says what is served, [`policy`] to whom,
-//! [`access`] what a user may do with a file. A procedure of NFS is a line in [`handlers`] and a function there; another
-//! program is a file there and a line in its table of programs.
+//! [`service`] takes records from a connection, chooses the thread that executes a call, and sends replies. [`dispatch`]
+//! turns one call into its reply with the table of programs ([`handlers`]). [`exports`] defines what is served, [`policy`]
+//! which clients may use it, [`access`] what a user may do with a file. A new procedure of NFS is a line in [`handlers`] and
+//! a function there. A new program is a file there and a line in its table of programs.
 
 pub mod access;
 mod batch;

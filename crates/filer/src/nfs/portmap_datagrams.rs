@@ -1,4 +1,4 @@
-//! Portmap over UDP (RFC 1833 3), which libtirpc uses, and so `showmount` and `rpcinfo`.
+//! Portmap over UDP (RFC 1833 3). libtirpc uses it, and so do `showmount` and `rpcinfo`.
 //!
 //! Only clients that a rule names get an answer. So an attacker with a forged source address cannot make the filer send replies to any
 //! victim.
@@ -19,7 +19,7 @@ use crate::nfs::policy::Peer;
 /// Size of the record mark, which datagrams do not have (RFC 5531 11).
 const RECORD_MARK_BYTES: usize = 4;
 
-/// Starts a thread that answers until the process ends.
+/// Starts a thread that answers calls until the process ends.
 ///
 /// # Errors
 /// No thread could be started.

@@ -1,4 +1,5 @@
-//! Which stored reply is dropped for a new one: the oldest of the client that has the most. So no client drives out the replies of another.
+//! Chooses the stored reply that is dropped for a new one: the oldest of the client that has the most. So no client displaces the replies
+//! of another.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;

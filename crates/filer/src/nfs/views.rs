@@ -1,5 +1,5 @@
-//! The views of all connections. A reload replaces them, those of idle connections too, so that no connection keeps a volume open that is
-//! no longer served.
+//! The views of all connections. A reload replaces them, also those of idle connections, so that no connection keeps a volume open that
+//! is no longer served.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -30,7 +30,7 @@ impl OwnView {
         let mut own = self.lock();
         let after = make(&own);
         let before = std::mem::replace(&mut *own, after);
-        // It may be the last to hold a volume, whose end takes time.
+        // This may drop the last reference to a volume, whose close takes time.
         drop(own);
         drop(before);
     }
@@ -53,7 +53,7 @@ impl Views {
         own
     }
 
-    /// Replaces all views by those that are made from them.
+    /// Replaces each view by one that is made from it.
     pub(crate) fn replace_all(&self, make: impl Fn(&View) -> Arc<View>) {
         let views = self.lock().views.clone();
         views.iter().filter_map(Weak::upgrade).for_each(|view| view.replace(&make));

@@ -110,7 +110,7 @@ fn volume_of(outer: &VolumeSettings, inside: &Inside, others: usize) -> Result<V
     })
 }
 
-/// Another file system at the same place gets another name, and so another key for handles.
+/// The name of the state directory. Another file system at the same place has another name, and so another key for handles.
 fn state_name(identity: &str) -> String {
     let mut hash = SipHasher24::new();
     hash.write(identity.as_bytes());

@@ -23,7 +23,7 @@ pub(super) fn get_attr(context: &Context<'_>, args: &ObjectArgs) -> GetAttrResul
     }
 }
 
-/// **Durability**: what was set is durable when this returns.
+/// SETATTR. **Durability**: the new attributes are durable when this returns.
 pub(super) fn set_attr(context: &Context<'_>, args: &SetAttrArgs) -> WccResult {
     let node = match context.node(&args.object) {
         Ok(node) => node,
@@ -47,7 +47,7 @@ fn set(context: &Context<'_>, node: &Node, args: &SetAttrArgs) -> Result<WccData
             return Err(NfsStatus::FBig);
         }
     }
-    // Checked at the moment of the change: before it, another caller could change the owner.
+    // Checked at the moment of the change. Earlier, another caller could still change the owner after the check.
     let refusal = Cell::new(None);
     let decide = |now: &Attr| {
         context.caller.settable(&context.export.volume.subject(node, *now), &wanted).map_err(|status| {
@@ -67,7 +67,7 @@ pub(super) fn access(context: &Context<'_>, args: &AccessArgs) -> AccessResult {
         Ok(attr) => attr,
         Err(status) => return refused(status, None),
     };
-    // A caller that is not served at all gets no right here, rather than an error that fails its mount.
+    // A caller that the filer cannot serve gets no rights here. An error would fail its mount.
     let mut access = if context.admitted().is_ok() { context.caller.granted(&attr, args.access) } else { 0 };
     if context.read_only {
         access &= !(ACCESS_MODIFY | ACCESS_EXTEND | ACCESS_DELETE);

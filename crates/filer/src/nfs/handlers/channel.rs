@@ -11,7 +11,7 @@ use crate::nfs::exports::View;
 pub(super) const PROGRAM: Program = Program {
     number: channel1::PROGRAM,
     version: channel1::VERSION,
-    // What is remembered of clients is bounded, so those that may use no export get none of it.
+    // The filer remembers a limited number of channels, so clients that may use no export get no channel.
     is_served: |view| view.may_use_any_export() && view.attachment().is_some(),
     waits_for_others: true,
     serve,

@@ -16,14 +16,14 @@ use crate::nfs::convert;
 
 const SET_GID: u32 = 0o2000;
 
-/// Where the volume puts the attributes of the directory around the change.
+/// Where the volume puts the directory's attributes from before and after the change.
 type Around = Cell<Option<Wcc>>;
 
 pub(super) fn create(context: &Context<'_>, args: &CreateArgs<'_>) -> CreateResult {
     let volume = &context.export.volume;
     in_directory(context, &args.place, |dir, dir_attr, around| {
         let how = match &args.how {
-            // An existing file is taken, and then whoever may write to it may cut or extend it.
+            // An existing file is opened, so a caller that may write to it may cut or extend it.
             CreateHow::Unchecked(set) => volume::CreateHow::Unchecked(new_attributes(context, set, dir_attr)?),
             CreateHow::Guarded(set) => volume::CreateHow::Guarded(addable(context, dir_attr, set)?),
             CreateHow::Exclusive(_) if !context.caller.may_add(dir_attr) => return Err(NfsStatus::Acces),
@@ -53,7 +53,7 @@ pub(super) fn mkdir(context: &Context<'_>, args: &MkDirArgs<'_>) -> CreateResult
 pub(super) fn symlink(context: &Context<'_>, args: &SymLinkArgs<'_>) -> CreateResult {
     in_directory(context, &args.place, |dir, dir_attr, around| {
         let set = addable(context, dir_attr, &args.attributes)?;
-        // The host gives every link the same mode and no size of its own.
+        // The host gives every symbolic link the same mode, and a size that follows from the target.
         let set = SetAttr { mode: None, size: None, ..set };
         let volume = &context.export.volume;
         let make = |creator: Creator<'_>| {
@@ -78,7 +78,7 @@ pub(super) fn mknod(context: &Context<'_>, args: &MkNodArgs<'_>) -> CreateResult
             FileType::Regular | FileType::Directory | FileType::SymLink => return Err(NfsStatus::BadType),
         };
         let set = addable(context, dir_attr, set)?;
-        // A device gives access to the server's hardware: only root makes one, as on a local disk.
+        // A device gives access to the server's hardware, so only root may create one, as on a local disk.
         if matches!(kind, NodeKind::Block | NodeKind::Character) && context.caller.uid != 0 {
             return Err(NfsStatus::Perm);
         }
@@ -90,7 +90,7 @@ pub(super) fn mknod(context: &Context<'_>, args: &MkNodArgs<'_>) -> CreateResult
     })
 }
 
-/// Finds the directory, creates in it, and puts the result together.
+/// Finds the directory, creates the object in it, and assembles the result.
 fn in_directory(
     context: &Context<'_>,
     place: &DirOpArgs<'_>,
@@ -121,7 +121,7 @@ fn in_directory(
     }
 }
 
-/// The attributes of a new object, after the right to add a name was checked.
+/// The attributes of a new object, if the caller may add a name to the directory.
 fn addable(context: &Context<'_>, dir: &Subject<'_>, set: &nfs3::SetAttr) -> Result<SetAttr, NfsStatus> {
     if !context.caller.may_add(dir) {
         return Err(NfsStatus::Acces);
@@ -129,14 +129,14 @@ fn addable(context: &Context<'_>, dir: &Subject<'_>, set: &nfs3::SetAttr) -> Res
     new_attributes(context, set, dir)
 }
 
-/// The attributes of a new object: owner and group only as SETATTR by its owner would allow.
+/// The attributes of a new object. Sets owner and group only as a SETATTR by the owner could.
 fn new_attributes(context: &Context<'_>, set: &nfs3::SetAttr, dir: &Attr) -> Result<SetAttr, NfsStatus> {
     let mut set = convert::set_attr(set)?;
     if set.size.is_some_and(|size| size > FILE_BYTES_MAX) {
         return Err(NfsStatus::FBig);
     }
     let owner = owner(context, dir);
-    // Clients name themselves here; that is not a change of owner, and an unprivileged filer could make none.
+    // Clients send the caller's own ids here. That is no change of owner, which an unprivileged filer could not make.
     set.uid = set.uid.filter(|uid| *uid != owner.uid);
     set.gid = set.gid.filter(|gid| *gid != owner.gid);
     if context.caller.uid != 0 {
@@ -165,7 +165,7 @@ fn with_creator<T>(context: &Context<'_>, dir: &Subject<'_>, around: &Around, ma
     })
 }
 
-/// Who owns a new object: the caller, with the group of a set-group-id directory.
+/// The owner of a new object: the caller, with the group of a set-group-id directory.
 fn owner(context: &Context<'_>, dir: &Attr) -> Owner {
     let gid = match context.filer.only {
         _ if dir.mode & SET_GID != 0 => dir.gid,

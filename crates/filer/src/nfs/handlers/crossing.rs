@@ -9,7 +9,7 @@ use crate::nfs::export::Export;
 use crate::nfs::exports::Entry;
 
 impl Context<'_> {
-    /// Handle and attributes of the object that a name leads to.
+    /// Handle and attributes of the object with this name.
     pub(super) fn find(&self, dir: &Node, name: &[u8]) -> Result<(FileHandle, Attr), Error> {
         let volume = &self.export.volume;
         if name == b".." && *dir == volume.root() && self.export.is_inside() {
@@ -26,12 +26,12 @@ impl Context<'_> {
         }
     }
 
-    /// The write verifier.
+    /// The write verifier of the export.
     pub(super) fn verifier(&self) -> WriteVerifier {
         WriteVerifier(self.view.exports().verifier(self.index))
     }
 
-    /// The root of the file system that is mounted at the name.
+    /// The root of the file system that is mounted at this name.
     fn cross(&self, dir: &Node, name: &[u8]) -> Result<(FileHandle, Attr), Error> {
         let crossing = self.export.volume.crossing(dir, name)?;
         // Never a directory above, because its mount inside would form a loop.

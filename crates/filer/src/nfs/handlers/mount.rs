@@ -1,4 +1,4 @@
-//! MOUNT version 3 (RFC 1813 appendix I), on the same port.
+//! MOUNT version 3 (RFC 1813 appendix I), on the port of NFS.
 
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ fn serve(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<Served, ReplyStatu
     done.map(|_| Served::Answered)
 }
 
-/// Carries one call out; the status it was answered with.
+/// Executes one call. Returns the status of its reply.
 fn carry_out(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<MountStatus, ReplyStatus> {
     let ProgramCall { filer, view, procedure, arguments: bytes } = *call;
     let client = view.peer.address;
@@ -73,13 +73,14 @@ fn carry_out(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<MountStatus, R
     Ok(MountStatus::Ok)
 }
 
-/// A line of EXPORT: the path, and the clients as the rules name them.
+/// An entry of EXPORT: the path, and the clients as the rules name them.
 fn listed(entry: &Entry) -> mount3::Export<'_> {
     let groups = entry.policy.written().map(|client| HostName(client.as_bytes())).collect();
     (DirPath(entry.export.path().as_bytes()), groups)
 }
 
-/// The handle of an export, or of a directory below it. Symbolic links are not followed: their targets are the client's.
+/// The handle of an export, or of a directory below it. Symbolic links are not followed, because their targets are paths
+/// of the client.
 fn mount(view: &View, path: &[u8]) -> MountResult {
     let (index, below) = view.exports().of_path(path).ok_or(MountStatus::NoEnt)?;
     let (export, verdict) = view.at(index);
@@ -113,7 +114,7 @@ const fn mount_status(error: &volume::Error) -> MountStatus {
         volume::Error::NotDirectory => MountStatus::NotDir,
         volume::Error::NameTooLong => MountStatus::NameTooLong,
         volume::Error::Access | volume::Error::NotPermitted => MountStatus::Acces,
-        // With MNT3ERR_ACCES the user would check the rules of the export.
+        // MNT3ERR_ACCES would make the user check the rules of the export.
         volume::Error::CrossDevice => MountStatus::NotSupp,
         volume::Error::Invalid => MountStatus::Inval,
         volume::Error::Io(_) | volume::Error::Poisoned => MountStatus::Io,

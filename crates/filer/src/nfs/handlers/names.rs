@@ -39,7 +39,7 @@ pub(super) fn lookup(context: &Context<'_>, args: &DirOpArgs<'_>) -> LookupResul
     }
 }
 
-/// Reading a link needs no right beyond having found it.
+/// READLINK. The caller needs no right for the link itself.
 pub(super) fn read_link(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
     let args: ObjectArgs = arguments(bytes)?;
     let node = match context.node(&args.object) {
@@ -57,7 +57,7 @@ pub(super) fn read_link(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) 
     }
 }
 
-/// REMOVE, or RMDIR for a `directory`. **Durability**: the name is gone for good when this returns.
+/// REMOVE, or RMDIR if `directory` is set. **Durability**: the removal of the name is durable when this returns.
 pub(super) fn remove(context: &Context<'_>, args: &DirOpArgs<'_>, directory: bool) -> WccResult {
     let dir = match context.node(&args.dir) {
         Ok(dir) => dir,
@@ -98,7 +98,7 @@ fn may_remove(context: &Context<'_>, dir: &Subject<'_>, victim: &Attr) -> Result
     if context.caller.may_remove(dir, victim) { Ok(()) } else { Err(Error::Access) }
 }
 
-/// **Durability**: the new name, and only it, survives when this returns.
+/// RENAME. **Durability**: when this returns, the change is durable: only the new name exists.
 pub(super) fn rename(context: &Context<'_>, args: &RenameArgs<'_>) -> RenameResult {
     let (from_dir, to_dir) = match (context.node(&args.from.dir), context.second_node(&args.to.dir)) {
         (Ok(from_dir), Ok(to_dir)) => (from_dir, to_dir),
@@ -130,7 +130,7 @@ pub(super) fn rename(context: &Context<'_>, args: &RenameArgs<'_>) -> RenameResu
     }
 }
 
-/// **Durability**: the further name is durable when this returns.
+/// LINK. **Durability**: the new name is durable when this returns.
 pub(super) fn link(context: &Context<'_>, args: &LinkArgs<'_>) -> LinkResult {
     let (node, dir) = match (context.node(&args.file), context.second_node(&args.link.dir)) {
         (Ok(node), Ok(dir)) => (node, dir),

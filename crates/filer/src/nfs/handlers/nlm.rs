@@ -1,7 +1,7 @@
-//! Network Lock Manager version 4 (`nfs_proto::nlm4`): answers that there are no locks.
+//! Network Lock Manager version 4 (`nfs_proto::nlm4`): each reply says that there are no locks.
 //!
-//! Locks between hosts are not kept here (docs/compat/nfs3.md). A kernel client that is mounted without `nolock` finds this by
-//! portmap, and its programs get ENOLCK at once; without it they would wait for ever.
+//! The filer keeps no locks between hosts (docs/compat/nfs3.md). A kernel client that is mounted without `nolock` finds this
+//! program by portmap, and its programs get ENOLCK at once. Without this program they would wait forever.
 
 use nfs_proto::nlm4::{self, Cookie, LockResult, Procedure, Status};
 use nfs_proto::rpc::ReplyStatus;
@@ -18,10 +18,10 @@ fn serve(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<Served, ReplyStatu
     let status = match Procedure::from_number(call.procedure).ok_or(ReplyStatus::ProcedureUnavailable)? {
         Procedure::Null => return Ok(Served::Answered),
         Procedure::Test | Procedure::Lock => Status::DeniedNoLocks,
-        // There is no lock that could still be held.
+        // No lock exists, so none is held after the call.
         Procedure::Cancel | Procedure::Unlock => Status::Granted,
     };
-    // Which file and range are meant changes nothing.
+    // The result does not depend on the file and the range.
     let cookie = Cookie::decode(&mut Reader::new(call.arguments)).map_err(|_| ReplyStatus::GarbageArguments)?;
     encode_to(&LockResult { cookie, status }, out);
     Ok(Served::Answered)

@@ -1,4 +1,4 @@
-//! Portmap version 2 (RFC 1833 3), on the same port: NULL, GETPORT and DUMP. Nothing can be registered here.
+//! Portmap version 2 (RFC 1833 3), on the port of NFS: NULL, GETPORT and DUMP. Nothing can be registered here.
 
 use nfs_proto::portmap2::{self, IPPROTO_TCP, Mapping, Procedure};
 use nfs_proto::rpc::ReplyStatus;

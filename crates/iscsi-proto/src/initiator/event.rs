@@ -1,137 +1,137 @@
-//! What an initiator's connection hands to its caller.
+//! Events that an initiator's connection returns to its caller.
 
 use crate::login::{LoginStatus, Parameters};
 use crate::pdu::{Itt, RejectReason, Ttt};
 use thiserror::Error;
 
-/// What came of a PDU.
+/// The result of a received PDU.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// Nothing for the caller. What there is to send is in the buffer.
+    /// The caller need not act. Data to send is in the buffer.
     Nothing,
-    /// The login is over.
+    /// The login has succeeded.
     LoggedIn(Parameters),
-    /// The login was refused; the connection is of no use any more.
+    /// The login was refused. The connection cannot be used any more.
     LoginRefused {
-        /// Why.
+        /// The reason.
         status: LoginStatus,
-        /// Where the target is, if it moved: the value of TargetAddress.
+        /// The value of TargetAddress, if the target has moved.
         address: Option<String>,
     },
     /// Data that was read.
     Data {
-        /// The command.
+        /// Tag of the command.
         itt: Itt,
-        /// Where the data begins in that of the command.
+        /// Offset of this data in the data of the command, in bytes.
         offset: u32,
         /// The data.
         data: &'a [u8],
-        /// How the command ended, with its last data; sense data comes by [`Event::Ended`] alone.
+        /// The result of the command, with its last data. Sense data comes only with [`Event::Ended`].
         status: Option<Status>,
     },
-    /// A command ended.
+    /// A command has ended.
     Ended {
-        /// The command.
+        /// Tag of the command.
         itt: Itt,
-        /// How.
+        /// The result.
         status: Status,
         /// Sense data.
         sense: &'a [u8],
     },
-    /// The target is ready for data: [`super::Initiator::data_out`] answers.
+    /// The target is ready for data. The caller answers with [`super::Initiator::data_out`].
     Wanted(DataRequest),
     /// A task management function was answered.
     TaskManagement {
-        /// The request.
+        /// Tag of the request.
         itt: Itt,
-        /// RFC 7143 11.6.1, 0: done.
+        /// Response code (RFC 7143 11.6.1). 0: the function is complete.
         response: u8,
     },
     /// A ping was answered.
     Pong {
-        /// The ping.
+        /// Tag of the ping.
         itt: Itt,
-        /// What came back.
+        /// The returned data.
         data: &'a [u8],
     },
     /// A text request was answered.
     Text {
-        /// The request.
+        /// Tag of the request.
         itt: Itt,
-        /// The whole answer: pairs for [`crate::text::parse`].
+        /// The complete answer: pairs for [`crate::text::parse`].
         text: Vec<u8>,
     },
-    /// The target reports something (RFC 7143 11.9).
+    /// The target sent an asynchronous message (RFC 7143 11.9).
     Async {
-        /// 0 SCSI event, 1 log out please, 2 connection dropped, 3 session dropped, 4 negotiate please.
+        /// 0 SCSI event, 1 logout request, 2 connection dropped, 3 session dropped, 4 negotiation request.
         event: u8,
-        /// Its three parameters.
+        /// Parameter1 to Parameter3 of the message.
         parameters: [u16; 3],
         /// Sense data of a SCSI event.
         data: &'a [u8],
     },
     /// The target rejected a PDU.
     Rejected {
-        /// Why.
+        /// The reason.
         reason: RejectReason,
-        /// The task of the PDU.
+        /// Tag of the rejected PDU's task.
         itt: Itt,
     },
-    /// The logout was answered: the connection is to be closed.
+    /// The logout was answered. The caller must close the connection.
     LoggedOut {
-        /// 0: done.
+        /// Response code. 0: the session is closed.
         response: u8,
     },
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// 0: the status is SCSI's; else the target failed (RFC 7143 11.4.3).
+    /// 0: `status` holds the SCSI status. Otherwise the target failed (RFC 7143 11.4.3).
     pub response: u8,
     /// SCSI status.
     pub status: u8,
-    /// What was not moved.
+    /// The difference between expected and transferred data.
     pub residual: Residual,
 }
 
 /// The residual count of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residual {
-    /// As many bytes as expected.
+    /// The expected number of bytes was transferred.
     None,
-    /// So many bytes fewer than expected.
+    /// Number of expected bytes that were not transferred.
     Underflow(u32),
-    /// So many bytes more than expected, which were not moved.
+    /// Number of bytes beyond the expected ones. These were not transferred.
     Overflow(u32),
 }
 
-/// Data that the target is ready for.
+/// A request of the target for data (R2T).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataRequest {
-    /// The command.
+    /// Tag of the command.
     pub itt: Itt,
-    /// Names the request.
+    /// Tag of the request.
     pub ttt: Ttt,
-    /// Where the data begins in that of the command.
+    /// Offset of the requested data in the data of the command, in bytes.
     pub offset: u32,
-    /// Bytes wanted.
+    /// Number of requested bytes.
     pub bytes: u32,
 }
 
-/// Why a request is not sent.
+/// Why a request cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The target takes no further command now.
+    /// The target accepts no further command now.
     #[error("the command window of the target is closed")]
     WindowClosed,
-    /// The login is not over, or the session has ended.
+    /// The login is not complete, or the session has ended.
     #[error("the session is not in its full feature phase")]
     NotLoggedIn,
-    /// The data does not fit in 32 bits, or the CDB is longer than CDBs are.
+    /// The data, the CDB or the text is longer than its limit, or the data is shorter than the target requests. Its length in bytes.
     #[error("request of {0} bytes")]
     TooLong(usize),
-    /// There is no such task.
+    /// No task has this tag.
     #[error("no task has tag {0:#x}")]
     NoTask(u32),
 }

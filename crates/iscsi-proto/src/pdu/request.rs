@@ -1,4 +1,4 @@
-//! What initiators send (RFC 7143 11.3, 11.5, 11.7, 11.10, 11.12, 11.14, 11.16, 11.18).
+//! PDUs that initiators send (RFC 7143 11.3, 11.5, 11.7, 11.10, 11.12, 11.14, 11.16, 11.18).
 
 use super::header::{Isid, Itt, Lun, Ttt, codes, header};
 use crate::serial::{CmdSn, DataSn, StatSn};
@@ -7,20 +7,20 @@ header! {
     /// RFC 7143 11.18.
     NopOut, set { 1: 0x80 },
     flags {
-        /// For immediate delivery.
+        /// The request is for immediate delivery.
         immediate: 0, 0x40;
     }
     bits {}
     fields {
-        /// Of the ping that is answered.
+        /// The logical unit of the ping that this PDU answers.
         lun: Lun, 8;
-        /// [`Itt::NONE`] where no answer is wanted.
+        /// [`Itt::NONE`] if the initiator expects no answer.
         itt: Itt, 16;
-        /// Of the ping that is answered, or none.
+        /// Tag of the ping that this PDU answers, or [`Ttt::NONE`].
         ttt: Ttt, 20;
-        /// Its number.
+        /// Number of this request (CmdSN).
         cmd_sn: CmdSn, 24;
-        /// The response expected next.
+        /// Number of the response that the initiator expects next (ExpStatSN).
         exp_stat_sn: StatSn, 28;
     }
 }
@@ -29,13 +29,13 @@ header! {
     /// RFC 7143 11.3.
     ScsiCommand, set {},
     flags {
-        /// For immediate delivery.
+        /// The request is for immediate delivery.
         immediate: 0, 0x40;
         /// No unsolicited Data-Out follows.
         is_final: 1, 0x80;
-        /// Data is expected.
+        /// The initiator expects data.
         read: 1, 0x40;
-        /// Data will be sent.
+        /// The initiator will send data.
         write: 1, 0x20;
     }
     bits {
@@ -45,13 +45,13 @@ header! {
     fields {
         /// The logical unit.
         lun: Lun, 8;
-        /// Its tag.
+        /// Tag of this request.
         itt: Itt, 16;
         /// Bytes the initiator expects to send or receive.
         expected_data_bytes: u32, 20;
-        /// Its number.
+        /// Number of this request (CmdSN).
         cmd_sn: CmdSn, 24;
-        /// The response expected next.
+        /// Number of the response that the initiator expects next (ExpStatSN).
         exp_stat_sn: StatSn, 28;
         /// The first 16 bytes of the CDB.
         cdb: [u8; 16], 32;
@@ -61,19 +61,19 @@ header! {
 codes! {
     /// RFC 7143 11.5.1.
     TaskFunction {
-        /// The task of the referenced tag.
+        /// Aborts the task with the referenced tag.
         AbortTask = 1,
-        /// All tasks of this session on a logical unit.
+        /// Aborts all tasks of this session on a logical unit.
         AbortTaskSet = 2,
         /// Clears the auto contingent allegiance condition.
         ClearAca = 3,
-        /// All tasks on a logical unit.
+        /// Aborts all tasks on a logical unit.
         ClearTaskSet = 4,
         /// Resets a logical unit.
         LogicalUnitReset = 5,
         /// Resets all logical units of the target.
         TargetWarmReset = 6,
-        /// The same, and closes all sessions.
+        /// Resets all logical units of the target and closes all sessions.
         TargetColdReset = 7,
         /// Moves a task to another connection.
         TaskReassign = 8,
@@ -84,7 +84,7 @@ header! {
     /// Task Management Function Request, RFC 7143 11.5.
     TaskRequest, set { 1: 0x80 },
     flags {
-        /// For immediate delivery.
+        /// The request is for immediate delivery.
         immediate: 0, 0x40;
     }
     bits {
@@ -94,17 +94,17 @@ header! {
     fields {
         /// The logical unit.
         lun: Lun, 8;
-        /// Its tag.
+        /// Tag of this request.
         itt: Itt, 16;
-        /// The tag of the task that is meant.
+        /// Tag of the task that the function is for.
         referenced_itt: Itt, 20;
-        /// Its number.
+        /// Number of this request (CmdSN).
         cmd_sn: CmdSn, 24;
-        /// The response expected next.
+        /// Number of the response that the initiator expects next (ExpStatSN).
         exp_stat_sn: StatSn, 28;
-        /// The number of the command that is meant.
+        /// Number of the command that the function is for.
         ref_cmd_sn: CmdSn, 32;
-        /// For reassignment.
+        /// For TASK REASSIGN only.
         exp_data_sn: DataSn, 36;
     }
 }
@@ -113,9 +113,9 @@ header! {
     /// RFC 7143 11.12.
     LoginRequest, set { 0: 0x40 },
     flags {
-        /// Ready for the next stage.
+        /// The initiator is ready for the next stage.
         transit: 1, 0x80;
-        /// The text goes on in the next PDU.
+        /// The text continues in the next PDU.
         is_continued: 1, 0x40;
     }
     bits {
@@ -125,21 +125,21 @@ header! {
         nsg: 1, 0x03;
     }
     fields {
-        /// Highest version.
+        /// Highest version that the initiator supports.
         version_max: u8, 2;
-        /// Lowest version.
+        /// Lowest version that the initiator supports.
         version_min: u8, 3;
-        /// The initiator's part of the session's identifier.
+        /// The initiator's part of the session identifier.
         isid: Isid, 8;
-        /// The session, 0 for a new one.
+        /// The target's number of the session. 0 for a new session.
         tsih: u16, 14;
-        /// Its tag.
+        /// Tag of this request.
         itt: Itt, 16;
-        /// The connection.
+        /// The initiator's number of the connection.
         cid: u16, 20;
-        /// Of the first command behind the login.
+        /// Number of the first command after the login.
         cmd_sn: CmdSn, 24;
-        /// The response expected next.
+        /// Number of the response that the initiator expects next (ExpStatSN).
         exp_stat_sn: StatSn, 28;
     }
 }
@@ -148,24 +148,24 @@ header! {
     /// RFC 7143 11.10.
     TextRequest, set {},
     flags {
-        /// For immediate delivery.
+        /// The request is for immediate delivery.
         immediate: 0, 0x40;
-        /// The initiator has no more to say.
+        /// The initiator has no more text.
         is_final: 1, 0x80;
-        /// The text goes on in the next PDU.
+        /// The text continues in the next PDU.
         is_continued: 1, 0x40;
     }
     bits {}
     fields {
-        /// As in the response that is gone on from.
+        /// The logical unit of the response that this request continues.
         lun: Lun, 8;
-        /// Its tag.
+        /// Tag of this request.
         itt: Itt, 16;
-        /// As in the response that is gone on from, or none.
+        /// Tag of the response that this request continues, or [`Ttt::NONE`].
         ttt: Ttt, 20;
-        /// Its number.
+        /// Number of this request (CmdSN).
         cmd_sn: CmdSn, 24;
-        /// The response expected next.
+        /// Number of the response that the initiator expects next (ExpStatSN).
         exp_stat_sn: StatSn, 28;
     }
 }
@@ -174,22 +174,22 @@ header! {
     /// SCSI Data-Out, RFC 7143 11.7.
     DataOut, set {},
     flags {
-        /// The last of its sequence.
+        /// This PDU is the last of its sequence.
         is_final: 1, 0x80;
     }
     bits {}
     fields {
-        /// As in the R2T.
+        /// The logical unit of the R2T.
         lun: Lun, 8;
-        /// The command.
+        /// Tag of the command.
         itt: Itt, 16;
-        /// The R2T, or none for unsolicited data.
+        /// Tag of the R2T, or [`Ttt::NONE`] for unsolicited data.
         ttt: Ttt, 20;
-        /// The response expected next.
+        /// Number of the response that the initiator expects next (ExpStatSN).
         exp_stat_sn: StatSn, 28;
-        /// Its number in the sequence.
+        /// Number of this PDU in its sequence.
         data_sn: DataSn, 36;
-        /// Where its data begins in that of the command.
+        /// Offset of its data in the data of the command, in bytes.
         buffer_offset: u32, 40;
     }
 }
@@ -201,7 +201,7 @@ codes! {
         CloseSession = 0,
         /// Ends the connection.
         CloseConnection = 1,
-        /// Gives the connection up for recovery.
+        /// Removes the connection for recovery.
         RemoveForRecovery = 2,
     }
 }
@@ -210,7 +210,7 @@ header! {
     /// RFC 7143 11.14.
     LogoutRequest, set { 1: 0x80 },
     flags {
-        /// For immediate delivery.
+        /// The request is for immediate delivery.
         immediate: 0, 0x40;
     }
     bits {
@@ -218,37 +218,37 @@ header! {
         reason: 1, 0x7f;
     }
     fields {
-        /// Its tag.
+        /// Tag of this request.
         itt: Itt, 16;
-        /// The connection that is meant.
+        /// The number of the connection that will be closed.
         cid: u16, 20;
-        /// Its number.
+        /// Number of this request (CmdSN).
         cmd_sn: CmdSn, 24;
-        /// The response expected next.
+        /// Number of the response that the initiator expects next (ExpStatSN).
         exp_stat_sn: StatSn, 28;
     }
 }
 
 header! {
-    /// RFC 7143 11.16; of no use at error recovery level 0.
+    /// RFC 7143 11.16. Error recovery level 0 does not use it.
     SnackRequest, set { 1: 0x80 },
     flags {}
     bits {
-        /// What is asked for again.
+        /// The type of the request.
         kind: 1, 0x0f;
     }
     fields {
         /// The logical unit.
         lun: Lun, 8;
-        /// The task.
+        /// Tag of the task.
         itt: Itt, 16;
-        /// The R2T or none.
+        /// Tag of the R2T, or [`Ttt::NONE`].
         ttt: Ttt, 20;
-        /// The response expected next.
+        /// Number of the response that the initiator expects next (ExpStatSN).
         exp_stat_sn: StatSn, 28;
-        /// The first.
+        /// Number of the first PDU.
         begin_run: u32, 40;
-        /// How many.
+        /// Number of PDUs.
         run_length: u32, 44;
     }
 }

@@ -1,6 +1,6 @@
-//! What targets send (RFC 7143 11.4, 11.6 to 11.9, 11.11, 11.13, 11.15, 11.17, 11.19).
+//! PDUs that targets send (RFC 7143 11.4, 11.6 to 11.9, 11.11, 11.13, 11.15, 11.17, 11.19).
 //!
-//! `stat_sn`, `exp_cmd_sn` and `max_cmd_sn` stand at the same bytes in all of them.
+//! All of them have `stat_sn`, `exp_cmd_sn` and `max_cmd_sn` at the same bytes.
 
 use super::header::{Isid, Itt, Lun, Ttt, codes, header};
 use super::request::LoginRequest;
@@ -12,17 +12,17 @@ header! {
     flags {}
     bits {}
     fields {
-        /// Of the ping.
+        /// The logical unit of the ping.
         lun: Lun, 8;
-        /// Of the ping that is answered, or none.
+        /// Tag of the ping that this PDU answers, or [`Itt::NONE`].
         itt: Itt, 16;
-        /// Set where an answer is wanted.
+        /// Set if the target expects an answer, otherwise [`Ttt::NONE`].
         ttt: Ttt, 20;
-        /// Its number.
+        /// Number of this PDU (StatSN).
         stat_sn: StatSn, 24;
-        /// The command expected next.
+        /// Number of the command that the target expects next (ExpCmdSN).
         exp_cmd_sn: CmdSn, 28;
-        /// The last command that may be sent.
+        /// Largest command number that the initiator may send (MaxCmdSN).
         max_cmd_sn: CmdSn, 32;
     }
 }
@@ -31,9 +31,9 @@ header! {
     /// RFC 7143 11.4.
     ScsiResponse, set { 1: 0x80 },
     flags {
-        /// Bytes did not fit in what the initiator expected.
+        /// The command had more bytes than the initiator expected.
         overflow: 1, 0x04;
-        /// Fewer bytes than the initiator expected.
+        /// The command had fewer bytes than the initiator expected.
         underflow: 1, 0x02;
     }
     bits {}
@@ -42,19 +42,19 @@ header! {
         response: u8, 2;
         /// SCSI status (SAM-5 5.3).
         status: u8, 3;
-        /// The command.
+        /// Tag of the command.
         itt: Itt, 16;
         /// 0 at error recovery level 0.
         snack_tag: u32, 20;
-        /// Its number.
+        /// Number of this PDU (StatSN).
         stat_sn: StatSn, 24;
-        /// The command expected next.
+        /// Number of the command that the target expects next (ExpCmdSN).
         exp_cmd_sn: CmdSn, 28;
-        /// The last command that may be sent.
+        /// Largest command number that the initiator may send (MaxCmdSN).
         max_cmd_sn: CmdSn, 32;
         /// Data-In PDUs and R2Ts sent for the command.
         exp_data_sn: DataSn, 36;
-        /// Bytes missing or too many.
+        /// Difference between the expected and the transferred bytes.
         residual_bytes: u32, 44;
     }
 }
@@ -67,13 +67,13 @@ header! {
     fields {
         /// RFC 7143 11.6.1: 0 complete, 1 no such task, 2 no such logical unit, 5 not supported, 255 rejected.
         response: u8, 2;
-        /// The request.
+        /// Tag of the request.
         itt: Itt, 16;
-        /// Its number.
+        /// Number of this PDU (StatSN).
         stat_sn: StatSn, 24;
-        /// The command expected next.
+        /// Number of the command that the target expects next (ExpCmdSN).
         exp_cmd_sn: CmdSn, 28;
-        /// The last command that may be sent.
+        /// Largest command number that the initiator may send (MaxCmdSN).
         max_cmd_sn: CmdSn, 32;
     }
 }
@@ -82,9 +82,9 @@ header! {
     /// RFC 7143 11.13.
     LoginResponse, set {},
     flags {
-        /// The next stage begins.
+        /// The login changes to the next stage.
         transit: 1, 0x80;
-        /// The text goes on in the next PDU.
+        /// The text continues in the next PDU.
         is_continued: 1, 0x40;
     }
     bits {
@@ -94,21 +94,21 @@ header! {
         nsg: 1, 0x03;
     }
     fields {
-        /// Highest version.
+        /// Highest version that the target supports.
         version_max: u8, 2;
         /// The version in use.
         version_active: u8, 3;
-        /// As in the request.
+        /// The ISID of the request.
         isid: Isid, 8;
-        /// The session; 0 until the last response.
+        /// The target's number of the session. 0 until the last response.
         tsih: u16, 14;
-        /// The request.
+        /// Tag of the request.
         itt: Itt, 16;
-        /// Its number.
+        /// Number of this PDU (StatSN).
         stat_sn: StatSn, 24;
-        /// The command expected next.
+        /// Number of the command that the target expects next (ExpCmdSN).
         exp_cmd_sn: CmdSn, 28;
-        /// The last command that may be sent.
+        /// Largest command number that the initiator may send (MaxCmdSN).
         max_cmd_sn: CmdSn, 32;
         /// A [`crate::login::LoginStatus`].
         status: u16, 36;
@@ -141,24 +141,24 @@ header! {
     /// RFC 7143 11.11.
     TextResponse, set {},
     flags {
-        /// The target has no more to say.
+        /// The target has no more text.
         is_final: 1, 0x80;
-        /// The text goes on in the next PDU.
+        /// The text continues in the next PDU.
         is_continued: 1, 0x40;
     }
     bits {}
     fields {
-        /// The logical unit of the tag.
+        /// The logical unit of the target transfer tag.
         lun: Lun, 8;
-        /// The request.
+        /// Tag of the request.
         itt: Itt, 16;
-        /// How the next request goes on from here, or none.
+        /// Tag by which the next request continues this text, or [`Ttt::NONE`].
         ttt: Ttt, 20;
-        /// Its number.
+        /// Number of this PDU (StatSN).
         stat_sn: StatSn, 24;
-        /// The command expected next.
+        /// Number of the command that the target expects next (ExpCmdSN).
         exp_cmd_sn: CmdSn, 28;
-        /// The last command that may be sent.
+        /// Largest command number that the initiator may send (MaxCmdSN).
         max_cmd_sn: CmdSn, 32;
     }
 }
@@ -167,38 +167,38 @@ header! {
     /// SCSI Data-In, RFC 7143 11.7.
     DataIn, set {},
     flags {
-        /// The last of its sequence.
+        /// This PDU is the last of its sequence.
         is_final: 1, 0x80;
-        /// An acknowledgement is wanted; never at error recovery level 0.
+        /// The target requests an acknowledgement. Never set at error recovery level 0.
         acknowledge: 1, 0x40;
-        /// Bytes did not fit in what the initiator expected.
+        /// The command had more bytes than the initiator expected.
         overflow: 1, 0x04;
-        /// Fewer bytes than the initiator expected.
+        /// The command had fewer bytes than the initiator expected.
         underflow: 1, 0x02;
         /// It carries the status of the command.
         has_status: 1, 0x01;
     }
     bits {}
     fields {
-        /// SCSI status, with `has_status`.
+        /// SCSI status, if `has_status` is set.
         status: u8, 3;
-        /// With `acknowledge`.
+        /// The logical unit, if `acknowledge` is set.
         lun: Lun, 8;
-        /// The command.
+        /// Tag of the command.
         itt: Itt, 16;
-        /// None without `acknowledge`.
+        /// [`Ttt::NONE`] unless `acknowledge` is set.
         ttt: Ttt, 20;
-        /// Its number, with `has_status`.
+        /// Number of this PDU (StatSN), if `has_status` is set.
         stat_sn: StatSn, 24;
-        /// The command expected next.
+        /// Number of the command that the target expects next (ExpCmdSN).
         exp_cmd_sn: CmdSn, 28;
-        /// The last command that may be sent.
+        /// Largest command number that the initiator may send (MaxCmdSN).
         max_cmd_sn: CmdSn, 32;
-        /// Its number among the data PDUs of the command.
+        /// Number of this PDU among the data PDUs of the command.
         data_sn: DataSn, 36;
-        /// Where its data begins in that of the command.
+        /// Offset of its data in the data of the command, in bytes.
         buffer_offset: u32, 40;
-        /// Bytes missing or too many.
+        /// Difference between the expected and the transferred bytes.
         residual_bytes: u32, 44;
     }
 }
@@ -211,13 +211,13 @@ header! {
     fields {
         /// 0 closed, 1 no such connection, 2 recovery is not supported, 3 clean-up failed.
         response: u8, 2;
-        /// The request.
+        /// Tag of the request.
         itt: Itt, 16;
-        /// Its number.
+        /// Number of this PDU (StatSN).
         stat_sn: StatSn, 24;
-        /// The command expected next.
+        /// Number of the command that the target expects next (ExpCmdSN).
         exp_cmd_sn: CmdSn, 28;
-        /// The last command that may be sent.
+        /// Largest command number that the initiator may send (MaxCmdSN).
         max_cmd_sn: CmdSn, 32;
         /// Seconds.
         time2wait_s: u16, 40;
@@ -234,21 +234,21 @@ header! {
     fields {
         /// The logical unit of the command.
         lun: Lun, 8;
-        /// The command.
+        /// Tag of the command.
         itt: Itt, 16;
-        /// For the data that answers it.
+        /// Tag that the requested data must carry.
         ttt: Ttt, 20;
-        /// The number of the next response; it has none itself.
+        /// The StatSN of the next response. An R2T has no StatSN of its own.
         stat_sn: StatSn, 24;
-        /// The command expected next.
+        /// Number of the command that the target expects next (ExpCmdSN).
         exp_cmd_sn: CmdSn, 28;
-        /// The last command that may be sent.
+        /// Largest command number that the initiator may send (MaxCmdSN).
         max_cmd_sn: CmdSn, 32;
-        /// Its number among those of the command.
+        /// Number of this R2T among those of the command.
         r2t_sn: DataSn, 36;
-        /// Where the data begins in that of the command.
+        /// Offset of the requested data in the data of the command, in bytes.
         buffer_offset: u32, 40;
-        /// Bytes to send.
+        /// Number of requested bytes.
         desired_bytes: u32, 44;
     }
 }
@@ -259,17 +259,18 @@ header! {
     flags {}
     bits {}
     fields {
-        /// Of a SCSI event.
+        /// The logical unit of a SCSI event.
         lun: Lun, 8;
-        /// Its number.
+        /// Number of this PDU (StatSN).
         stat_sn: StatSn, 24;
-        /// The command expected next.
+        /// Number of the command that the target expects next (ExpCmdSN).
         exp_cmd_sn: CmdSn, 28;
-        /// The last command that may be sent.
+        /// Largest command number that the initiator may send (MaxCmdSN).
         max_cmd_sn: CmdSn, 32;
-        /// 0 SCSI event with sense data, 1 log out please, 2 connection dropped, 3 session dropped, 4 negotiate please.
+        /// 0 SCSI event with sense data, 1 logout request, 2 connection dropped, 3 session dropped, 4 negotiation
+        /// request.
         event: u8, 36;
-        /// For vendors.
+        /// The vendor's code.
         vendor_code: u8, 37;
         /// Depends on the event.
         parameter1: u16, 38;
@@ -285,38 +286,38 @@ codes! {
     RejectReason {
         /// The data digest is wrong.
         DataDigest = 0x02,
-        /// What is asked for again is not there.
+        /// The requested data for a retransmission does not exist.
         Snack = 0x03,
         /// The request is not allowed here.
         ProtocolError = 0x04,
-        /// The request is unknown.
+        /// The target does not support the request.
         NotSupported = 0x05,
         /// Too many immediate commands.
         TooManyImmediate = 0x06,
-        /// A task of this tag is under way.
+        /// A task with this tag is in progress.
         TaskInProgress = 0x07,
-        /// A field of the request is wrong.
+        /// A field of the request is invalid.
         InvalidField = 0x09,
-        /// A logout is due.
+        /// The target waits for a logout.
         WaitingForLogout = 0x0c,
     }
 }
 
 header! {
-    /// RFC 7143 11.17; its data is the header of what is rejected.
+    /// RFC 7143 11.17. The data segment holds the header of the rejected PDU.
     Reject, set { 1: 0x80, 16: 0xff, 17: 0xff, 18: 0xff, 19: 0xff },
     flags {}
     bits {}
     fields {
-        /// Why.
+        /// The reason.
         reason: RejectReason, 2;
-        /// Its number.
+        /// Number of this PDU (StatSN).
         stat_sn: StatSn, 24;
-        /// The command expected next.
+        /// Number of the command that the target expects next (ExpCmdSN).
         exp_cmd_sn: CmdSn, 28;
-        /// The last command that may be sent.
+        /// Largest command number that the initiator may send (MaxCmdSN).
         max_cmd_sn: CmdSn, 32;
-        /// Of rejected SNACKs.
+        /// The data number, for rejected SNACKs.
         data_sn: DataSn, 36;
     }
 }

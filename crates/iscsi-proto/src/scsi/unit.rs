@@ -22,53 +22,53 @@ use super::sense::{Asc, Sense};
 use super::store::Store;
 use crate::limits::SCSI_TRANSFER_BYTES_MAX;
 
-/// How a unit behaves.
+/// The behaviour of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// The write cache is on until an initiator turns it off (WCE; off by default: a write is durable when it completes).
+    /// Whether the write cache is on until an initiator turns it off (WCE). By default it is off: a write is durable when it completes.
     pub write_cache: bool,
-    /// Writes are refused.
+    /// Whether writes are refused.
     pub read_only: bool,
-    /// The store gives space back: UNMAP is offered (LBPME).
+    /// Whether the store can free space. If so, the unit supports UNMAP (LBPME).
     pub thin: bool,
-    /// Bytes that the store writes at once, smaller writes costing it a read: initiators align by it (LOGICAL BLOCKS PER PHYSICAL
-    /// BLOCK EXPONENT). A power of two, at least a block.
+    /// Bytes that the store writes at once. For a smaller write, the store must read first, so initiators align their writes (LOGICAL
+    /// BLOCKS PER PHYSICAL BLOCK EXPONENT). A power of two, at least one block.
     pub physical_block_bytes: u32,
 }
 
 impl Default for Settings {
-    /// Writes are durable, nothing is refused or given back, and physical blocks are pages.
+    /// Writes are durable, no write is refused, no space is freed, and physical blocks are pages.
     fn default() -> Self {
         Self { write_cache: false, read_only: false, thin: false, physical_block_bytes: 4096 }
     }
 }
 
-/// A unit that cannot be made.
+/// Why a unit cannot be created.
 #[derive(Debug, Error)]
 pub enum UnitError {
-    /// The kept reservations cannot be read: the unit would let in whom they keep out.
+    /// The kept reservations cannot be decoded. Without them, the unit would admit initiators that they exclude.
     #[error("read kept reservations of {bytes} bytes: {reason} at byte {offset}")]
     Reservations {
-        /// How many bytes they have.
+        /// Length of the kept reservations, in bytes.
         bytes: usize,
-        /// Where reading failed.
+        /// Offset at which decoding failed.
         offset: usize,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// The store has no size that a unit can have.
+    /// The size or a block size is not valid for a unit.
     #[error("make a logical unit of {size_bytes} bytes in blocks of {block_bytes}, physical ones of {physical_block_bytes}")]
     Geometry {
-        /// Bytes of the store.
+        /// Size of the store, in bytes.
         size_bytes: u64,
-        /// Bytes of a block.
+        /// Size of a block, in bytes.
         block_bytes: u32,
-        /// Bytes of a physical block.
+        /// Size of a physical block, in bytes.
         physical_block_bytes: u32,
     },
 }
 
-/// A logical unit: a direct access block device over a [`Store`]. Many threads call it at once.
+/// A logical unit: a direct access block device on a [`Store`]. Several threads may call it at the same time.
 pub struct LogicalUnit<S> {
     pub(super) store: S,
     pub(super) identity: Identity,
@@ -83,11 +83,11 @@ pub struct LogicalUnit<S> {
 }
 
 impl<S: Store> LogicalUnit<S> {
-    /// A unit. `kept_reservations` are the bytes that [`Host::keep_reservations`] was given last, empty when it never was.
+    /// A unit. `kept_reservations` are the bytes of the last call of [`Host::keep_reservations`]. Empty if there was no call.
     ///
     /// # Errors
-    /// Reservations that cannot be read; a store without a block, or with a block that is not a power of two from 512 to 4096; a physical
-    /// block that is not a power of two from a block to 1 MiB.
+    /// The reservations cannot be decoded. The store has no block, or its block size is not a power of two from 512 to 4096. The physical
+    /// block size is not a power of two from one block to 1 MiB.
     pub fn new(
         store: S,
         identity: Identity,
@@ -123,27 +123,27 @@ impl<S: Store> LogicalUnit<S> {
         })
     }
 
-    /// What it stands on.
+    /// The store of the unit.
     pub const fn store(&self) -> &S {
         &self.store
     }
 
-    /// What it says of itself.
+    /// The names and numbers by which the unit identifies itself.
     pub const fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What a CDB asks to transfer.
+    /// The data that a CDB transfers.
     #[must_use]
     pub fn expected_data(&self, cdb: &[u8]) -> Expected {
         expected_data(cdb, self.store.block_bytes())
     }
 
-    /// A nexus was made (a session logged in): it is told so by this unit attention with its first command.
-    /// [`Asc::POWER_ON_OCCURRED`] after a start that may have lost writes, [`Asc::I_T_NEXUS_LOSS_OCCURRED`] after one that lost
-    /// none, [`Asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET`] for the first login since; `None` to tell it nothing.
+    /// Registers a nexus (a session that logged in). Its first command reports the unit attention: [`Asc::POWER_ON_OCCURRED`] after a start
+    /// that may have lost writes, [`Asc::I_T_NEXUS_LOSS_OCCURRED`] after one that lost no writes,
+    /// [`Asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET`] for the first login since. `None` reports nothing.
     ///
-    /// A nexus that is not attached may send commands, and is not told what concerns all.
+    /// A nexus that is not attached may send commands, and gets no unit attentions that are for all.
     pub fn attach(&self, nexus: &Nexus, attention: Option<Asc>) {
         self.attentions.attach(nexus);
         if let Some(asc) = attention {
@@ -156,17 +156,17 @@ impl<S: Store> LogicalUnit<S> {
         self.attentions.add_to_known(nexus, Condition::Attention(attention));
     }
 
-    /// A nexus was lost (its session ended, by logout too): its RESERVE ends and its unit attentions are forgotten.
-    /// Registrations stay (SPC-4 5.13.1).
+    /// Removes a nexus whose session has ended, also by logout. Its RESERVE ends and its unit attentions are forgotten. Registrations stay
+    /// (SPC-4 5.13.1).
     pub fn detach(&self, nexus: &Nexus) {
         self.reservations.end_reserve(Some(nexus));
         self.attentions.detach(nexus);
         self.copy_results.forget(nexus);
     }
 
-    /// A logical unit reset (SAM-5 6.3.3), after the caller has ended the unit's commands: RESERVE ends, mode
-    /// pages have their defaults, every nexus is told by this unit attention: [`Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED`] for LOGICAL
-    /// UNIT RESET and the target resets. Persistent reservations stay.
+    /// Performs a logical unit reset (SAM-5 6.3.3). The caller has ended the unit's commands before. RESERVE ends, and mode pages have
+    /// their defaults. Every nexus gets this unit attention: [`Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED`] for LOGICAL UNIT RESET and the
+    /// target resets. Persistent reservations stay.
     ///
     /// **Durability**: unchanged. The write cache of a unit that has one is on again.
     pub fn reset(&self, attention: Asc) {
@@ -175,22 +175,22 @@ impl<S: Store> LogicalUnit<S> {
         let turns_cache_on = self.settings.write_cache && !self.modes.has_write_cache();
         self.modes.set(Bits::default_of(self.settings.write_cache));
         if turns_cache_on {
-            // Initiators that think the write cache is off must send flushes again.
+            // Initiators that know the write cache as off must send flushes again.
             self.attentions.add_to_all(None, Condition::Attention(Asc::MODE_PARAMETERS_CHANGED));
         }
     }
 
-    /// The store has another size now: every nexus is told.
+    /// Reports to every nexus that the size of the store has changed.
     pub fn capacity_changed(&self) {
         self.attentions.add_to_all(None, Condition::Attention(Asc::CAPACITY_DATA_HAS_CHANGED));
     }
 
-    /// The target has other LUNs now: every nexus is told.
+    /// Reports to every nexus that the LUNs of the target have changed.
     pub fn luns_changed(&self) {
         self.attentions.add_to_all(None, Condition::Attention(Asc::REPORTED_LUNS_DATA_HAS_CHANGED));
     }
 
-    /// The nexus got the list of LUNs: it need not be told any more. See [`Directory::luns_reported`](super::Directory::luns_reported).
+    /// Removes that report for a nexus that has read the list of LUNs. See [`Directory::luns_reported`](super::Directory::luns_reported).
     pub fn luns_reported(&self, nexus: &Nexus) {
         self.attentions.remove(nexus, Condition::Attention(Asc::REPORTED_LUNS_DATA_HAS_CHANGED));
     }
@@ -201,13 +201,13 @@ impl<S: Store> LogicalUnit<S> {
         self.durability.has_failed()
     }
 
-    /// Whether its write cache is on now (WCE).
+    /// Whether the write cache is on now (WCE).
     #[must_use]
     pub fn has_write_cache(&self) -> bool {
         self.modes.has_write_cache()
     }
 
-    /// Logical blocks of a physical one.
+    /// Logical blocks in a physical block.
     pub(super) fn physical_blocks(&self) -> u32 {
         self.settings.physical_block_bytes / self.store.block_bytes()
     }
@@ -216,17 +216,17 @@ impl<S: Store> LogicalUnit<S> {
         u64::from(self.store.block_bytes())
     }
 
-    /// Blocks of the unit.
+    /// Number of blocks of the unit.
     pub(super) fn block_count(&self) -> u64 {
         self.store.size_bytes() / self.block_bytes()
     }
 
-    /// Whether the unit has this command at all.
+    /// Whether the unit supports the command.
     pub(super) fn supports(&self, command: Command) -> bool {
         self.settings.thin || command != Command::Unmap
     }
 
-    /// The bytes that a CDB's blocks are.
+    /// The byte range of a CDB's blocks.
     ///
     /// # Errors
     /// LOGICAL BLOCK ADDRESS OUT OF RANGE.
@@ -236,10 +236,10 @@ impl<S: Store> LogicalUnit<S> {
         Ok(blocks.lba * self.block_bytes()..end * self.block_bytes())
     }
 
-    /// The bytes of a CDB that transfers its blocks.
+    /// The byte range of a CDB that transfers its blocks.
     ///
     /// # Errors
-    /// As [`Self::bytes_of`]; INVALID FIELD IN CDB above MAXIMUM TRANSFER LENGTH.
+    /// As [`Self::bytes_of`]. INVALID FIELD IN CDB above MAXIMUM TRANSFER LENGTH.
     pub(super) fn transfer_of(&self, cdb: &Cdb) -> Result<Range<u64>, Sense> {
         let bytes = self.bytes_of(cdb.blocks())?;
         if bytes.end - bytes.start > SCSI_TRANSFER_BYTES_MAX {
@@ -255,8 +255,8 @@ impl<S: Store> LogicalUnit<S> {
         Ok(lock)
     }
 
-    /// Begins a write to the medium. Others may run at the same time. The reservation is checked after the lock is taken, so a later reservation
-    /// waits for this write.
+    /// Begins a write to the medium. Other commands may run at the same time. The reservation is checked after the lock is taken, so a
+    /// later reservation waits for this write.
     pub(super) fn begin_write(&self, call: &Call<'_>, bytes: &Range<u64>) -> Result<Writing<'_>, Failure> {
         let lock = self.ranges.writing(bytes.clone());
         self.reservations.check(call)?;
@@ -270,7 +270,7 @@ impl<S: Store> LogicalUnit<S> {
         Ok(lock)
     }
 
-    /// Waits for the writes that began before.
+    /// Waits for the writes that began before this call.
     pub(super) fn drain_writes(&self) {
         self.ranges.drain_writes();
     }

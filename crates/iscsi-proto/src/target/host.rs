@@ -1,4 +1,4 @@
-//! What a connection asks of its caller: targets, who may use them, and sessions.
+//! The interface through which a connection asks its caller about targets, their initiators, and sessions.
 
 use super::tasks::Tasks;
 use crate::chap::{Algorithm, Credential};
@@ -9,7 +9,7 @@ use crate::pdu::{Isid, Lun};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tsih(pub u16);
 
-/// A challenge of CHAP: random bytes that the caller draws for one connection and uses for no other.
+/// A CHAP challenge. The caller draws the bytes at random for one connection and uses them for no other.
 #[derive(Clone, Copy, Debug)]
 pub struct Challenge {
     /// CHAP_I.
@@ -18,29 +18,29 @@ pub struct Challenge {
     pub bytes: [u8; 32],
 }
 
-/// How an initiator proves who it is.
+/// How an initiator must authenticate itself.
 #[derive(Clone, Debug, Default)]
 pub enum Authentication {
-    /// It does not have to.
+    /// The initiator need not authenticate itself.
     #[default]
     None,
-    /// By CHAP.
+    /// The initiator must authenticate itself by CHAP.
     Chap {
-        /// The credentials that are accepted; the algorithms, of which the initiator's first is taken.
+        /// The credentials that are accepted.
         accepted: Vec<Credential>,
-        /// Which hashes may be used.
+        /// The allowed algorithms. The initiator's first choice among them is used.
         algorithms: Vec<Algorithm>,
-        /// How the target proves itself where the initiator asks (mutual CHAP).
+        /// The target's own credential, for initiators that request mutual CHAP.
         own: Option<Credential>,
     },
 }
 
-/// Why an initiator did not prove who it is.
+/// Why the authentication of an initiator failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthenticationFault {
     /// The initiator does not offer CHAP.
     NoChap,
-    /// The initiator insists on CHAP, and the target has no credentials to check it by.
+    /// The initiator insists on CHAP, and the target has no credentials to verify it.
     ChapNotWanted,
     /// The initiator offers no CHAP algorithm that is allowed.
     NoAlgorithm,
@@ -48,7 +48,7 @@ pub enum AuthenticationFault {
     UnknownUser,
     /// The secret is not that of the user.
     WrongSecret,
-    /// The initiator asks for mutual CHAP, and the target has no secret of its own.
+    /// The initiator requests mutual CHAP, and the target has no secret of its own.
     NoOwnSecret,
     /// The keys are malformed, or the challenge is the target's own.
     Invalid,
@@ -59,9 +59,9 @@ pub enum AuthenticationFault {
 pub struct Access {
     /// The portal group of the listener (RFC 7143 4.4.1).
     pub portal_group_tag: u16,
-    /// What people call the target.
+    /// A name of the target for people (TargetAlias).
     pub alias: Option<String>,
-    /// The proof that is asked for.
+    /// The required authentication.
     pub authentication: Authentication,
 }
 
@@ -72,17 +72,17 @@ pub struct Opening {
     pub session_type: SessionType,
     /// The initiator's name.
     pub initiator: Name,
-    /// The initiator's number of the session.
+    /// The initiator's part of the session identifier.
     pub isid: Isid,
-    /// The target; none in a discovery session.
+    /// The target. `None` in a discovery session.
     pub target: Option<Name>,
-    /// The portal group it was logged in to.
+    /// The portal group in which the initiator logs in.
     pub portal_group_tag: u16,
-    /// The session that the initiator wants to go on with; none for a new one.
+    /// The session that the initiator wants to continue. `None` for a new session.
     pub tsih: Option<Tsih>,
     /// The initiator's number of the connection.
     pub cid: u16,
-    /// The CHAP name, where one was proved.
+    /// The CHAP name, if the initiator authenticated itself by CHAP.
     pub user: Option<String>,
     /// The tasks of the new session.
     pub tasks: Tasks,
@@ -91,14 +91,14 @@ pub struct Opening {
 /// Sessions that an initiator wants ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// That of this ISID.
+    /// The session with this ISID.
     One(Isid),
-    /// Those which this ISID [succeeds](Isid::succeeds).
+    /// The sessions that this ISID [succeeds](Isid::succeeds).
     Former(Isid),
 }
 
 impl Ending {
-    /// Whether a session of this ISID is meant.
+    /// Whether a session with this ISID must end.
     #[must_use]
     pub fn means(self, isid: Isid) -> bool {
         match self {
@@ -117,12 +117,12 @@ pub enum Purpose {
     Solicited,
 }
 
-/// What a connection asks while it receives.
+/// The questions that a connection asks its caller while it receives.
 pub trait Host {
-    /// What the initiator may do with the target, or with discovery where there is none.
+    /// The initiator's access to the target, or to discovery if `target` is `None`.
     ///
     /// # Errors
-    /// The status that the login is refused with: [`LoginStatus::NOT_FOUND`], [`LoginStatus::AUTHORIZATION_FAILED`] and others.
+    /// The status with which the login is refused: [`LoginStatus::NOT_FOUND`], [`LoginStatus::AUTHORIZATION_FAILED`] and others.
     fn access(&self, initiator: &Name, target: Option<&Name>) -> Result<Access, LoginStatus>;
 
     /// Reports a login that ended with [`LoginStatus::AUTHENTICATION_FAILED`]; `user` is the CHAP name, if the initiator sent one.
@@ -130,17 +130,17 @@ pub trait Host {
         let _ = (initiator, user, fault);
     }
 
-    /// Begins a session, whose login is complete but for the answer. An older session of the same initiator name, ISID, target and
-    /// portal group is ended first, its tasks with it (RFC 7143 6.3.5); [`super::Registry`] finds it.
+    /// Begins a session. Its login is complete except for the response. If an older session has the same initiator name, ISID,
+    /// target and portal group, that session and its tasks are ended first (RFC 7143 6.3.5). [`super::Registry`] finds it.
     ///
     /// # Errors
-    /// The status that the login is refused with: [`LoginStatus::NO_SESSION`], [`LoginStatus::TOO_MANY_CONNECTIONS`] and others.
+    /// The status with which the login is refused: [`LoginStatus::NO_SESSION`], [`LoginStatus::TOO_MANY_CONNECTIONS`] and others.
     fn open(&self, opening: &Opening) -> Result<Tsih, LoginStatus>;
 
-    /// Ends sessions of this initiator name and target with all their tasks, whatever their portal group. An initiator asks so over
-    /// another portal before it sends a session's writes again, and when it begins, of those that a process before it left: what is
-    /// still on its way over their connections must not come behind what is written next. Whether they have ended; none where that
-    /// cannot be asked.
+    /// Ends sessions of this initiator name and target with all their tasks, in any portal group. An initiator requests this over
+    /// another portal before it resends a session's writes, and at its start for sessions that an earlier process left: writes that
+    /// are still on their way over those connections must not follow newer writes. Returns whether the sessions have ended. `None`
+    /// if the host does not support this.
     fn end_session(&self, initiator: &Name, target: &Name, which: Ending) -> Option<bool> {
         let _ = (initiator, target, which);
         None
@@ -150,8 +150,8 @@ pub trait Host {
     /// `10.0.0.1:3260,1`, `[2001:db8::1]:3260,1` (RFC 7143 13.8).
     fn targets(&self, initiator: &Name, visit: &mut dyn FnMut(&Name, &[String]));
 
-    /// Bytes of data that a command takes by its CDB, at most; 0 where the command will be refused. The connection asks for no
-    /// more, and for no more than the initiator expects to send.
+    /// Largest number of data bytes that a command takes according to its CDB. 0 if the command will be refused. The connection
+    /// requests no more than this, and no more than the initiator expects to send.
     fn data_out_bytes(&self, lun: Lun, cdb: &[u8]) -> u64;
 
     /// Grants `bytes` more memory for the data of commands that wait for data. Returns false if there is no memory now. Memory that

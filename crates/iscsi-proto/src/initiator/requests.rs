@@ -1,4 +1,4 @@
-//! What an initiator asks for.
+//! Requests of an initiator.
 
 use super::event::{DataRequest, Refusal};
 use super::session::Initiator;
@@ -26,16 +26,17 @@ pub struct Request<'a> {
 /// The data of a command.
 #[derive(Clone, Copy, Debug)]
 pub enum Transfer<'a> {
-    /// None.
+    /// The command has no data.
     None,
-    /// Bytes to receive, at most.
+    /// The initiator receives up to this number of bytes.
     Read(u32),
-    /// Bytes to send. Those that do not go with the command are asked for again by [`Event::Wanted`](super::Event::Wanted).
+    /// The initiator sends these bytes. The target requests those that are not sent with the command by
+    /// [`Event::Wanted`](super::Event::Wanted).
     Write(&'a [u8]),
 }
 
 impl Initiator {
-    /// Appends a SCSI command, with as much of its data as may go along.
+    /// Appends a SCSI command, with as much of its data as the negotiated parameters allow.
     ///
     /// # Errors
     /// [`Refusal`]: nothing was appended.
@@ -82,10 +83,10 @@ impl Initiator {
         Ok(itt)
     }
 
-    /// Answers a request for data; `data` is that of the command, whole.
+    /// Answers a request for data. `data` is the complete data of the command.
     ///
     /// # Errors
-    /// [`Refusal`] when the command has ended meanwhile or has less data: nothing was appended.
+    /// [`Refusal`] if the command has ended meanwhile or has less data. In that case nothing was appended.
     pub fn data_out(&self, out: &mut Vec<u8>, request: DataRequest, data: &[u8]) -> Result<(), Refusal> {
         let Some(Pending::Command { lun, .. }) = self.tasks.find(request.itt) else { return Err(Refusal::NoTask(request.itt.0)) };
         let start = request.offset as usize;
@@ -139,12 +140,12 @@ impl Initiator {
         Ok(itt)
     }
 
-    /// Gives a command up that the target has aborted: no answer is waited for.
+    /// Forgets a command that the target has aborted. No response is expected for it.
     pub fn forget(&mut self, itt: Itt) {
         self.tasks.forget(itt);
     }
 
-    /// Appends a ping, for immediate delivery; the target sends `data` back, as much as it takes.
+    /// Appends a ping, for immediate delivery. The target returns as much of `data` as it accepts.
     ///
     /// # Errors
     /// [`Refusal`]: nothing was appended.
@@ -176,7 +177,8 @@ impl Initiator {
         Ok(itt)
     }
 
-    /// Appends a request to end another session of this initiator with the same target ([`END_SESSION_KEY`]). Its answer is a text.
+    /// Appends a request to end another session of this initiator with the same target ([`END_SESSION_KEY`]). The response is an
+    /// [`Event::Text`](super::Event::Text).
     ///
     /// # Errors
     /// [`Refusal`]: nothing was appended.
@@ -184,7 +186,7 @@ impl Initiator {
         self.end_sessions(out, &crate::text::to_hexadecimal(&isid.0))
     }
 
-    /// The same of all sessions that processes before this one left ([`END_FORMER`]).
+    /// Appends a request to end all sessions that earlier processes left ([`END_FORMER`]).
     ///
     /// # Errors
     /// [`Refusal`]: nothing was appended.
@@ -203,7 +205,7 @@ impl Initiator {
     }
 
     pub(super) fn text_request(&self, out: &mut Vec<u8>, itt: Itt, ttt: Ttt, cmd_sn: CmdSn, text: &[u8]) {
-        // Continuations are immediate: the target may have closed its window meanwhile.
+        // Continuations are immediate, because the target may have closed its window meanwhile.
         let request = TextRequest {
             immediate: ttt != Ttt::NONE,
             is_final: true,

@@ -1,15 +1,15 @@
-//! Operational keys (RFC 7143 13): what is answered to each, and what comes of it.
+//! Operational keys (RFC 7143 13): the answer to each, and its effect.
 
 use super::parameters::{DigestChoice, Offer, Parameters, SessionType};
 use super::status::LoginStatus;
 use crate::text::{self, Pair};
 
-/// What a key's offer is answered with.
+/// The answer to the offer of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The result.
+    /// The negotiated value.
     Value(String),
-    /// Nothing: it was a declaration.
+    /// No answer, because the key was a declaration.
     Nothing,
     /// The value is not allowed.
     Reject,
@@ -17,12 +17,12 @@ pub(crate) enum Answer {
     Irrelevant,
     /// The key is unknown.
     NotUnderstood,
-    /// The key came before: the login fails.
+    /// The key was offered before. The login fails.
     Repeated,
 }
 
 impl Answer {
-    /// As the value of the answer; none where none is due.
+    /// The value of the answer. `None` if the key gets no answer.
     pub(crate) fn as_value(&self) -> Option<&str> {
         match self {
             Self::Value(value) => Some(value),
@@ -34,22 +34,22 @@ impl Answer {
     }
 }
 
-/// How the result of a key comes about.
+/// How the value of a key is negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     HeaderDigest,
     DataDigest,
-    /// Yes if one side says so.
+    /// Yes if one side says Yes.
     Or(Switch),
-    /// Yes if both sides say so.
+    /// Yes if both sides say Yes.
     And(Switch),
-    /// The smaller number, of those from .1 to .2.
+    /// The smaller number. It must be between the two limits.
     Smaller(Number, u32, u32),
-    /// The larger number.
+    /// The larger number. It must be between the two limits.
     Larger(Number, u32, u32),
-    /// Each side for itself.
+    /// Each side declares its own value.
     Declared,
-    /// Of markers, which RFC 7143 13.25 took away.
+    /// A key of markers, which RFC 7143 13.25 removed.
     Obsolete,
 }
 
@@ -75,10 +75,10 @@ enum Number {
 }
 
 const BYTES_MAX: u32 = (1 << 24) - 1;
-/// The key of the one value that each side declares.
+/// The only key whose value each side declares.
 const MAX_RECV: &str = "MaxRecvDataSegmentLength";
 
-/// All keys, whether a discovery session has them, and how they are settled.
+/// All keys. For each: whether a discovery session has it, and how its value is negotiated.
 const KEYS: &[(&str, bool, Kind)] = &[
     ("HeaderDigest", true, Kind::HeaderDigest),
     ("DataDigest", true, Kind::DataDigest),
@@ -101,7 +101,7 @@ const KEYS: &[(&str, bool, Kind)] = &[
     ("OFMarkInt", true, Kind::Obsolete),
 ];
 
-/// Whether it is one of these keys.
+/// Whether the key is one of these.
 pub(crate) fn is_operational(key: &str) -> bool {
     KEYS.iter().any(|(name, ..)| *name == key)
 }
@@ -113,7 +113,7 @@ pub(crate) struct Negotiation {
     session_type: SessionType,
     parameters: Parameters,
     seen: u32,     // keys that were answered, one bit per position in KEYS
-    proposed: u32, // keys that this side offered, likewise
+    proposed: u32, // keys that this side offered, in the same way
     digests_agreed: (bool, bool),
     faulty: bool,
 }
@@ -135,13 +135,13 @@ impl Negotiation {
         self.session_type = session_type;
     }
 
-    /// Declares the longest data segment this side accepts.
+    /// Declares the longest data segment that this side accepts.
     pub(crate) fn declare(&mut self, out: &mut Vec<u8>) {
         self.parameters.receive_segment_bytes_max = self.offer.receive_segment_bytes_max;
         text::append(out, MAX_RECV, &self.offer.receive_segment_bytes_max.to_string());
     }
 
-    /// Answers what the other side offers or declares.
+    /// Answers an offer or a declaration of the other side.
     pub(crate) fn answer(&mut self, pair: Pair<'_>) -> Answer {
         let Some((at, (_, in_discovery, kind))) = KEYS.iter().enumerate().find(|(_, (name, ..))| *name == pair.key) else {
             return Answer::NotUnderstood;
@@ -275,7 +275,8 @@ impl Negotiation {
         }
     }
 
-    /// Handles a key of the target. It is an answer to an offer of [`Self::propose`], or an offer of the target, whose answer is returned.
+    /// Processes a key of the target. The key is either an answer to an offer of [`Self::propose`], or an offer of the target, whose
+    /// answer is returned.
     pub(crate) fn accept(&mut self, pair: Pair<'_>) -> Option<String> {
         if matches!(pair.value, "NotUnderstood" | "Irrelevant") {
             return None;
@@ -297,7 +298,7 @@ impl Negotiation {
             self.faulty = true; // The target chose a value that was not offered.
             return None;
         }
-        // Both sides compute the result by the same rules, so the target's answer must be equal to it.
+        // Both sides compute the result by the same rules, so the target's answer must equal it.
         let answer = self.answer(pair);
         let keeps = match &answer {
             Answer::Value(value) => value == pair.value,
@@ -311,7 +312,7 @@ impl Negotiation {
     /// The negotiated parameters.
     ///
     /// # Errors
-    /// The status of a login that cannot be: a digest that is required is not there, or the other side broke the rules.
+    /// The status of a login that cannot succeed: a required digest is missing, or the other side broke the rules.
     pub(crate) fn settle(&self) -> Result<Parameters, LoginStatus> {
         let lacks = |choice, has: bool| choice == DigestChoice::Required && !has;
         let agreed = self.digests_agreed == (true, true)
@@ -321,7 +322,7 @@ impl Negotiation {
             return Err(LoginStatus::INITIATOR_ERROR);
         }
         let mut parameters = self.parameters;
-        // RFC 7143 13.14 forbids more; the defaults may cross when one alone was negotiated.
+        // RFC 7143 13.14 forbids a greater value. The defaults allow it if only one of the two keys was negotiated.
         parameters.first_burst_bytes = parameters.first_burst_bytes.min(parameters.max_burst_bytes);
         Ok(parameters)
     }

@@ -1,33 +1,34 @@
-//! What a login settles: the defaults of RFC 7143 13, and what a side offers.
+//! The parameters that a login negotiates: the defaults of RFC 7143 13, and the values that a side offers.
 
 use crate::limits::{DATA_SEGMENT_BYTES_MAX, OUTSTANDING_R2T_MAX};
 
-/// What a session is for (RFC 7143 13.21).
+/// The type of a session (RFC 7143 13.21).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SessionType {
-    /// SCSI commands.
+    /// For SCSI commands.
     #[default]
     Normal,
-    /// SendTargets alone.
+    /// For SendTargets only.
     Discovery,
 }
 
-/// The result of a negotiation. Its default is what RFC 7143 13 sets for keys that were not negotiated; own limits are in [`Offer`].
+/// The result of a negotiation. The default values are those of RFC 7143 13 for keys that were not negotiated. A side's own limits
+/// are in [`Offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Headers carry digests.
+    /// Whether headers have digests.
     pub header_digest: bool,
-    /// Data segments carry digests.
+    /// Whether data segments have digests.
     pub data_digest: bool,
-    /// Connections a session may have.
+    /// Connections that the session may have.
     pub connections_max: u32,
-    /// No unsolicited Data-Out PDUs.
+    /// Whether unsolicited Data-Out PDUs are forbidden.
     pub initial_r2t: bool,
-    /// Commands may carry data.
+    /// Whether commands may carry data.
     pub immediate_data: bool,
-    /// The longest data segment that the peer declared to accept, in bytes.
+    /// The longest data segment that the peer accepts, in bytes.
     pub send_segment_bytes_max: u32,
-    /// The longest data segment that this side declared to accept, in bytes.
+    /// The longest data segment that this side accepts, in bytes.
     pub receive_segment_bytes_max: u32,
     /// The longest sequence of data PDUs, in bytes.
     pub max_burst_bytes: u32,
@@ -35,9 +36,9 @@ pub struct Parameters {
     pub first_burst_bytes: u32,
     /// Seconds to wait before reconnecting.
     pub time2wait_s: u16,
-    /// Seconds that tasks outlive a connection.
+    /// Seconds for which tasks stay after the end of their connection.
     pub time2retain_s: u16,
-    /// R2Ts of a command that may be unanswered.
+    /// R2Ts of one command that may be unanswered.
     pub outstanding_r2t_max: u32,
 }
 
@@ -60,26 +61,26 @@ impl Default for Parameters {
     }
 }
 
-/// Whether a side wants a digest.
+/// Whether a side wants digests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DigestChoice {
-    /// None, whatever the other side asks for.
+    /// No digests, whatever the other side offers.
     Never,
-    /// As the initiator would rather have it; as an initiator: none, if the target lets it.
+    /// As a target: the initiator's first choice. As an initiator: no digests, unless the target requires them.
     #[default]
     Allowed,
-    /// One if the other side has it, none otherwise.
+    /// Digests, if the other side supports them.
     Preferred,
-    /// One, or no session.
+    /// Digests are required, otherwise the login fails.
     Required,
 }
 
-/// What a side offers: its own limits.
+/// The limits that a side offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Digests of headers.
     pub header_digest: DigestChoice,
-    /// Digests of data.
+    /// Digests of data segments.
     pub data_digest: DigestChoice,
     /// Whether unsolicited Data-Out PDUs are refused.
     pub initial_r2t: bool,
@@ -91,16 +92,16 @@ pub struct Offer {
     pub max_burst_bytes: u32,
     /// The most unsolicited data of a command, in bytes.
     pub first_burst_bytes: u32,
-    /// Seconds to wait before reconnecting: none are needed.
+    /// Seconds to wait before reconnecting. No wait is needed.
     pub time2wait_s: u16,
-    /// Seconds that tasks outlive a connection: none at error recovery level 0.
+    /// Seconds for which tasks stay after the end of their connection: 0 at error recovery level 0.
     pub time2retain_s: u16,
-    /// R2Ts of a command that may be unanswered.
+    /// R2Ts of one command that may be unanswered.
     pub outstanding_r2t_max: u32,
 }
 
 impl Default for Offer {
-    /// A write of up to 256 KiB takes one round trip.
+    /// With these values, a write of up to 256 KiB takes one round trip.
     fn default() -> Self {
         Self {
             header_digest: DigestChoice::Allowed,
@@ -118,7 +119,7 @@ impl Default for Offer {
 }
 
 impl Offer {
-    /// The same within the limits of the crate and of RFC 7143.
+    /// The same offer within the limits of the crate and of RFC 7143.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         self.receive_segment_bytes_max = self.receive_segment_bytes_max.clamp(512, DATA_SEGMENT_BYTES_MAX as u32);

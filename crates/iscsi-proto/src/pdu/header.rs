@@ -9,7 +9,7 @@ pub(crate) const IMMEDIATE: u8 = 0x40;
 /// The reserved value of a task tag.
 pub(crate) const NO_TAG: u32 = u32::MAX;
 
-/// A basic header segment as it is on the wire.
+/// A basic header segment in its wire format.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Bhs(pub [u8; BHS_BYTES]);
 
@@ -28,7 +28,7 @@ impl core::fmt::Debug for Bhs {
 }
 
 impl Bhs {
-    /// What it is, if this is known.
+    /// The opcode. `None` if it is unknown.
     #[must_use]
     pub const fn opcode(&self) -> Option<Opcode> {
         Opcode::from_number(self.0[0] & 0x3f)
@@ -40,19 +40,19 @@ impl Bhs {
         self.0[0] & IMMEDIATE != 0
     }
 
-    /// Bytes of the additional header segments.
+    /// Size of all additional header segments, in bytes.
     #[must_use]
     pub const fn ahs_bytes(&self) -> usize {
         self.0[4] as usize * 4
     }
 
-    /// Bytes of the data segment, without padding.
+    /// Size of the data segment without padding, in bytes.
     #[must_use]
     pub const fn data_bytes(&self) -> usize {
         u32::from_be_bytes([0, self.0[5], self.0[6], self.0[7]]) as usize
     }
 
-    /// Sets the length of the data segment, which has to be below 2^24.
+    /// Sets the length of the data segment, which must be below 2^24.
     pub(crate) fn set_data_bytes(&mut self, bytes: usize) {
         debug_assert!(bytes < 1 << 24, "data segment of {bytes} bytes");
         let [_, high, middle, low] = (bytes as u32).to_be_bytes();
@@ -83,15 +83,15 @@ impl Bhs {
 
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// What a PDU is (RFC 7143 11.2.1.2).
+        /// The type of a PDU (RFC 7143 11.2.1.2).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Opcode { $($(#[$doc])* $name = $number,)* }
 
         impl Opcode {
-            /// All of them.
+            /// All opcodes.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// That of a number of 6 bits.
+            /// The opcode with this number, which has 6 bits.
             #[must_use]
             pub const fn from_number(number: u8) -> Option<Self> {
                 match number { $($number => Some(Self::$name),)* _ => None }
@@ -101,7 +101,7 @@ macro_rules! opcodes {
 }
 
 opcodes! {
-    /// 11.18: a ping of the initiator, or its answer to one.
+    /// 11.18: a ping of the initiator, or its answer to a ping.
     NopOut = 0x00,
     /// 11.3
     ScsiCommand = 0x01,
@@ -117,7 +117,7 @@ opcodes! {
     LogoutRequest = 0x06,
     /// 11.16
     SnackRequest = 0x10,
-    /// 11.19: a ping of the target, or its answer to one.
+    /// 11.19: a ping of the target, or its answer to a ping.
     NopIn = 0x20,
     /// 11.4
     ScsiResponse = 0x21,
@@ -139,25 +139,25 @@ opcodes! {
     Reject = 0x3f,
 }
 
-/// Initiator task tag: pairs a response with its request (RFC 7143 11.2.1.8).
+/// Initiator task tag. It pairs a response with its request (RFC 7143 11.2.1.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Itt(pub u32);
 
 impl Itt {
-    /// The tag of no task.
+    /// The reserved value: no task.
     pub const NONE: Self = Self(NO_TAG);
 }
 
-/// Target transfer tag: pairs data, pings and text with what the target asked for (RFC 7143 11.7.4).
+/// Target transfer tag. It pairs data, pings and text with a request of the target (RFC 7143 11.7.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ttt(pub u32);
 
 impl Ttt {
-    /// The tag of what the target did not ask for.
+    /// The reserved value: no request of the target.
     pub const NONE: Self = Self(NO_TAG);
 }
 
-/// Logical unit number in the 8 bytes of SAM-5 4.7; which unit it names is SCSI's matter.
+/// Logical unit number in the 8-byte format of SAM-5 4.7. The SCSI layer interprets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lun(pub [u8; 8]);
 
@@ -166,15 +166,16 @@ pub struct Lun(pub [u8; 8]);
 pub struct Isid(pub [u8; 6]);
 
 impl Isid {
-    /// An ISID of type 10b for one of the sessions by which an initiator uses something: `user` tells that use from others of the same
-    /// initiator, `life` (12 bits) a process that uses it from the one before, `path` (4 bits) the sessions of one process.
+    /// An ISID of type 10b for one of several sessions of an initiator. `user` distinguishes uses by the same initiator, `life` (12
+    /// bits) distinguishes a process of that use from the one before, and `path` (4 bits) the sessions of one process.
     #[must_use]
     pub const fn of_life([a, b, c]: [u8; 3], life: u16, path: u8) -> Self {
         let [high, low] = (life << 4 | (path & 15) as u16).to_be_bytes();
         Self([0x80, a, b, c, high, low])
     }
 
-    /// Whether both are of one use, and of different lives: a session of such an ISID was left by a process that has ended.
+    /// Whether both ISIDs are of one use and of different lives. In that case a process that has ended left the session of the other
+    /// ISID.
     #[must_use]
     pub fn succeeds(self, other: Self) -> bool {
         let ([t, a, b, c, high, low], [other_t, other_a, other_b, other_c, other_high, other_low]) = (self.0, other.0);
@@ -216,7 +217,7 @@ number_field! {
     [u8; 16]: |bytes| bytes, |bytes| bytes;
 }
 
-/// A PDU's header as a struct: fields at bytes, flags and small numbers in bits, and bits that are always set.
+/// A struct for a PDU header: fields at bytes, flags and small numbers in bits, and bits that are always set.
 macro_rules! header {
     (
         $(#[$doc:meta])* $name:ident, set { $($set_at:literal: $set_mask:literal),* },
@@ -233,7 +234,7 @@ macro_rules! header {
         }
 
         impl $name {
-            /// Reads the fields. The opcode is the caller's to have looked at; reserved bits are passed over.
+            /// Reads the fields. The caller has checked the opcode. Reserved bits are ignored.
             #[must_use]
             pub fn from_bhs(bhs: &$crate::pdu::Bhs) -> Self {
                 Self {
@@ -243,7 +244,7 @@ macro_rules! header {
                 }
             }
 
-            /// The header, without lengths of further segments.
+            /// The header, with the lengths of further segments as 0.
             #[must_use]
             pub fn to_bhs(&self) -> $crate::pdu::Bhs {
                 let mut bhs = $crate::pdu::Bhs::default();
@@ -259,7 +260,7 @@ macro_rules! header {
 }
 pub(crate) use header;
 
-/// A number with names for some values; others are kept as they are.
+/// A number with names for some values. Other values are kept too.
 macro_rules! codes {
     ($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $number:literal,)* }) => {
         $(#[$doc])*

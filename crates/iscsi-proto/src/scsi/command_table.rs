@@ -1,5 +1,5 @@
-//! Every command a unit knows: its CDB's fields, its data, and which reservations let it pass. The decoder, the check of reserved bits,
-//! REPORT SUPPORTED OPERATION CODES and the reservation checks all read this one table.
+//! All commands that a unit supports: the fields of the CDB, the data, and the reservations under which the command may run. The
+//! decoder, the check of reserved bits, REPORT SUPPORTED OPERATION CODES and the reservation checks use this table.
 
 /// A command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,60 +38,60 @@ pub(super) enum Command {
     ReportSupportedTaskManagementFunctions,
 }
 
-/// What a command needs of a reservation that another nexus holds (SPC-4 table 51, SBC-3 table 13, SPC-2 table 10).
+/// How a reservation of another nexus affects a command (SPC-4 table 51, SBC-3 table 13, SPC-2 table 10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Passes every persistent reservation and RESERVE.
+    /// Runs under every persistent reservation and under RESERVE.
     Always,
-    /// Passes every persistent reservation, not RESERVE.
+    /// Runs under every persistent reservation, but not under RESERVE.
     AlwaysButReserve,
-    /// Passes Write Exclusive, not Exclusive Access.
+    /// Runs under Write Exclusive, but not under Exclusive Access.
     Read,
-    /// Passes no persistent reservation.
+    /// Runs under no persistent reservation.
     Write,
-    /// START STOP UNIT: passes when it starts the unit, else as `Write`.
+    /// START STOP UNIT: runs if it starts the unit, otherwise as `Write`.
     Start,
-    /// PREVENT ALLOW MEDIUM REMOVAL: passes when it allows, else as `Write`.
+    /// PREVENT ALLOW MEDIUM REMOVAL: runs if it allows removal, otherwise as `Write`.
     Allow,
-    /// RESERVE and RELEASE: their own rules.
+    /// RESERVE and RELEASE have their own rules.
     Reserve,
-    /// PERSISTENT RESERVE OUT: the rules of each service action.
+    /// PERSISTENT RESERVE OUT: each service action has its rules.
     PersistentReserveOut,
 }
 
-/// Where a CDB says how much data it moves.
+/// How a CDB specifies the amount of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Data {
     /// No data.
     None,
-    /// So many bytes to the initiator: READ CAPACITY (10) has no allocation length.
+    /// This number of bytes to the initiator: READ CAPACITY (10) has no allocation length.
     Fixed(u64),
-    /// An allocation length of that many bytes at this byte.
+    /// An allocation length of `bytes` bytes at byte `at`.
     Allocation { at: usize, bytes: usize },
-    /// A parameter list length likewise.
+    /// A parameter list length of `bytes` bytes at byte `at`.
     Parameters { at: usize, bytes: usize },
     /// The blocks of the CDB, to the initiator.
     BlocksIn,
     /// The blocks of the CDB, from the initiator.
     BlocksOut,
-    /// Blocks to compare with, by BYTCHK.
+    /// Blocks to compare with, depending on BYTCHK.
     Verify,
-    /// One block, or none by NDOB.
+    /// One block, or no block if NDOB is set.
     OneBlock,
     /// Twice the blocks of the CDB.
     TwiceBlocks,
 }
 
-/// A line of the table.
+/// An entry of the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CommandInfo {
     pub(super) command: Command,
     pub(super) opcode: u8,
-    /// The service action in the low five bits of byte 1, for an operation code that has them.
+    /// The service action in the low five bits of byte 1, if the operation code has service actions.
     pub(super) service_action: Option<u8>,
-    /// Bytes of the CDB.
+    /// Length of the CDB, in bytes.
     pub(super) length: u8,
-    /// The bits of the CDB that are fields this unit knows; all others must be 0.
+    /// The bits of the CDB that are fields of this unit. All others must be 0.
     pub(super) usage: [u8; 16],
     pub(super) access: Access,
     pub(super) data: Data,
@@ -111,7 +111,7 @@ const fn action(command: Command, service_action: u8, access: Access, data: Data
     CommandInfo { service_action: Some(service_action), ..info(command, access, data, usage) }
 }
 
-/// The table. The commands of a database come first, since it is searched from the start.
+/// The table. It is searched from the start, so the commands of a database come first.
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[CommandInfo] = &[
     info(Command::Read, Access::Read, Data::BlocksIn, &[0x28, 0xfa, 0xff, 0xff, 0xff, 0xff, 0x1f, 0xff, 0xff, 0]),
@@ -184,10 +184,10 @@ const fn persistent_reserve_out(service_action: u8) -> CommandInfo {
     )
 }
 
-/// What an operation code is.
+/// The meaning of an operation code.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Lookup {
-    /// A command.
+    /// A command of the table.
     Found(&'static CommandInfo),
     /// An operation code with service actions, but not this one.
     NoSuchServiceAction,
@@ -195,7 +195,7 @@ pub(super) enum Lookup {
     Unknown,
 }
 
-/// Finds the command of an operation code and, where it has them, the service action.
+/// Finds the command with an operation code and, if the code has service actions, a service action.
 pub(super) fn lookup(opcode: u8, service_action: u8) -> Lookup {
     let mut known = false;
     for info in COMMANDS.iter().filter(|info| info.opcode == opcode) {

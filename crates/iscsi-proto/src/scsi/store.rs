@@ -1,66 +1,67 @@
-//! What a logical unit stands on.
+//! The store of a logical unit: the interface to its data.
 
 use thiserror::Error;
 
-/// Why a store did not do what it was asked.
+/// Why an operation of the store failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// The host could not read or write the bytes.
     #[error("medium error")]
     Medium,
-    /// No space, or beyond a quota.
+    /// There is no space, or a quota is reached.
     #[error("no space left")]
     NoSpace,
     /// The store is read-only by its configuration.
     #[error("write protected")]
     WriteProtected,
-    /// A flush failed earlier; nothing durable can be promised any more.
+    /// An earlier flush failed. Nothing can be made durable any more.
     #[error("an earlier flush failed: no write can be made durable")]
     Poisoned,
-    /// Not now: a snapshot or a restore holds I/O back. The initiator is told to try again.
+    /// A snapshot or a restore is in progress. The initiator must try again.
     #[error("busy")]
     Busy,
-    /// The range lies beyond the end, because the store was made smaller meanwhile.
+    /// The range is beyond the end, because the size of the store was reduced.
     #[error("range beyond the end")]
     OutOfRange,
 }
 
-/// A run of blocks of a store with one provisioning status (SBC-3 5.4, GET LBA STATUS).
+/// Consecutive blocks of a store with one provisioning status (SBC-3 5.4, GET LBA STATUS).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Bytes of the run from the offset asked for: at least one block.
+    /// Number of bytes from the requested offset on: at least one block.
     pub bytes: u64,
-    /// False: a hole, which reads as zeros and has no space.
+    /// False for a hole, which reads as zeros and occupies no space.
     pub mapped: bool,
 }
 
-/// The bytes of a logical unit. Offsets and lengths are whole blocks within `size_bytes`; many threads call at once.
+/// The data of a logical unit. Offsets and lengths are whole blocks within `size_bytes`. Several threads may call at the
+/// same time.
 ///
-/// A write that returned is seen by every read that begins later. The unit orders commands that must not mix (COMPARE AND
-/// WRITE); the store need not.
+/// Every read that begins after a write has returned sees that write. The unit orders commands that exclude each other
+/// (COMPARE AND WRITE). The store need not do that.
 pub trait Store: Send + Sync {
-    /// Bytes of the unit: a whole number of blocks. It may change (the caller then calls
-    /// [`LogicalUnit::capacity_changed`](super::LogicalUnit::capacity_changed)).
+    /// Size of the unit, in bytes: a whole number of blocks. When it changes, the caller calls
+    /// [`LogicalUnit::capacity_changed`](super::LogicalUnit::capacity_changed).
     fn size_bytes(&self) -> u64;
 
-    /// Bytes of a logical block: a power of two from 512 to 4096 that never changes.
+    /// Size of a logical block, in bytes: a power of two from 512 to 4096 that never changes.
     fn block_bytes(&self) -> u32;
 
     /// Fills `buffer` from `offset`.
     ///
     /// # Errors
-    /// The bytes could not be read; the buffer's content is then undefined.
+    /// The bytes could not be read. The content of the buffer is then undefined.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError>;
 
     /// Writes `data` at `offset`.
     ///
-    /// **Durability**: on return when `durable`, else after the next [`Self::flush`] that succeeds.
+    /// **Durability**: durable on return if `durable` is set, otherwise after the next [`Self::flush`] that succeeds.
     ///
     /// # Errors
-    /// Each block of the range may then be old or new.
+    /// After an error, each block of the range may have its old or its new content.
     fn write(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), StoreError>;
 
-    /// Makes `bytes` from `offset` read as zeros and keeps space for them.
+    /// Makes `bytes` bytes from `offset` on read as zeros, and reserves space for them.
     ///
     /// **Durability**: as [`Self::write`].
     ///
@@ -68,7 +69,7 @@ pub trait Store: Send + Sync {
     /// As [`Self::write`].
     fn write_zeroes(&self, offset: u64, bytes: u64, durable: bool) -> Result<(), StoreError>;
 
-    /// Makes `bytes` from `offset` read as zeros and gives their space back where that can be done.
+    /// Makes `bytes` bytes from `offset` on read as zeros, and frees their space if possible.
     ///
     /// **Durability**: after the next [`Self::flush`] that succeeds.
     ///
@@ -76,16 +77,17 @@ pub trait Store: Send + Sync {
     /// As [`Self::write`].
     fn unmap(&self, offset: u64, bytes: u64) -> Result<(), StoreError>;
 
-    /// Makes all that was written durable.
+    /// Makes everything that was written durable.
     ///
     /// # Errors
-    /// What was written since the last successful one may be lost.
+    /// Writes since the last successful flush may be lost.
     fn flush(&self) -> Result<(), StoreError>;
 
-    /// A number that moves when writes that were not durable may have been lost.
+    /// A number that changes when writes that were not durable may have been lost.
     fn loss_epoch(&self) -> u64;
 
-    /// The run of one provisioning status that begins at `offset`. A store that does not know says that all is mapped.
+    /// The extent of one provisioning status that begins at `offset`. A store that has no such information reports all as
+    /// mapped.
     fn extent(&self, offset: u64) -> Extent {
         Extent { bytes: self.size_bytes().saturating_sub(offset).max(u64::from(self.block_bytes())), mapped: true }
     }

@@ -1,6 +1,6 @@
-//! Commands whose data is still coming: unsolicited data, and R2Ts for the rest (RFC 7143 4.2.5.2, 11.7, 11.8).
+//! Commands whose data has not arrived completely: unsolicited data, and R2Ts for the rest (RFC 7143 4.2.5.2, 11.7, 11.8).
 //!
-//! DataPDUInOrder and DataSequenceInOrder are always Yes, so a command's data only ever grows at its end.
+//! DataPDUInOrder and DataSequenceInOrder are always Yes, so the data of a command grows only at its end.
 //!
 //! Memory is reserved from the host ([`Host::reserve`]) before it is allocated: for unsolicited data when it arrives, and for all data of a
 //! command before its first R2T. A command without memory for its R2T waits. A command without memory for unsolicited data ends with TASK
@@ -39,16 +39,16 @@ struct Collecting {
     granted: u32, // bytes of memory that the host has granted for `data`
     clock: Option<Clock>,
     wanted: u32,         // bytes that the command takes
-    received: u32,       // more than `data` has, where the initiator sends more than is wanted
-    unsolicited: bool,   // more of that is to come
-    next_sn: DataSn,     // of the sequence under way
+    received: u32,       // more than `data` has, if the initiator sends more than the command takes
+    unsolicited: bool,   // more of it will arrive
+    next_sn: DataSn,     // of the current sequence
     admitted: bool,      // counted in `solicited_bytes`
-    requested: u32,      // asked for up to here
+    requested: u32,      // end of the data that R2Ts have requested
     is_broken: bool,     // a PDU was out of order: the data is void
     r2ts: VecDeque<Due>, // answered in this order
 }
 
-/// How long a command has been waiting for data of its initiator.
+/// How long a command has waited for data from its initiator.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     begun: Duration,
@@ -56,15 +56,15 @@ struct Clock {
     moved: Duration,
 }
 
-/// What data made of its command.
+/// The effect of received data on its command.
 #[derive(Debug)]
 pub(super) enum Taken {
-    /// More is to come, or it is passed over.
+    /// More data will arrive, or this data is ignored.
     More,
-    /// It was the last.
+    /// The command has all its data.
     Whole(Command<'static>),
-    /// It was the last of a command whose data came out of order: to be ended (RFC 7143 7.8: at error recovery level 0 such a task is
-    /// terminated, once its data has come).
+    /// The last data of a command whose data arrived out of order. The caller ends the task (RFC 7143 7.8: at error recovery level 0 such a
+    /// task is terminated after its data has arrived).
     Broken(Task),
     /// There is no memory for the data: the task must end with TASK SET FULL. Its later data is ignored.
     NoMemory(Task),
@@ -128,7 +128,8 @@ impl Collector {
         self.held_bytes
     }
 
-    /// Removes and returns the commands whose initiator sent no data, or too little, for too long. The time is less while memory is `short`.
+    /// Removes and returns the commands whose initiator sent no data, or too little, for too long. The limit is lower while memory is
+    /// `short`.
     pub(super) fn expire(&mut self, now: Duration, short: bool) -> Vec<Task> {
         let is_late = |one: &mut Collecting| one.waits_for_initiator() && one.is_late(now, short);
         let mut late = Vec::new();
@@ -141,12 +142,12 @@ impl Collector {
         late
     }
 
-    /// Whether a command of this tag waits for data.
+    /// Whether a command with this tag waits for data.
     pub(super) fn has(&self, itt: Itt) -> bool {
         self.waiting.iter().any(|one| one.task.itt == itt)
     }
 
-    /// Data that comes for this tag is passed over from now on.
+    /// Ignores data for this tag from now on.
     pub(super) fn pass_over(&mut self, itt: Itt) {
         if self.passed_over.len() == ABORTED_TAGS_KEPT {
             self.passed_over.pop_front();
@@ -176,7 +177,7 @@ impl Collector {
         }
     }
 
-    /// Takes data.
+    /// Processes received data.
     pub(super) fn take(
         &mut self,
         header: &DataOut,
@@ -214,7 +215,7 @@ impl Collector {
         Ok(Taken::Whole(Command { task: one.task, cdb: one.cdb, data: Cow::Owned(one.data) }))
     }
 
-    /// Sends R2Ts of commands that need data, as far as memory allows.
+    /// Sends R2Ts for commands that need data, if memory is available.
     pub(super) fn solicit(&mut self, parameters: &Parameters, replies: &Replies, host: &dyn Host, out: &mut Vec<u8>) {
         if self.waiting.is_empty() {
             return;
@@ -226,7 +227,7 @@ impl Collector {
                 let bytes = self.solicited_bytes + one.wanted as usize;
                 let missing = one.wanted.saturating_sub(one.granted);
                 if bytes > SOLICITED_BYTES_MAX || !host.reserve(missing as usize, Purpose::Solicited) {
-                    break; // In order, so that small commands do not overtake a large one for ever.
+                    break; // In order, so that small commands do not delay a large one forever.
                 }
                 self.solicited_bytes = bytes;
                 self.held_bytes += missing as usize;
@@ -261,7 +262,7 @@ impl Collecting {
         now.saturating_sub(clock.moved) >= silence_max || now.saturating_sub(clock.begun) >= DATA_TIMEOUT_PER_MIB * mib
     }
 
-    /// Keeps checked data. Returns false if the host has no memory for it.
+    /// Stores checked data. Returns false if the host has no memory for it.
     fn keep(&mut self, data: &[u8], parameters: &Parameters, host: &dyn Host) -> bool {
         let missing = (self.wanted as usize).saturating_sub(self.data.len());
         let data = data.get(..missing).unwrap_or(data);
@@ -285,7 +286,7 @@ impl Collecting {
         true
     }
 
-    /// Checks that the data is the next part, and counts it.
+    /// Checks that the data continues the data of the command, and counts it.
     fn check(&mut self, header: &DataOut, data: &[u8], parameters: &Parameters) -> Result<(), Fault> {
         let number = |what, got, expected| if got == expected { Ok(()) } else { Err(Fault::Number { what, got, expected }) };
         let limit = |what, got, limit| if got <= limit { Ok(()) } else { Err(Fault::Limit { what, got, limit }) };

@@ -1,33 +1,33 @@
-//! What a connection hands to its caller.
+//! Events that a connection returns to its caller.
 
 use super::tasks::Task;
 use crate::login::LoginStatus;
 use crate::pdu::{Cdb, Itt, Lun, TaskFunction};
 use std::borrow::Cow;
 
-/// What came of a PDU.
+/// The result of a received PDU.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Nothing for the caller. What there was to answer is in the reply buffer.
+    /// The caller need not act. Replies, if any, are in the reply buffer.
     Nothing,
-    /// The login is over: [`super::Receiver::session`] has a session from now on.
+    /// The login has succeeded. [`super::Receiver::session`] returns the session from now on.
     LoggedIn,
     /// A SCSI command with all of its data.
     Command(Command<'a>),
     /// A task management function. The tasks of this session that it ends are marked as aborted already.
     TaskManagement(TaskManagement),
-    /// The connection ends: what is in the reply buffer is to be sent, then the connection closed.
+    /// The connection ends. The caller sends the reply buffer and then closes the connection.
     End(End),
 }
 
 /// A SCSI command.
 #[derive(Debug)]
 pub struct Command<'a> {
-    /// What its reply needs.
+    /// What a reply to the command needs.
     pub task: Task,
     /// The CDB, padded to 16 bytes with zeros.
     pub cdb: Cdb,
-    /// Its data: borrowed from the received PDU where the command came whole in that.
+    /// Its data. Borrowed from the received PDU if the PDU contained the complete command.
     pub data: Cow<'a, [u8]>,
 }
 
@@ -36,26 +36,26 @@ pub struct Command<'a> {
 pub struct TaskManagement {
     /// The tag of the request.
     pub itt: Itt,
-    /// What is asked for; also numbers that have no name.
+    /// The requested function. May also be a number that has no name.
     pub function: TaskFunction,
     /// The logical unit.
     pub lun: Lun,
-    /// The tag of the task that [`TaskFunction::AbortTask`] means.
+    /// The tag of the task, for [`TaskFunction::AbortTask`].
     pub referenced: Itt,
-    /// Tasks of this session that were under way and are aborted now.
+    /// Number of tasks of this session that this function aborted.
     pub aborted: usize,
-    /// For [`TaskFunction::AbortTask`]: the answer that is due when the caller has nothing against it.
+    /// For [`TaskFunction::AbortTask`]: the response, unless the caller has a reason for another one.
     pub answer: TaskAnswer,
 }
 
-/// The answer to a task management function (RFC 7143 11.6.1).
+/// The response to a task management function (RFC 7143 11.6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskAnswer {
-    /// Done.
+    /// The function is complete.
     Complete = 0,
-    /// There is no such task.
+    /// No task has this tag.
     NoTask = 1,
-    /// There is no such logical unit.
+    /// No logical unit has this number.
     NoLogicalUnit = 2,
     /// Tasks cannot be moved to another connection.
     NoReassignment = 4,
@@ -65,7 +65,7 @@ pub enum TaskAnswer {
     Rejected = 255,
 }
 
-/// How a connection ends in order.
+/// How a connection ends regularly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The initiator logged out.

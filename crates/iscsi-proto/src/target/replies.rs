@@ -1,4 +1,4 @@
-//! Replies, written by any thread without a lock. The numbers of the connection are left to [`super::Sender`].
+//! Replies. Any thread can write them without a lock. [`super::Sender`] sets the numbers of the connection.
 //!
 //! Until a PDU is stamped, the bytes of its StatSN hold a [`Mark`].
 
@@ -9,9 +9,9 @@ use crate::pdu::{self, AsyncMessage, BHS_BYTES, Bhs, Digests, Itt, Lun, NopIn, S
 use crate::serial::{CmdSn, DataSn, StatSn};
 use std::sync::Arc;
 
-/// The event by which a target asks for a logout (RFC 7143 11.9.1).
+/// The event by which a target requests a logout (RFC 7143 11.9.1).
 const REQUEST_LOGOUT: u8 = 1;
-/// Response code of a target that cannot carry a command out (RFC 7143 11.4.3).
+/// Response code of a target that cannot execute a command (RFC 7143 11.4.3).
 const TARGET_FAILURE: u8 = 1;
 
 /// Writes the replies of a connection. Cheap to clone.
@@ -20,27 +20,27 @@ pub struct Replies {
     pub(super) table: Arc<Table>,
 }
 
-/// A reply that was begun: where its header will stand.
+/// A reply that was begun: the position of its header.
 #[derive(Debug)]
 #[must_use = "the space for the header is written by finish"]
 pub struct Begun {
     at: usize,
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome<'a> {
     /// SCSI status (SAM-5 5.3).
     pub status: u8,
-    /// Sense data; empty for none.
+    /// Sense data. Empty if there is none.
     pub sense: &'a [u8],
-    /// Bytes that the command moves by its CDB, in the direction that the initiator expects: what was appended for a read, or more
-    /// where the caller stopped at [`Task::expected_read_bytes`]; what a write took or would have taken. The residual count is the
-    /// difference from what the initiator expects.
+    /// Number of bytes that the command transfers according to its CDB, in the direction that the initiator expects. For a read: the
+    /// appended bytes, or more if the caller stopped at [`Task::expected_read_bytes`]. For a write: the bytes that it took or would
+    /// have taken. The residual count is the difference from the number that the initiator expects.
     pub transfer_bytes: u64,
 }
 
-/// What the sender has to do with a PDU.
+/// Instructions for the sender about a PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark(pub(super) u32);
 
@@ -49,11 +49,11 @@ impl Mark {
     const SHOWS_NUMBER: u32 = 1 << 30;
     const WAITS: u32 = 1 << 29;
 
-    /// A PDU of no task that has a StatSN of its own.
+    /// A PDU that belongs to no task and takes a StatSN.
     pub(super) const NUMBERED: Self = Self(Self::TAKES_NUMBER);
-    /// The same, sent when all aborted tasks have ended.
+    /// A PDU that belongs to no task, takes a StatSN, and is sent when all aborted tasks have ended.
     pub(super) const WAITING: Self = Self(Self::TAKES_NUMBER | Self::WAITS);
-    /// A PDU of no task that shows the StatSN of the next response.
+    /// A PDU that belongs to no task and shows the StatSN of the next response.
     pub(super) const UNNUMBERED: Self = Self(Self::SHOWS_NUMBER);
 
     /// The PDU that ends a task.
@@ -66,7 +66,7 @@ impl Mark {
         Self(Self::SHOWS_NUMBER | (slot + 1))
     }
 
-    /// Data of a task without status: StatSN is reserved.
+    /// A data PDU of a task without status. Its StatSN is reserved.
     pub(super) const fn data(slot: u32) -> Self {
         Self(slot + 1)
     }
@@ -110,8 +110,8 @@ impl Residual {
 }
 
 impl Replies {
-    /// Begins the reply of a command: keeps space for its header at the end of `out`. Data for the initiator is appended next, then
-    /// comes [`Self::finish`].
+    /// Begins the reply of a command and reserves space for its header at the end of `out`. The caller then appends data for the
+    /// initiator and calls [`Self::finish`].
     pub fn begin(&self, out: &mut Vec<u8>) -> Begun {
         let at = out.len();
         let header = [0; BHS_BYTES + pdu::DIGEST_BYTES];
@@ -119,14 +119,14 @@ impl Replies {
         Begun { at }
     }
 
-    /// Finishes it: everything appended behind `begun` is the data for the initiator, of which no more is sent than it expects. A good
-    /// status goes with the last data PDU; others, and commands without data, get a SCSI Response.
+    /// Completes the reply. Everything that was appended after `begun` is data for the initiator, which gets no more than it expects.
+    /// A GOOD status is sent with the last data PDU. Other statuses, and commands without data, get a SCSI Response.
     pub fn finish(&self, out: &mut Vec<u8>, begun: Begun, mut task: Task, outcome: &Outcome<'_>) {
         if task.is_aborted() {
             out.truncate(begun.at);
             return;
         }
-        task.replied = true; // Its slot is given back when the status is stamped.
+        task.replied = true; // The slot is freed when the status is stamped.
         let start = begun.at + self.header_bytes();
         let appended = out.len().saturating_sub(start);
         let data_bytes = appended.min(task.expected_read_bytes() as usize);
@@ -155,7 +155,7 @@ impl Replies {
         self.put(out, response.to_bhs(), &sense);
     }
 
-    /// Ends a command that the target cannot carry out for reasons that are not SCSI's.
+    /// Ends a command that the target cannot execute for reasons outside SCSI.
     pub fn fail(&self, out: &mut Vec<u8>, mut task: Task) {
         if !task.is_aborted() {
             task.replied = true;
@@ -165,7 +165,7 @@ impl Replies {
         }
     }
 
-    /// Answers a task management function. The answer leaves when all aborted tasks that were [begun](Task::begin) have ended.
+    /// Answers a task management function. The response is sent when all aborted tasks that were [begun](Task::begin) have ended.
     pub fn task_management(&self, out: &mut Vec<u8>, request: &TaskManagement, answer: TaskAnswer) {
         let response = TaskResponse {
             response: answer as u8,
@@ -177,18 +177,18 @@ impl Replies {
         self.put(out, response.to_bhs(), &[]);
     }
 
-    /// Asks whether the initiator is there; any PDU is an answer.
+    /// Asks the initiator for a sign of life. Any PDU counts as an answer.
     pub fn ping(&self, out: &mut Vec<u8>) {
-        // The tag need not tell pings apart: the answers have no data and are not matched.
+        // All pings may have the same tag, because the answers have no data and are not matched.
         self.nop_in(out, Ttt(0));
     }
 
-    /// Tells the initiator the command window, without an answer: where it moved while there was no reply to tell it by.
+    /// Reports the command window to the initiator and requests no answer. Used if the window moved and no reply carries it.
     pub fn window_update(&self, out: &mut Vec<u8>) {
         self.nop_in(out, Ttt::NONE);
     }
 
-    /// Asks for a logout within `seconds`, after which the target closes the connection (RFC 7143 11.9.1, event 1).
+    /// Requests a logout within `seconds`. After that time the target closes the connection (RFC 7143 11.9.1, event 1).
     pub fn request_logout(&self, out: &mut Vec<u8>, seconds: u16) {
         self.asynchronous(out, Lun::default(), REQUEST_LOGOUT, seconds, &[]);
     }
@@ -214,7 +214,7 @@ impl Replies {
         self.put(out, message.to_bhs(), data);
     }
 
-    /// Appends a PDU that carries a mark.
+    /// Appends a PDU that has a mark.
     pub(super) fn put(&self, out: &mut Vec<u8>, bhs: Bhs, data: &[u8]) {
         pdu::append(out, bhs, &[], data, self.digests());
     }

@@ -1,6 +1,6 @@
 //! The tasks of a session: their tags, and the command window.
 //!
-//! Slots are atomic words: the connection's thread takes one for each command, whoever stamps its status gives it back.
+//! Slots are atomic words. The connection's thread takes one for each command. The thread that stamps the status of the command frees it.
 
 use crate::limits::{COMMAND_WINDOW_MAX, IMMEDIATE_TASKS_MAX};
 use crate::login::Parameters;
@@ -15,11 +15,11 @@ const IMMEDIATE: u64 = 4;
 /// The task may change data.
 const BEGUN: u64 = 8;
 
-/// The tasks of a session, for all of its threads and for those who reset logical units or end the session.
+/// The tasks of a session. Shared by all of its threads and by threads that reset logical units or end the session.
 #[derive(Clone, Debug)]
 pub struct Tasks(pub(super) Arc<Table>);
 
-/// What the parts of a connection share.
+/// The state that the parts of a connection share.
 #[derive(Debug)]
 pub(super) struct Table {
     slots: Box<[Slot]>,
@@ -42,8 +42,8 @@ struct Slot {
 
 /// A SCSI command from its receipt until its reply is written.
 ///
-/// One that is dropped without a reply is never answered; [`super::Sender::stamp`] is then to be called, also with an empty buffer,
-/// since answers may have waited for its end.
+/// A task that is dropped without a reply gets no reply. In that case the caller must call [`super::Sender::stamp`], also with an empty
+/// buffer, because responses may wait for the end of the task.
 #[derive(Debug)]
 pub struct Task {
     pub(super) table: Arc<Table>,
@@ -60,13 +60,13 @@ pub struct Task {
 }
 
 impl Task {
-    /// Its tag.
+    /// The task's tag.
     #[must_use]
     pub const fn itt(&self) -> Itt {
         self.itt
     }
 
-    /// The logical unit it is for.
+    /// The logical unit that the task is for.
     #[must_use]
     pub const fn lun(&self) -> Lun {
         self.lun
@@ -90,14 +90,14 @@ impl Task {
         self.attribute
     }
 
-    /// Whether it was aborted meanwhile: its reply will not be sent, and it need not be begun.
+    /// Whether the task was aborted meanwhile. Its reply will not be sent, and it need not begin.
     #[must_use]
     pub fn is_aborted(&self) -> bool {
         self.table.is_aborted(self.slot)
     }
 
-    /// Called before the execution changes data. Returns false if the command was aborted: it must not be executed then. A later abort waits
-    /// for its end. An abort does not wait for a command that never called this, as a command that only reads.
+    /// Called before the execution changes data. Returns false if the command was aborted: then it must not be executed. A later abort
+    /// waits for its end. An abort does not wait for a command that never called this, for example one that only reads.
     #[must_use]
     pub fn begin(&mut self) -> bool {
         self.begun = self.begun || self.table.begin_task(self.slot);
@@ -117,20 +117,20 @@ impl Drop for Task {
 }
 
 impl Tasks {
-    /// Tasks that are not answered yet.
+    /// Number of tasks that have no reply yet.
     #[must_use]
     pub fn active(&self) -> u32 {
         self.0.active.load(Ordering::Acquire)
     }
 
-    /// Number of tasks that may still change data: they were [begun](Task::begin) and have no reply. A reply that was lost with its connection
-    /// counts as a reply.
+    /// Number of tasks that may still change data: they were [begun](Task::begin) and have no reply. A reply that was lost with its
+    /// connection counts as a reply.
     #[must_use]
     pub fn executing(&self) -> u32 {
         self.0.executing.load(Ordering::Acquire)
     }
 
-    /// Aborts all tasks, or those of one logical unit; how many these were. None of their replies is sent from now on.
+    /// Aborts all tasks, or those of one logical unit, and returns their number. None of their replies is sent from now on.
     pub fn abort(&self, lun: Option<Lun>) -> usize {
         self.0.slots_of(lun).filter(|slot| self.0.abort_slot(slot, None)).count()
     }
@@ -170,7 +170,7 @@ impl Table {
             .map_or_else(Digests::default, |settled| Digests { header: settled.header_digest, data: settled.data_digest })
     }
 
-    /// Sets what the login settled, once.
+    /// Stores the parameters that the login has negotiated. Takes effect once.
     pub(super) fn settle(&self, parameters: Parameters) {
         self.send_segment_bytes_max.store(parameters.send_segment_bytes_max, Ordering::Release);
         let _ = self.parameters.set(parameters);
@@ -196,15 +196,15 @@ impl Table {
         CmdSn(self.max_cmd_sn.load(Ordering::Acquire))
     }
 
-    /// Begins with the number of the first command.
+    /// Sets the number of the first command.
     pub(super) fn begin(&self, first: CmdSn) {
         self.set_exp_cmd_sn(first);
         self.max_cmd_sn.store(first.0.wrapping_sub(1), Ordering::Release);
     }
 
-    /// The window as it is to be sent now; its end never goes back (RFC 7143 4.2.2.1).
+    /// The command window that is sent now. Its end never moves backwards (RFC 7143 4.2.2.1).
     pub(super) fn window(&self) -> (CmdSn, CmdSn) {
-        // In this order: a command is counted before its number is passed.
+        // The order matters: a command is counted before its number is passed.
         let expected = self.exp_cmd_sn();
         let free = self.window.saturating_sub(self.in_window.load(Ordering::Acquire));
         let end = CmdSn(expected.0.wrapping_add(free).wrapping_sub(1));
@@ -216,8 +216,8 @@ impl Table {
         (expected, sent)
     }
 
-    /// Takes a slot; none when the session has as many tasks as it may. `from` is where to look first. Only the connection's thread
-    /// calls it.
+    /// Takes a slot. `None` if the session has the largest number of tasks. `from` is the slot to try first. Only the connection's thread
+    /// calls this.
     pub(super) fn claim(&self, itt: Itt, lun: Lun, immediate: bool, from: &mut usize) -> Option<u32> {
         let in_window = self.in_window.load(Ordering::Acquire);
         let others = self.active.load(Ordering::Acquire).saturating_sub(in_window);
@@ -267,7 +267,7 @@ impl Table {
         self.slots.iter().filter(move |slot| lun.is_none_or(|lun| slot.lun.load(Ordering::Acquire) == lun))
     }
 
-    /// Gives a slot back; false when the task was aborted.
+    /// Frees a slot. Returns false if the task was aborted.
     pub(super) fn release(&self, slot: u32) -> bool {
         let word = self.slots.get(slot as usize).map_or(0, |slot| slot.word.swap(0, Ordering::AcqRel));
         if word & ACTIVE == 0 {
@@ -280,7 +280,7 @@ impl Table {
         word & ABORTED == 0
     }
 
-    /// Aborts the task of a tag, if it is under way.
+    /// Aborts the task with this tag, if it is in progress.
     pub(super) fn abort_one(&self, itt: Itt) -> bool {
         self.slots.iter().any(|slot| self.abort_slot(slot, Some(itt)))
     }
@@ -291,7 +291,7 @@ impl Table {
             if word & ACTIVE == 0 || word & ABORTED != 0 || itt.is_some_and(|itt| !is_tag(word, itt)) {
                 return false;
             }
-            // Counted first: whoever sees the mark may give the slot back at once.
+            // Counted first, because a thread that sees the mark may free the slot at once.
             let waited_for = u32::from(word & BEGUN != 0);
             self.aborted.fetch_add(waited_for, Ordering::AcqRel);
             match slot.word.compare_exchange(word, word | ABORTED, Ordering::AcqRel, Ordering::Acquire) {

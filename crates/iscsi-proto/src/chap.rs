@@ -1,4 +1,4 @@
-//! CHAP (RFC 7143 12.1.3, RFC 1994): responses, their check, and secrets.
+//! CHAP (RFC 7143 12.1.3, RFC 1994): responses, their verification, and secrets.
 
 use crate::limits::{CHAP_NAME_BYTES_MAX, CHAP_SECRET_BYTES_MAX, CHAP_SECRET_BYTES_MIN};
 use core::fmt;
@@ -7,39 +7,39 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-/// A credential that is not accepted as one.
+/// Why a credential is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CredentialError {
-    /// A secret outside the limits.
+    /// The length of the secret is outside the limits.
     #[error("CHAP secret of {bytes} bytes, outside {CHAP_SECRET_BYTES_MIN} to {CHAP_SECRET_BYTES_MAX}")]
     SecretLength {
-        /// Its length.
+        /// Length of the secret, in bytes.
         bytes: usize,
     },
-    /// A name that is empty, too long, or cannot be a value of text keys.
+    /// The name is empty, too long, or cannot be the value of a text key.
     #[error("CHAP name of {bytes} bytes is empty, longer than {CHAP_NAME_BYTES_MAX} bytes or has a zero byte")]
     Name {
-        /// Its length.
+        /// Length of the name, in bytes.
         bytes: usize,
     },
 }
 
-/// The hash of an exchange (CHAP_A).
+/// The hash algorithm of an exchange (CHAP_A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The one that all have (RFC 1994).
+    /// MD5, which every side supports (RFC 1994).
     Md5 = 5,
-    /// RFC 7143 leaves the number to IANA's registry: 6.
+    /// SHA-1. RFC 7143 refers to IANA's registry for the number: 6.
     Sha1 = 6,
-    /// The same: 7.
+    /// SHA-256. Its number in the same registry is 7.
     Sha256 = 7,
 }
 
 impl Algorithm {
-    /// All, the strongest first.
+    /// All algorithms, the strongest first.
     pub const ALL: &[Self] = &[Self::Sha256, Self::Sha1, Self::Md5];
 
-    /// That of a number of CHAP_A.
+    /// The algorithm with this number of CHAP_A.
     #[must_use]
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
@@ -50,7 +50,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm with this name in `node.session.auth.chap_algs` of open-iscsi. Upper and lower case are the same.
+    /// The algorithm with this name in `node.session.auth.chap_algs` of open-iscsi. Case does not matter.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| one.name().eq_ignore_ascii_case(name))
@@ -66,13 +66,13 @@ impl Algorithm {
         }
     }
 
-    /// Its number.
+    /// Its number in CHAP_A.
     #[must_use]
     pub const fn number(self) -> u32 {
         self as u32
     }
 
-    /// Bytes of a response.
+    /// Length of a response, in bytes.
     #[must_use]
     pub const fn response_bytes(self) -> usize {
         match self {
@@ -83,7 +83,7 @@ impl Algorithm {
     }
 }
 
-/// A secret that two sides share. It is not printed.
+/// A secret that two sides share. Its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
@@ -101,10 +101,10 @@ pub struct Credential {
 }
 
 impl Credential {
-    /// One whose lengths are checked.
+    /// A credential with checked lengths.
     ///
     /// # Errors
-    /// [`CredentialError`] when a length is outside its limits.
+    /// [`CredentialError`] if the secret or the name is not valid.
     pub fn new(name: &str, secret: &[u8]) -> Result<Self, CredentialError> {
         if !(CHAP_SECRET_BYTES_MIN..=CHAP_SECRET_BYTES_MAX).contains(&secret.len()) {
             return Err(CredentialError::SecretLength { bytes: secret.len() });
@@ -121,13 +121,14 @@ impl Credential {
         &self.name
     }
 
-    /// The secret, for another initiator that is to log in by it.
+    /// The secret, for another initiator that will log in with it.
     #[must_use]
     pub fn secret(&self) -> &[u8] {
         &self.secret.0
     }
 
-    /// Whether both have the same secret, which mutual CHAP forbids (RFC 7143 9.2.1). Not in constant time: both are ours.
+    /// Whether both credentials have the same secret, which mutual CHAP forbids (RFC 7143 9.2.1). Does not run in constant
+    /// time, because both are configured on this side.
     #[must_use]
     pub fn shares_secret(&self, other: &Self) -> bool {
         self.secret == other.secret
@@ -147,7 +148,7 @@ impl Credential {
         }
     }
 
-    /// Whether `response` is that of this secret. The time it takes depends on the length alone.
+    /// Whether `response` is the response of this secret. The duration depends only on the length.
     #[must_use]
     pub fn verify(&self, algorithm: Algorithm, identifier: u8, challenge: &[u8], response: &[u8]) -> bool {
         equal_in_constant_time(&self.response(algorithm, identifier, challenge), response)

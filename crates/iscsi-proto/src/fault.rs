@@ -1,47 +1,47 @@
-//! Why a connection cannot go on, from either side.
+//! Errors that end a connection, on either side.
 
 use crate::pdu::PduError;
 use crate::text::TextError;
 use thiserror::Error;
 
-/// Why a connection has to be closed at once, without an answer: at error recovery level 0 nothing else mends it.
+/// Why a connection must be closed at once, without a response. At error recovery level 0 there is no other remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// No PDU.
+    /// The bytes are not a valid PDU.
     #[error("read a PDU")]
     Pdu(#[from] PduError),
-    /// No text.
+    /// The text is not valid.
     #[error("read text keys")]
     Text(#[from] TextError),
-    /// A PDU that is not allowed now.
+    /// The PDU is not allowed now.
     #[error("opcode {opcode:#04x} is not allowed {phase}")]
     Misplaced {
         /// Its opcode.
         opcode: u8,
-        /// When.
+        /// The phase in which it is not allowed.
         phase: &'static str,
     },
-    /// A number is not the one that is due.
+    /// A sequence number is not the expected one.
     #[error("{what} is {got}, not {expected}")]
     Number {
-        /// Which number.
+        /// The name of the number.
         what: &'static str,
-        /// As received.
+        /// The received number.
         got: u32,
-        /// The one that is due.
+        /// The expected number.
         expected: u32,
     },
-    /// More bytes or items than were agreed on.
+    /// More bytes or items than negotiated.
     #[error("{what}: {got}, over the limit {limit}")]
     Limit {
-        /// What there is too much of.
+        /// The name of the limited quantity.
         what: &'static str,
-        /// How much.
+        /// The received quantity.
         got: u32,
-        /// The most that is accepted.
+        /// The limit.
         limit: u32,
     },
-    /// Something else that RFC 7143 forbids.
+    /// Another violation of RFC 7143.
     #[error("{0}")]
     Protocol(&'static str),
 }

@@ -7,26 +7,27 @@ macro_rules! serial {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The one `count` behind.
+            /// The number `count` after this one.
             #[must_use]
             pub const fn plus(self, count: u32) -> Self {
                 Self(self.0.wrapping_add(count))
             }
 
-            /// The next one.
+            /// The next number.
             #[must_use]
             pub const fn next(self) -> Self {
                 self.plus(1)
             }
 
-            /// Whether it comes before `other`; of numbers 2^31 apart neither does (RFC 1982 3.2).
+            /// Whether this number comes before `other`. False in both directions if they are 2^31 apart (RFC 1982
+            /// 3.2).
             #[must_use]
             pub const fn is_before(self, other: Self) -> bool {
                 let ahead = other.0.wrapping_sub(self.0);
                 ahead != 0 && ahead < 1 << 31
             }
 
-            /// How far it is behind `earlier`; as many as 2^32 - n when it comes n before.
+            /// The distance from `earlier` to this number, modulo 2^32.
             #[must_use]
             pub const fn since(self, earlier: Self) -> u32 {
                 self.0.wrapping_sub(earlier.0)

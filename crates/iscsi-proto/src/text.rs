@@ -1,24 +1,24 @@
-//! Text keys (RFC 7143 6): `key=value` pairs, each ended by a zero byte, and the forms of their values.
+//! Text keys (RFC 7143 6): `key=value` pairs, each with a zero byte at its end, and the formats of values.
 
 use crate::limits::{KEY_BYTES_MAX, KEYS_MAX, VALUE_BYTES_MAX};
 use thiserror::Error;
 
-/// Text that is not made of pairs.
+/// Why a text does not consist of pairs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TextError {
-    /// A pair without `=`, or with nothing before it.
+    /// An item has no `=`, or no key before it.
     #[error("text item {0} is not key=value")]
     NoPair(usize),
-    /// A key that is too long or has other bytes than RFC 7143 6.1 allows.
+    /// A key is too long, or has bytes that RFC 7143 6.1 does not allow.
     #[error("text item {0} has a malformed key")]
     Key(usize),
-    /// A value that is too long or not UTF-8.
+    /// A value is too long or not UTF-8.
     #[error("value of key {key} is malformed")]
     Value {
-        /// Its key.
+        /// The key of the value.
         key: String,
     },
-    /// More pairs than any negotiation needs.
+    /// The text has more pairs than any negotiation needs.
     #[error("more than {KEYS_MAX} text items")]
     TooMany,
 }
@@ -26,9 +26,9 @@ pub enum TextError {
 /// A pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair<'a> {
-    /// Its key; upper and lower case differ.
+    /// The key. Case matters.
     pub key: &'a str,
-    /// Its value.
+    /// The value.
     pub value: &'a str,
 }
 
@@ -41,7 +41,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<Pair<'_>>, TextError> {
     if pairs.len() > KEYS_MAX { Err(TextError::TooMany) } else { Ok(pairs) }
 }
 
-/// The pairs of a text, without a limit of their number: a list of targets has at least two for each target.
+/// The pairs of a text, without a limit for their number. A list of targets has at least two pairs for each target.
 pub fn pairs(text: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, TextError>> {
     text.split(|byte| *byte == 0).filter(|item| !item.is_empty()).enumerate().map(|(number, item)| pair(number, item))
 }
@@ -64,7 +64,7 @@ pub fn append(out: &mut Vec<u8>, key: &str, value: &str) {
     out.push(0);
 }
 
-/// A number, decimal or hexadecimal (RFC 7143 6.1, numerical-value).
+/// A decimal or hexadecimal number (RFC 7143 6.1, numerical-value).
 #[must_use]
 pub fn number(value: &str) -> Option<u32> {
     let hexadecimal = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X"));
@@ -82,7 +82,7 @@ pub fn boolean(value: &str) -> Option<bool> {
     }
 }
 
-/// Yes or No.
+/// The value Yes or No for a boolean.
 #[must_use]
 pub const fn yes_no(value: bool) -> &'static str {
     if value { "Yes" } else { "No" }
@@ -117,12 +117,12 @@ fn hexadecimal(digits: &str, limit: usize) -> Option<Vec<u8>> {
     let values: Option<Vec<u8>> = digits.chars().map(|digit| digit.to_digit(16).map(|value| value as u8)).collect();
     let mut values = values?;
     if values.len() % 2 == 1 {
-        values.insert(0, 0); // A number with its leading zero left out.
+        values.insert(0, 0); // A number without its leading zero.
     }
     Some(values.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, value| byte << 4 | value)).collect())
 }
 
-/// RFC 4648 4, with its padding or without.
+/// RFC 4648 4, with or without padding.
 fn base64(digits: &str, limit: usize) -> Option<Vec<u8>> {
     let digits = digits.trim_end_matches('=');
     if digits.is_empty() || digits.len() / 4 * 3 > limit || digits.len() % 4 == 1 {

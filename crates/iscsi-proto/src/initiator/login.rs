@@ -1,4 +1,4 @@
-//! The login, from the initiator's side.
+//! The login on the initiator's side.
 
 use super::settings::Settings;
 use crate::chap::{Algorithm, Credential};
@@ -12,7 +12,7 @@ use crate::text::{self, Pair};
 /// The tag of all requests of a login.
 const ITT: Itt = Itt(0);
 
-/// A login under way.
+/// A login in progress.
 #[derive(Debug)]
 pub(super) struct Login {
     stage: Stage,
@@ -38,11 +38,11 @@ enum Security {
     Done,
 }
 
-/// What a response came to.
+/// The result of a response.
 pub(super) enum Progress {
     Goes,
     Refused(LoginStatus, Option<String>),
-    /// What was negotiated, the target's number of the session, and the tag of its portal group.
+    /// The negotiated parameters, the target's number of the session, and the tag of the portal group.
     Done(Parameters, u16, Option<u16>),
 }
 
@@ -66,8 +66,8 @@ impl Login {
         }
     }
 
-    /// Whether a login with another list of CHAP algorithms may succeed: the target has received the list and has not chosen MD5, which every
-    /// target must support (RFC 7143 12.1.3).
+    /// Whether a login with another list of CHAP algorithms may succeed: the target has received the list and has not chosen MD5, which
+    /// every target must support (RFC 7143 12.1.3).
     pub(super) fn awaits_algorithm(&self) -> bool {
         matches!(self.security, Security::Algorithms | Security::Responded(Algorithm::Sha1 | Algorithm::Sha256))
     }
@@ -107,7 +107,7 @@ impl Login {
         pdu::append(out, request.to_bhs(), &[], text, Digests::default());
     }
 
-    /// Takes a response and appends the next request.
+    /// Processes a response and appends the next request.
     pub(super) fn step(&mut self, pdu: &Pdu<'_>, settings: &Settings, out: &mut Vec<u8>) -> Result<Progress, Fault> {
         if pdu.bhs.opcode() != Some(Opcode::LoginResponse) {
             return Err(Fault::Misplaced { opcode: pdu.bhs.0[0] & 0x3f, phase: "before the login is over" });
@@ -130,7 +130,7 @@ impl Login {
             let address = pairs.iter().find(|pair| pair.key == "TargetAddress").map(|pair| pair.value.to_owned());
             return Ok(Progress::Refused(LoginStatus(response.status), address));
         }
-        // In the first response (RFC 7143 13.9), and in others of some targets.
+        // The tag is in the first response (RFC 7143 13.9). Some targets send it in others.
         let group = pairs.iter().find(|pair| pair.key == "TargetPortalGroupTag").and_then(|pair| text::number(pair.value));
         self.portal_group = group.and_then(|tag| u16::try_from(tag).ok()).or(self.portal_group);
         if Stage::from_number(response.csg) != Some(self.stage) {
@@ -241,7 +241,7 @@ const fn session_type(settings: &Settings) -> SessionType {
     if settings.target.is_some() { SessionType::Normal } else { SessionType::Discovery }
 }
 
-/// Answers the target's challenge, with a challenge of our own where the target has to prove itself.
+/// Answers the target's challenge. Adds a challenge of the initiator if the target must authenticate itself.
 fn respond(settings: &Settings, credential: &Credential, target: (Algorithm, u8, &[u8]), text: &mut Vec<u8>) {
     let (algorithm, identifier, challenge) = target;
     text::append(text, "CHAP_N", credential.name());
@@ -252,7 +252,7 @@ fn respond(settings: &Settings, credential: &Credential, target: (Algorithm, u8,
     }
 }
 
-/// Checks the target's response, where one is asked for.
+/// Verifies the target's response, if one is required.
 fn check_target(settings: &Settings, algorithm: Algorithm, name: Option<&str>, response: Option<&str>) -> Result<(), Fault> {
     let Some(wanted) = &settings.target_credential else { return Ok(()) };
     let response = response.and_then(|response| text::binary(response, algorithm.response_bytes()));

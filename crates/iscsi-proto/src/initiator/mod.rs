@@ -1,7 +1,7 @@
-//! One connection of an initiator, which is a whole session (RFC 7143, ErrorRecoveryLevel 0).
+//! One connection of an initiator, which is a complete session (RFC 7143, ErrorRecoveryLevel 0).
 //!
-//! [`Initiator`] writes requests into a buffer of the caller and takes PDUs one by one. It keeps no data: what is read is given with
-//! its place ([`Event::Data`]), what is written is asked for ([`Event::Wanted`]) where it did not go with the command.
+//! [`Initiator`] writes requests into a buffer of the caller and processes PDUs one by one. It keeps no data. It returns data of
+//! reads with its offset ([`Event::Data`]), and requests data of writes that was not sent with the command ([`Event::Wanted`]).
 
 mod event;
 mod login;

@@ -1,4 +1,4 @@
-//! What the target sends to an initiator.
+//! Processing of PDUs from the target.
 
 use super::event::Event;
 use super::login::Progress;
@@ -13,10 +13,10 @@ use crate::pdu::{
 use crate::serial::StatSn;
 
 impl Initiator {
-    /// Takes one whole PDU. Answers that are due at once are appended to `out`.
+    /// Processes one whole PDU. Appends answers that are due at once to `out`.
     ///
     /// # Errors
-    /// [`Fault`]: the connection has to be closed.
+    /// [`Fault`]: the caller must close the connection.
     pub fn receive<'a>(&mut self, pdu: &'a [u8], out: &mut Vec<u8>) -> Result<Event<'a>, Fault> {
         let pdu = pdu::parse(pdu, self.limits)?;
         match &mut self.phase {
@@ -146,7 +146,7 @@ impl Initiator {
     }
 }
 
-/// Sense data of a SCSI Response: behind its length (RFC 7143 11.4.7.2).
+/// The sense data of a SCSI Response, which follows its length (RFC 7143 11.4.7.2).
 fn sense_of(data: &[u8]) -> &[u8] {
     let Some((length, rest)) = data.split_first_chunk() else { return &[] };
     rest.get(..usize::from(u16::from_be_bytes(*length))).unwrap_or(rest)

@@ -1,4 +1,4 @@
-//! The session of an initiator: its login, its numbers, its command window.
+//! The session of an initiator: its login, sequence numbers and command window.
 
 use super::event::Refusal;
 use super::login::Login;
@@ -24,7 +24,7 @@ pub struct Initiator {
     pub(super) max_cmd_sn: CmdSn,
     pub(super) exp_stat_sn: StatSn,
     pub(super) tasks: Tasks,
-    pub(super) text: Vec<u8>, // of an answer whose PDUs have not all come
+    pub(super) text: Vec<u8>, // of a response that is not complete yet
 }
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) enum Phase {
 }
 
 impl Initiator {
-    /// One that has not logged in.
+    /// A session that has not logged in.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -64,42 +64,43 @@ impl Initiator {
     /// Looks for one PDU at the start of `unread`.
     ///
     /// # Errors
-    /// [`Fault::Pdu`]: the connection has to be closed.
+    /// [`Fault::Pdu`]: the caller must close the connection.
     pub fn frame(&self, unread: &[u8]) -> Result<Framed, Fault> {
         Ok(pdu::frame(unread, self.limits)?)
     }
 
-    /// Whether the login is, or ended, at a point at which another list of CHAP algorithms ([`Settings::algorithms`]) may succeed.
+    /// Whether another list of CHAP algorithms ([`Settings::algorithms`]) may make the login succeed, at its current point or at
+    /// the point at which it ended.
     #[must_use]
     pub const fn awaits_algorithm(&self) -> bool {
         self.awaits_algorithm
     }
 
-    /// What was negotiated.
+    /// The negotiated parameters.
     #[must_use]
     pub const fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// The target's number of the session; 0 before the login is over.
+    /// The target's number of the session. 0 before the login is complete.
     #[must_use]
     pub const fn tsih(&self) -> u16 {
         self.tsih
     }
 
-    /// The tag of the portal group that the target said it was logged in to; none before the login is over.
+    /// The tag of the portal group that the target reported. `None` before the login is complete.
     #[must_use]
     pub const fn portal_group(&self) -> Option<u16> {
         self.portal_group
     }
 
-    /// Requests that are not answered.
+    /// Number of requests without a response.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.tasks.count()
     }
 
-    /// Commands that may be sent before the target takes no more.
+    /// Number of commands that the target accepts now.
     #[must_use]
     pub const fn window(&self) -> u32 {
         let open = self.max_cmd_sn.next();
@@ -114,7 +115,7 @@ impl Initiator {
         if matches!(self.phase, Phase::Full) { Ok(()) } else { Err(Refusal::NotLoggedIn) }
     }
 
-    /// Takes the number of a command.
+    /// Takes the next command number.
     pub(super) fn number(&mut self) -> Result<CmdSn, Refusal> {
         self.check_phase()?;
         if self.window() == 0 {
@@ -125,7 +126,7 @@ impl Initiator {
         Ok(number)
     }
 
-    /// Takes note of the command window (RFC 7143 4.2.2.1).
+    /// Notes the command window of a PDU (RFC 7143 4.2.2.1).
     pub(super) fn note_numbers(&mut self, bhs: &Bhs) {
         let (expected, end) = (CmdSn(bhs.word(28)), CmdSn(bhs.word(32)));
         let is_valid = !end.next().is_before(expected);
@@ -134,7 +135,7 @@ impl Initiator {
         }
     }
 
-    /// Takes note of the number of a response: at error recovery level 0 none may be left out.
+    /// Checks the number of a response. At error recovery level 0 no number may be missing.
     pub(super) fn note_stat_sn(&mut self, got: StatSn) -> Result<(), Fault> {
         if got != self.exp_stat_sn {
             return Err(Fault::Number { what: "StatSN", got: got.0, expected: self.exp_stat_sn.0 });

@@ -5,23 +5,23 @@ use crate::login::{Name, Offer};
 use crate::pdu::Isid;
 use crate::target::Challenge;
 
-/// Who logs in to what, and how.
+/// The settings of a login.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The initiator's name.
     pub name: Name,
-    /// Its number of the session.
+    /// The initiator's part of the session identifier.
     pub isid: Isid,
-    /// The target; none for a discovery session.
+    /// The target. `None` for a discovery session.
     pub target: Option<Name>,
-    /// What is offered.
+    /// The parameters that the initiator offers.
     pub offer: Offer,
-    /// What this side proves itself by.
+    /// The credential with which the initiator authenticates itself.
     pub credential: Option<Credential>,
     /// The credential of the target, for mutual CHAP.
     pub target_credential: Option<Credential>,
     /// The CHAP algorithms to offer, the preferred one first.
     pub algorithms: Vec<Algorithm>,
-    /// For mutual CHAP: random bytes that no other login uses.
+    /// Random bytes for mutual CHAP, which no other login uses.
     pub challenge: Challenge,
 }

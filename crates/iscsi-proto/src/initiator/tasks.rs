@@ -1,4 +1,4 @@
-//! What an initiator waits for.
+//! The requests of an initiator that have no response yet.
 
 use super::event::{DataRequest, Residual, Status};
 use crate::fault::Fault;
@@ -6,22 +6,22 @@ use crate::pdu::{DataIn, Itt, Lun, R2t, ScsiResponse};
 use crate::serial::DataSn;
 use std::collections::HashMap;
 
-/// A request that is not answered.
+/// A request without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
     /// A SCSI command.
     Command { lun: Lun, read_bytes: u32, write_bytes: u32, received: u32, data_sn: DataSn },
-    /// Task management.
+    /// A task management function.
     Management,
     /// A ping.
     Ping,
     /// A text request.
     Text,
-    /// The logout.
+    /// A logout.
     Logout,
 }
 
-/// The requests under way.
+/// The requests in progress.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     pending: HashMap<u32, Pending>,
@@ -51,7 +51,7 @@ impl Tasks {
         self.pending.remove(&itt.0)
     }
 
-    /// Ends a request of a kind.
+    /// Ends a request. An error if it is of another kind.
     pub(super) fn end(&mut self, itt: Itt, is_kind: impl Fn(&Pending) -> bool) -> Result<Pending, Fault> {
         match self.pending.get(&itt.0).copied() {
             Some(pending) if is_kind(&pending) => {
@@ -62,7 +62,7 @@ impl Tasks {
         }
     }
 
-    /// Takes note of data; the status when it ends the command.
+    /// Counts received data. Returns the status if the data ends the command.
     pub(super) fn data_in(&mut self, header: &DataIn, bytes: usize) -> Result<Option<Status>, Fault> {
         let Some(Pending::Command { read_bytes, received, data_sn, .. }) = self.pending.get_mut(&header.itt.0) else {
             return Err(Fault::Protocol("data of no command"));

@@ -4,22 +4,22 @@ use crate::limits::NAME_BYTES_MAX;
 use core::fmt;
 use thiserror::Error;
 
-/// Text that is not an iSCSI name.
+/// Why a text is not an iSCSI name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NameError {
-    /// Empty or too long.
+    /// The name is empty or too long.
     #[error("iSCSI name of {bytes} bytes, outside 1 to {NAME_BYTES_MAX}")]
     Length {
-        /// Its length.
+        /// Length of the name, in bytes.
         bytes: usize,
     },
-    /// White space, control characters, or others that RFC 3722 forbids in names.
+    /// The name has white space, control characters, or other characters that RFC 3722 forbids.
     #[error("it contains {}, which an iSCSI name cannot have", shown(*.character))]
     Character {
-        /// The first.
+        /// The first such character.
         character: char,
     },
-    /// None of the forms of RFC 7143 4.2.7.
+    /// The name has none of the forms of RFC 7143 4.2.7.
     #[error(
         "it is not an iSCSI name: write iqn.YEAR-MONTH.DOMAIN, as in iqn.2026-11.com.example:host1, or eui. and 16 \
          hexadecimal digits, or naa. and 16 or 32"
@@ -31,20 +31,20 @@ fn shown(character: char) -> String {
     if character == ' ' { "a blank".into() } else { format!("the character {character:?}") }
 }
 
-/// The name of an initiator or a target. Upper case is folded, as RFC 7143 4.2.7.2 asks.
+/// The name of an initiator or a target, in lower case as RFC 7143 4.2.7.2 requires.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(String);
 
 impl Name {
-    /// Checks and normalises it. Of RFC 3722 the part for ASCII is done; other scripts pass as they are.
+    /// Checks and normalises a name. Applies RFC 3722 to ASCII only. Other scripts pass unchanged.
     ///
     /// # Errors
-    /// [`NameError`] when it is none.
+    /// [`NameError`] if the text is not a name.
     pub fn new(name: &str) -> Result<Self, NameError> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(NameError::Length { bytes: name.len() });
         }
-        // RFC 3722 allows `-`, `.` and `:`; the others are in names that products have by default.
+        // RFC 3722 allows `-`, `.` and `:`. The other characters occur in the default names of products.
         let allowed = |character: &char| {
             if character.is_ascii() {
                 character.is_ascii_alphanumeric() || "-.:_/=@+,".contains(*character)
@@ -62,7 +62,7 @@ impl Name {
     /// RFC 7143 4.2.7.
     ///
     /// # Errors
-    /// [`NameError`] when it is none.
+    /// [`NameError`] if the text is not such a name.
     pub fn of_user(name: &str) -> Result<Self, NameError> {
         let name = Self::new(name)?;
         let is_hexadecimal = |digits: &str, lengths: &[usize]| {
@@ -83,14 +83,14 @@ impl Name {
         ["iqn.", "eui.", "naa."].iter().any(|form| self.0.starts_with(form))
     }
 
-    /// As text.
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Whether the rest of a name after iqn. is YEAR-MONTH.DOMAIN, and perhaps a colon and more.
+/// Whether the rest of a name after iqn. is YEAR-MONTH.DOMAIN, optionally followed by a colon and more.
 fn has_date_and_domain(rest: &str) -> bool {
     let Some((date, domain)) = rest.split_once('.') else { return false };
     let [year @ .., b'-', tens, ones] = date.as_bytes() else { return false };

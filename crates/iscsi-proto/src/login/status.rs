@@ -1,20 +1,20 @@
-//! The stages of a login and how it may end (RFC 7143 11.12.3, 11.13.5).
+//! The stages of a login and its possible results (RFC 7143 11.12.3, 11.13.5).
 
 use core::fmt;
 
 /// A stage of the login (CSG, NSG).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Who is who.
+    /// The sides authenticate themselves.
     Security = 0,
-    /// How the session works.
+    /// The sides negotiate the parameters of the session.
     Operational = 1,
-    /// The login is over.
+    /// The login is complete.
     FullFeature = 3,
 }
 
 impl Stage {
-    /// That of two bits; 2 is reserved.
+    /// The stage with this number of two bits. 2 is reserved.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
@@ -48,11 +48,11 @@ macro_rules! statuses {
 }
 
 statuses! {
-    /// The login goes on or is done.
+    /// The login continues or is complete.
     SUCCESS = 0x0000, "success";
-    /// The target is at the address given, for now.
+    /// The target has moved temporarily. The response has its address.
     MOVED_TEMPORARILY = 0x0101, "target moved temporarily";
-    /// The target is at the address given.
+    /// The target has moved permanently. The response has its address.
     MOVED_PERMANENTLY = 0x0102, "target moved permanently";
     /// The initiator broke the protocol.
     INITIATOR_ERROR = 0x0200, "initiator error";
@@ -64,11 +64,11 @@ statuses! {
     NOT_FOUND = 0x0203, "target not found";
     /// The target was removed.
     REMOVED = 0x0204, "target removed";
-    /// No version in common.
+    /// The target supports no version of the initiator.
     UNSUPPORTED_VERSION = 0x0205, "unsupported version";
-    /// No further connection fits in the session.
+    /// The session cannot have another connection.
     TOO_MANY_CONNECTIONS = 0x0206, "too many connections";
-    /// A key that has to come did not.
+    /// A required key is missing.
     MISSING_PARAMETER = 0x0207, "missing parameter";
     /// The session cannot have a connection on this portal.
     CANNOT_INCLUDE = 0x0208, "cannot include in session";

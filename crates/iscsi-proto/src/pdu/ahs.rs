@@ -6,28 +6,28 @@ use crate::limits::CDB_BYTES_MAX;
 const EXTENDED_CDB: u8 = 1;
 const CDB_BYTES_SHORT: usize = 16;
 
-/// A command descriptor block; one of up to 16 bytes takes no allocation.
+/// A command descriptor block. A CDB of up to 16 bytes needs no allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cdb {
-    /// As in the basic header segment; shorter CDBs are padded with zeros.
+    /// The CDB of the basic header segment. Shorter CDBs are padded with zeros.
     Short([u8; CDB_BYTES_SHORT]),
-    /// With what an extended CDB added.
+    /// A CDB that continues in an additional header segment.
     Long(Box<[u8]>),
 }
 
 impl Cdb {
-    /// Puts the CDB of a SCSI Command together from its header and its additional header segments; the ones of other types are
-    /// passed over.
+    /// Assembles the CDB of a SCSI Command from its header and its additional header segments. Ignores segments of other
+    /// types.
     ///
     /// # Errors
-    /// [`PduError::AhsMalformed`] when a segment does not fit, or the CDB is longer than CDBs are.
+    /// [`PduError::AhsMalformed`] if a segment does not fit, or if the CDB is too long.
     pub fn new(first: [u8; 16], ahs: &[u8]) -> Result<Self, PduError> {
         let mut at = 0;
         let mut cdb = Self::Short(first);
         while let Some(rest) = ahs.get(at..).filter(|rest| !rest.is_empty()) {
             let malformed = PduError::AhsMalformed { at };
             let [high, low, kind, _, ..] = *rest else { return Err(malformed) };
-            // The length covers what follows the type: a reserved byte first.
+            // The length counts the bytes after the type. The first of them is reserved.
             let length = usize::from(u16::from_be_bytes([high, low]));
             let body = rest.get(3..3 + length).ok_or(malformed)?;
             if kind & 0x3f == EXTENDED_CDB {
@@ -42,7 +42,7 @@ impl Cdb {
         Ok(cdb)
     }
 
-    /// Its bytes.
+    /// The bytes of the CDB.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         match self {
@@ -52,7 +52,8 @@ impl Cdb {
     }
 }
 
-/// The basic header's part of a CDB and the additional header segment for the rest; empty for CDBs of up to 16 bytes.
+/// The part of a CDB in the basic header, and the additional header segment for the rest, which is empty for CDBs of up to 16
+/// bytes.
 #[must_use]
 pub fn extended_cdb(cdb: &[u8]) -> ([u8; 16], Vec<u8>) {
     let cdb = cdb.get(..CDB_BYTES_MAX).unwrap_or(cdb);

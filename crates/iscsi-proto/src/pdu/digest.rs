@@ -1,26 +1,26 @@
-//! CRC32C digests (RFC 7143 13.1), by the processor's instruction where it has one.
+//! CRC32C digests (RFC 7143 13.1), computed with the processor's instruction if it has one.
 
 /// Size of a digest, in bytes.
 pub const DIGEST_BYTES: usize = 4;
 
-/// Which digests the PDUs of a connection carry.
+/// The digests of the PDUs on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digests {
-    /// Over BHS and AHS.
+    /// A digest of BHS and AHS.
     pub header: bool,
-    /// Over the data segment with its padding.
+    /// A digest of the data segment with its padding.
     pub data: bool,
 }
 
 impl Digests {
-    /// Bytes of the header digest: 4 or none.
+    /// Size of the header digest, in bytes: 4 or 0.
     #[must_use]
     pub const fn header_bytes(self) -> usize {
         if self.header { DIGEST_BYTES } else { 0 }
     }
 }
 
-/// The CRC32C of `bytes`; a PDU carries it with the least significant byte first.
+/// The CRC32C of `bytes`. A PDU has its least significant byte first.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     ::crc32c::crc32c(bytes)
@@ -30,7 +30,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// RFC 7143 appendix A and RFC 3720 B.4: bytes as they are on the wire.
+    /// RFC 7143 appendix A and RFC 3720 B.4: bytes in wire order.
     #[test]
     fn examples_of_the_standard_come_out() {
         let ascending: Vec<u8> = (0..32).collect();

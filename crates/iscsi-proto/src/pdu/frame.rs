@@ -1,35 +1,35 @@
-//! How many bytes a PDU takes, its parts, and a PDU made of its parts.
+//! The length of a PDU, its parts, and the encoding of a PDU from its parts.
 
 use super::PduError;
 use super::digest::{DIGEST_BYTES, Digests, crc32c};
 use super::header::{BHS_BYTES, Bhs};
 use crate::limits::AHS_BYTES_MAX;
 
-/// What the PDUs of a connection look like at a moment.
+/// The format of PDUs on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLimits {
-    /// The digests they carry.
+    /// The digests that PDUs have.
     pub digests: Digests,
     /// The longest data segment that is accepted, in bytes.
     pub data_bytes_max: usize,
 }
 
-/// What received bytes begin with.
+/// The result of looking for a PDU in received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framed {
-    /// Not a whole PDU yet.
+    /// No whole PDU yet.
     Incomplete {
-        /// Bytes that are needed before it is worth looking again, counted from the start.
+        /// Bytes, counted from the start, that must be received before another call makes sense.
         bytes_needed: usize,
     },
     /// A whole PDU.
     Whole {
-        /// Bytes it takes, with padding and digests.
+        /// Length of the PDU with padding and digests, in bytes.
         bytes: usize,
     },
 }
 
-/// A received PDU; its segments are borrowed.
+/// A received PDU with borrowed segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Pdu<'a> {
     /// The basic header segment.
@@ -46,7 +46,7 @@ pub const fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(4)
 }
 
-/// Where the parts of a PDU stand.
+/// The positions of the parts of a PDU.
 struct Layout {
     header_bytes: usize, // BHS and AHS
     data_start: usize,
@@ -70,15 +70,16 @@ impl Layout {
     }
 }
 
-/// Looks for one PDU at the start of `unread`. Its length is believed once the header digest is right, where there is one.
+/// Looks for one PDU at the start of `unread`. If the PDU has a header digest and is incomplete, its length is trusted
+/// only after the digest is verified.
 ///
 /// # Errors
-/// [`PduError`] of lengths and of the header digest: the connection has to be closed.
+/// [`PduError`] of lengths and of the header digest: the caller must close the connection.
 pub fn frame(unread: &[u8], limits: FrameLimits) -> Result<Framed, PduError> {
     let Some(bhs) = unread.first_chunk() else { return Ok(Framed::Incomplete { bytes_needed: BHS_BYTES }) };
     let layout = Layout::of(&Bhs(*bhs), limits)?;
     if unread.len() >= layout.total {
-        return Ok(Framed::Whole { bytes: layout.total }); // `parse` looks at the digest.
+        return Ok(Framed::Whole { bytes: layout.total }); // `parse` verifies the digest.
     }
     if unread.len() < layout.data_start {
         return Ok(Framed::Incomplete { bytes_needed: layout.data_start });
@@ -87,10 +88,10 @@ pub fn frame(unread: &[u8], limits: FrameLimits) -> Result<Framed, PduError> {
     Ok(Framed::Incomplete { bytes_needed: layout.total })
 }
 
-/// Takes one whole PDU apart and checks its digests.
+/// Splits one whole PDU into its parts and verifies its digests.
 ///
 /// # Errors
-/// [`PduError`] of lengths and of digests: the connection has to be closed.
+/// [`PduError`] of lengths and of digests: the caller must close the connection.
 pub fn parse(pdu: &[u8], limits: FrameLimits) -> Result<Pdu<'_>, PduError> {
     let not_whole = |needed| PduError::NotWhole { bytes: pdu.len(), needed };
     let bhs = Bhs(*pdu.first_chunk().ok_or(not_whole(BHS_BYTES))?);
@@ -125,7 +126,7 @@ fn digest_of(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Appends a PDU. `ahs` has a length of a multiple of 4, `data` one below 2^24.
+/// Appends a PDU. The length of `ahs` is a multiple of 4, and the length of `data` is below 2^24.
 pub(crate) fn append(out: &mut Vec<u8>, mut bhs: Bhs, ahs: &[u8], data: &[u8], digests: Digests) {
     debug_assert!(ahs.len().is_multiple_of(4) && ahs.len() <= AHS_BYTES_MAX, "AHS of {} bytes", ahs.len());
     bhs.0[4] = (ahs.len() / 4) as u8;

@@ -29,56 +29,56 @@ pub(crate) use frame::append;
 
 use thiserror::Error;
 
-/// Bytes that are no PDU a connection can go on behind.
+/// Why bytes are not a PDU. The connection cannot continue after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PduError {
-    /// More data than was declared to be acceptable.
+    /// The data segment is longer than this side has declared to accept.
     #[error("data segment of {bytes} bytes, over the limit {limit}")]
     DataSegmentTooLong {
-        /// Its length.
+        /// Length of the segment, in bytes.
         bytes: usize,
-        /// The most that is accepted.
+        /// The accepted limit, in bytes.
         limit: usize,
     },
-    /// More additional header segments than any PDU needs.
+    /// The additional header segments are longer than those of any PDU.
     #[error("additional header segments of {bytes} bytes, over the limit {limit}")]
     AhsTooLong {
-        /// Their length.
+        /// Length of the segments, in bytes.
         bytes: usize,
-        /// The most that is accepted.
+        /// The accepted limit, in bytes.
         limit: usize,
     },
-    /// An additional header segment that does not end where it says.
+    /// An additional header segment is longer than the space for it.
     #[error("additional header segment at byte {at} does not fit")]
     AhsMalformed {
-        /// Where it begins, counted from the first.
+        /// Its offset from the start of the first segment, in bytes.
         at: usize,
     },
-    /// The header is not what was sent.
+    /// The header digest is wrong: the header was changed on its way.
     #[error("header digest is {received:#010x}, computed {computed:#010x}")]
     HeaderDigest {
-        /// As received.
+        /// The received digest.
         received: u32,
-        /// Over the bytes received.
+        /// The digest of the received bytes.
         computed: u32,
     },
-    /// The data is not what was sent.
+    /// The data digest is wrong: the data was changed on its way.
     #[error("data digest is {received:#010x}, computed {computed:#010x}")]
     DataDigest {
-        /// As received.
+        /// The received digest.
         received: u32,
-        /// Over the bytes received.
+        /// The digest of the received bytes.
         computed: u32,
     },
-    /// A number that is not an opcode of this direction.
+    /// The number is not an opcode of this direction.
     #[error("opcode {0:#04x} is unknown")]
     Opcode(u8),
-    /// The slice is not one whole PDU: the caller's fault.
+    /// The slice is not exactly one PDU. This is a fault of the caller.
     #[error("{bytes} bytes are not one PDU of {needed}")]
     NotWhole {
-        /// Bytes given.
+        /// Length of the slice, in bytes.
         bytes: usize,
-        /// Bytes of the PDU.
+        /// Length of the PDU, in bytes.
         needed: usize,
     },
 }

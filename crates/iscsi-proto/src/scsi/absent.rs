@@ -1,4 +1,4 @@
-//! Commands to a LUN at which there is no unit (SPC-4 6.6.2, SAM-5 4.7).
+//! Commands to a LUN without a unit (SPC-4 6.6.2, SAM-5 4.7).
 
 use super::call::Call;
 use super::cdb::Cdb;
@@ -13,8 +13,8 @@ use super::sense::{Asc, Sense};
 
 const NOT_SUPPORTED: Sense = Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED);
 
-/// Executes a command at a LUN without a unit: INQUIRY says that nothing is there, REPORT LUNS and REQUEST SENSE work, all others
-/// end with LOGICAL UNIT NOT SUPPORTED. `data_in` is as in [`LogicalUnit::execute`](super::LogicalUnit::execute).
+/// Executes a command at a LUN without a unit. INQUIRY reports that there is no unit, REPORT LUNS and REQUEST SENSE work, and all
+/// others end with LOGICAL UNIT NOT SUPPORTED. `data_in` is as in [`LogicalUnit::execute`](super::LogicalUnit::execute).
 pub fn execute_absent(nexus: &Nexus, request: &Request<'_>, data_in: &mut [u8]) -> Completion {
     answer(nexus, request, data_in).unwrap_or_else(Completion::from)
 }

@@ -10,7 +10,7 @@ use crate::limits::{SCSI_ATTENTIONS_MAX, SCSI_NEXUSES_MAX};
 
 #[derive(Default)]
 pub(super) struct Attentions {
-    /// Conditions that wait, of all nexuses: 0 lets a command pass without the lock.
+    /// Number of waiting conditions of all nexuses. If it is 0, a command passes without the lock.
     waiting: AtomicUsize,
     queues: Mutex<Queues>,
 }
@@ -29,7 +29,7 @@ struct Queue {
     conditions: VecDeque<Condition>,
 }
 
-/// What a nexus is to be told.
+/// A condition that a nexus must get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Condition {
     /// A unit attention.
@@ -50,7 +50,8 @@ impl Condition {
         }
     }
 
-    /// SAM-5 5.14, table 52: power on and resets before all others; a deferred error before all unit attentions (SPC-4 4.5.5).
+    /// The order of conditions (SAM-5 5.14, table 52): power on and resets before all others, and a deferred error before all
+    /// unit attentions (SPC-4 4.5.5).
     const fn rank(self) -> u8 {
         match self {
             Self::Deferred(_) => 0,
@@ -147,8 +148,8 @@ impl Queues {
 }
 
 impl Queue {
-    /// Adds a condition once, behind those of its rank and before those of later ones. A power on or a reset makes what
-    /// came before it meaningless, except losses of writes.
+    /// Adds a condition once, after those of its rank and before those of later ranks. A power on or a reset makes earlier
+    /// conditions meaningless, except losses of writes.
     fn add(&mut self, condition: Condition) {
         if self.conditions.contains(&condition) || self.conditions.len() >= SCSI_ATTENTIONS_MAX {
             return;

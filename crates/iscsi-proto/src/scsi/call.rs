@@ -1,4 +1,4 @@
-//! A command on its way through a unit.
+//! A command while the unit executes it.
 
 use super::cdb::Cdb;
 use super::command_table::Data;
@@ -16,7 +16,7 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// GOOD with parameter data, cut off at the CDB's allocation length.
+    /// GOOD with parameter data, truncated to the CDB's allocation length.
     pub(super) fn reply(&self, data: &[u8], buffer: &mut [u8]) -> Completion {
         let allocation = match self.cdb.info.data {
             Data::Allocation { at, bytes } => self.cdb.number(at, bytes),
@@ -26,10 +26,10 @@ impl<'a> Call<'a> {
         Completion::data(data, allocation, buffer)
     }
 
-    /// The parameter list, of the length that the CDB says.
+    /// The parameter list with the length of the CDB.
     ///
     /// # Errors
-    /// PARAMETER LIST LENGTH ERROR when fewer bytes came (SPC-4 4.2.5.5).
+    /// PARAMETER LIST LENGTH ERROR if fewer bytes were received (SPC-4 4.2.5.5).
     pub(super) fn parameters(&self) -> Result<&'a [u8], Sense> {
         let length = match self.cdb.info.data {
             Data::Parameters { at, bytes } => self.cdb.number(at, bytes),

@@ -9,7 +9,8 @@ const LBPME: u8 = 0x80;
 const LBPRZ: u8 = 0x40;
 
 pub(super) fn capacity10<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, data_in: &mut [u8]) -> Completion {
-    // A unit that is too large says so: READ CAPACITY (16) has the number.
+    // For a unit that is too large for this command, the number is FFFFFFFFh. READ CAPACITY (16) returns the correct
+    // number.
     let last = u32::try_from(unit.block_count().saturating_sub(1)).unwrap_or(u32::MAX);
     let mut data = [0; 8];
     data[..4].copy_from_slice(&last.to_be_bytes());

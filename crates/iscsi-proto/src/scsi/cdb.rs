@@ -10,7 +10,7 @@ pub(super) struct Cdb {
     pub(super) info: &'static CommandInfo,
 }
 
-/// The blocks that a CDB names.
+/// The blocks of a CDB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Blocks {
     pub(super) lba: u64,
@@ -18,10 +18,10 @@ pub(super) struct Blocks {
 }
 
 impl Cdb {
-    /// Finds the command without looking at its reserved bits.
+    /// Finds the command. Does not check its reserved bits.
     ///
     /// # Errors
-    /// INVALID COMMAND OPERATION CODE; INVALID FIELD IN CDB for an unknown service action or a CDB that is too short.
+    /// INVALID COMMAND OPERATION CODE. INVALID FIELD IN CDB for an unknown service action or a CDB that is too short.
     pub(super) fn find(cdb: &[u8]) -> Result<Self, Sense> {
         let mut bytes = [0; 16];
         for (to, from) in bytes.iter_mut().zip(cdb) {
@@ -35,7 +35,7 @@ impl Cdb {
         }
     }
 
-    /// Refuses bits that are no field of the command, NACA among them. Group numbers are fields, which nothing is grouped by.
+    /// Refuses bits that are not fields of the command, NACA among them. Group numbers are accepted and ignored.
     pub(super) fn check_reserved(&self) -> Result<(), Sense> {
         let known = u128::from_be_bytes(self.info.usage) | 0xff << 120;
         let length = u32::from(self.info.length);
@@ -57,18 +57,18 @@ impl Cdb {
         self.bytes[1] & mask != 0
     }
 
-    /// A big-endian number of that many bytes.
+    /// A big-endian number of `bytes` bytes.
     pub(super) fn number(&self, at: usize, bytes: usize) -> u64 {
         self.bytes.iter().skip(at).take(bytes).fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 
-    /// The logical block address and the number of blocks. Only for commands that have them.
+    /// The logical block address and the number of blocks. Only for commands that have both.
     pub(super) fn blocks(&self) -> Blocks {
         let bytes = &self.bytes;
         match self.info.length {
             6 => {
                 let lba = u64::from(u32::from_be_bytes([0, bytes[1] & 0x1f, bytes[2], bytes[3]]));
-                // SBC-3 5.15: a READ or WRITE (6) of 0 blocks has 256.
+                // SBC-3 5.15: a READ (6) or WRITE (6) of 0 blocks means 256.
                 Blocks { lba, count: if bytes[4] == 0 { 256 } else { u64::from(bytes[4]) } }
             }
             10 => Blocks { lba: self.number(2, 4), count: self.number(7, 2) },

@@ -191,7 +191,7 @@ pub(super) enum Lookup {
     Found(&'static CommandInfo),
     /// An operation code with service actions, but not this one.
     NoSuchServiceAction,
-    /// Not a command here.
+    /// The unit has no such command.
     Unknown,
 }
 

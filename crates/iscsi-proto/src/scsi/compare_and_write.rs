@@ -1,4 +1,4 @@
-//! COMPARE AND WRITE and ORWRITE (SBC-3 5.2, 5.11): a read and a write that nothing comes between.
+//! COMPARE AND WRITE and ORWRITE (SBC-3 5.2, 5.11): a read and a write, with no other command between them.
 
 use super::call::Call;
 use super::completion::{Completion, Failure};
@@ -9,7 +9,7 @@ use super::unit::LogicalUnit;
 use super::write_checks::read_failure;
 use crate::limits::SCSI_COMPARE_BYTES_MAX;
 
-/// Most blocks of a COMPARE AND WRITE: its length is one byte.
+/// Most blocks of a COMPARE AND WRITE. Its length field has one byte.
 pub(super) fn compare_blocks_max(block_bytes: u64) -> u64 {
     (SCSI_COMPARE_BYTES_MAX / block_bytes).min(255)
 }

@@ -1,21 +1,21 @@
-//! How a command ended.
+//! The result of a command.
 
 use super::sense::Sense;
 
 /// SCSI status (SAM-5 5.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It did what was asked.
+    /// The command is complete.
     Good,
-    /// It did not; the sense data says why.
+    /// The command failed. The sense data has the reason.
     CheckCondition,
-    /// The unit cannot take the command now; try again.
+    /// The unit cannot accept the command now. The initiator must try again.
     Busy,
     /// A reservation of another nexus forbids the command.
     ReservationConflict,
-    /// The unit has as many commands as it can hold.
+    /// The unit has the largest number of commands.
     TaskSetFull,
-    /// Ended by a task management function of another nexus, with TAS set.
+    /// A task management function of another nexus ended the command, and TAS is set.
     TaskAborted,
 }
 
@@ -34,7 +34,7 @@ impl Status {
     }
 }
 
-/// Why a command was not done.
+/// Why a command was not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
     /// CHECK CONDITION.
@@ -58,29 +58,29 @@ impl From<Failure> for Completion {
     }
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Completion {
     /// The status.
     pub status: Status,
-    /// Why, with CHECK CONDITION.
+    /// The reason, for CHECK CONDITION.
     pub sense: Option<Sense>,
-    /// Bytes that were put at the start of the data-in buffer and are to be sent.
+    /// Number of bytes at the start of the data-in buffer that the caller must send.
     pub data_in_bytes: usize,
-    /// Bytes the command would have transferred, in its direction, through large enough buffers (SPC-4 4.2.5.6: after truncation
-    /// by the allocation length). 0 when it failed before.
+    /// Number of bytes that the command would have transferred in its direction with large enough buffers (SPC-4 4.2.5.6: after
+    /// truncation by the allocation length). 0 if the command failed before the transfer.
     pub transfer_bytes: u64,
 }
 
-/// By how much the transfer differs from what the initiator expected (RFC 7143 11.4.5).
+/// The difference between the transfer and the number of bytes that the initiator expected (RFC 7143 11.4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Residual {
-    /// Not at all.
+    /// There is no difference.
     None,
-    /// So many expected bytes were not transferred.
+    /// Number of expected bytes that were not transferred.
     Underflow(u32),
-    /// So many bytes more would have been transferred.
+    /// Number of bytes beyond the expected ones that would have been transferred.
     Overflow(u32),
 }
 
@@ -90,7 +90,7 @@ impl Completion {
         Self { status: Status::Good, sense: None, data_in_bytes, transfer_bytes }
     }
 
-    /// GOOD with parameter data, cut off at the allocation length and put into the buffer (SPC-4 4.2.5.6).
+    /// GOOD with parameter data, which is truncated to the allocation length and copied to the buffer (SPC-4 4.2.5.6).
     pub(super) fn data(data: &[u8], allocation: u64, buffer: &mut [u8]) -> Self {
         let transfer = (data.len() as u64).min(allocation);
         let bytes = buffer.len().min(transfer as usize);
@@ -110,7 +110,7 @@ impl Completion {
         Self { status, sense: None, data_in_bytes: 0, transfer_bytes: 0 }
     }
 
-    /// The residual for an initiator that expected to transfer that many bytes.
+    /// The residual for an initiator that expected to transfer this number of bytes.
     #[must_use]
     pub fn residual(&self, expected_bytes: u32) -> Residual {
         let expected = u64::from(expected_bytes);

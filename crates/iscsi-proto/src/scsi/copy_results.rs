@@ -1,4 +1,4 @@
-//! What EXTENDED COPY leaves for RECEIVE COPY RESULTS (SPC-4 5.17.4).
+//! The results of EXTENDED COPY for RECEIVE COPY RESULTS (SPC-4 5.17.4).
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use super::nexus::Nexus;
 use crate::limits::SCSI_COPY_LISTS_MAX;
 
-/// The copies whose results a nexus can still ask for.
+/// The copies whose results a nexus can still request.
 #[derive(Default)]
 pub(super) struct CopyResults(Mutex<VecDeque<CopyResult>>);
 
@@ -16,7 +16,7 @@ pub(super) struct CopyResult {
     /// The list identifier.
     pub(super) list: u8,
     pub(super) failed: bool,
-    /// Segments that were copied, and their bytes.
+    /// Number of copied segments and bytes.
     pub(super) segments: u16,
     pub(super) bytes: u32,
 }
@@ -26,13 +26,13 @@ impl CopyResults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|result| result.nexus != *nexus);
     }
 
-    /// The result of a list identifier of a nexus.
+    /// The result of a nexus with this list identifier.
     pub(super) fn of(&self, nexus: &Nexus, list: u8) -> Option<CopyResult> {
         let results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         results.iter().find(|result| result.nexus == *nexus && result.list == list).cloned()
     }
 
-    /// Keeps a result; the oldest makes place for it.
+    /// Keeps a result. At the limit, the oldest result is dropped.
     pub(super) fn keep(&self, result: CopyResult) {
         let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         results.retain(|other| other.nexus != result.nexus || other.list != result.list);

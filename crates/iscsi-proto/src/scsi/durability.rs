@@ -1,15 +1,15 @@
-//! What a unit knows of the durability of its writes.
+//! What the unit knows about the durability of its writes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(super) struct Durability {
-    /// Counts each change that is not durable when it completes twice: at its begin and at its end.
+    /// Number of starts and ends of changes that are not durable when they complete.
     changes: AtomicU64,
     /// The value of `changes` up to which all changes are durable.
     flushed: AtomicU64,
-    /// The loss epoch of the store when the changes that are not flushed began.
+    /// The loss epoch of the store when the unflushed changes began.
     pub(super) epoch: AtomicU64,
-    /// Completed writes may be lost. No further write is accepted.
+    /// Whether completed writes may be lost. If so, no further write is accepted.
     pub(super) failed: AtomicBool,
 }
 
@@ -27,7 +27,7 @@ impl Durability {
         self.failed.load(Ordering::SeqCst)
     }
 
-    /// Notes that a change begins or ends.
+    /// Notes the start or the end of a change.
     pub(super) fn note_change(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
@@ -37,7 +37,7 @@ impl Durability {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// Whether some of these changes are not durable. Several flushes may run at a time. Only one that succeeded makes changes durable.
+    /// Whether some of these changes are not durable. Several flushes may run at a time. Only a successful one makes changes durable.
     pub(super) fn are_unflushed(&self, changes: u64) -> bool {
         changes > self.flushed.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! From a CDB to its command.
+//! Execution: finds the command of a CDB and runs it.
 
 use super::call::Call;
 use super::capacity::{capacity10, capacity16};
@@ -24,10 +24,10 @@ use super::target_ports::report_target_port_groups;
 use super::unit::LogicalUnit;
 
 impl<S: Store> LogicalUnit<S> {
-    /// Executes a command of a nexus, and returns when it is done and its data is where it belongs.
+    /// Executes a command of a nexus. Returns when the command is complete and its data is in place.
     ///
-    /// `data_in` is where data for the initiator goes, from its start; its length bounds the transfer: the caller makes it the smaller
-    /// one of what the initiator expects and [`Self::expected_data`]. What is in it beyond
+    /// Data for the initiator is written to the start of `data_in`, whose length limits the transfer. The caller makes it the smaller
+    /// of the length that the initiator expects and [`Self::expected_data`]. The content of `data_in` beyond
     /// [`Completion::data_in_bytes`] is undefined. Reads and writes allocate nothing.
     ///
     /// **Durability**: [see above](super).
@@ -41,7 +41,7 @@ impl<S: Store> LogicalUnit<S> {
 
     fn answer(&self, nexus: &Nexus, request: &Request<'_>, data_in: &mut [u8]) -> Result<Completion, Failure> {
         let found = Cdb::find(request.cdb);
-        // SAM-5 5.14: whatever the command, but for three.
+        // SAM-5 5.14: applies to all commands but three.
         if !found.as_ref().is_ok_and(passes_unit_attention)
             && let Some(condition) = self.attentions.take(nexus)
         {
@@ -98,7 +98,7 @@ impl<S: Store> LogicalUnit<S> {
     }
 }
 
-/// Whether a command does not end with a unit attention that waits (SAM-5 5.14).
+/// Whether a command runs although a unit attention waits (SAM-5 5.14).
 const fn passes_unit_attention(cdb: &Cdb) -> bool {
     matches!(cdb.info.command, Command::Inquiry | Command::ReportLuns | Command::RequestSense)
 }

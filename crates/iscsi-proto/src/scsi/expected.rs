@@ -1,9 +1,9 @@
-//! How much data a CDB moves, known before any of it is there.
+//! The amount of data that a CDB transfers, computed before any of the data is received.
 
 use super::cdb::Cdb;
 use super::command_table::Data;
 
-/// The way data goes.
+/// The direction of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The command has no data.
@@ -14,18 +14,18 @@ pub enum Direction {
     Out,
 }
 
-/// What a CDB asks to transfer. For [`Direction::In`] it is an upper bound: an allocation length, or the blocks of a read.
+/// The data that a CDB transfers. For [`Direction::In`] this is an upper bound: an allocation length, or the blocks of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expected {
-    /// The way the data goes.
+    /// The direction of the data.
     pub direction: Direction,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// What a CDB asks to transfer on a unit with blocks of that many bytes (any number for a unit that is not there). A CDB that is not known
-/// transfers nothing. It may ask for more than any command is allowed to; a caller that bounds its buffers by
-/// [`SCSI_TRANSFER_BYTES_MAX`](crate::limits::SCSI_TRANSFER_BYTES_MAX) loses nothing, since more than that is refused.
+/// The data that a CDB transfers on a unit with blocks of `block_bytes` bytes (any number for a LUN without a unit). An unknown CDB
+/// transfers no data. The result may be above the limit of a command. A caller may limit its buffers to
+/// [`SCSI_TRANSFER_BYTES_MAX`](crate::limits::SCSI_TRANSFER_BYTES_MAX), because commands that transfer more are refused.
 #[must_use]
 pub fn expected_data(cdb: &[u8], block_bytes: u32) -> Expected {
     Cdb::find(cdb).map_or(Expected { direction: Direction::None, bytes: 0 }, |cdb| expected(&cdb, block_bytes))
@@ -40,7 +40,7 @@ pub(super) fn expected(cdb: &Cdb, block_bytes: u32) -> Expected {
         Data::Parameters { at, bytes } => (Direction::Out, cdb.number(at, bytes)),
         Data::BlocksIn => (Direction::In, cdb.blocks().count * block),
         Data::BlocksOut => (Direction::Out, cdb.blocks().count * block),
-        // SBC-3 5.39: BYTCHK 01b compares all blocks, 11b one block with each.
+        // SBC-3 5.39: BYTCHK 01b compares all blocks, 11b compares one block with each.
         Data::Verify => match cdb.byte(1) >> 1 & 3 {
             1 => (Direction::Out, cdb.blocks().count * block),
             3 if cdb.blocks().count > 0 => (Direction::Out, block),

@@ -1,5 +1,5 @@
-//! EXTENDED COPY and RECEIVE COPY RESULTS with 8-bit list identifiers (SPC-4 6.4, 6.22, 6.23): copies within the unit. Another
-//! unit is a copy target that cannot be reached.
+//! EXTENDED COPY and RECEIVE COPY RESULTS with 8-bit list identifiers (SPC-4 6.4, 6.22, 6.23). Copies are possible only within
+//! the unit. Another unit is a copy target that cannot be reached.
 
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ pub(super) fn extended_copy<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) ->
         result.segments += 1;
         result.bytes = result.bytes.saturating_add((segment.to.end - segment.to.start) as u32);
     }
-    // LIST ID USAGE 00b: the result is held for RECEIVE COPY RESULTS.
+    // LIST ID USAGE 00b: the result is kept for RECEIVE COPY RESULTS.
     if list[1] & 0x18 == 0 {
         unit.copy_results.keep(result);
     }
@@ -62,7 +62,7 @@ pub(super) fn extended_copy<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) ->
     Ok(Completion::good(list.len() as u64, 0))
 }
 
-/// Reads the parameter list and checks all of it before anything is copied.
+/// Parses the parameter list and checks all of it before anything is copied.
 fn read_list<S: Store>(unit: &LogicalUnit<S>, list: &[u8]) -> Result<Vec<Segment>, Failure> {
     let length_error = Failure::Check(Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR));
     let (header, descriptors) = list.split_at_checked(HEADER_BYTES).ok_or(length_error)?;
@@ -96,7 +96,7 @@ fn read_list<S: Store>(unit: &LogicalUnit<S>, list: &[u8]) -> Result<Vec<Segment
     segments.chunks_exact(SEGMENT_BYTES).enumerate().map(read).collect()
 }
 
-/// A CSCD descriptor must name this unit.
+/// Checks that a CSCD descriptor names this unit.
 fn check_target<S: Store>(unit: &LogicalUnit<S>, target: &[u8], at: usize) -> Result<(), Failure> {
     let byte = |index: usize| target.get(index).copied().unwrap_or(0);
     if byte(0) != TARGET_TYPE {
@@ -172,12 +172,12 @@ pub(super) fn receive_copy_results<S: Store>(
 
 fn operating_parameters<S: Store>(unit: &LogicalUnit<S>) -> Vec<u8> {
     let mut data = vec![0; 44];
-    data[3] = 42; // what follows
+    data[3] = 42; // length of the rest
     data[8..10].copy_from_slice(&(SCSI_COPY_TARGETS_MAX as u16).to_be_bytes());
     data[10..12].copy_from_slice(&(SCSI_COPY_SEGMENTS_MAX as u16).to_be_bytes());
     data[12..16].copy_from_slice(&(LIST_BYTES_MAX as u32).to_be_bytes());
     data[16..20].copy_from_slice(&(SCSI_COPY_SEGMENT_BYTES_MAX as u32).to_be_bytes());
-    // One copy of a nexus at a time for each of its commands: as many as there are list identifiers.
+    // A nexus may have one copy in progress for each list identifier that is kept.
     data[34..36].copy_from_slice(&(SCSI_COPY_LISTS_MAX as u16).to_be_bytes());
     data[36] = SCSI_COPY_LISTS_MAX as u8;
     data[37] = unit.block_bytes().ilog2() as u8;

@@ -1,4 +1,4 @@
-//! What a logical unit says of itself.
+//! The names and numbers by which a logical unit identifies itself.
 
 use thiserror::Error;
 
@@ -11,20 +11,20 @@ pub const VENDOR: &str = "MILLRACE";
 pub const PRODUCT_BYTES_MAX: usize = 16;
 /// Longest product revision level, in bytes (SPC-4 6.4.2).
 pub const REVISION_BYTES_MAX: usize = 4;
-/// Longest unit serial number, in bytes. SPC-4 allows more; initiators keep this much.
+/// Longest unit serial number, in bytes. SPC-4 allows more, but initiators keep only this number.
 pub const SERIAL_BYTES_MAX: usize = 64;
 
-/// A target port (for iSCSI a target portal group), for the Device Identification VPD page and ALUA.
+/// A target port, for the Device Identification VPD page and ALUA. In iSCSI it is a target portal group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TargetPort {
-    /// Relative port identifier: 1 and up, unique in the target.
+    /// Relative port identifier: 1 or more, unique in the target.
     pub relative_port: u16,
-    /// Target portal group tag, the end of the port's name (`IQN,t,0xTAG`).
+    /// Target portal group tag. It is the end of the port's name (`IQN,t,0xTAG`).
     pub portal_group_tag: u16,
 }
 
-/// What identifies a unit. The caller derives it from volume and LUN so that it is the same after every restart, and another one
-/// for a clone: multipath software takes two units of one name for two paths to one unit.
+/// The identity of a unit. The caller derives it from volume and LUN, so that it is the same after every restart and different for
+/// a clone. Multipath software treats two units with the same name as two paths to one unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     product: String,
@@ -35,22 +35,22 @@ pub struct Identity {
     ports: Vec<TargetPort>,
 }
 
-/// An identity that cannot be sent in INQUIRY data.
+/// An identity that INQUIRY data cannot contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("use this {field} for a logical unit: it is empty, longer than {bytes_max} bytes, or not printable ASCII")]
 pub struct IdentityError {
-    /// Which field.
+    /// The name of the field.
     pub field: &'static str,
-    /// How long it may be.
+    /// The longest length of the field, in bytes.
     pub bytes_max: usize,
 }
 
 impl Identity {
-    /// An identity. `naa` gives the 60 bits of an NAA locally assigned designator (SPC-4 7.8.6.6.4): any number, its four highest
-    /// bits are replaced; `target_name` is the target's iSCSI name; `ports` are all its ports.
+    /// An identity. `naa` gives the 60 bits of an NAA locally assigned designator (SPC-4 7.8.6.6.4). Its four highest bits are
+    /// replaced. `target_name` is the iSCSI name of the target. `ports` are all ports of the target.
     ///
     /// # Errors
-    /// A string that is empty, too long or not printable ASCII; no port, more than 64, or one numbered 0.
+    /// A string is empty, too long or not printable ASCII. There is no port, there are more than 64, or one has the number 0.
     pub fn new(
         product: &str,
         revision: &str,
@@ -94,7 +94,7 @@ impl Identity {
         &self.serial
     }
 
-    /// The NAA designator; Linux shows it in `/dev/disk/by-id/wwn-0x…`.
+    /// The NAA designator. Linux shows it in `/dev/disk/by-id/wwn-0x…`.
     #[must_use]
     pub const fn naa(&self) -> u64 {
         self.naa
@@ -105,8 +105,8 @@ impl Identity {
         format!("{VENDOR:<8}{}", self.serial)
     }
 
-    /// Whether a designator of a logical unit, cut to the 20 bytes of a CSCD descriptor, is this unit's. `kind` is ASSOCIATION and
-    /// DESIGNATOR TYPE.
+    /// Whether a designator of a logical unit, truncated to the 20 bytes of a CSCD descriptor, is that of this unit. `kind` is
+    /// ASSOCIATION and DESIGNATOR TYPE.
     pub(super) fn is_designator(&self, code_set: u8, kind: u8, value: &[u8]) -> bool {
         match (code_set, kind) {
             (1, 3) => value == self.naa.to_be_bytes(),

@@ -10,11 +10,11 @@ use super::store::Store;
 use super::unit::LogicalUnit;
 use crate::limits::{SCSI_TRANSFER_BYTES_MAX, SCSI_UNMAP_BLOCKS_MAX, SCSI_UNMAP_DESCRIPTORS_MAX};
 
-/// The pages that there are, in ascending order.
+/// The supported pages, in ascending order.
 const PAGES: [u8; 8] = [0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2, LOSS_EPOCH_PAGE];
-/// What the unit conforms to (SPC-4 table 142): SAM-5, SPC-4, SBC-3, iSCSI, no version claimed of any.
+/// The standards of the unit (SPC-4 table 142): SAM-5, SPC-4, SBC-3 and iSCSI, without a version.
 const VERSION_DESCRIPTORS: [u16; 4] = [0x00a0, 0x0460, 0x04c0, 0x0960];
-/// Bytes of a transfer that goes well: a database's largest.
+/// Optimal size of a transfer, in bytes: the largest transfer of a database.
 const OPTIMAL_TRANSFER_BYTES: u64 = 1 << 20;
 
 pub(super) fn inquiry<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, data_in: &mut [u8]) -> Result<Completion, Failure> {
@@ -42,8 +42,8 @@ pub(super) fn inquiry<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, data_in:
     Ok(call.reply(&data, data_in))
 }
 
-/// The vendor-specific page with the loss epoch of the unit. If the epoch differs from that at the time of its writes, an initiator writes
-/// unflushed data again.
+/// The vendor-specific page with the loss epoch of the unit. An initiator resends unflushed writes if the epoch differs from that at the
+/// time of these writes.
 pub const LOSS_EPOCH_PAGE: u8 = 0xc0;
 
 /// The page's body: the vendor and the epoch.
@@ -79,7 +79,7 @@ fn standard(identity: &Identity) -> [u8; 96] {
     data
 }
 
-/// ASCII, filled with spaces (SPC-4 4.4.1).
+/// Copies ASCII text to a field and fills the rest with spaces (SPC-4 4.4.1).
 fn put_text(field: &mut [u8], text: &str) {
     field.fill(b' ');
     for (to, from) in field.iter_mut().zip(text.bytes()) {
@@ -89,13 +89,13 @@ fn put_text(field: &mut [u8], text: &str) {
 
 /// Appends a designation descriptor (SPC-4 7.8.6.1). `code_set`: 1 binary, 2 ASCII, 3 UTF-8; `association`: 0 unit, 1 port, 2 device.
 fn designator(out: &mut Vec<u8>, code_set: u8, association: u8, kind: u8, value: &[u8]) {
-    // The iSCSI protocol identifier, valid only of ports and devices.
+    // The iSCSI protocol identifier, which is valid only for ports and devices.
     let (protocol, valid) = if association == 0 { (0, 0) } else { (0x50, 0x80) };
     out.extend_from_slice(&[protocol | code_set, valid | association << 4 | kind, 0, value.len() as u8]);
     out.extend_from_slice(value);
 }
 
-/// A SCSI name string: ends with a zero byte and is a multiple of four long (SPC-4 7.8.6.11).
+/// A SCSI name string. It ends with a zero byte, and its length is a multiple of four (SPC-4 7.8.6.11).
 fn name_string(name: &str) -> Vec<u8> {
     let mut value = name.as_bytes().to_vec();
     value.resize(value.len() / 4 * 4 + 4, 0);

@@ -4,10 +4,10 @@ use super::call::Call;
 use super::completion::{Completion, Failure};
 use super::sense::Sense;
 
-/// Answers from the target's directory, whatever the LUN.
+/// Answers from the target's directory, for any LUN.
 pub(super) fn report_luns(call: &Call<'_>, data_in: &mut [u8]) -> Result<Completion, Failure> {
-    // All but well known units; well known units; all; administrative units alone; those and ordinary ones; those of a conglomerate. There
-    // are ordinary units alone.
+    // SELECT REPORT: all except well known units; well known units; all; only administrative units; these and ordinary ones; those of a
+    // conglomerate. There are only ordinary units.
     let luns = match call.cdb.byte(2) {
         0x00 | 0x02 | 0x11 => call.request.directory.luns(),
         0x01 | 0x10 | 0x12 => Vec::new(),

@@ -14,29 +14,30 @@ use crate::limits::SCSI_CHUNK_BYTES;
 const PROTECT: u8 = 0xe0;
 const FORCE_UNIT_ACCESS: u8 = 0x08;
 
-/// What VERIFY and WRITE AND VERIFY compare with (SBC-3 5.39, BYTCHK).
+/// What VERIFY and WRITE AND VERIFY compare the blocks with (SBC-3 5.39, BYTCHK).
 enum Compare<'a> {
-    /// Nothing: the blocks have to be readable.
+    /// No data: the blocks must be readable.
     Nothing,
-    /// As many bytes.
+    /// The same number of bytes.
     All(&'a [u8]),
-    /// One block, with each.
+    /// One block, with which each block is compared.
     EachBlock(&'a [u8]),
 }
 
 /// Refuses protection information, which no unit has (SBC-3 4.22): RDPROTECT, WRPROTECT or VRPROTECT.
 pub(super) fn check_protection(call: &Call<'_>) -> Result<(), Sense> {
-    // READ and WRITE (6) have the upper bits of the address there.
+    // READ (6) and WRITE (6) have the upper bits of the address at this position.
     if call.cdb.info.length > 6 && call.cdb.flag(PROTECT) { Err(Sense::cdb_field(1, Some(7))) } else { Ok(()) }
 }
 
-/// Whether a write has to be durable when it completes.
+/// Whether a write must be durable when it completes.
 pub(super) fn is_durable<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> bool {
     let force = call.cdb.info.length > 6 && call.cdb.flag(FORCE_UNIT_ACCESS);
     force || !unit.modes.has_write_cache()
 }
 
-/// The whole blocks that there is data for: fewer than the CDB's when the initiator sends fewer (RFC 7143 11.4.5.2).
+/// The data of the whole blocks that were received: fewer than those of the CDB if the initiator sends fewer (RFC 7143
+/// 11.4.5.2).
 fn data_for<'a, S: Store>(unit: &LogicalUnit<S>, call: &Call<'a>, bytes: &Range<u64>) -> &'a [u8] {
     let available = (call.request.data_out.len() as u64).min(bytes.end - bytes.start);
     let whole = available - available % unit.block_bytes();
@@ -55,7 +56,7 @@ pub(super) fn read<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, data_in: &m
         unit.store.read(bytes.start, whole).map_err(read_failure)?;
     }
     if !part.is_empty() {
-        // The initiator takes a part of a block: the store reads whole ones.
+        // The initiator receives a part of a block, but the store reads whole blocks.
         let mut block = vec![0; unit.block_bytes() as usize];
         unit.store.read(bytes.start + whole.len() as u64, &mut block).map_err(read_failure)?;
         for (to, from) in part.iter_mut().zip(&block) {
@@ -89,7 +90,7 @@ pub(super) fn write_and_verify<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>)
         _ => return Err(Sense::cdb_field(1, Some(2)).into()),
     };
     if !data.is_empty() {
-        // Alone on its blocks, or another write would be taken for a miscompare.
+        // The lock excludes other commands, because another write could cause a miscompare.
         let _lock = unit.begin_exclusive(call, &bytes)?;
         // SBC-3 5.45: the blocks are written to the medium before they are verified.
         unit.change(call.nexus, true, || unit.store.write(bytes.start, data, true))?;
@@ -128,7 +129,7 @@ fn bytchk(call: &Call<'_>) -> u8 {
 /// Reads blocks and compares them.
 ///
 /// # Errors
-/// MEDIUM ERROR; MISCOMPARE.
+/// MEDIUM ERROR or MISCOMPARE.
 fn verify_blocks<S: Store>(unit: &LogicalUnit<S>, bytes: Range<u64>, compare: &Compare<'_>) -> Result<(), Failure> {
     let mut buffer = vec![0; SCSI_CHUNK_BYTES.min((bytes.end - bytes.start) as usize)];
     let mut done = 0;
@@ -150,13 +151,13 @@ fn verify_blocks<S: Store>(unit: &LogicalUnit<S>, bytes: Range<u64>, compare: &C
     Ok(())
 }
 
-/// PRE-FETCH is advice: a unit without a cache of its own has only to check it. GOOD says that not all blocks are in a cache.
+/// PRE-FETCH is a hint. A unit without a cache of its own only checks it. GOOD means that not all blocks are in a cache.
 pub(super) fn prefetch<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Result<Completion, Failure> {
     unit.bytes_of(call.cdb.blocks())?;
     Ok(Completion::good(0, 0))
 }
 
-/// Flushes all, whatever the range, and with IMMED too: the reply then comes when it is done.
+/// Flushes all blocks, whatever the range. With IMMED too, the reply comes after the flush.
 pub(super) fn synchronize_cache<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Result<Completion, Failure> {
     unit.bytes_of(call.cdb.blocks())?;
     unit.flush(call.nexus)?;

@@ -1,17 +1,18 @@
-//! SCSI: the commands of a direct access block device (SBC-3, SPC-4, SAM-5), and what a logical unit remembers.
+//! SCSI: the commands of a direct access block device (SBC-3, SPC-4, SAM-5), and the state of a logical unit.
 //!
-//! A target keeps a [`LogicalUnit`] for each LUN, over a [`Store`] of its own making. For a command that arrived it asks
-//! [`LogicalUnit::expected_data`] how much data the CDB moves and in which direction, receives that (bounded by what the initiator
-//! announced), and calls [`LogicalUnit::execute`] on any thread. For a LUN without a unit it calls [`execute_absent`].
-//! Nothing here has a clock, a thread or a file; what must be kept is handed to the [`Host`].
+//! A target has a [`LogicalUnit`] for each LUN, on a [`Store`] of the caller. For each command, the target calls
+//! [`LogicalUnit::expected_data`] to learn how much data the CDB transfers and in which direction, receives that data (limited by
+//! the number of bytes that the initiator announced), and calls [`LogicalUnit::execute`] on any thread. For a LUN without a unit
+//! it calls [`execute_absent`]. This module has no clock, thread or file. It passes state that must be stored to the [`Host`].
 //!
-//! **Order.** Commands that run at the same time are simple tasks: the initiator orders those that must not mix. A write that
-//! completed is seen by every command that begins later. COMPARE AND WRITE, ORWRITE and WRITE ATOMIC exclude others on the same
-//! blocks. A PERSISTENT RESERVE OUT or RESERVE that completed has waited for the writes that it forbids.
+//! **Order.** Commands that run at the same time are simple tasks. The initiator orders commands that exclude each other. Every
+//! command that begins after a write has completed sees that write. COMPARE AND WRITE, ORWRITE and WRITE ATOMIC exclude others on
+//! the same blocks. A PERSISTENT RESERVE OUT or RESERVE completes after the writes that it forbids have ended.
 //!
-//! **Durability.** With the write cache off (the default) a write is durable when it completes. With it on (WCE of the Caching
-//! mode page), after a FUA write or SYNCHRONIZE CACHE. When a flush fails or the store's loss epoch moves while writes are not
-//! durable, every nexus is told once by a deferred error and the unit refuses writes from then on; reads go on.
+//! **Durability.** With the write cache off (the default), a write is durable when it completes. With the cache on (WCE of the
+//! Caching mode page), a write is durable after a FUA write or SYNCHRONIZE CACHE. If a flush fails, or if the store's loss epoch
+//! changes while writes are not durable, every nexus gets a deferred error once, and the unit refuses writes from then on. Reads
+//! continue.
 
 mod absent;
 mod attention;

@@ -2,18 +2,18 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Which values MODE SENSE asks for (SPC-4 6.11, PC).
+/// The values that MODE SENSE requests (SPC-4 6.11, PC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
-    /// The current ones.
+    /// The current values.
     Current,
-    /// A mask of what MODE SELECT may change.
+    /// A mask of the bits that MODE SELECT may change.
     Changeable,
-    /// The defaults.
+    /// The default values.
     Default,
 }
 
-/// What MODE SELECT can change.
+/// The state that MODE SELECT can change.
 pub(super) struct ModeState {
     write_cache: AtomicBool,
     descriptor_sense: AtomicBool,
@@ -28,7 +28,7 @@ pub(super) struct Bits {
 
 pub(super) const CACHING: u8 = 0x08;
 pub(super) const CONTROL: u8 = 0x0a;
-/// The pages in ascending order, which is that of MODE SENSE for all pages.
+/// The pages in ascending order, in which MODE SENSE returns all pages.
 pub(super) const PAGES: [u8; 2] = [CACHING, CONTROL];
 
 const WCE: u8 = 0x04;
@@ -63,13 +63,13 @@ impl Bits {
         Self { write_cache, descriptor_sense: false }
     }
 
-    /// The mask of what can be changed. A unit without a write cache stays without one: other initiators rely on it. SWP (SPC-4 7.5.8) can
-    /// never be changed: one initiator would protect the unit for all.
+    /// The mask of the bits that can be changed. A unit without a write cache remains without one, because other initiators rely on it.
+    /// SWP (SPC-4 7.5.8) can never be changed, because one initiator would write-protect the unit for all.
     const fn changeable(default: Self) -> Self {
         Self { write_cache: default.write_cache, descriptor_sense: true }
     }
 
-    /// Takes over the bits of a page that MODE SELECT sent.
+    /// Takes the bits from a page that MODE SELECT sent.
     pub(super) fn take(&mut self, page: &[u8]) {
         let bit = |at: usize, mask: u8| page.get(at).is_some_and(|byte| byte & mask != 0);
         match page.first().map(|byte| byte & 0x3f) {
@@ -80,7 +80,7 @@ impl Bits {
     }
 }
 
-/// A page with its header; empty for a page that is not one of [`PAGES`].
+/// A page with its header. Empty if the page is not one of [`PAGES`].
 pub(super) fn page(code: u8, values: Values, current: Bits, default: Bits) -> Vec<u8> {
     let bits = match values {
         Values::Current => current,
@@ -101,7 +101,7 @@ pub(super) fn page(code: u8, values: Values, current: Bits, default: Bits) -> Ve
             page[0] = CONTROL;
             page[1] = 10;
             page[2] = if bits.descriptor_sense { D_SENSE } else { 0 };
-            // QUEUE ALGORITHM MODIFIER 1: commands that run at once are in no order.
+            // QUEUE ALGORITHM MODIFIER 1: commands in progress at the same time have no order.
             page[3] = if mask { 0 } else { 0x10 };
             if !mask {
                 // BUSY TIMEOUT PERIOD: unlimited.

@@ -17,7 +17,7 @@ pub(super) fn mode_select<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> R
         return Err(Sense::cdb_field(1, Some(0)).into());
     }
     if !call.cdb.flag(PAGE_FORMAT) {
-        // Pages in a vendor's format.
+        // Vendor-specific pages.
         return Err(Sense::cdb_field(1, Some(4)).into());
     }
     let list = call.parameters()?;
@@ -27,26 +27,26 @@ pub(super) fn mode_select<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> R
     let before = unit.modes.bits();
     let after = read_list(unit, call, list, before)?;
     if before.write_cache && !after.write_cache {
-        // SBC-3 6.5.5: what is in the cache becomes durable before the cache is off.
+        // SBC-3 6.5.5: the content of the cache becomes durable before the cache is turned off.
         unit.flush(call.nexus)?;
     }
     if after != before {
-        // Reported before the change, so that no initiator takes a cached write for a durable one. Reported after it too, so that an initiator
-        // that has read the page meanwhile reads it again.
+        // Reported before the change, so that no initiator takes a cached write for a durable one. Reported after it too, so that an
+        // initiator that has read the page meanwhile reads it again.
         let report = || unit.attentions.add_to_all(Some(call.nexus), Condition::Attention(Asc::MODE_PARAMETERS_CHANGED));
         report();
         unit.modes.set(after);
         report();
     }
     if before.write_cache && !after.write_cache {
-        // A write that was under way meanwhile still saw the cache on.
+        // A write that was in progress meanwhile may still have seen the cache on.
         unit.drain_writes();
         unit.flush(call.nexus)?;
     }
     Ok(Completion::good(list.len() as u64, 0))
 }
 
-/// Checks the whole parameter list and gives the bits as they would be.
+/// Checks the complete parameter list and returns the new bits.
 fn read_list<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, list: &[u8], before: Bits) -> Result<Bits, Sense> {
     let long = call.cdb.info.length == 10;
     let header_bytes = if long { 8 } else { 4 };
@@ -76,7 +76,7 @@ fn read_list<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, list: &[u8], befo
     Ok(bits)
 }
 
-/// A block descriptor must say what the unit is. Returns the byte that does not.
+/// Checks that a block descriptor matches the unit. Returns the byte that does not.
 fn check_descriptor<S: Store>(unit: &LogicalUnit<S>, descriptor: &[u8], long_lba: bool) -> Result<(), usize> {
     let (own, count_bytes) = if long_lba { (long_descriptor(unit), 8) } else { (short_descriptor(unit), 4) };
     let (Some((count, length)), Some((own_count, own_length))) =
@@ -95,10 +95,10 @@ fn check_descriptor<S: Store>(unit: &LogicalUnit<S>, descriptor: &[u8], long_lba
     if length == own_length { Ok(()) } else { Err(count_bytes) }
 }
 
-/// A page must be one the unit has, and differ only where it can be changed. Returns the byte and the bit that does not.
+/// Checks that the unit has the page, and that the page differs only in bits that can be changed. Returns the first wrong byte and bit.
 fn check_page<S: Store>(unit: &LogicalUnit<S>, sent: &[u8], before: Bits) -> Result<(), (usize, Option<u8>)> {
     let first = sent.first().copied().unwrap_or(0);
-    // SPF: sub-pages; the unit has none.
+    // SPF: the unit has no sub-pages.
     if first & 0x40 != 0 {
         return Err((0, Some(6)));
     }
@@ -112,7 +112,7 @@ fn check_page<S: Store>(unit: &LogicalUnit<S>, sent: &[u8], before: Bits) -> Res
         return Err((1, None));
     }
     let mask = page(code, Values::Changeable, before, default);
-    // PS, the highest bit of the first byte, is reserved here and comes back from MODE SENSE data of others.
+    // PS, the highest bit of the first byte, is reserved here. It may be set, because initiators send back MODE SENSE data.
     for (offset, ((sent, current), mask)) in sent.iter().zip(&current).zip(&mask).enumerate().skip(2) {
         let wrong = (sent ^ current) & !mask;
         if wrong != 0 {

@@ -1,13 +1,13 @@
-//! Who sends a command, and to which unit.
+//! The sender of a command (nexus), and the number of the unit that it is for (LUN).
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::limits::SCSI_NAME_BYTES_MAX;
 
-/// An I_T nexus (SAM-5 4.8): an initiator port and a target port. For iSCSI the initiator port is the initiator's name and the
-/// ISID, the target port the target portal group (RFC 7143 4.4.1). A session that is made again has the same nexus, and with it
-/// the same registrations.
+/// An I_T nexus (SAM-5 4.8): an initiator port and a target port. In iSCSI the initiator port is the initiator's name with the
+/// ISID, and the target port is the target portal group (RFC 7143 4.4.1). A session that is established again has the same nexus,
+/// and so the same registrations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Nexus {
     initiator_name: Arc<str>,
@@ -15,23 +15,23 @@ pub struct Nexus {
     relative_target_port: u16,
 }
 
-/// A name that is not an iSCSI name: empty, longer than 223 bytes, or with a comma or a control character, which would end it early
-/// in a TransportID.
+/// The name is not an iSCSI name: it is empty, is longer than 223 bytes, or has a comma or a control character, which would end it
+/// too early in a TransportID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "use an initiator name of {bytes} bytes: it is empty, longer than {SCSI_NAME_BYTES_MAX} bytes or has a comma or a control character"
 )]
 pub struct NameError {
-    /// Its length.
+    /// Length of the name, in bytes.
     pub bytes: usize,
 }
 
 impl Nexus {
-    /// A nexus of an initiator's iSCSI name, the ISID of its session and the relative port identifier (SPC-4 7.8.6.7; not 0) of
-    /// the target port it came through.
+    /// The nexus of an initiator's iSCSI name, the ISID of its session, and the relative port identifier (SPC-4 7.8.6.7; not 0) of
+    /// the target port.
     ///
     /// # Errors
-    /// No iSCSI name.
+    /// [`NameError`] if the name is not an iSCSI name.
     pub fn new(initiator_name: &str, isid: [u8; 6], relative_target_port: u16) -> Result<Self, NameError> {
         let bytes = initiator_name.len();
         if bytes == 0 || bytes > SCSI_NAME_BYTES_MAX || initiator_name.chars().any(|char| char == ',' || char.is_control()) {
@@ -58,7 +58,7 @@ impl Nexus {
         self.relative_target_port
     }
 
-    /// The same initiator port through another target port.
+    /// The nexus of the same initiator port with another target port.
     #[must_use]
     pub fn through(&self, relative_target_port: u16) -> Self {
         Self { relative_target_port, ..self.clone() }
@@ -75,7 +75,7 @@ impl fmt::Display for Nexus {
     }
 }
 
-/// A logical unit number below 16,384, the most that the flat space addressing method holds (SAM-5 4.7.7).
+/// A logical unit number below 16,384, the limit of the flat space addressing method (SAM-5 4.7.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lun(u16);
 
@@ -83,7 +83,7 @@ impl Lun {
     /// The largest number.
     pub const MAX: u16 = 0x3fff;
 
-    /// A number; `None` above [`Self::MAX`].
+    /// A LUN with this number. `None` above [`Self::MAX`].
     #[must_use]
     pub const fn new(number: u16) -> Option<Self> {
         if number <= Self::MAX { Some(Self(number)) } else { None }
@@ -103,8 +103,8 @@ impl Lun {
         [high | method, low, 0, 0, 0, 0, 0, 0]
     }
 
-    /// Reads an 8-byte LUN field; `None` for an address of more than one level, a bus other than 0 or another method, at which
-    /// no unit can be.
+    /// Parses an 8-byte LUN field. `None` for an address with more than one level, with a bus other than 0, or of another method.
+    /// No unit can have such an address.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
         let [first, low, rest @ ..] = bytes;

@@ -18,7 +18,7 @@ const UNMAP_ANCHOR: u8 = 0x01;
 const WRITE_SAME_ANCHOR: u8 = 0x10;
 const WRITE_SAME_UNMAP: u8 = 0x08;
 const WRITE_SAME_NO_DATA_OUT: u8 = 0x01;
-/// Bytes of the header of UNMAP's parameter list, and of a descriptor.
+/// Sizes of the header and of a descriptor of UNMAP's parameter list, in bytes.
 const UNMAP_HEADER: usize = 8;
 const UNMAP_DESCRIPTOR: usize = 16;
 
@@ -48,13 +48,13 @@ pub(super) fn unmap<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Result<
     Ok(Completion::good(list.len() as u64, 0))
 }
 
-/// The ranges of UNMAP's parameter list, all checked.
+/// The ranges of UNMAP's parameter list. All of them are checked.
 fn unmap_ranges<S: Store>(unit: &LogicalUnit<S>, list: &[u8]) -> Result<Vec<Range<u64>>, Sense> {
     let Some((header, descriptors)) = list.split_at_checked(UNMAP_HEADER) else {
         return Err(Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR));
     };
     let length = number(header.get(2..4).unwrap_or_default()) as usize;
-    // SBC-3 5.28.2: what the length says beyond the list, and an incomplete descriptor at its end, are an error and ignored.
+    // SBC-3 5.28.2: a length beyond the list is an error. An incomplete descriptor at the end is ignored.
     let Some(descriptors) = descriptors.get(..length) else {
         return Err(Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR));
     };
@@ -91,7 +91,7 @@ pub(super) fn write_same<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Re
         return Err(Sense::cdb_field(1, Some(3)).into());
     }
     let blocks = call.cdb.blocks();
-    // WSNZ is 1: no blocks do not mean all up to the end.
+    // WSNZ is 1: a number of 0 does not mean all blocks up to the end.
     if blocks.count == 0 || blocks.count > write_same_blocks_max(unit.block_bytes()) {
         return Err(Sense::cdb_field(call.cdb.count_byte(), None).into());
     }
@@ -111,7 +111,7 @@ pub(super) fn write_same<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Re
     let (offset, length) = (bytes.start, bytes.end - bytes.start);
     // WRITE SAME has no FUA bit.
     let durable = !unit.modes.has_write_cache();
-    // SBC-3 5.49: what is unmapped must read as the pattern does, and unmapped blocks read as zeros (LBPRZ).
+    // SBC-3 5.49: unmapped blocks must read as the pattern, and they read as zeros (LBPRZ).
     if unmap && zeros {
         unit.change(call.nexus, false, || unit.store.unmap(offset, length))?;
         if durable {
@@ -125,7 +125,7 @@ pub(super) fn write_same<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Re
     Ok(Completion::good(expected, 0))
 }
 
-/// Writes a block again and again.
+/// Writes a block repeatedly.
 fn write_pattern<S: Store>(unit: &LogicalUnit<S>, bytes: &Range<u64>, pattern: &[u8], durable: bool) -> Result<(), StoreError> {
     let length = bytes.end - bytes.start;
     let chunk = pattern.repeat((SCSI_CHUNK_BYTES / pattern.len().max(1)).min((length / unit.block_bytes()) as usize));

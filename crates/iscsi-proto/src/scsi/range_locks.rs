@@ -1,4 +1,4 @@
-//! Which blocks commands are working on.
+//! Locks for the blocks that commands use.
 //!
 //! The unit's bytes are divided into stripes, and a stripe has two locks. A read takes the first lock of its stripes shared, so that any
 //! number of them run at once; a write takes both shared. COMPARE AND WRITE and ORWRITE take the first exclusive and the second shared.
@@ -8,9 +8,9 @@
 use std::ops::Range;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Bytes of a stripe: larger than the transfers of a database, so that most commands take one lock.
+/// Bytes of a stripe. A stripe is larger than the transfers of a database, so that most commands take one lock.
 const STRIPE_BYTES: u64 = 1 << 20;
-/// Stripes with a lock of their own; those beyond share.
+/// Number of stripes with a lock of their own. The blocks beyond share these locks.
 const STRIPES: u64 = 32;
 
 /// Each lock has its own cache line, because each read and each write changes one.
@@ -26,7 +26,7 @@ pub(super) struct RangeLocks {
     stripes: [Stripe; STRIPES as usize],
 }
 
-/// Shared locks. Two need no allocation: a transfer of up to a stripe has no more.
+/// Shared locks. Two need no allocation: a transfer of up to the size of a stripe takes at most two.
 pub(super) struct Shared<'a> {
     _inline: [Option<RwLockReadGuard<'a, ()>>; 2],
     _more: Vec<RwLockReadGuard<'a, ()>>,
@@ -38,7 +38,7 @@ pub(super) struct Writing<'a> {
     _writes: Shared<'a>,
 }
 
-/// The locks of a write that runs alone.
+/// The locks of a write that excludes all others.
 pub(super) struct Exclusive<'a> {
     _accesses: Vec<RwLockWriteGuard<'a, ()>>,
     _writes: Shared<'a>,
@@ -61,7 +61,7 @@ impl RangeLocks {
         Exclusive { _accesses: self.stripes_of(bytes.clone()).map(lock).collect(), _writes: self.writes(bytes) }
     }
 
-    /// Waits for every write that holds a lock now, and not for reads, which may hang in the store. Those that take a lock later see what
+    /// Waits for every write that holds a lock now, but not for reads, which may hang in the store. Writes that take a lock later see what
     /// the caller stored before.
     pub(super) fn drain_writes(&self) {
         for stripe in &self.stripes {
@@ -78,7 +78,7 @@ impl RangeLocks {
         let first = bytes.start / STRIPE_BYTES;
         let count = if bytes.is_empty() { 0 } else { ((bytes.end - 1) / STRIPE_BYTES - first + 1).min(STRIPES) };
         let start = first % STRIPES;
-        // The part that begins again at 0 comes first.
+        // The part that wraps to stripe 0 comes first.
         let wrapped = (start + count).saturating_sub(STRIPES);
         let low = 0..wrapped;
         let high = start..start + count - wrapped;

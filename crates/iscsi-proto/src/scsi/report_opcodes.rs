@@ -6,11 +6,11 @@ use super::completion::{Completion, Failure};
 use super::sense::Sense;
 
 const RETURN_TIMEOUTS: u8 = 0x80;
-/// Seconds after which an initiator may take a command for lost: those that flush or walk a range take longer.
+/// Seconds after which an initiator may treat a command as lost. Commands that flush or process a range take longer.
 const TIMEOUT_SECONDS: u32 = 30;
 const SLOW_TIMEOUT_SECONDS: u32 = 60;
 
-/// `supports` says whether the unit has a command of the table.
+/// `supports`: whether the unit supports a command of the table.
 pub(super) fn report_opcodes(
     call: &Call<'_>,
     supports: impl Fn(Command) -> bool,
@@ -23,10 +23,10 @@ pub(super) fn report_opcodes(
     let of_opcode = || known().filter(|info| info.opcode == opcode);
     let found = match call.cdb.byte(2) & 0x07 {
         0 => return Ok(call.reply(&all(known(), timeouts), data_in)),
-        // SPC-4 table 255: by operation code alone, refused when it has service actions.
+        // SPC-4 table 255: by operation code only. Refused if the code has service actions.
         1 if of_opcode().any(|info| info.service_action.is_some()) => return Err(Sense::cdb_field(2, Some(2)).into()),
         1 => of_opcode().next(),
-        // By service action, refused when the operation code has none.
+        // By service action. Refused if the operation code has none.
         2 if of_opcode().any(|info| info.service_action.is_none()) => return Err(Sense::cdb_field(2, Some(2)).into()),
         2 => of_opcode().find(|info| info.service_action.map(u64::from) == Some(service_action)),
         3 => of_opcode().find(|info| u64::from(info.service_action.unwrap_or(0)) == service_action),
@@ -65,7 +65,7 @@ fn one(info: Option<&CommandInfo>, timeouts: bool) -> Vec<u8> {
     data
 }
 
-/// The command timeouts descriptor: no nominal time, a recommended timeout.
+/// The command timeouts descriptor: a recommended timeout, and no nominal time.
 fn timeouts_descriptor(info: &CommandInfo) -> [u8; 12] {
     let slow = matches!(
         info.command,
@@ -78,7 +78,7 @@ fn timeouts_descriptor(info: &CommandInfo) -> [u8; 12] {
     descriptor
 }
 
-/// ABORT TASK, ABORT TASK SET, CLEAR TASK SET and LOGICAL UNIT RESET; iSCSI has no QUERY TASK that this target answers.
+/// ABORT TASK, ABORT TASK SET, CLEAR TASK SET and LOGICAL UNIT RESET. This target answers no QUERY TASK.
 pub(super) fn report_task_management(call: &Call<'_>, data_in: &mut [u8]) -> Completion {
     let extended = call.cdb.byte(2) & 0x80 != 0;
     let mut data = [0; 16];

@@ -1,4 +1,5 @@
-//! PERSISTENT RESERVE IN and OUT, RESERVE and RELEASE: reading, keeping, publishing and telling.
+//! PERSISTENT RESERVE IN and OUT, RESERVE and RELEASE: parses parameters, stores and publishes the state, and reports
+//! changes.
 
 use super::attention::Condition;
 use super::call::Call;
@@ -26,7 +27,8 @@ pub(super) fn persistent_reserve_in<S: Store>(
     Ok(call.reply(&data, data_in))
 }
 
-/// The new state is kept before it is in force, and in force, with what it forbids at its end, before the command completes.
+/// The new state is stored before it takes effect. The command completes after the writes that the new state forbids have
+/// ended.
 pub(super) fn persistent_reserve_out<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Result<Completion, Failure> {
     let list = call.parameters()?;
     let parameters = OutParameters::read(&call.cdb, list, call.nexus)?;

@@ -65,41 +65,41 @@ impl Asc {
     pub const INSUFFICIENT_REGISTRATION_RESOURCES: Self = Self(0x55, 0x04);
 }
 
-/// Where the field is that was refused (SPC-4 4.5.2.4.2).
+/// The position of the field that was refused (SPC-4 4.5.2.4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldPointer {
-    /// True: in the CDB; false: in the parameter list.
+    /// True if the field is in the CDB, false if it is in the parameter list.
     pub in_cdb: bool,
     /// Its first byte.
     pub byte: u16,
-    /// Its most significant bit, when it is smaller than a byte.
+    /// Its most significant bit, if it is smaller than a byte.
     pub bit: Option<u8>,
 }
 
-/// Sense data of one error, in either format. It is small and copied.
+/// Sense data of one error, in either format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sense {
     /// The sense key.
     pub key: SenseKey,
     /// Additional sense code and qualifier.
     pub asc: Asc,
-    /// The INFORMATION field: the LBA of an error, the offset of a miscompare.
+    /// The INFORMATION field: the LBA of an error, or the offset of a miscompare.
     pub information: Option<u64>,
     /// The field that was refused.
     pub field: Option<FieldPointer>,
-    /// The error belongs to an earlier command (SPC-4 4.5.5): what that one wrote may be lost.
+    /// The error belongs to an earlier command (SPC-4 4.5.5), whose writes may be lost.
     pub deferred: bool,
-    /// It is encoded in descriptor format (the D_SENSE bit of the Control mode page).
+    /// Whether it is encoded in descriptor format (the D_SENSE bit of the Control mode page).
     pub descriptor_format: bool,
 }
 
-/// Bytes of fixed format sense data as it is sent (SPC-4 4.5.3).
+/// Size of fixed format sense data, in bytes (SPC-4 4.5.3).
 pub const FIXED_SENSE_BYTES: usize = 18;
-/// Most bytes of sense data that [`Sense::encode`] writes.
+/// Largest size of sense data that [`Sense::encode`] writes, in bytes.
 pub const SENSE_BYTES_MAX: usize = 32;
 
 impl Sense {
-    /// Sense data of a key and a code alone, in fixed format.
+    /// Sense data with only a key and a code, in fixed format.
     #[must_use]
     pub const fn new(key: SenseKey, asc: Asc) -> Self {
         Self { key, asc, information: None, field: None, deferred: false, descriptor_format: false }
@@ -111,7 +111,7 @@ impl Sense {
         Self::new(SenseKey::IllegalRequest, asc)
     }
 
-    /// INVALID FIELD IN CDB, pointing to a bit of a byte (or, with `None`, to a field of whole bytes).
+    /// INVALID FIELD IN CDB with a pointer to a bit of a byte or, with `None`, to a field of whole bytes.
     #[must_use]
     pub const fn cdb_field(byte: u16, bit: Option<u8>) -> Self {
         let mut sense = Self::illegal(Asc::INVALID_FIELD_IN_CDB);
@@ -119,7 +119,7 @@ impl Sense {
         sense
     }
 
-    /// INVALID FIELD IN PARAMETER LIST, pointing likewise.
+    /// INVALID FIELD IN PARAMETER LIST with the same pointer.
     #[must_use]
     pub const fn parameter_field(byte: u16, bit: Option<u8>) -> Self {
         let mut sense = Self::illegal(Asc::INVALID_FIELD_IN_PARAMETER_LIST);
@@ -127,7 +127,7 @@ impl Sense {
         sense
     }
 
-    /// The same with an INFORMATION field.
+    /// The same sense data with an INFORMATION field.
     #[must_use]
     pub const fn with_information(mut self, information: u64) -> Self {
         self.information = Some(information);

@@ -1,4 +1,4 @@
-//! REPORT TARGET PORT GROUPS (SPC-4 6.37): one group, active/optimized, that the target alone would change.
+//! REPORT TARGET PORT GROUPS (SPC-4 6.37): one group in the state active/optimized, which only the target could change.
 
 use super::call::Call;
 use super::completion::{Completion, Failure};

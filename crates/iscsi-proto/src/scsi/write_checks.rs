@@ -1,4 +1,4 @@
-//! Whether a write may begin, how it is made durable, and what happens when it cannot be.
+//! Checks whether a write may begin, makes writes durable, and handles failures of that.
 
 use std::sync::atomic::Ordering;
 
@@ -9,10 +9,10 @@ use super::sense::{Asc, Sense, SenseKey};
 use super::store::{Store, StoreError};
 use super::unit::LogicalUnit;
 
-/// What a write is refused with after a loss.
+/// The sense data of writes after a loss.
 const FAILED: Sense = Sense::new(SenseKey::HardwareError, Asc::LOGICAL_UNIT_FAILURE);
 
-/// A read that the store could not do.
+/// Converts the error of a read.
 pub(super) const fn read_failure(error: StoreError) -> Failure {
     match error {
         StoreError::Busy => Failure::Status(Status::Busy),
@@ -25,7 +25,7 @@ impl<S: Store> LogicalUnit<S> {
     /// Whether a write may begin.
     ///
     /// # Errors
-    /// DATA PROTECT; a loss.
+    /// DATA PROTECT, or the sense data after a loss.
     pub(super) fn may_write(&self, nexus: &Nexus) -> Result<(), Failure> {
         if self.settings.read_only {
             return Err(Sense::new(SenseKey::DataProtect, Asc::WRITE_PROTECTED).into());
@@ -33,7 +33,7 @@ impl<S: Store> LogicalUnit<S> {
         self.check_loss(nexus)
     }
 
-    /// Notices that writes which were not durable may be gone.
+    /// Checks whether writes that were not durable may be lost.
     pub(super) fn check_loss(&self, nexus: &Nexus) -> Result<(), Failure> {
         let durability = &self.durability;
         if durability.has_failed() {
@@ -52,10 +52,10 @@ impl<S: Store> LogicalUnit<S> {
         Ok(())
     }
 
-    /// Runs a change of the store, which is to be durable on return or not.
+    /// Changes the store. `durable` says whether the change must be durable on return.
     ///
     /// # Errors
-    /// What the store fails with, as sense data.
+    /// The error of the store as sense data.
     pub(super) fn change(
         &self,
         nexus: &Nexus,
@@ -73,10 +73,10 @@ impl<S: Store> LogicalUnit<S> {
         result.map_err(|error| self.write_failure(nexus, error))
     }
 
-    /// Makes all that was written durable.
+    /// Makes everything that was written durable.
     ///
     /// # Errors
-    /// A failed flush, after which no write is accepted.
+    /// The flush failed. The unit accepts no write from then on.
     pub(super) fn flush(&self, nexus: &Nexus) -> Result<(), Failure> {
         self.check_loss(nexus)?;
         let durability = &self.durability;
@@ -101,7 +101,7 @@ impl<S: Store> LogicalUnit<S> {
         }
     }
 
-    /// Stops accepting writes. Reports that to every nexus except `but`, whose command fails with the same error.
+    /// Makes the unit refuse further writes. Reports that to every nexus except `but`, whose command fails with the same error.
     fn fail(&self, but: Option<&Nexus>) {
         if !self.durability.failed.swap(true, Ordering::SeqCst) {
             self.host.failed();

@@ -1,4 +1,4 @@
-//! The security stage of a login, from the target's side (RFC 7143 6.3.3, 12.1).
+//! The security stage of a login on the target's side (RFC 7143 6.3.3, 12.1).
 
 use super::host::{Authentication, AuthenticationFault, Challenge, Host};
 use crate::chap::{Algorithm, Credential};
@@ -6,39 +6,39 @@ use crate::limits::CHAP_CHALLENGE_BYTES_MAX;
 use crate::login::{LoginStatus, Name};
 use crate::text::{self, Pair};
 
-/// Characters of a CHAP name that are reported. The text of a login could hold a much longer one.
+/// Characters of a CHAP name that are reported. The text of a login may have a much longer name.
 const USER_CHARS_SHOWN: usize = 128;
 
-/// An authentication under way.
+/// An authentication in progress.
 #[derive(Debug)]
 pub(super) struct Exchange {
     challenge: Challenge,
     state: State,
     fault: Option<AuthenticationFault>,
-    user: Option<String>, // the CHAP name that came last, cut
+    user: Option<String>, // the latest CHAP name, truncated
 }
 
 #[derive(Debug)]
 enum State {
-    /// No method was chosen.
+    /// No method is chosen yet.
     Begun,
-    /// CHAP was chosen; its algorithm is due.
+    /// CHAP is chosen. The initiator must now offer algorithms.
     Method,
     /// The challenge was sent.
     Challenged(Algorithm),
-    /// Nothing more is to be proved.
+    /// The authentication is complete.
     Done(Option<String>),
 }
 
-/// What was proved.
+/// The result of a request.
 pub(super) enum Proof<'a> {
     None,
-    /// By the owner of this CHAP name.
+    /// The initiator authenticated itself with this CHAP name.
     Of(&'a str),
 }
 
 impl Exchange {
-    /// The keys it answers.
+    /// The keys that this stage answers.
     pub(super) const KEYS: &[&str] = &["AuthMethod", "CHAP_A", "CHAP_I", "CHAP_C", "CHAP_N", "CHAP_R"];
 
     pub(super) const fn new(challenge: Challenge) -> Self {
@@ -49,7 +49,7 @@ impl Exchange {
         matches!(self.state, State::Done(_))
     }
 
-    /// Reports the fault that ended the login to the host, if it was one of authentication.
+    /// Reports to the host why the login failed, if its authentication failed.
     pub(super) fn report(&self, initiator: &Name, host: &dyn Host) {
         if let Some(fault) = self.fault {
             host.authentication_failed(initiator, self.user.as_deref(), fault);
@@ -69,7 +69,7 @@ impl Exchange {
         }
     }
 
-    /// Takes the keys of a request and answers them; whether the next stage may begin.
+    /// Processes the keys of a request and appends the answers. Returns whether the next stage may begin.
     pub(super) fn step(
         &mut self,
         pairs: &[Pair<'_>],
@@ -104,7 +104,7 @@ impl Exchange {
         }
     }
 
-    /// No proof is asked for: the initiator has to agree to that.
+    /// The host requires no authentication. The initiator must accept that.
     fn without(&mut self, method: Option<&str>, answers: &mut Vec<u8>) -> Result<bool, LoginStatus> {
         match (method, &self.state) {
             (None, _) => {}
@@ -124,7 +124,7 @@ impl Exchange {
                 self.state = State::Method;
                 Ok(())
             }
-            // Without the key, the method is None (RFC 7143 13: the default).
+            // Without the key, the method is the default, None (RFC 7143 13).
             (State::Begun, _) => Err(self.fails(AuthenticationFault::NoChap)),
             (_, Some(_)) => Err(self.fails(AuthenticationFault::Invalid)),
             (_, None) => Ok(()),
@@ -164,7 +164,8 @@ impl Exchange {
                 let identifier = text::number(identifier).and_then(|number| u8::try_from(number).ok()).ok_or(failed)?;
                 let challenge = text::binary(challenge, CHAP_CHALLENGE_BYTES_MAX).ok_or(failed)?;
                 let own = own.ok_or(AuthenticationFault::NoOwnSecret)?;
-                // An initiator that has no secret would have the target compute the response to the target's own challenge.
+                // Otherwise an initiator that has no secret could make the target compute the response to the target's own
+                // challenge.
                 if challenge == bytes || own.shares_secret(credential) {
                     return Err(failed);
                 }
@@ -178,7 +179,7 @@ impl Exchange {
     }
 }
 
-/// What an initiator answers to a challenge; with a challenge of its own in mutual CHAP.
+/// An initiator's response to a challenge, with its own challenge in mutual CHAP.
 #[derive(Clone, Copy)]
 struct Answer<'a> {
     algorithm: Algorithm,

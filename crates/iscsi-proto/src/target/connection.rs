@@ -8,7 +8,7 @@ use super::settings::Settings;
 use super::tasks::Table;
 use std::sync::Arc;
 
-/// The parts of a connection that begins.
+/// Creates the parts of a new connection.
 #[must_use]
 pub fn connect(settings: Settings, challenge: Challenge) -> (Receiver, Replies, Sender) {
     let table = Arc::new(Table::new(settings.command_window));

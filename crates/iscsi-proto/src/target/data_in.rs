@@ -1,4 +1,4 @@
-//! Data-In PDUs around data that stands in the reply buffer already.
+//! Data-In PDUs for data that is already in the reply buffer.
 
 use super::replies::{Mark, Replies, Residual};
 use super::tasks::Task;
@@ -13,7 +13,8 @@ struct Piece {
     ends_burst: bool,
 }
 
-/// Cuts data into segments that the peer takes, in bursts that were agreed on. All but the last are multiples of 4 bytes.
+/// Splits data into segments that the peer accepts, in bursts of the negotiated length. All segments but the last are multiples of
+/// 4 bytes.
 #[derive(Clone, Copy)]
 struct Cut {
     total: usize,
@@ -23,7 +24,7 @@ struct Cut {
 
 impl Cut {
     fn new(total: usize, segment_max: u32, burst_max: u32) -> Self {
-        // Both are 512 at least, by the negotiation.
+        // The negotiation keeps both at 512 or more.
         let burst = (burst_max.max(512) & !3) as usize;
         Self { total, segment: ((segment_max.max(512) & !3) as usize).min(burst), burst }
     }
@@ -44,8 +45,8 @@ impl Cut {
     }
 }
 
-/// Writes the headers of the data behind the header space at `at`, which is moved apart where it takes several PDUs; how many these
-/// are. With `status`, the last one carries the status GOOD.
+/// Writes the headers for the data after the header space at `at`, and moves the data if it takes several PDUs. Returns the number
+/// of PDUs. With `status`, the last PDU carries the status GOOD.
 pub(super) fn lay_out(replies: &Replies, out: &mut Vec<u8>, at: usize, task: &Task, status: Option<Residual>) -> u32 {
     let header_bytes = replies.header_bytes();
     let data_digest = replies.digests().data;
@@ -53,7 +54,7 @@ pub(super) fn lay_out(replies: &Replies, out: &mut Vec<u8>, at: usize, task: &Ta
     let total = out.len() - at - header_bytes;
     let cut = Cut::new(total, replies.table.send_segment_bytes_max(), replies.table.parameters().max_burst_bytes);
     let count = cut.count();
-    let padding = pdu::padded(total) - total; // of the last alone
+    let padding = pdu::padded(total) - total; // only of the last PDU
     out.resize(at + count * between + total + padding, 0);
     for number in (0..count).rev() {
         let piece = cut.piece(number);
@@ -66,7 +67,7 @@ pub(super) fn lay_out(replies: &Replies, out: &mut Vec<u8>, at: usize, task: &Ta
         let is_last = number + 1 == count;
         let padded = piece.bytes + if is_last { padding } else { 0 };
         if is_last && padding > 0 {
-            // What stood here may be data that was moved.
+            // Moved data may have been at this position.
             out.iter_mut().skip(data + piece.bytes).take(padding).for_each(|byte| *byte = 0);
         }
         if data_digest {

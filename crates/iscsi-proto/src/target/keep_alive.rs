@@ -1,8 +1,8 @@
-//! Pings that find out whether the initiator is still there (RFC 7143 11.19). Times are since a moment of the caller's choice.
+//! Pings that find out whether the initiator still answers (RFC 7143 11.19). Times are since a moment that the caller chooses.
 
 use core::time::Duration;
 
-/// When a quiet connection is pinged and when it is given up.
+/// When an idle connection is pinged, and when it is given up.
 #[derive(Clone, Copy, Debug)]
 pub struct KeepAlive {
     interval: Duration,
@@ -11,31 +11,31 @@ pub struct KeepAlive {
     pinged_at: Option<Duration>,
 }
 
-/// What is due.
+/// The action that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pulse {
-    /// Nothing until this time.
+    /// Nothing is due before this time.
     Wait(Duration),
-    /// A ping, now: [`super::Replies::ping`].
+    /// The caller sends a ping now: [`super::Replies::ping`].
     Ping,
-    /// The initiator is gone: the connection is to be closed.
+    /// The initiator does not answer. The caller closes the connection.
     Dead,
 }
 
 impl KeepAlive {
-    /// Pings after `interval` without a PDU, and gives up when none came for `timeout` behind the ping.
+    /// Pings after `interval` without a PDU, and gives up if no PDU arrives within `timeout` after the ping.
     #[must_use]
     pub const fn new(interval: Duration, timeout: Duration, now: Duration) -> Self {
         Self { interval, timeout, heard_at: now, pinged_at: None }
     }
 
-    /// A PDU came.
+    /// Notes that a PDU arrived.
     pub const fn heard(&mut self, now: Duration) {
         self.heard_at = now;
         self.pinged_at = None;
     }
 
-    /// What is due now. [`Pulse::Ping`] is told once.
+    /// The action that is due now. Each [`Pulse::Ping`] is returned once.
     pub fn pulse(&mut self, now: Duration) -> Pulse {
         match self.pinged_at {
             Some(at) if now >= at + self.timeout => Pulse::Dead,

@@ -1,4 +1,4 @@
-//! The login of a connection, from the target's side (RFC 7143 6.3, 11.12, 11.13).
+//! The login of a connection on the target's side (RFC 7143 6.3, 11.12, 11.13).
 
 use super::Fault;
 use super::authentication::{Exchange, Proof};
@@ -12,7 +12,7 @@ use crate::text::{self, Pair};
 
 use super::replies::Mark;
 
-/// A login under way.
+/// A login in progress.
 #[derive(Debug)]
 pub(super) struct Login {
     tasks: Tasks,
@@ -20,13 +20,13 @@ pub(super) struct Login {
     identity: Option<Identity>,
     stage: Stage,
     pdus: usize,
-    text: Vec<u8>, // of a request whose PDUs have not all come
+    text: Vec<u8>, // of a request that is not complete yet
     negotiation: Negotiation,
     exchange: Exchange,
     declared: bool,
 }
 
-/// What every request of a login repeats.
+/// The fields that are equal in all requests of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Begun {
     isid: Isid,
@@ -35,7 +35,7 @@ struct Begun {
     itt: pdu::Itt,
 }
 
-/// Who logs in to what; from the first request.
+/// The initiator and its target. Set by the first request.
 #[derive(Debug)]
 struct Identity {
     session_type: SessionType,
@@ -44,7 +44,7 @@ struct Identity {
     access: Access,
 }
 
-/// What a request of a login came to.
+/// The result of a request.
 #[derive(Debug)]
 pub(super) enum Progress {
     Goes,
@@ -67,7 +67,7 @@ impl Login {
         }
     }
 
-    /// Takes a request and appends its response.
+    /// Processes a request and appends its response.
     pub(super) fn step(&mut self, pdu: &Pdu<'_>, host: &dyn Host, out: &mut Vec<u8>) -> Result<Progress, Fault> {
         if pdu.bhs.opcode() != Some(Opcode::LoginRequest) {
             return Err(Fault::Misplaced { opcode: pdu.bhs.0[0] & 0x3f, phase: "before the login is over" });
@@ -95,7 +95,7 @@ impl Login {
         Ok(Progress::Goes)
     }
 
-    /// Reads a request and gathers the answers to its keys.
+    /// Reads a request and appends the answers to its keys.
     fn take(
         &mut self,
         request: &LoginRequest,
@@ -126,7 +126,7 @@ impl Login {
             let stepped = self.exchange.step(&pairs, authentication, answers);
             ready = stepped.inspect_err(|_| self.exchange.report(&identity.initiator, host))?;
         } else if matches!(authentication, Authentication::Chap { .. }) && !self.exchange.is_done() {
-            // The initiator left the security stage out.
+            // The initiator skipped the security stage.
             host.authentication_failed(&identity.initiator, None, AuthenticationFault::NoChap);
             return Err(LoginStatus::AUTHENTICATION_FAILED);
         }
@@ -137,7 +137,7 @@ impl Login {
         Ok(Taken::Whole { next: Stage::from_number(request.nsg).filter(|_| request.transit && ready) })
     }
 
-    /// Checks what every request has to have in common, and the stages.
+    /// Checks the fields that all requests must have in common, and the stages.
     fn check(&mut self, request: &LoginRequest) -> Result<(), LoginStatus> {
         let begun = Begun { isid: request.isid, tsih: request.tsih, cid: request.cid, itt: request.itt };
         if self.begun.is_none() {
@@ -163,7 +163,7 @@ impl Login {
         Ok(())
     }
 
-    /// What the first response says (RFC 7143 13.7, 13.9).
+    /// Appends the keys that only the first response has (RFC 7143 13.7, 13.9).
     fn introduce(&self, identity: &Identity, answers: &mut Vec<u8>) {
         if identity.target.is_some() {
             text::append(answers, "TargetPortalGroupTag", &identity.access.portal_group_tag.to_string());
@@ -173,7 +173,7 @@ impl Login {
         }
     }
 
-    /// Answers the keys that are neither the initiator's introduction nor its authentication.
+    /// Answers the keys that neither introduce nor authenticate the initiator.
     fn answer_keys(&mut self, pairs: &[Pair<'_>], answers: &mut Vec<u8>) -> Result<(), LoginStatus> {
         for pair in pairs {
             let in_security = self.stage == Stage::Security;
@@ -181,7 +181,7 @@ impl Login {
                 continue;
             }
             if in_security && is_operational(pair.key) || !in_security && Exchange::KEYS.contains(&pair.key) {
-                return Err(LoginStatus::INITIATOR_ERROR); // Keys of another stage (RFC 7143 6.2).
+                return Err(LoginStatus::INITIATOR_ERROR); // a key of another stage (RFC 7143 6.2)
             }
             match self.negotiation.answer(*pair) {
                 Answer::Repeated => return Err(LoginStatus::INITIATOR_ERROR),
@@ -229,14 +229,14 @@ impl Login {
     }
 }
 
-/// Keys by which an initiator says who it is and what it wants; they come in the first request.
+/// Keys of the first request. They say who the initiator is and what it wants.
 const INTRODUCTION: &[&str] = &["InitiatorName", "InitiatorAlias", "TargetName", "SessionType"];
 
-/// What a request was.
+/// The result of reading a request.
 enum Taken {
-    /// More text of it is to come.
+    /// More text of the request will follow.
     Continued,
-    /// The request is whole; the stage that begins now, if one does.
+    /// The request is complete. `next`: the stage that begins now, if any.
     Whole { next: Option<Stage> },
 }
 

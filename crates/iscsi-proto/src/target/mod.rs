@@ -1,18 +1,19 @@
-//! One connection of a target (RFC 7143, ErrorRecoveryLevel 0, one connection a session).
+//! One connection of a target (RFC 7143, ErrorRecoveryLevel 0, one connection per session).
 //!
-//! A connection has three parts, made together by [`connect`]:
-//! - [`Receiver`]: the thread of the connection owns it. It finds PDUs in the received bytes ([`Receiver::frame`]), takes them one
-//!   by one ([`Receiver::receive`]), answers what it can alone and gives [`Event`]s for the rest.
-//! - [`Replies`]: many threads write replies with it, without a lock, each into a buffer of its own.
-//! - [`Sender`]: behind the caller's lock, in the order in which buffers leave: [`Sender::stamp`] gives the PDUs of a buffer their
-//!   StatSN, ExpCmdSN, MaxCmdSN and header digests. Every buffer that `Receiver` or `Replies` wrote to is stamped exactly once.
+//! A connection has three parts, which [`connect`] creates:
+//! - [`Receiver`]: the connection's thread owns it. It finds PDUs in the received bytes ([`Receiver::frame`]), processes them one
+//! by one ([`Receiver::receive`]), answers those that need no decision of the caller, and returns [`Event`]s for the rest.
+//! - [`Replies`]: any number of threads write replies with it, without a lock, each into its own buffer.
+//! - [`Sender`]: protected by a lock of the caller and called in the order in which buffers leave. [`Sender::stamp`] sets StatSN,
+//! ExpCmdSN, MaxCmdSN and the header digests of the PDUs in a buffer. Every buffer to which `Receiver` or `Replies` wrote is
+//! stamped exactly once.
 //!
-//! A read costs no copy: [`Replies::begin`] keeps space for a header, the caller appends the data, [`Replies::finish`] writes the
-//! header. Data longer than the peer takes in one PDU is moved apart by the headers between.
+//! A read costs no copy: [`Replies::begin`] reserves space for a header, the caller appends the data, and [`Replies::finish`]
+//! writes the header. Data that is longer than the peer accepts in one PDU is moved to make space for further headers.
 //!
-//! Tasks are known to the connection by their tag until their status was stamped: that is what the command window, aborts and
-//! resets go by. The reply of an aborted task is removed from the buffer when that is stamped, and the answer to a task management
-//! function is held back until the tasks it ended are gone.
+//! The connection knows a task by its tag until the status of the task is stamped. The command window, aborts and resets depend on
+//! that. [`Sender::stamp`] removes the reply of an aborted task from the buffer, and holds the response to a task management
+//! function until the tasks that the function aborted have ended.
 
 mod authentication;
 mod connection;

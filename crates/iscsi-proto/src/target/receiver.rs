@@ -1,4 +1,4 @@
-//! The receiving side of a connection: each PDU to the part that it belongs to.
+//! The receiving side of a connection. It passes each PDU to the part that handles it.
 
 use super::Fault;
 
@@ -23,17 +23,17 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The status of a command whose data is out of order (SAM-5 5.3.1), and its sense data: ABORTED COMMAND, PROTOCOL SERVICE CRC ERROR,
-/// as RFC 7143 7.7 has it for data that is lost.
+/// The status of a command whose data arrived out of order (SAM-5 5.3.1), and its sense data: ABORTED COMMAND, PROTOCOL SERVICE CRC ERROR,
+/// as RFC 7143 7.7 requires for lost data.
 const CHECK_CONDITION: u8 = 0x02;
 const OUT_OF_ORDER: [u8; 18] = [0x70, 0, 0x0b, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x47, 0x05, 0, 0, 0, 0];
 
-/// The status of a command for which there is no memory (SAM-5 5.3.1). Initiators send it again.
+/// The status of a command for which there is no memory (SAM-5 5.3.1). Initiators resend the command.
 const TASK_SET_FULL: u8 = 0x28;
 /// Sense data of a command whose data did not arrive in time: ABORTED COMMAND, INITIATOR RESPONSE TIMEOUT.
 const NO_DATA: [u8; 18] = [0x70, 0, 0x0b, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x4b, 0x06, 0, 0, 0, 0];
 
-/// The receiving side of a connection; its thread owns it.
+/// The receiving side of a connection. The connection's thread owns it.
 #[derive(Debug)]
 pub struct Receiver {
     replies: Replies,
@@ -67,15 +67,15 @@ impl Receiver {
     /// Looks for one PDU at the start of `unread`.
     ///
     /// # Errors
-    /// [`Fault::Pdu`]: the connection has to be closed.
+    /// [`Fault::Pdu`]: the caller must close the connection.
     pub fn frame(&self, unread: &[u8]) -> Result<Framed, Fault> {
         Ok(pdu::frame(unread, self.limits)?)
     }
 
-    /// Takes one whole PDU. Replies are appended to `out`, which is to be stamped before it is sent.
+    /// Processes one whole PDU. Appends replies to `out`, which the caller must stamp before it sends them.
     ///
     /// # Errors
-    /// [`Fault`]: the connection has to be closed, and with it the session; what is in `out` need not be sent.
+    /// [`Fault`]: the caller must close the connection, which ends the session. `out` need not be sent.
     pub fn receive<'a>(&mut self, pdu: &'a [u8], host: &dyn Host, out: &mut Vec<u8>) -> Result<Event<'a>, Fault> {
         let pdu = pdu::parse(pdu, self.limits)?;
         match &mut self.phase {
@@ -95,7 +95,7 @@ impl Receiver {
         }
     }
 
-    /// The session, once the login is over.
+    /// The session, after the login has succeeded.
     #[must_use]
     pub fn session(&self) -> Option<&Session> {
         match &self.phase {
@@ -151,7 +151,7 @@ impl Receiver {
         &self.replies.table
     }
 
-    /// A PDU of the full feature phase.
+    /// Processes a PDU of the full feature phase.
     fn request<'a>(&mut self, pdu: &Pdu<'a>, host: &dyn Host, out: &mut Vec<u8>) -> Result<Event<'a>, Fault> {
         let bhs = &pdu.bhs;
         let number = bhs.0[0] & 0x3f;
@@ -202,8 +202,8 @@ impl Receiver {
         }
     }
 
-    /// Whether a request is the one that is due. One outside the window is passed over (RFC 7143 4.2.2.1); one that leaves others
-    /// out is an error, since on a single connection these can no longer come.
+    /// Whether a request is in the command window and has the expected number. The caller ignores other requests (RFC 7143 4.2.2.1). A
+    /// request that skips numbers of the window is an error, because the missing ones can no longer arrive on a single connection.
     fn is_in_window(&self, bhs: &Bhs) -> Result<bool, Fault> {
         let (number, due) = (CmdSn(bhs.word(24)), self.table().exp_cmd_sn());
         if bhs.is_immediate() || number == due {
@@ -215,7 +215,7 @@ impl Receiver {
         Err(Fault::Number { what: "CmdSN", got: number.0, expected: due.0 })
     }
 
-    /// Goes on to the next number, unless the request was immediate.
+    /// Advances to the next number, unless the request was immediate.
     fn advance(&self, bhs: &Bhs) {
         if !bhs.is_immediate() {
             self.table().set_exp_cmd_sn(CmdSn(bhs.word(24)).next());
@@ -295,7 +295,7 @@ impl Receiver {
         Ok(Event::Nothing)
     }
 
-    /// Ends a command that is not executed.
+    /// Ends a command without executing it.
     fn refuse(&self, task: Task, status: u8, sense: &[u8], out: &mut Vec<u8>) {
         let begun = self.replies.begin(out);
         self.replies.finish(out, begun, task, &Outcome { status, sense, transfer_bytes: 0 });
@@ -329,7 +329,7 @@ impl Receiver {
 
     fn ping(&self, request: &NopOut, data: &[u8], out: &mut Vec<u8>) {
         if request.itt == Itt::NONE {
-            return; // An answer to a ping of ours.
+            return; // an answer to a ping of the target
         }
         let bytes = data.len().min(PING_BYTES_MAX).min(self.table().send_segment_bytes_max() as usize);
         let answer = NopIn {

@@ -1,4 +1,4 @@
-//! The numbers of what leaves, given in the order in which it leaves.
+//! Numbers PDUs in the order in which they leave.
 
 use super::replies::Mark;
 use super::tasks::Table;
@@ -6,15 +6,15 @@ use crate::pdu::{self, BHS_BYTES, Bhs, DIGEST_BYTES, Digests, Opcode};
 use crate::serial::StatSn;
 use std::sync::Arc;
 
-/// The sending side of a connection; one thread at a time has it.
+/// The sending side of a connection. Only one thread uses it at a time.
 #[derive(Debug)]
 pub struct Sender {
     table: Arc<Table>,
     next: StatSn,
-    held: Vec<u8>, // answers to task management that wait for aborted tasks
+    held: Vec<u8>, // responses to task management functions that wait for aborted tasks
 }
 
-/// What is to be done with a PDU.
+/// The action for a PDU.
 enum Step {
     Send(usize),
     Remove(usize),
@@ -26,8 +26,8 @@ impl Sender {
         Self { table, next: StatSn(1), held: Vec::new() }
     }
 
-    /// Makes the PDUs of a buffer ready to leave, right now and in this order. Replies of aborted tasks are removed; answers to task
-    /// management functions are taken out until the tasks they ended are gone, and put behind when they are.
+    /// Makes the PDUs of a buffer ready to leave now and in this order. Removes replies of aborted tasks. Takes out responses to
+    /// task management functions until the tasks that they aborted have ended, and then appends them.
     pub fn stamp(&mut self, out: &mut Vec<u8>) {
         self.walk(out, true);
         if !self.held.is_empty() && !self.table.has_aborted() {
@@ -50,10 +50,10 @@ impl Sender {
         assert!(at == out.len(), "{} bytes behind the replies are none", out.len() - at);
     }
 
-    /// None at the end of the buffer.
+    /// The action for the first PDU of `rest`. `None` if no whole PDU is left.
     fn step(&mut self, rest: &mut [u8], digests: Digests, may_hold: bool) -> Option<Step> {
         let mut bhs = Bhs(*rest.first_chunk()?);
-        // A login is without digests up to its last response.
+        // Login responses have no digests.
         let digests = if bhs.opcode() == Some(Opcode::LoginResponse) { Digests::default() } else { digests };
         let data_bytes = bhs.data_bytes();
         let data_digest = if digests.data && data_bytes > 0 { DIGEST_BYTES } else { 0 };

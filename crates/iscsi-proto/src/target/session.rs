@@ -1,28 +1,28 @@
-//! What a login comes to.
+//! The session that results from a login.
 
 use super::host::Tsih;
 use crate::login::{Name, Parameters, SessionType};
 use crate::pdu::Isid;
 
-/// A session whose login is over.
+/// A session whose login has succeeded.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// Discovery or SCSI.
     pub session_type: SessionType,
     /// The initiator's name.
     pub initiator: Name,
-    /// The initiator's number of the session.
+    /// The initiator's part of the session identifier.
     pub isid: Isid,
     /// The target's number of the session.
     pub tsih: Tsih,
-    /// The target; none in a discovery session.
+    /// The target. `None` in a discovery session.
     pub target: Option<Name>,
-    /// The portal group it was logged in to.
+    /// The portal group in which the initiator logged in.
     pub portal_group_tag: u16,
     /// The initiator's number of the connection.
     pub cid: u16,
-    /// The CHAP name, where one was proved.
+    /// The CHAP name, if the initiator authenticated itself by CHAP.
     pub user: Option<String>,
-    /// What was negotiated.
+    /// The negotiated parameters.
     pub parameters: Parameters,
 }

@@ -1,14 +1,14 @@
-//! How a target's connections work.
+//! The settings of a target's connections.
 
 use crate::limits::COMMAND_WINDOW_MAX;
 use crate::login::Offer;
 
-/// How a target's connections work.
+/// The settings of a target's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What is offered in the login.
+    /// The parameters that the target offers in the login.
     pub offer: Offer,
-    /// Commands that a session may have under way, up to [`COMMAND_WINDOW_MAX`].
+    /// Commands that a session may have in progress, up to [`COMMAND_WINDOW_MAX`].
     pub command_window: usize,
 }
 

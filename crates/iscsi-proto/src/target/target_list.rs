@@ -1,4 +1,5 @@
-//! Text requests of the full feature phase: SendTargets, and what little may be negotiated again (RFC 7143 11.10, appendix C).
+//! Text requests of the full feature phase: SendTargets, and the few keys that may be negotiated again (RFC 7143 11.10,
+//! appendix C).
 
 use super::Fault;
 use super::host::{Ending, Host, Purpose};
@@ -10,13 +11,13 @@ use crate::pdu::{Isid, Lun, TextRequest, TextResponse, Ttt};
 use crate::serial::CmdSn;
 use crate::text::{self, Pair};
 
-/// The text exchange of a connection; one at a time.
+/// The text exchange of a connection. There is one at a time.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    request: Vec<u8>,  // PDUs of a request whose last has not come
-    response: Vec<u8>, // what the last response PDU had no place for
+    request: Vec<u8>,  // text of a request that is not complete yet
+    response: Vec<u8>, // rest of the response that did not fit into its last PDU
     granted: usize,    // memory that the host granted for the rest, in bytes
-    ttt: u32,          // of the exchange under way
+    ttt: u32,          // of the current exchange
 }
 
 impl Exchange {
@@ -25,7 +26,7 @@ impl Exchange {
         self.granted
     }
 
-    /// Takes a request PDU and appends its response.
+    /// Processes a request PDU and appends its response.
     pub(super) fn step(
         &mut self,
         request: &TextRequest,
@@ -39,7 +40,7 @@ impl Exchange {
             return Err(Fault::Protocol("a text request is both final and continued"));
         }
         if request.ttt == Ttt::NONE {
-            self.request.clear(); // A new exchange ends the one before (RFC 7143 11.10.4).
+            self.request.clear(); // A new exchange ends the previous one (RFC 7143 11.10.4).
             self.response.clear();
         } else if request.ttt.0 != self.ttt {
             return Err(Fault::Number { what: "target transfer tag of text", got: request.ttt.0, expected: self.ttt });
@@ -77,7 +78,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// `goes_on`: the initiator has to send a further request, with the tag of this response.
+    /// `goes_on`: the initiator must send another request, with the tag of this response.
     fn respond(&mut self, request: &TextRequest, data: &[u8], goes_on: bool, cut: bool, replies: &Replies, out: &mut Vec<u8>) {
         if goes_on {
             self.ttt = self.ttt.wrapping_add(1) % u32::MAX; // Ttt::NONE is left out.
@@ -123,7 +124,7 @@ fn end_session(value: &str, session: &Session, host: &dyn Host) -> &'static str 
     }
 }
 
-/// RFC 7143 appendix C: `All` in discovery sessions alone, nothing for the target of the session, or a name.
+/// RFC 7143 appendix C: `All` only in discovery sessions, an empty value for the target of the session, or a name.
 fn send_targets(value: &str, session: &Session, host: &dyn Host, answers: &mut Vec<u8>) {
     let is_discovery = session.session_type == SessionType::Discovery;
     let wanted = match (value, &session.target) {
@@ -135,7 +136,7 @@ fn send_targets(value: &str, session: &Session, host: &dyn Host, answers: &mut V
         }
         (name, own) => match Name::new(name).ok().filter(|name| is_discovery || own.as_ref() == Some(name)) {
             Some(name) => Some(name),
-            None => return, // No such target, or not this session's to ask for: an empty answer.
+            None => return, // the target does not exist, or this session may not ask for it: empty response
         },
     };
     let mut listed = Vec::new();

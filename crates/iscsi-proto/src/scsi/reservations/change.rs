@@ -1,4 +1,5 @@
-//! What PERSISTENT RESERVE OUT does to the state (SPC-4 5.13.7 to 5.13.11). Pure: the caller keeps, publishes and tells.
+//! The effect of PERSISTENT RESERVE OUT on the state (SPC-4 5.13.7 to 5.13.11). This code only computes it. The caller
+//! stores and publishes the new state, and reports it.
 
 use super::super::completion::{Failure, Status};
 use super::super::nexus::Nexus;
@@ -7,13 +8,13 @@ use super::parameters::{Action, OutParameters};
 use super::state::{Reservation, ReservationType, State};
 use crate::limits::SCSI_REGISTRATIONS_MAX;
 
-/// What comes of a command.
+/// The effect of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Outcome {
     pub(in super::super) state: State,
-    /// Whom to tell what.
+    /// The unit attentions that other nexuses must get.
     pub(in super::super) attentions: Vec<(Nexus, Asc)>,
-    /// Whose commands PREEMPT AND ABORT ends.
+    /// The nexuses whose commands PREEMPT AND ABORT aborts.
     pub(in super::super) aborted: Vec<Nexus>,
 }
 
@@ -22,7 +23,7 @@ const CONFLICT: Failure = Failure::Status(Status::ReservationConflict);
 /// Applies a command of a nexus. `ports` are the relative identifiers of all target ports.
 ///
 /// # Errors
-/// RESERVATION CONFLICT and refusals of the parameter list; the state is then as before.
+/// RESERVATION CONFLICT, or the sense data for the parameter list. The state does not change then.
 pub(in super::super) fn change(
     state: &State,
     nexus: &Nexus,
@@ -37,7 +38,7 @@ pub(in super::super) fn change(
     let key = state.registrations.get(nexus).copied();
     match parameters.action {
         Action::Register | Action::RegisterAndIgnore => register(&mut outcome, nexus, key, parameters, ports)?,
-        // All others are for registered nexuses that know their key.
+        // All other actions are for registered nexuses that know their key.
         _ if key != Some(parameters.key) => return Err(CONFLICT),
         Action::Reserve => reserve(&mut outcome, nexus, parameters)?,
         Action::Release => release(&mut outcome, nexus, parameters)?,
@@ -53,7 +54,7 @@ impl Outcome {
         self.attentions.extend(nexuses.into_iter().map(|nexus| (nexus, asc)));
     }
 
-    /// Ends the reservation and tells the registered nexuses that had access by it (SPC-4 5.13.11.2.2).
+    /// Ends the reservation, and reports that to the registered nexuses that had access by it (SPC-4 5.13.11.2.2).
     fn end_reservation(&mut self, by: &Nexus) {
         if let Some(reservation) = self.state.reservation.take()
             && reservation.kind.lets_registrants_in()
@@ -62,7 +63,7 @@ impl Outcome {
         }
     }
 
-    /// Takes a registration away, and with it a reservation that it alone holds.
+    /// Removes a registration, and the reservation if this registration alone holds it.
     fn unregister(&mut self, nexus: &Nexus, by: &Nexus) {
         let sole = self.state.reservation.as_ref().is_some_and(|reservation| {
             if reservation.kind.is_all_registrants() {
@@ -89,7 +90,8 @@ fn register(
         return Err(CONFLICT);
     }
     if !parameters.more.is_empty() {
-        // SPC-4 5.13.7: SPEC_I_PT is for a nexus that is not registered yet, and registers others that are not.
+        // SPC-4 5.13.7: SPEC_I_PT is for a nexus that is not registered yet. The ports that it registers must not be
+        // registered either.
         let known = key.is_some() || parameters.more.iter().any(|nexus| outcome.state.is_registered(nexus));
         if known {
             return Err(Sense::parameter_field(20, Some(3)).into());
@@ -155,7 +157,8 @@ fn preempt(outcome: &mut Outcome, nexus: &Nexus, parameters: &OutParameters, abo
         return Err(Sense::parameter_field(8, None).into());
     }
     let takes_reservation = if all_registrants { key == 0 } else { outcome.state.holder_key() == Some(key) };
-    // SPC-4 5.13.11.2.3: who takes the reservation keeps its own registration; otherwise every registration of the key goes.
+    // SPC-4 5.13.11.2.3: the nexus that takes the reservation keeps its own registration. Otherwise every registration of
+    // the key is removed.
     let removed: Vec<Nexus> = outcome
         .state
         .registrations
@@ -182,7 +185,8 @@ fn preempt(outcome: &mut Outcome, nexus: &Nexus, parameters: &OutParameters, abo
     Ok(())
 }
 
-/// The reservation goes to the nexus, in one step; those who stay registered are told when its type is another.
+/// Moves the reservation to the nexus in one step. Nexuses that stay registered get a unit attention if its type has
+/// changed.
 fn take_reservation(outcome: &mut Outcome, nexus: &Nexus, kind: ReservationType, removed: &[Nexus]) {
     for other in removed {
         outcome.state.registrations.remove(other);
@@ -196,7 +200,7 @@ fn take_reservation(outcome: &mut Outcome, nexus: &Nexus, kind: ReservationType,
 fn register_and_move(outcome: &mut Outcome, nexus: &Nexus, parameters: &OutParameters, ports: &[u16]) -> Result<(), Failure> {
     let Some((to, unregister)) = &parameters.move_to else { return Err(CONFLICT) };
     let Some(reservation) = &outcome.state.reservation else { return Err(CONFLICT) };
-    // SPC-4 5.13.8: a reservation of all registrants has no one holder to move it from.
+    // SPC-4 5.13.8: a reservation of all registrants has no single holder from which it could be moved.
     if reservation.kind.is_all_registrants() || reservation.holder != *nexus {
         return Err(CONFLICT);
     }
@@ -223,7 +227,7 @@ fn register_and_move(outcome: &mut Outcome, nexus: &Nexus, parameters: &OutParam
     Ok(())
 }
 
-/// The type, which the actions that need one have.
+/// The type of the reservation, which the actions that need one have.
 fn kind_of(parameters: &OutParameters) -> Result<ReservationType, Sense> {
     parameters.kind.ok_or(Sense::cdb_field(2, Some(3)))
 }

@@ -1,4 +1,5 @@
-//! Which commands a reservation lets pass (SPC-4 table 51, SBC-3 table 13; SPC-2 table 10, SBC-2 table 3 for RESERVE).
+//! Which commands may run under a reservation (SPC-4 table 51, SBC-3 table 13; SPC-2 table 10, SBC-2 table 3 for
+//! RESERVE).
 
 use super::super::cdb::Cdb;
 use super::super::command_table::{Access, Command};
@@ -22,7 +23,7 @@ pub(super) fn conflicts(state: &State, nexus: &Nexus, cdb: &Cdb) -> bool {
     }
 }
 
-/// The access of a CDB, with those that depend on its fields resolved.
+/// The access of a CDB. Resolves those that depend on its fields.
 fn access_of(cdb: &Cdb) -> Access {
     let starts = cdb.byte(4) & 0xf1 == 0x01;
     let allows = cdb.byte(4) & 0x03 == 0;
@@ -30,7 +31,7 @@ fn access_of(cdb: &Cdb) -> Access {
         Access::Start if starts => Access::Always,
         Access::Allow if allows => Access::Always,
         Access::Start | Access::Allow => Access::Write,
-        // RELEASE by another nexus does nothing, with GOOD.
+        // RELEASE by another nexus has no effect and returns GOOD.
         Access::Reserve if cdb.info.command == Command::Release => Access::Always,
         access => access,
     }

@@ -1,18 +1,18 @@
-//! The bytes that the host keeps when APTPL is set.
+//! The format of the bytes that the host stores if APTPL is set.
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 4 | `MRPR` |
 //! | 2 | version, 1 |
-//! | 1 | type of the reservation (SPC-4 table 132), 0 for none |
+//! | 1 | type of the reservation (SPC-4 table 132), 0 if there is none |
 //! | 2 | index of its holder among the registrations |
-//! | 2 | number of registrations, then of each: |
+//! | 2 | number of registrations, followed by these fields of each: |
 //! | 8 | reservation key |
 //! | 2 | relative target port |
 //! | 6 | ISID |
 //! | 1 | bytes of the initiator's name, then the name |
 //!
-//! All numbers are big-endian. No bytes at all: nothing is kept.
+//! All numbers are big-endian. If nothing is kept, there are no bytes.
 
 use super::super::nexus::Nexus;
 use super::state::{Reservation, ReservationType, State};
@@ -21,7 +21,7 @@ use crate::limits::SCSI_REGISTRATIONS_MAX;
 const MAGIC: &[u8; 4] = b"MRPR";
 const VERSION: u16 = 1;
 
-/// Why kept bytes are not reservations.
+/// Why stored bytes are not reservations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct KeptError {
     pub(in super::super) offset: usize,
@@ -51,7 +51,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl State {
-    /// What is to be kept.
+    /// The bytes to store.
     pub(in super::super) fn to_kept(&self) -> Vec<u8> {
         if !self.persists {
             return Vec::new();
@@ -73,7 +73,7 @@ impl State {
         out
     }
 
-    /// Reads what was kept.
+    /// Parses stored bytes.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, KeptError> {
         if bytes.is_empty() {
             return Ok(Self::default());

@@ -1,4 +1,4 @@
-//! Reservations: persistent ones (SPC-4 5.13) and those of RESERVE (SPC-2 5.5.1).
+//! Reservations: persistent reservations (SPC-4 5.13) and RESERVE (SPC-2 5.5.1).
 
 mod change;
 mod conflict;
@@ -23,10 +23,10 @@ pub(super) use state::State;
 
 /// The reservations of a unit.
 pub(super) struct Reservations {
-    /// Whether there is one: a command reads no more when there is none.
+    /// Whether there is a reservation. If not, a command reads nothing else.
     held: AtomicBool,
     state: RwLock<State>,
-    /// Held by the one command that changes the state, also while the host keeps it.
+    /// Held by the one command that changes the state, also while the host stores it.
     changing: Mutex<()>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Changing<'a> {
 }
 
 impl Reservations {
-    /// Reads what was kept.
+    /// Parses the stored reservations.
     pub(super) fn read(kept: &[u8]) -> Result<Self, KeptError> {
         let state = State::read(kept)?;
         Ok(Self { held: AtomicBool::new(state.is_held()), state: RwLock::new(state), changing: Mutex::new(()) })
@@ -69,7 +69,7 @@ impl Reservations {
         Changing { reservations: self, _guard: self.changing.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
-    /// Ends RESERVE of this nexus, or of any.
+    /// Ends RESERVE of this nexus, or of any nexus if `None`.
     pub(super) fn end_reserve(&self, nexus: Option<&Nexus>) {
         let changing = self.begin_change();
         let mut state = self.snapshot();
@@ -81,12 +81,13 @@ impl Reservations {
 }
 
 impl Changing<'_> {
-    /// The state, which nobody else changes.
+    /// The state. No other thread can change it.
     pub(super) fn state(&self) -> State {
         self.reservations.snapshot()
     }
 
-    /// Makes a new state the one that commands are checked by. Those that were checked before may still run.
+    /// Publishes a new state, by which commands are checked from now on. Commands that were checked before may still
+    /// run.
     pub(super) fn publish(&self, state: State) {
         let held = state.is_held();
         *self.reservations.state.write().unwrap_or_else(PoisonError::into_inner) = state;

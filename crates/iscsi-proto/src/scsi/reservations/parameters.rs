@@ -18,21 +18,21 @@ pub(super) enum Action {
     RegisterAndMove,
 }
 
-/// What a PERSISTENT RESERVE OUT asks for.
+/// The content of a PERSISTENT RESERVE OUT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct OutParameters {
     pub(super) action: Action,
-    /// Of RESERVE, RELEASE and PREEMPT.
+    /// The type, for RESERVE, RELEASE and PREEMPT.
     pub(super) kind: Option<ReservationType>,
     pub(super) key: u64,
     pub(super) service_action_key: u64,
-    /// SPEC_I_PT: initiator ports to register besides, through the target port of the command.
+    /// SPEC_I_PT: further initiator ports to register, at the target port of the command.
     pub(super) more: Vec<Nexus>,
-    /// ALL_TG_PT: register through every target port.
+    /// ALL_TG_PT: register at every target port.
     pub(super) all_ports: bool,
     /// APTPL.
     pub(super) persists: bool,
-    /// REGISTER AND MOVE: who gets the reservation, and whether the registration of the sender ends.
+    /// REGISTER AND MOVE: the nexus that gets the reservation, and whether the registration of the sender ends.
     pub(super) move_to: Option<(Nexus, bool)>,
 }
 
@@ -43,7 +43,7 @@ const UNREG: u8 = 0x02;
 const BASIC_BYTES: usize = 24;
 
 impl OutParameters {
-    /// Reads a command's service action, scope, type and parameter list.
+    /// Parses a command's service action, scope, type and parameter list.
     ///
     /// # Errors
     /// INVALID FIELD IN CDB or PARAMETER LIST, PARAMETER LIST LENGTH ERROR.
@@ -82,7 +82,7 @@ impl OutParameters {
         if flags & !(SPEC_I_PT | ALL_TG_PT | APTPL) != 0 {
             return Err(Sense::parameter_field(20, None));
         }
-        // SPC-4 6.16.3: ALL_TG_PT and APTPL are ignored by actions that do not register.
+        // SPC-4 6.16.3: actions that do not register ignore ALL_TG_PT and APTPL.
         self.all_ports = registers && flags & ALL_TG_PT != 0;
         self.persists = registers && flags & APTPL != 0;
         if flags & SPEC_I_PT == 0 {
@@ -95,7 +95,7 @@ impl OutParameters {
         if u32::from_be_bytes(*length) as usize != ids.len() {
             return Err(LENGTH_ERROR);
         }
-        // The parameter list is bounded, and with it the number of TransportIDs.
+        // The length of the parameter list limits the number of TransportIDs.
         while !ids.is_empty() {
             let at = (BASIC_BYTES + 4 + rest.len() - 4 - ids.len()) as u16;
             let (port, length) =
@@ -126,7 +126,7 @@ impl OutParameters {
 
 const LENGTH_ERROR: Sense = Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR);
 
-/// The type; the scope must be the whole unit.
+/// The type. The scope must be the complete unit.
 fn kind_of(cdb: &Cdb) -> Result<ReservationType, Sense> {
     if cdb.byte(2) >> 4 != 0 {
         return Err(Sense::cdb_field(2, Some(7)));

@@ -3,7 +3,7 @@
 use super::state::State;
 use super::transport_id::transport_id;
 
-/// Scope LU_SCOPE in the high half, the type in the low one.
+/// LU_SCOPE in the high four bits, the type in the low four.
 fn scope_and_type(state: &State) -> u8 {
     state.reservation.as_ref().map_or(0, |reservation| reservation.kind as u8)
 }
@@ -27,7 +27,7 @@ pub(in super::super) fn read_reservation(state: &State) -> Vec<u8> {
         return with_header(state, &[]);
     }
     let mut body = [0; 16];
-    // 0 when all registrants hold it.
+    // 0 if all registrants hold the reservation.
     body[..8].copy_from_slice(&state.holder_key().unwrap_or(0).to_be_bytes());
     body[13] = scope_and_type(state);
     with_header(state, &body)

@@ -1,4 +1,4 @@
-//! What is registered and reserved.
+//! The registrations and reservations of a unit.
 
 use std::collections::BTreeMap;
 
@@ -28,17 +28,17 @@ impl ReservationType {
         })
     }
 
-    /// Others may read.
+    /// Whether nexuses that may not write may still read.
     pub(super) const fn is_write_exclusive(self) -> bool {
         matches!(self, Self::WriteExclusive | Self::WriteExclusiveRegistrantsOnly | Self::WriteExclusiveAllRegistrants)
     }
 
-    /// Every registered nexus holds it.
+    /// Whether every registered nexus holds the reservation.
     pub(super) const fn is_all_registrants(self) -> bool {
         matches!(self, Self::WriteExclusiveAllRegistrants | Self::ExclusiveAccessAllRegistrants)
     }
 
-    /// Registered nexuses have access beside the holder.
+    /// Whether registered nexuses other than the holder have access.
     pub(super) const fn lets_registrants_in(self) -> bool {
         !matches!(self, Self::WriteExclusive | Self::ExclusiveAccess)
     }
@@ -47,7 +47,7 @@ impl ReservationType {
 /// A persistent reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Reservation {
-    /// Who made it; who holds it unless all registrants do.
+    /// The nexus that made the reservation. It is the holder, unless all registrants hold the reservation.
     pub(super) holder: Nexus,
     pub(super) kind: ReservationType,
 }
@@ -58,21 +58,21 @@ pub(in super::super) struct State {
     /// Reservation keys by nexus.
     pub(super) registrations: BTreeMap<Nexus, u64>,
     pub(super) reservation: Option<Reservation>,
-    /// PRGENERATION: starts at 0 with the unit.
+    /// PRGENERATION. It starts at 0 when the unit starts.
     pub(super) generation: u32,
-    /// Registrations and reservation are kept over a restart (APTPL of the last registration).
+    /// Whether registrations and reservation survive a restart (APTPL of the last registration).
     pub(super) persists: bool,
-    /// The nexus of RESERVE.
+    /// The nexus that holds RESERVE.
     pub(in super::super) reserved_by: Option<Nexus>,
 }
 
 impl State {
-    /// Whether any command could be refused.
+    /// Whether any command may be refused.
     pub(super) const fn is_held(&self) -> bool {
         self.reservation.is_some() || self.reserved_by.is_some()
     }
 
-    /// Whether a nexus is registered at all: RESERVE and RELEASE then end with RESERVATION CONFLICT (CRH is 0).
+    /// Whether any nexus is registered. If so, RESERVE and RELEASE end with RESERVATION CONFLICT (CRH is 0).
     pub(in super::super) fn has_registrations(&self) -> bool {
         !self.registrations.is_empty()
     }
@@ -88,13 +88,13 @@ impl State {
         })
     }
 
-    /// The key of the one holder; `None` without a reservation or when all registrants hold it.
+    /// The key of the only holder. `None` without a reservation, or if all registrants hold it.
     pub(super) fn holder_key(&self) -> Option<u64> {
         let reservation = self.reservation.as_ref().filter(|reservation| !reservation.kind.is_all_registrants())?;
         self.registrations.get(&reservation.holder).copied()
     }
 
-    /// All registered nexuses but one.
+    /// All registered nexuses except this one.
     pub(super) fn others(&self, nexus: &Nexus) -> Vec<Nexus> {
         self.registrations.keys().filter(|other| *other != nexus).cloned().collect()
     }

@@ -12,7 +12,7 @@ pub(super) fn transport_id(nexus: &Nexus) -> Vec<u8> {
     for byte in nexus.isid() {
         name.extend_from_slice(format!("{byte:02x}").as_bytes());
     }
-    // It ends with a zero byte, is a multiple of four long, and has at least 20 bytes.
+    // The name ends with a zero byte, its length is a multiple of four, and it has at least 20 bytes.
     name.resize((name.len() / 4 * 4 + 4).max(20), 0);
     let [high, low] = (name.len() as u16).to_be_bytes();
     let mut id = vec![INITIATOR_PORT, 0, high, low];
@@ -20,8 +20,8 @@ pub(super) fn transport_id(nexus: &Nexus) -> Vec<u8> {
     id
 }
 
-/// Reads one TransportID from the start and gives its initiator port through a target port, and its length. `None` for one that is not of an
-/// iSCSI initiator port: a name alone, without an ISID, is no nexus.
+/// Parses the TransportID at the start of `bytes`. Returns the nexus of its initiator port and this target port, and the length of the
+/// TransportID. `None` if it is not that of an iSCSI initiator port. A name without an ISID is not a nexus.
 pub(super) fn parse(bytes: &[u8], relative_target_port: u16) -> Option<(Nexus, usize)> {
     let (&[kind, _, high, low], rest) = bytes.split_first_chunk::<4>()?;
     let length = usize::from(u16::from_be_bytes([high, low]));

@@ -97,8 +97,8 @@ pub const BUFFER_BYTES_UNWATCHED: usize = BUFFER_BYTES_MAX / 2;
 pub const BUFFER_WAIT: Duration = Duration::from_secs(5);
 
 /// Threads of a service that execute slow calls (stable writes, commits, changes of names, reads of data that is not in memory). The
-/// flushes of that many calls can overlap. One client gets at most a quarter of the threads, and 37 at one volume; one volume gets at most
-/// half (`connections::queue`).
+/// flushes of that many calls can overlap. One client gets at most a quarter of the threads, and at most 37 at one volume. One volume gets
+/// at most half (`connections::queue`).
 pub const WORKERS_MAX: usize = 256;
 /// Workers that do not end when they are idle: the speed goals are measured at depth 32.
 pub const WORKERS_KEPT: usize = 32;

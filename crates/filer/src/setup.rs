@@ -250,8 +250,8 @@ fn keep_opened(new: &mut VolumeSettings, before: &VolumeSettings) -> Vec<&'stati
     changed
 }
 
-/// Opens all volumes of the settings, or none if one fails. Each open waits for flushes of its state. The disk can combine the flushes of
-/// concurrent opens.
+/// Opens all volumes of the settings. If one fails, no volume stays open. Each open waits for flushes of its state. The disk can combine
+/// the flushes of concurrent opens.
 fn open_all(settings: &Settings) -> Result<Vec<Entry>, ConfigError> {
     let (next, opened) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {

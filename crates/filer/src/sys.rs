@@ -145,7 +145,7 @@ impl Signals {
             // SAFETY: `set` is a live, initialised sigset_t and the signal numbers exist.
             unsafe { libc::sigaddset(&raw mut set, signal) };
         }
-        // SAFETY: `set` is initialised; the old mask is not asked for.
+        // SAFETY: `set` is initialised. A null pointer for the old mask is allowed.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
         Self(set)
     }

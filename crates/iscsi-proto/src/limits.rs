@@ -44,8 +44,8 @@ pub const COMMAND_WINDOW_MAX: usize = 256;
 pub const IMMEDIATE_TASKS_MAX: usize = 16;
 /// Data of one command, in bytes. The logical unit reports a smaller limit (SBC-3 6.6.4, maximum transfer length).
 pub const COMMAND_DATA_BYTES_MAX: usize = 8 << 20;
-/// Bytes of data that a connection has requested by R2T and not passed on yet. A command that needs more than what is left waits for
-/// its R2T.
+/// Bytes of data that a connection has requested by R2T and has not passed on yet. A command that needs more than the free part of this
+/// limit waits for its R2T.
 pub const SOLICITED_BYTES_MAX: usize = 16 << 20;
 /// How long a command waits for its next data. Initiators give a command up after 30 s.
 pub const DATA_TIMEOUT: Duration = Duration::from_secs(30);

@@ -36,7 +36,7 @@ impl<'a> Buffers<'a> {
     /// receives, if memory is free now. Returns how long it waited.
     ///
     /// # Errors
-    /// All connections together hold as much as the limit allows, and none frees memory in time.
+    /// The buffers of all connections have reached their limit, and no connection frees memory in time.
     pub(super) fn make_space(&mut self) -> Result<Duration, Ended> {
         let Some(more) = self.received.growth() else { return Ok(Duration::ZERO) };
         let fits = self.totals.grow_within(&self.share, more, Duration::ZERO);

@@ -141,7 +141,7 @@ impl Connection {
         self.outbox().stamp = Some(stamp);
     }
 
-    /// A reference to the connection that later tells whether the peer has received a reply.
+    /// A reference to the connection, by which the filer asks later whether the peer has received a reply.
     pub(crate) fn delivery(self: &Arc<Self>) -> Delivery {
         self.delivery.get_or_init(|| Delivery::new(Arc::downgrade(self))).clone()
     }
@@ -180,7 +180,7 @@ impl Connection {
         self.queue_marked(bytes, reservations, SentMarks::new());
     }
 
-    /// As [`Self::queue`]; `marks` belong to replies in `bytes` whose delivery may be asked for.
+    /// As [`Self::queue`]. `marks` belong to replies in `bytes` whose delivery the filer may ask for later.
     pub(crate) fn queue_marked(self: &Arc<Self>, bytes: &mut Vec<u8>, mut reservations: Vec<Reservation>, mut marks: SentMarks) {
         let mut outbox = self.outbox();
         outbox.stamp(bytes);
@@ -303,7 +303,7 @@ impl Connection {
         self.serving.store(serving, Ordering::Relaxed);
     }
 
-    /// Second of the last request; the current second while the thread executes one; 0 before the first request.
+    /// Second of the last request. The current second while the thread executes a request. 0 before the first request.
     pub(super) fn active_s(&self) -> u32 {
         if self.serving.load(Ordering::Relaxed) { sys::coarse_seconds() } else { self.active_s.load(Ordering::Relaxed) }
     }

@@ -19,14 +19,14 @@ use super::turn::{Outgoing, Turn};
 use super::workers::Workers;
 use crate::limits::{BUFFER_BYTES_MAX, BUFFER_IDLE, CROWDED_TURN, LONE_TURNS, PARKED_AFTER_WAITS};
 
-/// A service, and the threads beside its connections.
+/// A service, and the worker threads that all its connections share.
 pub(crate) struct Driver<S: Service> {
     service: Arc<S>,
     workers: Workers<S>,
     totals: Arc<Totals>,
 }
 
-/// What is kept of an idle connection that has no thread, beside its session.
+/// The parts of an idle connection without a thread that are kept, except its session.
 struct Kept {
     receiver: Receiver,
     /// Large buffers of its client.
@@ -82,7 +82,8 @@ impl<S: Service> Driver<S> {
         }
     }
 
-    /// Serves a connection. Returns what is kept of it when it is idle, or `None` when the peer has closed it.
+    /// Serves a connection. When the connection is idle, returns the parts that are kept. Returns `None` when the peer has closed
+    /// it.
     fn drive(&self, connection: &Arc<Connection>, session: &mut S::Session, kept: Kept) -> Result<Option<Kept>, Ended> {
         let transport = &connection.transport;
         let mut buffers = Buffers::new(&self.totals, &kept.share, kept.receiver);

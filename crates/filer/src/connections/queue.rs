@@ -62,7 +62,7 @@ struct Line<R> {
     groups: Held<u64>, // the jobs of each group
 }
 
-/// Numbers of busy workers by volume or by client, at most one entry per worker; or of waiting jobs by group.
+/// Numbers of busy workers by volume or by client, with at most one entry per worker. Also numbers of waiting jobs by group.
 struct Held<K>(Vec<(K, usize)>);
 
 impl<K: PartialEq> Held<K> {
@@ -205,7 +205,7 @@ impl<R> Queue<R> {
         })
     }
 
-    /// Whether a tenant may get one more worker if it had `more` beside those it has.
+    /// Whether a tenant may get another worker if it already had `more` further ones.
     fn is_within_share(&self, tenant: &Tenant, more: usize) -> bool {
         let free = WORKERS_MAX.saturating_sub(self.running);
         let (volume, client) = (self.volumes.of(&tenant.volume) + more, self.clients.of(&tenant.client) + more);

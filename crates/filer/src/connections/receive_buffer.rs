@@ -14,7 +14,7 @@ pub struct ReceiveBuffer {
     buffer: Vec<u8>, // all of it initialised; its length is its size
     start: usize,    // first byte not yet taken
     end: usize,      // after the last byte received
-    needed: usize,   // bytes from `start` that the incomplete frame takes, as far as known
+    needed: usize,   // bytes from `start` that the incomplete frame takes, if known
     wanted: usize,   // size the buffer should have, because the socket filled it
     small_turns: u32,
     frames: u64, // taken so far

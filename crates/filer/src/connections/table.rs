@@ -98,7 +98,7 @@ impl ConnectionTable {
         Ok(())
     }
 
-    /// Closes one idle connection. Returns false if there is none.
+    /// Closes one idle connection. Returns false if no connection is idle.
     pub(crate) fn spare_one(&self) -> bool {
         let mut open = self.open();
         let chosen = admission::choose(&open.candidates(|_| true), sys::coarse_seconds());

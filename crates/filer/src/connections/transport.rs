@@ -245,7 +245,7 @@ impl Receiver {
             0 => return Ok(0),
             bytes => incoming.received(bytes),
         }
-        // A peer may send records without data for ever. The caller checks the time in between.
+        // A peer may send records without data forever. The caller checks the time in between.
         taken(incoming, space)?.ok_or_else(|| io::Error::from(ErrorKind::Interrupted).into())
     }
 

@@ -122,7 +122,7 @@ impl<S: CarryOut> Outgoing<'_, S> {
     /// volume.
     ///
     /// # Errors
-    /// The request, if the workers accept none. The caller then executes it.
+    /// The request, if the workers accept no request. The caller then executes it.
     pub(crate) fn submit(
         &self,
         reservation: Reservation,

@@ -60,7 +60,7 @@ impl<S: CarryOut> Workers<S> {
     /// Hands a job over.
     ///
     /// # Errors
-    /// The job, if the pool accepts none. The caller then executes it.
+    /// The job, if the pool accepts no job. The caller then executes it.
     pub(super) fn submit(&self, job: Job<S::Request>) -> Result<(), Job<S::Request>> {
         let mut queue = self.shared.queue();
         if queue.closed {

@@ -112,7 +112,7 @@ impl Kept {
         Self { dir: state_dir.join("luns"), id }
     }
 
-    /// The reservations that were stored last. Empty if there are none.
+    /// The reservations that were stored last. Empty if no reservation was stored.
     pub(super) fn reservations(&self) -> Result<Vec<u8>, LunError> {
         self.read("reservations")
     }

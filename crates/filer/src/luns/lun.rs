@@ -164,7 +164,7 @@ impl Lun {
         Ok(())
     }
 
-    /// Removes what is kept of the LUN outside its volume.
+    /// Removes the state of the LUN outside its volume.
     pub(super) fn forget_kept(&self) -> Result<(), LunError> {
         self.kept.remove_all()
     }

@@ -44,7 +44,7 @@ impl Endpoint {
         self.address
     }
 
-    /// Answers in threads of its own until the process ends.
+    /// Answers requests on threads of its own until the process ends.
     ///
     /// # Errors
     /// No thread could be started.

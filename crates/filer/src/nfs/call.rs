@@ -1,4 +1,4 @@
-//! A received call, and what is known of it before it is executed.
+//! A received call, with the information about it that is needed before it is executed.
 
 use std::time::Instant;
 
@@ -10,11 +10,11 @@ use nfs_proto::{mount3, portmap2};
 use crate::connections::delivery::SentMarks;
 use crate::limits::{LISTING_BYTES_MAX, TRANSFER_MAX};
 
-/// What the driver has to do after a call.
+/// The next step of the driver after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Served {
-    /// A reply record was appended, or none is due.
+    /// A reply record was appended, or the call gets no reply.
     Answered,
     /// A reply record was appended that must not leave before this time: the modelled medium is not done.
     Due(Instant),
@@ -23,7 +23,7 @@ pub enum Served {
     Cold,
     /// A reply record was appended that is the last of this connection.
     Last,
-    /// An injected fault resets the connection; nothing was appended.
+    /// An injected fault resets the connection. Nothing was appended.
     Reset,
     /// The bytes are not an RPC call: close the connection.
     Close,
@@ -32,8 +32,8 @@ pub enum Served {
 /// Where a stable write leaves the flush that must be [done](volume::flush_deferred) before its reply may leave.
 pub type Later = std::cell::RefCell<Option<volume::DeferredFlush>>;
 
-/// Marks of appended replies whose delivery may be asked for. The thread that sends the replies passes the marks on, so that they are
-/// set.
+/// Marks of appended replies whose delivery the filer may ask for later. The thread that sends the replies passes the marks on, so that
+/// they are set.
 pub(crate) type Marks = std::cell::RefCell<SentMarks>;
 
 /// A call whose header was read.
@@ -118,8 +118,8 @@ impl<'a> Call<'a> {
         decode_all::<WriteArgs<'_>>(self.arguments).ok().filter(|args| args.stable != StableHow::Unstable)
     }
 
-    /// Largest size of its reply without headers, in bytes: what a READ or a listing asks for. Replies of other calls for workers are so
-    /// small that they count as 0.
+    /// Largest size of its reply without headers, in bytes: the size that a READ or a listing requests. Replies of other calls for
+    /// workers are so small that they count as 0.
     #[must_use]
     pub fn reply_bytes_max(&self) -> usize {
         match self.nfs_procedure() {

@@ -16,7 +16,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Counts an answered call; `bytes` is the payload of READ and WRITE.
+    /// Counts an answered call. `bytes`: the payload of a READ or WRITE.
     pub(crate) fn count(&self, bytes: u64, took: Duration) {
         if let Some(calls) = self.calls.own() {
             calls.count(bytes, took);

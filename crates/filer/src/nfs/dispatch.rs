@@ -1,4 +1,4 @@
-//! From the bytes of one call to the bytes of its reply.
+//! Serves one call: from the bytes of the call to the bytes of its reply.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ pub(crate) fn settled(view: &View, call: &Call<'_>, received_at: Instant, result
     Timing { view, procedure: Procedure::Write, since: received_at }.count(&export.stats, answer, bytes, None);
 }
 
-/// Serves one parsed call; see [`serve`].
+/// Serves one parsed call. See [`serve`].
 pub fn serve_call(filer: &Filer, view: &View, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
     let xid = call.header.xid;
     let refusal = if call.header.rpc_version == RPC_VERSION {

@@ -39,7 +39,7 @@ struct Traits {
 /// An export and its rules.
 #[derive(Clone)]
 pub struct Entry {
-    /// The export; it stays when its rules change.
+    /// The export. It stays when its rules change.
     pub export: Arc<Export>,
     /// Who may use it.
     pub policy: Policy,
@@ -164,7 +164,7 @@ impl Exports {
         }
     }
 
-    /// The export that a path of MOUNT is in, the deepest if exports stand below each other, and the names below it.
+    /// The export of a MOUNT path, and the names below the export. If one export is inside another, the inner one.
     pub(crate) fn of_path<'p>(&self, path: &'p [u8]) -> Option<(usize, Vec<&'p [u8]>)> {
         let wanted: Vec<&[u8]> = names(path).collect();
         let depth = |entry: &Entry| {

@@ -222,7 +222,7 @@ pub struct Rule {
     pub rights: Rights,
 }
 
-/// The rules of an export: the first that names a client applies to it. A client that none names is refused.
+/// The rules of an export. The first rule that names a client applies to it. A client that no rule names is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The rules, in their order.

@@ -81,7 +81,7 @@ impl Default for Stats {
 }
 
 impl Stats {
-    /// Counts an answered NFS call; `bytes` is the payload of READ and WRITE.
+    /// Counts an answered NFS call. `bytes`: the payload of a READ or WRITE.
     pub(crate) fn count(&self, procedure: Procedure, answer: Answer, bytes: u64, took: Duration) {
         self.add(procedure.number() as usize, answer, bytes, took);
     }

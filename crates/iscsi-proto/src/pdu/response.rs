@@ -38,7 +38,7 @@ header! {
     }
     bits {}
     fields {
-        /// 0: the command was completed; 1: the target failed (RFC 7143 11.4.3).
+        /// 0 if the command is complete, 1 if the target failed (RFC 7143 11.4.3).
         response: u8, 2;
         /// SCSI status (SAM-5 5.3).
         status: u8, 3;

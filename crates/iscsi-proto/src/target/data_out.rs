@@ -77,7 +77,7 @@ struct Due {
 }
 
 impl Collector {
-    /// Adds a command that waits for more data. `data` came with the command.
+    /// Adds a command that waits for more data. `data` arrived with the command.
     ///
     /// # Errors
     /// The task, if the host has no memory for `data`.
@@ -238,7 +238,7 @@ impl Collector {
             }
             while one.requested < one.wanted && one.r2ts.len() < outstanding_max {
                 let r2t = one.request(parameters.max_burst_bytes, Ttt(self.next_ttt));
-                self.next_ttt = self.next_ttt.wrapping_add(1) % u32::MAX; // Ttt::NONE is left out.
+                self.next_ttt = self.next_ttt.wrapping_add(1) % u32::MAX; // skips Ttt::NONE
                 replies.put(out, r2t.to_bhs(), &[]);
             }
         }

@@ -125,7 +125,7 @@ pub trait Host {
     /// The status with which the login is refused: [`LoginStatus::NOT_FOUND`], [`LoginStatus::AUTHORIZATION_FAILED`] and others.
     fn access(&self, initiator: &Name, target: Option<&Name>) -> Result<Access, LoginStatus>;
 
-    /// Reports a login that ended with [`LoginStatus::AUTHENTICATION_FAILED`]; `user` is the CHAP name, if the initiator sent one.
+    /// Reports a login that ended with [`LoginStatus::AUTHENTICATION_FAILED`]. `user` is the CHAP name, if the initiator sent one.
     fn authentication_failed(&self, initiator: &Name, user: Option<&str>, fault: AuthenticationFault) {
         let _ = (initiator, user, fault);
     }

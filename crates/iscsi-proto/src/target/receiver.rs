@@ -383,7 +383,7 @@ impl Receiver {
     }
 }
 
-/// Checks the data that comes with a command against what was negotiated.
+/// Checks that the data of a command respects the negotiated parameters.
 fn check_data(header: &ScsiCommand, data: &[u8], parameters: &Parameters) -> Result<(), Fault> {
     if !header.write {
         return if data.is_empty() { Ok(()) } else { Err(Fault::Protocol("data with a command that sends none")) };

@@ -32,7 +32,7 @@ pub struct Begun {
 pub struct Outcome<'a> {
     /// SCSI status (SAM-5 5.3).
     pub status: u8,
-    /// Sense data. Empty if there is none.
+    /// Sense data, which may be empty.
     pub sense: &'a [u8],
     /// Number of bytes that the command transfers according to its CDB, in the direction that the initiator expects. For a read: the
     /// appended bytes, or more if the caller stopped at [`Task::expected_read_bytes`]. For a write: the bytes that it took or would

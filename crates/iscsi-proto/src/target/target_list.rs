@@ -81,7 +81,7 @@ impl Exchange {
     /// `goes_on`: the initiator must send another request, with the tag of this response.
     fn respond(&mut self, request: &TextRequest, data: &[u8], goes_on: bool, cut: bool, replies: &Replies, out: &mut Vec<u8>) {
         if goes_on {
-            self.ttt = self.ttt.wrapping_add(1) % u32::MAX; // Ttt::NONE is left out.
+            self.ttt = self.ttt.wrapping_add(1) % u32::MAX; // skips Ttt::NONE
         }
         let response = TextResponse {
             is_final: !goes_on,

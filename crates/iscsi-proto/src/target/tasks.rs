@@ -72,13 +72,13 @@ impl Task {
         self.lun
     }
 
-    /// Bytes that the initiator expects to receive; 0 for other commands.
+    /// Bytes that the initiator expects to receive. 0 for other commands.
     #[must_use]
     pub const fn expected_read_bytes(&self) -> u32 {
         if self.is_read { self.expected_bytes } else { 0 }
     }
 
-    /// Bytes that the initiator expects to send; 0 for other commands.
+    /// Bytes that the initiator expects to send. 0 for other commands.
     #[must_use]
     pub const fn expected_write_bytes(&self) -> u32 {
         if self.is_write { self.expected_bytes } else { 0 }

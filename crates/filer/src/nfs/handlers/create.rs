@@ -136,7 +136,7 @@ fn new_attributes(context: &Context<'_>, set: &nfs3::SetAttr, dir: &Attr) -> Res
         return Err(NfsStatus::FBig);
     }
     let owner = owner(context, dir);
-    // Clients send the caller's own ids here. That is no change of owner, which an unprivileged filer could not make.
+    // Clients send the caller's own ids here. That does not change the owner, which an unprivileged filer could not do.
     set.uid = set.uid.filter(|uid| *uid != owner.uid);
     set.gid = set.gid.filter(|gid| *gid != owner.gid);
     if context.caller.uid != 0 {

@@ -18,7 +18,7 @@ fn serve(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<Served, ReplyStatu
     let status = match Procedure::from_number(call.procedure).ok_or(ReplyStatus::ProcedureUnavailable)? {
         Procedure::Null => return Ok(Served::Answered),
         Procedure::Test | Procedure::Lock => Status::DeniedNoLocks,
-        // No lock exists, so none is held after the call.
+        // No lock exists, so no lock is held after the call.
         Procedure::Cancel | Procedure::Unlock => Status::Granted,
     };
     // The result does not depend on the file and the range.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 4 | `MRPR` |
 //! | 2 | version, 1 |
-//! | 1 | type of the reservation (SPC-4 table 132), 0 if there is none |
+//! | 1 | type of the reservation (SPC-4 table 132), 0 without a reservation |
 //! | 2 | index of its holder among the registrations |
 //! | 2 | number of registrations, followed by these fields of each: |
 //! | 8 | reservation key |

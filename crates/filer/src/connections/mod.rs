@@ -11,9 +11,9 @@
 //! - appends replies to the buffer of the turn, which is sent at the end of the turn, or before a request that waits;
 //! - appends requests for more data in the same way (an R2T), and serves the data in a later turn;
 //! - hands a request that waits for the medium to a worker, whose reply is sent by [`connection::Connection::queue`] in the order of the
-//! calls of that function, from whichever thread; unsolicited messages (an asynchronous message) are sent likewise;
+//!   calls of that function, from any thread; unsolicited messages (an asynchronous message) are sent in the same way;
 //! - ends a connection at once ([`connection::Connection::drop_now`]) or after the requests in progress
-//! ([`connection::Connection::finish`]). A session over several connections ends each of them.
+//!   ([`connection::Connection::finish`]). A session over several connections ends each of them.
 //!
 //! When the filer stops, connections receive nothing more. [`service::Service::ending`] may still send, for example a request to log out.
 

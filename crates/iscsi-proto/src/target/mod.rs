@@ -2,11 +2,11 @@
 //!
 //! A connection has three parts, which [`connect`] creates:
 //! - [`Receiver`]: the connection's thread owns it. It finds PDUs in the received bytes ([`Receiver::frame`]), processes them one
-//! by one ([`Receiver::receive`]), answers those that need no decision of the caller, and returns [`Event`]s for the rest.
+//!   by one ([`Receiver::receive`]), answers those that need no decision of the caller, and returns [`Event`]s for the rest.
 //! - [`Replies`]: any number of threads write replies with it, without a lock, each into its own buffer.
 //! - [`Sender`]: protected by a lock of the caller and called in the order in which buffers leave. [`Sender::stamp`] sets StatSN,
-//! ExpCmdSN, MaxCmdSN and the header digests of the PDUs in a buffer. Every buffer to which `Receiver` or `Replies` wrote is
-//! stamped exactly once.
+//!   ExpCmdSN, MaxCmdSN and the header digests of the PDUs in a buffer. Every buffer to which `Receiver` or `Replies` wrote is
+//!   stamped exactly once.
 //!
 //! A read costs no copy: [`Replies::begin`] reserves space for a header, the caller appends the data, and [`Replies::finish`]
 //! writes the header. Data that is longer than the peer accepts in one PDU is moved to make space for further headers.

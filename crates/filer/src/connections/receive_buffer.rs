@@ -104,7 +104,7 @@ impl ReceiveBuffer {
         self.small_turns = if self.end > RECEIVE_BYTES_START { 0 } else { self.small_turns.saturating_add(1) };
     }
 
-    /// Takes the next whole frame. `None` if there is none. `find` parses the received bytes from the start of the
+    /// Takes the next whole frame. `None` if it is incomplete. `find` parses the received bytes from the start of the
     /// frame.
     ///
     /// # Errors

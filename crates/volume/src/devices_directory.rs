@@ -1,4 +1,4 @@
-//! The directory of the root that holds files for block devices, which no client of files ever sees.
+//! The directory below the root that holds the files of block devices. File clients never see it.
 
 use crate::creator::Creator;
 use crate::error::Error;
@@ -7,19 +7,19 @@ use crate::sys;
 use crate::types::{Kind, Owner, SetAttr};
 use crate::volume::Volume;
 
-/// Its name in the root of the volume; never listed, never found, and no other object may have it.
+/// Its name in the root of the volume. Listings and lookups leave it out, and no other object can get it.
 pub(crate) const DEVICES: &[u8] = b".millrace-luns";
 
-/// Only the process that serves the volume, and root, may look into it on the host.
+/// On the host, only the user of the serving process and root can read it.
 const MODE: u32 = 0o700;
 
 impl Volume {
-    /// The directory for files behind block devices: part of the volume, as its snapshots and copies are to hold it, and not of
-    /// the tree that [`Volume::lookup`] and [`Volume::read_dir`] show. None: there is none yet.
+    /// The directory for files of block devices, or `None` if it does not exist yet. It is part of the volume, so copies of the
+    /// volume contain it, but [`Volume::lookup`] and [`Volume::read_dir`] do not show it.
     ///
-    /// A handle of what is in it must not be given to a client.
+    /// No client may get a handle of an object in it.
     ///
-    /// **Errors**: [`Error::NotDirectory`] when something else has its name.
+    /// **Errors**: [`Error::NotDirectory`] if another object has its name.
     pub fn devices_directory(&self) -> Result<Option<Node>, Error> {
         let _read = self.0.begin_read();
         let root = self.root();
@@ -32,7 +32,7 @@ impl Volume {
         }
     }
 
-    /// The same, made where it is missing, for the user of this process alone.
+    /// The directory for files of block devices. Makes it if it does not exist, for the user of this process alone.
     ///
     /// **Durability**: durable when it returns.
     pub fn make_devices_directory(&self) -> Result<Node, Error> {
@@ -48,7 +48,7 @@ impl Volume {
         }
     }
 
-    /// The user of this process, who owns what belongs to no client.
+    /// The user and group of this process, which own the objects that belong to no client.
     #[must_use]
     pub fn own_user(&self) -> Owner {
         Owner { uid: self.0.uid, gid: sys::effective_gid() }

@@ -1,7 +1,7 @@
-//! One server for a directory tree: the served directory is locked exclusively, those it lies in are locked shared (flock(2), on the
-//! directories themselves: no file is made). So a second server of it, of a directory below it or of one above it is refused, whoever
-//! runs it. Volumes of one process share their locks: it is the process that serves, and a configuration that is read again may name a
-//! directory again while its former volume still ends.
+//! Ensures that one process serves a directory tree. It locks the served directory exclusively and all directories above it shared
+//! (flock(2) on the directories themselves: no file is made). A second process that serves the directory, one below it or one above it
+//! is refused, whatever user runs it. Volumes of one process share their locks, because a configuration that is read again may name a
+//! directory whose former volume still ends.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,13 +13,13 @@ use crate::error::OpenError;
 use crate::lock::locked;
 use crate::sys;
 
-/// The locks, until dropped.
+/// The locks; dropping it releases them.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
     _held: Vec<Arc<OwnedFd>>,
 }
 
-/// Descriptors that hold a lock of this process, by the directory.
+/// Descriptors that hold the locks of this process, by directory.
 static OF_PROCESS: LazyLock<Mutex<HashMap<Identity, Weak<OwnedFd>>>> = LazyLock::new(Mutex::default);
 
 /// Device and inode number.
@@ -32,12 +32,15 @@ enum How {
 }
 
 impl DirectoryLock {
-    /// Locks a directory, whose path has no links. One above it that this user may not read is left out, and so is a file system that
-    /// has no locks.
+    /// Locks a directory, whose path has no links. A directory above it that cannot be opened is left out, and so is a file system
+    /// without locks.
+    ///
+    /// **Errors**: [`OpenError::Served`], [`OpenError::ServedBelow`], [`OpenError::ServedAbove`] for a lock of another process;
+    /// [`OpenError::Directory`] if it cannot be opened.
     pub(crate) fn take(dir: &Path) -> Result<Self, OpenError> {
         let failed = |source| OpenError::Directory { path: dir.to_path_buf(), source };
         let Some(own) = hold(dir, How::Exclusively).map_err(failed)? else {
-            // Only those that serve a directory below it have it shared.
+            // Only a process that serves a directory below it holds a shared lock.
             let below = hold(dir, How::Shared).map_err(failed)?.is_some();
             let dir = dir.to_path_buf();
             return Err(if below { OpenError::ServedBelow { dir } } else { OpenError::Served { dir } });
@@ -54,7 +57,8 @@ impl DirectoryLock {
     }
 }
 
-/// A lock on a directory, that of this process if it has one; none when another process is in the way.
+/// Locks a directory, by the descriptor that holds this process's lock if there is one. `None` if another process holds a lock
+/// that prevents it.
 fn hold(dir: &Path, how: How) -> io::Result<Option<Arc<OwnedFd>>> {
     let fd = sys::open_path(dir, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
     let found = sys::stat(&fd)?;
@@ -70,7 +74,7 @@ fn hold(dir: &Path, how: How) -> io::Result<Option<Arc<OwnedFd>>> {
     };
     if !taken {
         if known.is_some() {
-            let _ = sys::lock_shared(&lock); // which the attempt has given up
+            let _ = sys::lock_shared(&lock); // the failed attempt has released it
         }
         return Ok(None);
     }
@@ -91,7 +95,7 @@ fn without_support(locked: io::Result<bool>) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    /// The lock of another process, as far as flock(2) knows: by a descriptor of its own.
+    /// A lock by a descriptor of its own: flock(2) treats it as another process's.
     fn by_another(dir: &Path, lock: fn(&OwnedFd) -> io::Result<bool>) -> OwnedFd {
         let fd = sys::open_path(dir, libc::O_RDONLY | libc::O_DIRECTORY, 0).unwrap();
         assert!(lock(&fd).unwrap(), "{}", dir.display());

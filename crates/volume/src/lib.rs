@@ -1,14 +1,14 @@
 //! Files and block devices of a volume in a store, durability, loss of unsynced data.
 //!
-//! A [`Volume`] serves one directory as it is. Objects are known by identity (inode and generation), so
-//! a [`Handle`] outlives renames and restarts; changes of names and attributes are durable before they
-//! return; unstable writes become durable by [`Volume::commit`], and a flush that fails is never hidden:
-//! the [write verifier](Volume::verifier) moves and the volume promises nothing more. A file may be opened as a
-//! [`BlockDevice`] under the same rules; [`Volume::quiesce`] stops all changes for a while. Calls block; there
-//! are no threads but the tree search of an unprivileged volume.
+//! A [`Volume`] serves one directory as it is. It identifies an object by inode and generation, so a [`Handle`] stays
+//! valid over renames and restarts. Changes of names and attributes are durable when the call returns. Unstable writes
+//! become durable by [`Volume::commit`]. A failed flush is never hidden: the [write verifier](Volume::verifier) changes,
+//! and the volume promises no durability any more. A file can be opened as a [`BlockDevice`] under the same rules.
+//! [`Volume::quiesce`] stops all changes for a while. Calls block. The crate starts no thread except the tree search of
+//! a volume that cannot open objects by handle.
 //!
-//! It does not check access rights (the filer does), contains no protocol, and writes no format of its own
-//! into the served directory. Reasons: `docs/design/001-volume.md`.
+//! It does not check access rights (the filer does), implements no protocol, and stores no format of its own
+//! in the served directory. Reasons: `docs/design/001-volume.md`.
 #![deny(unsafe_code)]
 
 mod acl;

@@ -2,87 +2,87 @@
 
 /// Longest handle given out, bytes: ESXi's NFSv3 client refuses more than 56.
 pub(crate) const HANDLE_BYTES_MAX: usize = 56;
-/// Longest kernel file handle kept inside ours, bytes: btrfs needs 20, xfs and tmpfs 12, ext4 8.
+/// Longest kernel file handle that a volume's handle contains, bytes: btrfs needs 20, xfs and tmpfs 12, ext4 8.
 pub(crate) const KERNEL_HANDLE_BYTES_MAX: usize = 24;
-/// Bytes of our handle beside the kernel's: version, type, length, kind, file id, parent hint, MAC.
+/// Bytes of a volume's handle beside the kernel's: version, type, kind and length, tag; file id, parent hint, MAC.
 pub(crate) const HANDLE_FRAME_BYTES: usize = 4 + 8 + 8 + 8;
 const _: () = assert!(KERNEL_HANDLE_BYTES_MAX + HANDLE_FRAME_BYTES <= HANDLE_BYTES_MAX);
 
 /// Nodes kept in memory: about 400 bytes each, so a table stays below 32 MiB.
 pub(crate) const NODES_MAX: usize = 65_536;
-/// Locks the node table is split over: many more than there are cores.
+/// Parts of the node table, each with its own lock: many more than the cores of a host.
 pub(crate) const NODE_SHARDS: usize = 64;
 const _: () = assert!(NODES_MAX.is_multiple_of(NODE_SHARDS));
 
-/// Descriptors left to sockets, logs and listings when the volumes' budget is computed.
+/// Descriptors that the budget of the volumes leaves to sockets, logs and listings.
 pub(crate) const DESCRIPTORS_RESERVED: u64 = 512;
 /// Smallest budget of cached descriptors of all volumes, however small RLIMIT_NOFILE is.
 pub(crate) const DESCRIPTORS_MIN: usize = 32;
 /// Largest budget of cached descriptors of all volumes. More would save nothing, and closing them at exit takes time.
 pub(crate) const DESCRIPTORS_MAX: usize = 65_536;
-/// Descriptors that are closed together when the budget is used up, so that the search for the volume with the most costs each open little.
+/// Descriptors closed at once when the budget is used up: one search for the volume with the most descriptors then serves many opens.
 pub(crate) const EVICTED_TOGETHER: usize = 16;
 
 /// Longest name of one directory entry, bytes (Linux NAME_MAX).
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// Longest symbolic link, bytes (Linux PATH_MAX).
 pub(crate) const LINK_BYTES_MAX: usize = 4096;
-/// Writes of one file through the page cache that the host gets at the same time. The host executes one at a time; durable ones share its
-/// flushes. 32 of them were as fast as 1,000 (11,000 per second on ext4), and no write waited for longer than 15 ms.
+/// Writes of one file through the page cache that are passed to the host at the same time. The host executes one at a time; durable
+/// ones share its flushes. 32 were as fast as 1,000 (11,000 per second on ext4), and no write waited longer than 15 ms.
 pub(crate) const WRITERS_AT_ONCE_MAX: usize = 32;
 /// Bytes fetched from the kernel per listing step.
 pub(crate) const LISTING_BYTES: usize = 32 * 1024;
-/// Deepest directory a climb or a walk follows: beyond PATH_MAX / 2 no host tool could reach it.
+/// Deepest directory that a search follows: no path of the host is deeper than PATH_MAX / 2.
 pub(crate) const DEPTH_MAX: usize = 2048;
 /// Largest file offset: what a signed 64-bit file offset holds.
 pub(crate) const OFFSET_MAX: u64 = i64::MAX as u64;
 
-/// Objects a walk looks for at once; more callers get Busy.
+/// Objects that walks search for at the same time. Further ones are not noted; their callers get `Busy` and ask again.
 pub(crate) const WANTED_MAX: usize = 65_536;
-/// Objects remembered as gone, so that a stale handle costs one walk and not one per call.
+/// Objects remembered as gone, so that a stale handle does not cost a walk with each call.
 pub(crate) const GONE_MAX: usize = 65_536;
-/// Walks started again because names moved under them, before the last result is believed.
+/// Times a walk is made while renames by this process interrupt it. The last result is used as it is.
 pub(crate) const WALK_REPEATS_MAX: u32 = 5;
 
-/// Page size at which the loss layer keeps and takes back data: the unit a kernel writes back.
+/// Page size in which the loss layer saves and takes back data: the unit in which a kernel writes back.
 pub(crate) const LOSS_PAGE_BYTES: u64 = 4096;
-/// Before-images the loss layer holds; beyond it a file is flushed, as a kernel short of memory would.
+/// Most memory for before-images of the loss layer. Beyond it, the layer flushes a file, as a kernel short of memory does.
 pub(crate) const LOSS_BYTES_MAX: usize = 256 << 20;
-/// Files the loss layer remembers data of, each with a descriptor of its own.
+/// Most files of which the loss layer keeps data or attributes, each with a descriptor of its own.
 pub(crate) const LOSS_FILES_MAX: usize = 2048;
-/// Directories an unprivileged volume remembers the place of: about 100 MiB at the most.
+/// Directories whose place a volume remembers if it finds objects by name: about 100 MiB at the most.
 pub(crate) const DIRECTORIES_MAX: usize = 1 << 20;
 
-/// Faults set at once: more than a test tells apart, and each is compared with every operation while any is set.
+/// Faults set at the same time. Every operation is compared with each of them, and no test needs more.
 pub(crate) const FAULTS_MAX: usize = 64;
-/// Latest injections of faults that are remembered: about 150 bytes each.
+/// Injections of faults on record; older ones are dropped. About 150 bytes each.
 pub(crate) const FAULT_INJECTIONS_KEPT: usize = 1024;
-/// The unit a disk writes whole: what a torn write is torn at.
+/// The unit that a disk writes whole: a torn write is torn at its boundaries.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 /// Bytes copied at a time where the host cannot share blocks between files.
 pub(crate) const COPY_BYTES: usize = 1 << 20;
 
-/// Alignment of direct reads and writes, in offset, length and memory: the page cache's unit, and no device requires more.
+/// Alignment of direct reads and writes, in offset, length and memory: the page of the page cache. No device requires more.
 pub(crate) const DIRECT_ALIGN_BYTES: usize = 4096;
 /// Largest direct transfer, bytes: the largest the protocol has; each thread that makes one keeps a buffer of that size.
 pub(crate) const DIRECT_BYTES_MAX: usize = 1 << 20;
-/// Requests for attributes after replies without them before replies include them: a program looks at a
-/// file now and then, a client that caches does so after each reply.
+/// Requests for attributes, each after a reply without them, before replies include them. A single program checks a
+/// file now and then; a client that caches requests the attributes after each reply.
 pub(crate) const TIMES_REQUESTS_MIN: u32 = 4;
-/// Replies with attributes before it is tried again without: the price of finding out is one in a thousand.
+/// Replies with attributes before replies leave them out again. With 4,096, this test costs one reply in a thousand.
 pub(crate) const TIMES_INCLUDED_MAX: u32 = 4096;
-/// Bytes of unstable data that a shared flush may write along: some milliseconds of a disk. With more, a durable write is
-/// flushed by itself.
+/// Most unstable data that a shared flush may also write: some milliseconds of a disk. If there is more, a durable write has
+/// its own flush.
 pub(crate) const UNSTABLE_DRAGGED_BYTES_MAX: u64 = 1 << 20;
-/// Times a kernel handle is tried while its inode number is being given to a new file: that takes microseconds, or a time
-/// slice on a busy host.
+/// Times a kernel handle is tried while the kernel assigns its inode number to a new file: that takes microseconds, or a
+/// time slice on a busy host.
 pub(crate) const HANDLE_OPENS_MAX: u32 = 100;
 
-/// Largest logical block of a block device, bytes: the page; what initiators and kernels take without question.
+/// Largest logical block of a block device, bytes: the page, which all initiators and kernels accept.
 pub(crate) const BLOCK_BYTES_MAX: u32 = 4096;
 /// Smallest logical block, bytes: the sector.
 pub(crate) const BLOCK_BYTES_MIN: u32 = 512;
-/// Bytes zeroed or discarded at a time: a quiesce, and the loss layer's memory, wait for one such piece only.
+/// Bytes zeroed or discarded in one change: a quiesce waits for one such piece only, and the loss layer can hold it.
 pub(crate) const ZERO_BYTES_MAX: u64 = 16 << 20;
 const _: () = assert!(ZERO_BYTES_MAX < LOSS_BYTES_MAX as u64);
 /// Zeros written at a time where the host cannot zero a range.
@@ -90,5 +90,5 @@ pub(crate) const ZERO_BUFFER_BYTES: usize = 256 << 10;
 /// How long the open of a block device waits for file operations in flight to end.
 pub(crate) const DEVICE_OPEN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Most file systems inside one directory that are listed: as many as a filer can serve.
+/// File systems inside one directory at which the search for further ones ends: as many as a filer can serve.
 pub(crate) const INSIDE_MAX: usize = 4096;

@@ -1,4 +1,4 @@
-//! The loss epoch: how often unstable data may have been lost, on record and in the write verifier.
+//! The loss epoch: how often unstable data may have been lost. It is recorded on disk, and the write verifier depends on it.
 
 use std::io;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use crate::lock::locked;
 use crate::record::{Host, Record};
 use crate::state::Store;
 
-/// The epoch, the verifier that follows from it, and whether a failed flush has moved it.
+/// The epoch, the write verifier, and whether a failed flush has poisoned the volume.
 pub(crate) struct LossEpoch {
     store: Mutex<(Store, Record)>,
     epoch: AtomicU64,
@@ -37,8 +37,8 @@ impl LossEpoch {
         })
     }
 
-    /// Puts on record that everything is flushed and nothing more will be written: the verifier stands over a reboot then.
-    /// Not after a failed flush. **Durability**: on disk when it returns `Ok`.
+    /// Records that everything is flushed and nothing more will be written. The verifier then stays the same over a reboot.
+    /// **Durability**: on disk when it returns `Ok`. **Errors**: [`Error::Poisoned`] after a failed flush.
     pub(crate) fn stopped_cleanly(&self) -> Result<(), Error> {
         let store = locked(&self.store);
         if self.is_poisoned() {
@@ -47,7 +47,7 @@ impl LossEpoch {
         Ok(store.0.write(&store.1.stopped_cleanly())?)
     }
 
-    /// The number itself.
+    /// The epoch.
     pub(crate) fn number(&self) -> u64 {
         self.epoch.load(Ordering::SeqCst)
     }
@@ -65,8 +65,8 @@ impl LossEpoch {
         self.poisoned.load(Ordering::SeqCst)
     }
 
-    /// Fails when a flush failed before. No caller learns of that before it is on record: a process killed in between would
-    /// come back with the old verifier.
+    /// Fails with [`Error::Poisoned`] after a failed flush. It waits until the loss is recorded: otherwise a client could see the
+    /// failure, and a process killed before the record was written would start again with the old verifier.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.is_poisoned() {
             drop(locked(&self.store));

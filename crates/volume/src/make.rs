@@ -1,10 +1,10 @@
 //! Making directories, links, pipes, sockets and devices.
 //!
-//! The host has no unnamed ones: each is made under its name, and belongs to its owner from that moment on (the thread acts as the
-//! owner meanwhile), so that nothing has to be given away by name. A process killed behind that leaves an object of its owner,
-//! as a kernel's server does. Names of the directory do not change, as far as this volume changes them, until the object is open and
-//! whole. Somebody on the host may still put another object in its place: what is found is compared with what was made, and left
-//! alone if it differs.
+//! The host cannot make these without a name. Each is made under its name by a thread that acts as the owner, so that it has its
+//! owner from the start and needs no chown by name. If the process is killed after that, an object of the right owner remains, as
+//! with the kernel's server. This volume changes no other name of the directory until the object is open and has its attributes.
+//! Another process on the host may still replace the object: the volume compares what it finds with what it made, and leaves a
+//! different object alone.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,8 +23,8 @@ use crate::volume::{Volume, VolumeInner};
 const DIRECTORY_MODE: u32 = 0o755;
 /// Mode of a pipe, socket or device made without one.
 const NODE_MODE: u32 = 0o644;
-/// What a client may ask for of a new directory: the host takes the set-group-id bit from the directory above, and from nowhere
-/// else (vfs_mkdir).
+/// The mode bits that a client may request for a new directory. The host takes the set-group-id bit only from the parent
+/// directory (vfs_mkdir).
 const DIRECTORY_BITS: u32 = 0o1777;
 
 impl Volume {
@@ -80,7 +80,7 @@ impl Volume {
         self.make(dir, name, of, set, &creator.into(), |at, mode| sys::mknod_at(at, name, bits | mode, rdev))
     }
 
-    /// Makes anything but a file; `make` is given the permission bits.
+    /// Makes any object except a regular file. `make` receives the permission bits.
     fn make(
         &self,
         dir: &Node,
@@ -94,7 +94,7 @@ impl Volume {
         self.make_hidden_too(dir, name, kind, set, creator, make)
     }
 
-    /// The same under any name.
+    /// As [`Self::make`], also under a name that clients cannot use.
     pub(crate) fn make_hidden_too(
         &self,
         dir: &Node,
@@ -115,7 +115,7 @@ impl Volume {
         let (fd, stat, access) = {
             let _alone = dir.0.names.write();
             let around = volume.around(dir, &descriptor);
-            // Bits beyond the permissions come when it is known what the object is.
+            // The set-id and sticky bits follow when it is known what object is there.
             owner.make(|| make(&descriptor, set.mode.unwrap_or(0) & 0o777))?;
             let (fd, access) = volume.open_made(&descriptor, name, kind)?;
             let stat = owner.recognise(&fd, kind, volume.uid)?;
@@ -127,7 +127,7 @@ impl Volume {
                 return Err(Error::NoEntry);
             }
             if let Err(error) = apply(&fd, kind, access, &rest) {
-                // Nothing half-made stays.
+                // No object without its attributes stays.
                 volume.unmake(dir, &descriptor, name, &fd)?;
                 return Err(error);
             }
@@ -148,15 +148,15 @@ impl Volume {
     }
 }
 
-/// Who a new object is made as, and its group where the host's choice is not the one that is wanted.
+/// The owner and group that a new object must get.
 pub(crate) struct NewOwner {
-    /// To be set; `None` leaves the volume's own.
+    /// `None` leaves the user of this process.
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
 }
 
 impl NewOwner {
-    /// Makes a name as this owner.
+    /// Calls `make` as this owner, if it is another one than root.
     pub(crate) fn make<T>(&self, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         match (self.uid, self.gid) {
             (Some(uid), Some(gid)) if (uid, gid) != (0, 0) => sys::as_owner(uid, gid, make),
@@ -164,21 +164,23 @@ impl NewOwner {
         }
     }
 
-    /// The attributes of what was found under the name, if it can be what was made there: an object of its owner with one name.
+    /// The attributes of the object found under the name, if it can be the one that was made: its kind, its owner, and one name.
+    ///
+    /// **Errors**: [`Error::NoEntry`] for another object.
     fn recognise(&self, fd: &OwnedFd, kind: Kind, own_uid: u32) -> Result<RawStat, Error> {
         let stat = sys::stat(fd)?;
         let names = if kind == Kind::Directory { stat.nlink <= 2 } else { stat.nlink == 1 };
         let is_new = Kind::of_mode(stat.mode) == Some(kind) && names && stat.uid == self.uid.unwrap_or(own_uid);
-        // Somebody on the host took it away: as if that had come a moment later.
+        // Another process on the host has replaced it: as if the new object had been removed after this call.
         if is_new { Ok(stat) } else { Err(Error::NoEntry) }
     }
 
-    /// What the host did not do as wanted when it made the object.
+    /// The attributes that the object still lacks after the host made it.
     fn rest(&self, kind: Kind, made: &RawStat, set: &SetAttr) -> SetAttr {
-        // The set-group-id bit a directory inherits is not the client's to drop.
+        // A client cannot clear the set-group-id bit that a directory inherits.
         let inherited = if kind == Kind::Directory { made.mode & libc::S_ISGID } else { 0 };
         let gid = self.gid.filter(|gid| *gid != made.gid);
-        // Another group would clear set-id bits: the mode comes behind it.
+        // A change of the group clears set-id bits, so the mode is set too.
         let mode = set.mode.map(|mode| mode & 0o7777 | inherited);
         let mode = mode.filter(|mode| gid.is_some() || *mode != made.mode & 0o7777);
         SetAttr { uid: None, gid, mode, ..*set }
@@ -186,8 +188,10 @@ impl NewOwner {
 }
 
 impl VolumeInner {
-    /// Who a new object belongs to. An unprivileged volume makes objects of its own user only; the group is then left to the host
-    /// unless the client named it.
+    /// The owner of a new object. An unprivileged volume makes objects of its own user only; it leaves the group to the host
+    /// unless the client named one.
+    ///
+    /// **Errors**: [`Error::NotPermitted`] for another user on an unprivileged volume.
     pub(crate) fn new_owner(&self, at: &Descriptor, set: &SetAttr, owner: Owner) -> Result<NewOwner, Error> {
         let uid = set.uid.unwrap_or(owner.uid);
         if self.uid != 0 {
@@ -200,7 +204,7 @@ impl VolumeInner {
         Ok(NewOwner { uid: Some(uid), gid: Some(gid) })
     }
 
-    /// Opens what was just made.
+    /// Opens the object that was just made.
     fn open_made(&self, at: &Descriptor, name: &[u8], kind: Kind) -> Result<(OwnedFd, Access), Error> {
         if kind == Kind::Directory {
             // Its owner may have no right to read it.
@@ -213,7 +217,7 @@ impl VolumeInner {
         Ok((sys::open_at(at, name, libc::O_PATH, 0)?, Access::Path))
     }
 
-    /// Takes the name of an object away that could not be finished, unless it leads to another one by now.
+    /// Removes the name of an object that could not be completed, unless the name now leads to another object.
     pub(crate) fn unmake(&self, dir: &Node, at: &Descriptor, name: &[u8], fd: &OwnedFd) -> Result<(), Error> {
         let (made, found) = (sys::stat(fd)?, sys::stat_name(at, name)?);
         if (made.dev, made.ino) == (found.dev, found.ino) {
@@ -224,13 +228,13 @@ impl VolumeInner {
     }
 }
 
-/// "." and ".." exist in each directory.
+/// Checks the name of a new object. "." and ".." exist in each directory.
 pub(crate) fn check_new_name(volume: &VolumeInner, dir: &Node, name: &[u8]) -> Result<(), Error> {
     if name == b"." || name == b".." {
         return Err(Error::Exists);
     }
     match volume.check_name(dir, name) {
-        // The one name that is hidden: it is there, whatever lookup says.
+        // The hidden name exists, although lookup does not find it.
         Err(Error::NoEntry) => Err(Error::Exists),
         other => other,
     }

@@ -1,4 +1,4 @@
-//! The cut itself.
+//! The simulated power cut.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,18 +21,19 @@ impl Volume {
         self.0.loss.is_some()
     }
 
-    /// Leaves the directory as a power cut would: everything not promised stable is taken back (with a
-    /// seed: some of it survives), the loss epoch moves, all descriptors are closed. Quiesces the volume, and waits
-    /// for reads too. May be called repeatedly.
+    /// Leaves the directory as a power cut would: takes back every change that is not durable (with a seed, some
+    /// survive), increments the loss epoch, and closes all descriptors except the root's. Quiesces the volume, and waits
+    /// for reads too. Can be called again.
     ///
-    /// **Errors**: [`Error::NotSupported`] when the volume was opened without the loss layer.
+    /// **Errors**: [`Error::NotSupported`] if the volume was opened without the loss layer; what the host returns, after
+    /// which the directory may be changed in part.
     pub fn power_cut(&self) -> Result<CutReport, Error> {
         if !self.can_lose() {
             return Err(Error::NotSupported);
         }
         let _quiesced = self.quiesce(Duration::MAX).map_err(|_| Error::Busy)?;
         let mut loss = self.0.lock_loss().ok_or(Error::NotSupported)?;
-        // First of all: whatever fails below, clients must learn that data may be lost.
+        // First, because clients must see that data may be lost even if a later step fails.
         self.0.loss_epoch.advance(true).1?;
         let report = loss.cut(|fd, stat| self.0.identify.of(fd, stat))?;
         self.0.nodes.for_each(|node| {
@@ -45,7 +46,7 @@ impl Volume {
         Ok(report)
     }
 
-    /// Test fault: operations answer before they flush, so that a cut must show it.
+    /// Test fault: operations reply without a flush, which a cut must reveal.
     #[doc(hidden)]
     pub fn set_answer_early(&self, on: bool) {
         if let Some(mut loss) = self.0.lock_loss() {
@@ -57,17 +58,17 @@ impl Volume {
 /// What a cut takes back.
 pub(super) struct Plan<'a> {
     pub(super) files: Vec<(KernelHandle, &'a FileLoss, Undo<'a>)>,
-    /// The changes of names that survive are those before this one.
+    /// Number of the oldest changes of names that survive.
     pub(super) survived: usize,
     pub(super) report: CutReport,
 }
 
 impl Loss {
-    /// What a cut now takes back, by this chance.
+    /// What a cut would take back now, by the decisions of `chance`.
     pub(super) fn plan(&self, chance: &mut Chance) -> io::Result<Plan<'_>> {
         let mut report = CutReport::default();
         let mut lossy: Vec<_> = self.files.files.iter().collect();
-        // The order of a hash map does not follow from the seed.
+        // The seed must decide, not the order of a hash map.
         lossy.sort_by_key(|(identity, _)| (identity.kind, identity.bytes));
         let mut files = Vec::with_capacity(lossy.len());
         for (identity, file) in lossy {
@@ -122,7 +123,7 @@ impl Loss {
     }
 }
 
-/// What each name led to before the first of these changes.
+/// For each name of these changes, the part of the first one, which knows what the name led to before.
 pub(super) fn lost_names(lost: &[NameChange]) -> Vec<&NamePart> {
     let mut spots: Vec<&NamePart> = Vec::new();
     for part in lost.iter().flat_map(|change| &change.parts) {

@@ -1,6 +1,6 @@
-//! A copy of the volume as a power cut now would leave it, beside the live one.
+//! Copies the volume as a power cut would leave it now. The volume stays as it is.
 //!
-//! The same plan and the same seeded decisions as the cut itself, carried out on a copy of the tree.
+//! The copy takes the same changes back as the cut itself, by the same seeded decisions.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,22 +18,22 @@ use crate::volume::Volume;
 /// What was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopyReport {
-    /// What the copy lacks.
+    /// The changes that the copy lacks.
     pub cut: CutReport,
-    /// Files, directories and others that were made, the copy's root not counted.
+    /// Objects in the copy, without its root.
     pub objects: u64,
     /// Sizes of the files, in bytes.
     pub bytes: u64,
 }
 
 impl Volume {
-    /// Leaves in `to`, an empty directory or one to be made, what a power cut now would leave. The volume is quiesced
-    /// meanwhile and not changed; a cut right after leaves the same.
+    /// Makes in `to` the copy that a power cut would leave now. `to` is an empty directory, or is made. The volume is
+    /// quiesced meanwhile and not changed. A cut right after leaves the same.
     ///
-    /// **Durability**: none; the copy is for looking at.
+    /// **Durability**: the copy is not flushed.
     ///
     /// # Errors
-    /// [`CopyError`]; what was copied so far stays.
+    /// [`CopyError`]; a partial copy stays.
     pub fn power_cut_copy(&self, to: &Path) -> Result<CopyReport, CopyError> {
         let volume = &*self.0;
         let lock = volume.loss.as_ref().ok_or(CopyError::NotSupported)?;
@@ -51,7 +51,7 @@ impl Volume {
     }
 }
 
-/// Takes the lost changes of names back, in the view.
+/// Takes the lost changes of names back in the view.
 fn take_back_names(tree: &mut TreeView, loss: &Loss, survived: usize) -> io::Result<()> {
     let changes = &loss.names;
     for (identity, name) in changes.list.iter().filter_map(|change| change.limbo.as_ref()) {

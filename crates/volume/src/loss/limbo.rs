@@ -1,14 +1,14 @@
-//! The directory of the root in which removed objects wait until their removal is durable.
+//! The directory below the root that keeps removed objects until their removal is durable.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::sys::{self, Listing};
 
-/// Its name in the root of the volume; never listed, never found.
+/// Its name in the root of the volume. Listings and lookups leave it out.
 pub(crate) const LIMBO: &[u8] = b".millrace-limbo";
 
-/// The directory, and names in it that were not used yet.
+/// The directory, and how many names in it were used.
 #[derive(Debug)]
 pub(super) struct Limbo {
     root: OwnedFd,
@@ -17,7 +17,7 @@ pub(super) struct Limbo {
 }
 
 impl Limbo {
-    /// Makes the directory; what a killed process left there is removed.
+    /// Makes the directory, and removes what a killed process left in it.
     pub(super) fn start(root: impl AsFd) -> io::Result<Self> {
         match sys::mkdir_at(&root, LIMBO, 0o700) {
             Err(error) if error.raw_os_error() != Some(libc::EEXIST) => return Err(error),
@@ -35,7 +35,6 @@ impl Limbo {
         format!("{:x}", self.count).into_bytes()
     }
 
-    /// Removes everything in it.
     pub(super) fn empty(&self) -> io::Result<()> {
         empty_directory(&self.dir)
     }
@@ -43,7 +42,7 @@ impl Limbo {
 
 impl Drop for Limbo {
     fn drop(&mut self) {
-        // A leftover is removed by the next start; the error has no reader here.
+        // The next start removes what this leaves, and no caller can get the error.
         let _ = self.empty().and_then(|()| sys::unlink_at(&self.root, LIMBO, true));
     }
 }

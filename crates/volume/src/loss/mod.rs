@@ -1,10 +1,10 @@
-//! The loss layer: stands between the operations and the host, and can take back what was
-//! not promised stable yet, as a power cut would. A test switch; off, it costs one look at an `Option`.
+//! The loss layer, for tests: it stands between the operations and the host, and can take back changes that
+//! are not durable yet, as a power cut would. When it is off, an operation only checks an `Option`.
 //!
-//! Names and attributes are recorded until the flush that makes them durable really ran, data until a
-//! flush of the file (or a durable write of the page) really ran. Operations that change something run
-//! one at a time while the layer is on. Removed objects stay in a hidden directory of the root
-//! ([`LIMBO`]) until their removal is durable, so that they come back as the same objects.
+//! It records a change of names or attributes until the host has flushed it, and a change of data until the host
+//! has flushed the file or has written the page durably. While the layer is on, only one operation that changes
+//! something runs at a time. A removed object stays in a hidden directory below the root ([`LIMBO`]) until its
+//! removal is durable, so that a cut restores the same object.
 
 mod chance;
 mod cut;
@@ -23,14 +23,14 @@ pub(crate) use limbo::LIMBO;
 use names::NameChanges;
 use pages::FileLosses;
 
-/// How a power cut takes things back.
+/// How a power cut takes changes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LossConfig {
-    /// 0: all that was not promised stable is lost. Else: the seed by which some of it survives.
+    /// 0: every change that is not durable is lost. Otherwise the seed that decides which of them survive.
     pub seed: u64,
 }
 
-/// The layer's lock: shared by operations that only read, exclusive for the others and for a cut.
+/// The layer's lock: shared for operations that only read, exclusive for the others and for a cut.
 pub(crate) struct LossLock(RwLock<Loss>);
 
 /// The layer, locked exclusively.
@@ -50,7 +50,7 @@ impl LossLock {
     }
 }
 
-/// What could be taken back.
+/// The changes that could be taken back.
 pub(crate) struct Loss {
     chance: Chance,
     answer_early: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Loss {
 pub(crate) type Spot<'a> = (&'a KernelHandle, BorrowedFd<'a>, &'a [u8]);
 
 impl Loss {
-    /// Makes the layer's directory; what a killed process left there is removed.
+    /// Makes the layer's directory, and removes what a killed process left in it.
     pub(crate) fn start(config: LossConfig, root: impl AsFd) -> io::Result<Self> {
         Ok(Self {
             chance: Chance::new(config.seed),
@@ -72,7 +72,7 @@ impl Loss {
         })
     }
 
-    /// Test fault: flushes before an answer are left out, so that a cut must show it.
+    /// Test fault: operations reply without a flush, which a cut must reveal.
     pub(crate) fn set_answer_early(&mut self, on: bool) {
         self.answer_early = on;
     }
@@ -81,7 +81,7 @@ impl Loss {
         self.answer_early
     }
 
-    /// A flush of an object really ran; `whole`: attributes and, of a directory, entries too.
+    /// The host has flushed an object. `whole`: with its attributes and, of a directory, its entries.
     pub(crate) fn flushed(&mut self, identity: &KernelHandle, whole: bool) {
         self.files.flushed(identity, whole);
         if whole {
@@ -89,13 +89,13 @@ impl Loss {
         }
     }
 
-    /// A flush of the whole file system really ran.
+    /// The host has flushed the whole file system.
     pub(crate) fn all_flushed(&mut self) {
         self.files.all_flushed();
         self.names.all_flushed();
     }
 
-    /// A name was made where there was none.
+    /// A name was added.
     pub(crate) fn name_added(&mut self, dir: &KernelHandle, at: impl AsFd, name: &[u8]) -> io::Result<()> {
         self.names.added((dir, at.as_fd(), name))
     }
@@ -116,17 +116,17 @@ impl Loss {
         self.names.rename(from, to, moved, victim)
     }
 
-    /// To be called before a write, or before bytes are zeroed.
+    /// Called before a write, and before bytes are zeroed.
     pub(crate) fn before_write(&mut self, identity: &KernelHandle, fd: impl AsFd, offset: u64, len: usize) -> io::Result<()> {
         self.files.before_write(identity, fd, offset, len)
     }
 
-    /// To be called before attributes are set; `size` when that is one of them.
+    /// Called before attributes are set. `size`: the new size, if it is one of them.
     pub(crate) fn before_attr(&mut self, identity: &KernelHandle, fd: impl AsFd, size: Option<u64>) -> io::Result<()> {
         self.files.before_attr(identity, fd, size)
     }
 
-    /// A durable write of these bytes really ran: their pages, and the size up to them, are durable.
+    /// The host has written these bytes durably: their pages are durable, and the size up to their end.
     pub(crate) fn written_durably(&mut self, identity: &KernelHandle, offset: u64, len: usize) {
         self.files.written_durably(identity, offset, len);
     }

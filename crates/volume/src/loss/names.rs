@@ -1,4 +1,4 @@
-//! Names that are not durable yet: what each led to before, and where removed objects wait.
+//! Changes of names that are not durable yet: what each name led to before, and where removed objects are kept.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,24 +13,24 @@ type Spot<'a> = (&'a KernelHandle, BorrowedFd<'a>, &'a [u8]);
 #[derive(Debug)]
 pub(super) struct NamePart {
     pub(super) dir: KernelHandle,
-    /// Kept open, so that the way back needs no lookup.
+    /// The open directory, so that taking the change back needs no lookup.
     pub(super) at: OwnedFd,
     pub(super) name: Box<[u8]>,
-    /// What the name led to before.
+    /// The object that the name led to before.
     pub(super) before: Option<KernelHandle>,
 }
 
-/// One change of names; a rename has two parts and is taken back whole or not at all.
+/// One change of names. A rename has two parts, and is taken back whole or not at all.
 #[derive(Debug)]
 pub(super) struct NameChange {
     pub(super) parts: Vec<NamePart>,
-    /// Directories whose flush is still missing.
+    /// Directories that must still be flushed.
     pending: Vec<KernelHandle>,
-    /// The removed object's name in the limbo.
+    /// The removed object, and its name in the limbo.
     pub(super) limbo: Option<(KernelHandle, Vec<u8>)>,
 }
 
-/// Changes of names that are not durable yet, in order of time.
+/// Changes of names that are not durable yet, the oldest first.
 #[derive(Debug)]
 pub(super) struct NameChanges {
     pub(super) list: Vec<NameChange>,
@@ -42,15 +42,15 @@ impl NameChanges {
         Ok(Self { list: Vec::new(), limbo: Limbo::start(root)? })
     }
 
-    /// A name was made where there was none.
+    /// A name was added.
     pub(super) fn added(&mut self, spot: Spot<'_>) -> io::Result<()> {
         let part = part(spot, None)?;
         self.list.push(NameChange { parts: vec![part], pending: vec![*spot.0], limbo: None });
         Ok(())
     }
 
-    /// Removes a name: the object goes to the limbo until that is durable. The caller has seen that a
-    /// directory is empty.
+    /// Removes a name: moves the object to the limbo until the removal is durable. The caller has checked
+    /// that a directory is empty.
     pub(super) fn remove(&mut self, spot: Spot<'_>, victim: &KernelHandle, directory: bool) -> io::Result<()> {
         let (dir, at, name) = spot;
         let is_directory = sys::stat_name(at, name)?.mode & libc::S_IFMT == libc::S_IFDIR;
@@ -66,8 +66,8 @@ impl NameChanges {
         Ok(())
     }
 
-    /// Renames. A victim is linked (a directory: moved) to the limbo first. The caller has seen that a
-    /// victim directory is empty.
+    /// Renames. Links the victim to the limbo first, or moves it there if it is a directory. The caller has
+    /// checked that a victim directory is empty.
     pub(super) fn rename(
         &mut self,
         from: Spot<'_>,
@@ -76,7 +76,7 @@ impl NameChanges {
         victim: Option<&KernelHandle>,
     ) -> io::Result<()> {
         if victim == Some(moved) {
-            // Two names of one object: the host leaves both.
+            // Two names of one object: rename(2) leaves both.
             return sys::rename_at(from.1, from.2, to.1, to.2);
         }
         let parts = vec![part(from, Some(*moved))?, part(to, victim.copied())?];
@@ -87,7 +87,7 @@ impl NameChanges {
                 |spot: Spot<'_>| -> io::Result<bool> { Ok(sys::stat_name(spot.1, spot.2)?.mode & libc::S_IFMT == libc::S_IFDIR) };
             match (is_directory(from)?, is_directory(to)?) {
                 (true, true) => sys::rename_at(to.1, to.2, &self.limbo.dir, &name)?,
-                // The host's own refusal: a directory and something else.
+                // A directory and another kind of object: the host refuses.
                 (true, false) | (false, true) => return sys::rename_at(from.1, from.2, to.1, to.2),
                 (false, false) => sys::link_at(to.1, to.2, &self.limbo.dir, &name)?,
             }
@@ -95,7 +95,7 @@ impl NameChanges {
         }
         if let Err(error) = sys::rename_at(from.1, from.2, to.1, to.2) {
             if let Some((_, name)) = &limbo {
-                // Back to its place; over its own second link that changes nothing, so unlink that.
+                // Moves a directory back. For a file this changes nothing, because both are its names, so unlink one.
                 sys::rename_at(&self.limbo.dir, name, to.1, to.2)?;
                 let _ = sys::unlink_at(&self.limbo.dir, name, false);
             }
@@ -109,8 +109,8 @@ impl NameChanges {
         Ok(())
     }
 
-    /// A directory's entries became durable. So did, with each change that is now durable, all earlier
-    /// changes of the same names.
+    /// The host has flushed the entries of a directory. With each change that is now durable, all earlier changes
+    /// of the same names are too.
     pub(super) fn directory_flushed(&mut self, dir: &KernelHandle) {
         let mut durable: Vec<(KernelHandle, Box<[u8]>)> = Vec::new();
         let mut kept = Vec::new();
@@ -128,16 +128,16 @@ impl NameChanges {
         self.list = kept;
     }
 
-    /// The change is durable: its removed object is really gone.
+    /// The change is durable: deletes the object that it removed.
     fn discard(&self, change: &NameChange) {
         let Some((_, name)) = &change.limbo else { return };
         if sys::unlink_at(&self.limbo.dir, name, false).is_err() {
-            // A directory; if even that fails the next start removes it.
+            // It is a directory. If this fails too, the next start removes it.
             let _ = sys::unlink_at(&self.limbo.dir, name, true);
         }
     }
 
-    /// A flush of the whole file system really ran.
+    /// The host has flushed the whole file system.
     pub(super) fn all_flushed(&mut self) {
         for change in std::mem::take(&mut self.list) {
             self.discard(&change);

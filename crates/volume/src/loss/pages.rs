@@ -1,4 +1,4 @@
-//! Data and attributes of objects that are not durable yet: before-images at 4 KiB pages.
+//! Data and attributes of objects that are not durable yet: before-images of 4 KiB pages.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -8,34 +8,35 @@ use super::chance::Chance;
 use crate::limits::{LOSS_BYTES_MAX, LOSS_FILES_MAX, LOSS_PAGE_BYTES};
 use crate::sys::{self, KernelHandle, RawStat, RawTime};
 
-/// How to take back what one object's last flush did not cover.
+/// The changes of one object since its last flush, and how to take them back.
 #[derive(Debug)]
 pub(super) struct FileLoss {
     fd: OwnedFd,
-    /// Set by a change of mode, owner or times: what they were.
+    /// The attributes before the first change of attributes.
     attr: Option<RawStat>,
-    /// Set by a write or a new size.
+    /// Present after a write or a new size.
     data: Option<DataLoss>,
 }
 
 #[derive(Debug)]
 struct DataLoss {
-    /// Attributes when the content was last durable; the size is the durable one.
+    /// The attributes from before the first change of data.
     before: RawStat,
+    /// The durable size.
     size: u64,
-    /// Durable content by page number, zeros at the end left out; `None`: all zeros.
+    /// Durable content by page number, up to the durable size. `None`: the page is beyond it, so it has zeros.
     pages: BTreeMap<u64, Option<Box<[u8]>>>,
     changes: u64,
 }
 
-/// What could be taken back of the content and attributes of objects.
+/// The changes of the content and attributes of objects that could be taken back.
 #[derive(Debug, Default)]
 pub(super) struct FileLosses {
     pub(super) files: HashMap<KernelHandle, FileLoss>,
 }
 
 impl FileLosses {
-    /// To be called before a write.
+    /// Called before a write.
     pub(super) fn before_write(&mut self, identity: &KernelHandle, fd: impl AsFd, offset: u64, len: usize) -> io::Result<()> {
         self.bound(len)?;
         let data = self.data_loss(identity, &fd)?;
@@ -44,13 +45,13 @@ impl FileLosses {
         data.save(&fd, offset / LOSS_PAGE_BYTES..end.div_ceil(LOSS_PAGE_BYTES))
     }
 
-    /// To be called before attributes are set; `size` when that is one of them.
+    /// Called before attributes are set. `size`: the new size, if it is one of them.
     pub(super) fn before_attr(&mut self, identity: &KernelHandle, fd: impl AsFd, size: Option<u64>) -> io::Result<()> {
         let stat = sys::stat(&fd)?;
         let cut = size.map_or(0, |size| stat.size.saturating_sub(size));
         self.bound(usize::try_from(cut).unwrap_or(usize::MAX))?;
         if cut > LOSS_BYTES_MAX as u64 {
-            // Too much to keep: what was there becomes durable, and the cut itself is not kept.
+            // Too much memory: the old content becomes durable, and this truncation cannot be taken back.
             sys::fsync(&fd)?;
             self.flushed(identity, true);
             return Ok(());
@@ -64,7 +65,7 @@ impl FileLosses {
         Ok(())
     }
 
-    /// A durable write of these bytes really ran: their pages, and the size up to them, are durable.
+    /// The host has written these bytes durably: their pages are durable, and the size up to their end.
     pub(super) fn written_durably(&mut self, identity: &KernelHandle, offset: u64, len: usize) {
         let Some(object) = self.files.get_mut(identity) else { return };
         let Some(data) = &mut object.data else { return };
@@ -82,7 +83,7 @@ impl FileLosses {
         }
     }
 
-    /// A flush of the object really ran; `whole`: attributes too.
+    /// The host has flushed the object. `whole`: with its attributes.
     pub(super) fn flushed(&mut self, identity: &KernelHandle, whole: bool) {
         let Some(object) = self.files.get_mut(identity) else { return };
         object.data = None;
@@ -91,13 +92,13 @@ impl FileLosses {
         }
     }
 
-    /// A flush of the whole file system really ran.
+    /// The host has flushed the whole file system.
     pub(super) fn all_flushed(&mut self) {
         self.files.clear();
     }
 
-    /// Keeps the layer within its memory and descriptors: flushes files, as a kernel that writes back
-    /// on its own would.
+    /// Keeps the layer within its limits of memory and descriptors: flushes the files with the most data, as a kernel
+    /// does that writes back by itself.
     fn bound(&mut self, more: usize) -> io::Result<()> {
         let held: usize = self.files.values().map(FileLoss::bytes).sum();
         let mut spare = LOSS_BYTES_MAX.saturating_sub(held);
@@ -125,7 +126,7 @@ impl FileLosses {
     fn data_loss(&mut self, identity: &KernelHandle, fd: impl AsFd) -> io::Result<&mut DataLoss> {
         let object = self.object(identity, &fd)?;
         if object.data.is_none() {
-            // A descriptor that can write takes the place of one that was kept for attributes.
+            // This descriptor can write. One that was kept for attributes may not be able to.
             object.fd = fd.as_fd().try_clone_to_owned()?;
             let before = sys::stat(&fd)?;
             object.data = Some(DataLoss { before, size: before.size, pages: BTreeMap::new(), changes: 0 });
@@ -139,20 +140,19 @@ impl FileLoss {
         self.data.as_ref().map_or(0, |data| data.pages.len() * (LOSS_PAGE_BYTES as usize + 64))
     }
 
-    /// What does not survive, without taking it back yet.
+    /// Decides which changes do not survive. Takes nothing back yet.
     pub(super) fn plan(&self, chance: &mut Chance) -> io::Result<Undo<'_>> {
         let data = self.data.as_ref().map(|data| data.plan(&self.fd, chance)).transpose()?.flatten();
         let attr = self.attr.as_ref().filter(|_| !chance.survives());
         Ok(Undo { data, attr })
     }
 
-    /// The object itself.
     pub(super) fn fd(&self) -> &OwnedFd {
         &self.fd
     }
 }
 
-/// How one object is to be taken back.
+/// The changes of one object that a cut takes back.
 #[derive(Debug)]
 pub(super) struct Undo<'a> {
     data: Option<DataUndo<'a>>,
@@ -167,10 +167,10 @@ struct DataUndo<'a> {
 }
 
 impl Undo<'_> {
-    /// Takes back, on the object or on a copy of it.
+    /// Takes the changes back, on the object or on a copy of it.
     pub(super) fn apply(&self, fd: impl AsFd) -> io::Result<()> {
         if let Some(data) = &self.data {
-            // What was written is taken back as if it had never been: that clears no set-id bits.
+            // The file must be as if it had not been written to, so this must not clear set-id bits.
             sys::keeping_set_id(|| data.apply(&fd))?;
         }
         let Some(attr) = self.attr else { return Ok(()) };
@@ -184,7 +184,7 @@ impl Undo<'_> {
         restore_times(&fd, attr)
     }
 
-    /// Changes of data and of attributes that are lost.
+    /// Numbers of lost changes of data and of attributes.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.data.as_ref().map_or(0, |undo| undo.data.changes), u64::from(self.attr.is_some()))
     }
@@ -203,7 +203,7 @@ impl DataUndo<'_> {
                 let len = image.len().min(bytes.len());
                 bytes[..len].copy_from_slice(&image[..len]);
             }
-            // A write that was refused left a hole there, and a full store has no block to fill it.
+            // A refused write has left a hole here. A full store has no block to write the same zeros to.
             if read_page(&fd, at, bytes.len())? == bytes {
                 continue;
             }
@@ -217,7 +217,7 @@ impl DataUndo<'_> {
 }
 
 impl DataLoss {
-    /// Keeps the durable content of the pages in `range` that is not kept yet.
+    /// Saves the durable content of the pages in `range`, unless it is saved already.
     fn save(&mut self, fd: impl AsFd, range: std::ops::Range<u64>) -> io::Result<()> {
         for page in range {
             if self.pages.contains_key(&page) {
@@ -234,14 +234,14 @@ impl DataLoss {
         Ok(())
     }
 
-    /// What durable content is to be put back, as chance says; none if all survives.
+    /// Decides which durable content a cut restores. `None` if every change survives.
     fn plan(&self, fd: impl AsFd, chance: &mut Chance) -> io::Result<Option<DataUndo<'_>>> {
         let now = sys::stat(&fd)?.size;
         let shortened = now < self.size;
         if shortened && chance.survives() {
             return Ok(None);
         }
-        // Growth survives up to any page.
+        // A file that has grown keeps its new size up to any page.
         let grown = now.saturating_sub(self.size);
         let size = match chance.up_to(grown.div_ceil(LOSS_PAGE_BYTES)) {
             0 => self.size,
@@ -255,7 +255,7 @@ impl DataLoss {
     }
 }
 
-/// So many bytes from there; zeros behind the end of the file.
+/// Reads `len` bytes from `at`. Bytes beyond the end of the file are zeros.
 fn read_page(fd: impl AsFd, at: u64, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let mut got = 0;

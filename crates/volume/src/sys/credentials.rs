@@ -1,7 +1,7 @@
-//! As whom the calling thread acts on the host.
+//! The user and the capabilities with which the calling thread acts on the host.
 //!
-//! Linux keeps file system ids and capabilities for each thread: nothing here touches another one. A process without the
-//! capabilities (an unprivileged filer) is left as it is: the host treats it as its one user anyway.
+//! Linux keeps file system ids and capabilities per thread, so nothing here affects another thread. A process without the
+//! capabilities (an unprivileged filer) keeps its credentials: the host treats it as its one user anyway.
 
 use std::cell::Cell;
 use std::io;
@@ -14,9 +14,9 @@ thread_local! {
     static CLEARS_SET_ID: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has the host clear set-id bits of a file when this thread writes to it or cuts it, as for a user without privilege and under
-/// the inode's lock: between a look at the mode and a write the owner could set the bits, and a foreign write would stay in
-/// a set-user-id program. From the second call of a thread on it costs a look at a variable.
+/// Makes the host clear the set-id bits of a file when this thread writes to it or truncates it, as for a user without privilege.
+/// The host does so under the inode's lock. If this process checked the mode before a write, the owner could set the bits in
+/// between, and the write of another user would stay in a set-user-id program. From a thread's second call on, it only reads a variable.
 pub(crate) fn clear_set_id_on_write() {
     if !CLEARS_SET_ID.get() {
         CLEARS_SET_ID.set(true);
@@ -24,7 +24,7 @@ pub(crate) fn clear_set_id_on_write() {
     }
 }
 
-/// Carries out what sets these bits on purpose: without CAP_FSETID the host drops the set-group-id bit of a foreign group.
+/// Calls `work` with CAP_FSETID, if the process has it: without it the host clears the set-group-id bit of a foreign group.
 pub(crate) fn keeping_set_id<T>(work: impl FnOnce() -> T) -> T {
     struct Lower(bool);
     impl Drop for Lower {
@@ -39,8 +39,10 @@ pub(crate) fn keeping_set_id<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Makes a name that belongs to this user and group from its first moment on. The capabilities stay: whether the user may do it
-/// was judged before.
+/// Calls `make` as this user and group, so that the name it makes belongs to them from the start. The thread keeps its
+/// capabilities, because the caller has already checked the user's access.
+///
+/// **Errors**: EPERM if the process may not act as this user and group.
 pub(crate) fn as_owner<T>(uid: u32, gid: u32, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let _acting = Acting::begin(uid, gid)?;
     make()
@@ -64,8 +66,8 @@ fn set_fsetid(on: bool) -> bool {
     set_capabilities(None, CapabilitySets { effective, ..own }).is_ok()
 }
 
-/// Restores, when dropped, whether the process can be looked at as others can: with a change of credentials the host makes it as
-/// secret as a set-user-id program, and an operator without CAP_SYS_PTRACE sees nothing of it below /proc any more.
+/// Restores, when dropped, that the process is dumpable. A change of credentials clears that, as for a set-user-id program, and
+/// an operator without CAP_SYS_PTRACE then cannot read its files below /proc.
 struct Dumpable(Option<DumpableBehavior>);
 
 impl Dumpable {
@@ -93,11 +95,11 @@ impl Acting {
         let own = capabilities(None)?;
         let _dumpable = Dumpable::now();
         let acting = Self { gid: set_fsgid(gid), uid: set_fsuid(uid), own, _dumpable };
-        // The calls have no error: an id that the host refuses changes nothing, as this one, which no user has.
+        // These calls report no error. A call with an invalid id changes nothing and returns the current id.
         if set_fsgid(u32::MAX) != gid || set_fsuid(u32::MAX) != uid {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
-        // The host took those of the file system away with the change of the user.
+        // The change from root to another user has cleared the file system capabilities.
         set_capabilities(None, own)?;
         Ok(acting)
     }
@@ -107,22 +109,22 @@ impl Drop for Acting {
     fn drop(&mut self) {
         set_fsuid(self.uid);
         set_fsgid(self.gid);
-        // Back with root come all of the file system, also those that were not in effect.
+        // The change back to root sets all file system capabilities, also those that were not in effect.
         let restored = set_capabilities(None, self.own);
         if restored.is_err() || set_fsuid(u32::MAX) != self.uid {
-            // Whatever this thread did next would be done as somebody else.
+            // This thread would act as the wrong user from now on.
             std::process::abort();
         }
     }
 }
 
-/// Sets the user that this thread makes files as; the one before.
+/// Sets the user for this thread's file access. Returns the previous one.
 fn set_fsuid(uid: u32) -> u32 {
     // SAFETY: a system call that takes a number and touches no memory.
     unsafe { libc::setfsuid(uid) }.cast_unsigned()
 }
 
-/// Sets the group that this thread makes files as; the one before.
+/// Sets the group for this thread's file access. Returns the previous one.
 fn set_fsgid(gid: u32) -> u32 {
     // SAFETY: as above.
     unsafe { libc::setfsgid(gid) }.cast_unsigned()

@@ -1,4 +1,4 @@
-//! Attributes: reading them, setting them durably; free space of the store.
+//! Reads and sets attributes, and reports the free space of the store.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
@@ -17,15 +17,15 @@ use crate::volume::{Volume, VolumeInner};
 use crate::wcc::Wcc;
 
 impl Volume {
-    /// Attributes as they are now: one statx on the cached descriptor.
+    /// The attributes, by one statx on the cached descriptor.
     pub fn attr(&self, node: &Node) -> Result<Attr, Error> {
         let _read = self.0.begin_read();
         let descriptor = self.0.descriptor(node)?;
         self.0.attr_of(node, &descriptor)
     }
 
-    /// The attributes with zeros instead of the times, because on some hosts reading the times makes the next stable write slower. The times
-    /// are read if the object's ACL is in use, which is cached by the ctime.
+    /// The attributes with zeros for the times, because on some hosts reading the times makes the next stable write slower. The times
+    /// are read if the object's ACL is in use, because the ACL is cached by the ctime.
     pub fn attr_untimed(&self, node: &Node) -> Result<Attr, Error> {
         if node.0.acl.is_asked_for() {
             return self.attr(node);
@@ -35,7 +35,8 @@ impl Volume {
         self.0.attr_from(node, &sys::stat_untimed(&*descriptor)?)
     }
 
-    /// Attributes for the answer to a durable write; `None` while they would cost and no client seems to need them.
+    /// Attributes for the reply to a durable write. `None` while reading them would slow down the next write and no client seems to
+    /// need them.
     pub fn attr_after_stable_write(&self, node: &Node) -> Option<Attr> {
         if self.0.multigrain_times && !node.0.times.include() {
             return None;
@@ -43,21 +44,21 @@ impl Volume {
         self.attr(node).ok()
     }
 
-    /// To be called when a client requests attributes of a file and nothing else.
+    /// Called when a client requests only the attributes of a file.
     pub fn attr_asked(&self, node: &Node) {
         node.0.times.requested();
     }
 
-    /// Sets attributes. With a guard: only when the change time is that one (RFC 1813 3.3.2).
+    /// Sets attributes. With a guard: only if the ctime equals it (RFC 1813 3.3.2).
     ///
-    /// **Durability**: durable when it returns. **Errors**: [`Error::NotSync`] when the guard does not
-    /// match; on other errors a part may have been set.
+    /// **Durability**: durable when it returns. **Errors**: [`Error::NotSync`] if the guard does not
+    /// match. After other errors, some of the attributes may have been set.
     pub fn set_attr(&self, node: &Node, set: &SetAttr, guard_ctime: Option<Time>) -> Result<Attr, Error> {
         self.set_attr_if(node, guard_ctime, &|_| Ok(*set)).map(|wcc| wcc.after)
     }
 
-    /// The same, with what is to be set decided by the attributes the object has at that moment: no other change of attributes
-    /// by this volume comes in between.
+    /// As [`Self::set_attr`], but `decide` chooses what to set by the current attributes. This volume makes no other change of the
+    /// attributes in between.
     ///
     /// **Errors**: also that of `decide`; then nothing is set.
     pub fn set_attr_if(
@@ -77,8 +78,8 @@ impl Volume {
         })
     }
 
-    /// Clears the set-id bits of a file, as a foreign write to it does, before that is made: otherwise the data could be on disk
-    /// after a power cut, and the mode not. An unprivileged volume leaves it to the host.
+    /// Clears the set-id bits of a file before a write by another user than root, which clears them too. Otherwise the data could be
+    /// on disk after a power cut, but not the mode. An unprivileged volume leaves it to the host.
     ///
     /// **Durability**: durable when it returns.
     pub fn clear_set_id(&self, node: &Node) -> Result<(), Error> {
@@ -94,7 +95,7 @@ impl Volume {
             loss.before_attr(&node.0.identity, &*descriptor, None)?;
         }
         node.0.mark_change();
-        // A change of the owner to nobody new: the host clears the bits of the mode there is, none that was looked at before.
+        // A chown that keeps owner and group: the host itself clears the bits of the current mode.
         let other = volume.other_change(node);
         let cleared = sys::chown(&*descriptor, None, None);
         drop(other);
@@ -115,7 +116,7 @@ impl Volume {
             free_files: s.f_ffree,
             available_files: s.f_favail,
             name_bytes_max: u32::try_from(s.f_namemax).unwrap_or(255),
-            // ext4 holds 65,000; xfs and btrfs more. The smallest is promised.
+            // The limit of ext4. xfs and btrfs allow more.
             links_max: 65_000,
             read_only: s.f_flag.contains(StatVfsMountFlags::RDONLY),
         }))
@@ -123,7 +124,7 @@ impl Volume {
 }
 
 impl VolumeInner {
-    /// Sets attributes of a file or of the file behind a block device.
+    /// Sets attributes of an object, also of a file that is open as a block device.
     pub(crate) fn set_attr(
         &self,
         change: &mut Change<'_>,
@@ -153,21 +154,21 @@ impl VolumeInner {
             loss.before_attr(&node.0.identity, &*descriptor, set.size)?;
         }
         node.0.mark_change();
-        // Cutting a page in two makes it dirty.
+        // A truncation inside a page makes the page dirty.
         let _in_flight = set.size.is_some().then(|| self.begin_buffered(node));
         let descriptor = if set.size.is_some() { self.writable(node, descriptor)? } else { descriptor };
         let result = apply(&*descriptor, node.kind(), descriptor.access, set);
         let wcc = if result.is_ok() { self.end_around(around, &descriptor) } else { None };
         node.0.mark_change();
         drop((sizing, names));
-        // What was set before a failure must not be less durable than what the client can see.
+        // After a failure too: a client can see what was set before it, so that must be durable.
         self.flush(node, true, change)?;
         result?;
         let after = || self.attr_of(node, &descriptor).map(|after| Wcc { before: None, after });
         wcc.map_or_else(after, Ok)
     }
 
-    /// Attributes by an open descriptor. An object without a name left is gone.
+    /// The attributes by an open descriptor. [`Error::Stale`] if the object has no name any more.
     pub(crate) fn attr_of(&self, node: &Node, descriptor: &Descriptor) -> Result<Attr, Error> {
         self.attr_from(node, &sys::stat(descriptor)?)
     }
@@ -180,7 +181,7 @@ impl VolumeInner {
         self.to_attr(stat)
     }
 
-    /// Host attributes in the volume's terms.
+    /// Converts the host's attributes.
     pub(crate) fn to_attr(&self, stat: &RawStat) -> Result<Attr, Error> {
         let time = |(sec, nsec): (i64, u32)| Time { sec, nsec };
         Ok(Attr {
@@ -200,12 +201,12 @@ impl VolumeInner {
         })
     }
 
-    /// A descriptor of the file that can be written to; opened again when the cached one can't.
+    /// A descriptor of the file for writing. Opens the file again if the cached descriptor cannot write.
     pub(crate) fn writable(&self, node: &Node, descriptor: Arc<Descriptor>) -> Result<Arc<Descriptor>, Error> {
         if descriptor.access == Access::ReadWrite {
             return Ok(descriptor);
         }
-        // It was busy, read-only or forbidden when it was opened; that may be over.
+        // The file was busy, read-only or not permitted when it was opened. That may have changed.
         *locked(&node.0.descriptor) = None;
         let descriptor = self.descriptor(node)?;
         if descriptor.access == Access::ReadWrite {
@@ -216,7 +217,7 @@ impl VolumeInner {
     }
 }
 
-/// Refuses a size for what has none, and one the host can't hold.
+/// Refuses a size for an object that is not a regular file, and a size beyond the largest offset.
 pub(crate) fn check_size(kind: Kind, set: &SetAttr) -> Result<(), Error> {
     match (set.size, kind) {
         (None, _) => Ok(()),
@@ -227,8 +228,8 @@ pub(crate) fn check_size(kind: Kind, set: &SetAttr) -> Result<(), Error> {
     }
 }
 
-/// Sets attributes in the order in which none undoes another: a new size or owner clears set-id bits,
-/// so the mode comes after them; all of these move the times, so times come last.
+/// Sets attributes in an order in which no step undoes another. A new size or owner clears set-id bits, so the
+/// mode is set after them. All of these change the times, so the times are set last.
 pub(crate) fn apply(fd: impl AsFd, kind: Kind, access: Access, set: &SetAttr) -> Result<(), Error> {
     if let Some(size) = set.size {
         sys::truncate(&fd, size)?;

@@ -21,7 +21,7 @@ pub enum Durable {
     OnReturn,
 }
 
-/// A refusal of a block device.
+/// Why an operation of a block device failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
     /// Only a regular file can be a block device.
@@ -36,10 +36,10 @@ pub enum BlockError {
         /// Its inode number.
         fileid: u64,
     },
-    /// No size of a logical block.
+    /// The size is not valid for a logical block.
     #[error("use blocks of {block_bytes} bytes: a block has a power of two from {BLOCK_BYTES_MIN} to {BLOCK_BYTES_MAX} bytes")]
     BlockSize {
-        /// What was given.
+        /// The size as given.
         block_bytes: u32,
     },
     /// An offset or a length that is not a whole number of blocks.
@@ -47,7 +47,7 @@ pub enum BlockError {
     Unaligned {
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
         /// The device's block size.
         block_bytes: u32,
@@ -65,25 +65,25 @@ pub enum BlockError {
     OutOfRange {
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
         /// The device's size.
         size: u64,
     },
-    /// The volume or its host refused, as it refuses file operations.
+    /// The volume or its host refused, as for file operations.
     #[error(transparent)]
     Volume(#[from] Error),
 }
 
-/// A file of the volume as a block device: whole blocks at byte offsets below a fixed size. Its descriptor stays open; a file
-/// is open as one device at a time.
+/// A file of the volume as a block device: accesses are whole blocks at byte offsets below its size. Its descriptor stays open.
+/// A file is open as only one device at a time.
 ///
-/// While it is open, file operations may read the file, flush it, rename it, link it and set its attributes; those that
-/// would change its content or size or remove one of its names fail with [`Error::Access`], as Linux refuses to write to a
-/// running program or an active swap file.
+/// While it is open, file operations can read the file, flush it, rename it, link it and set its attributes. Those that
+/// would change its content or size, or remove one of its names, fail with [`Error::Access`], as Linux refuses to write to a
+/// running program or an active swap file. [`Volume::remove_device`] can remove its name.
 ///
-/// A write that returned is seen by every read that begins later, of the device or the file. Writes that overlap in time and
-/// place leave either's bytes in each block; a target that promises more (COMPARE AND WRITE, WRITE ATOMIC) has to order them.
+/// A read of the device or the file that begins after a write has returned sees the write. If two writes overlap in time and
+/// place, each block has the bytes of either. A target that promises more (COMPARE AND WRITE, WRITE ATOMIC) must order them.
 ///
 /// **Errors** of flushes are those of files: a failed flush increments the [loss epoch](Self::loss_epoch) and, unless the store was only
 /// full, poisons the volume. Then reads continue, and each operation that promises durability fails with [`Error::Poisoned`].
@@ -91,11 +91,11 @@ pub enum BlockError {
 pub struct BlockDevice {
     open: Open,
     block_bytes: u32,
-    /// Shared by I/O, exclusive for a resize. Taken before a change begins, so that a quiesce never waits for it.
+    /// Held shared by I/O, exclusively by a resize. Taken before a change begins, so that a quiesce never waits for it.
     size: RwLock<u64>,
 }
 
-/// The mark on the file, taken away when this is dropped.
+/// Marks the file as open. Dropping it clears the mark.
 struct Open {
     volume: Volume,
     node: Node,
@@ -115,11 +115,11 @@ impl Drop for Open {
 
 impl Volume {
     /// Opens a regular file as a block device with logical blocks of `block_bytes`. Its size is the file's. Waits for
-    /// changes by file operations that are in flight.
+    /// the changes of the volume that are in flight.
     ///
     /// **Errors**: [`BlockError::NotAFile`], [`BlockError::InUse`], [`BlockError::BlockSize`],
-    /// [`BlockError::UnalignedSize`]; [`Error::Busy`] when the changes in flight do not end within ten seconds;
-    /// [`Error::ReadOnly`] or [`Error::Access`] for a file that can't be written to.
+    /// [`BlockError::UnalignedSize`]; [`Error::Busy`] if the changes in flight do not end within ten seconds;
+    /// [`Error::ReadOnly`] or [`Error::Access`] if the file cannot be written to.
     pub fn open_device(&self, node: &Node, block_bytes: u32) -> Result<BlockDevice, BlockError> {
         let fileid = node.fileid();
         if node.kind() != Kind::File {
@@ -132,7 +132,7 @@ impl Volume {
             return Err(BlockError::InUse { fileid });
         }
         let open = Open { volume: self.clone(), node: node.clone() };
-        // Those that begin from now on find the mark.
+        // Changes that begin from now on see the mark.
         self.quiesce(DEVICE_OPEN_TIMEOUT).map_err(|_| Error::Busy)?.release();
         let _read = self.0.begin_read();
         let descriptor = self.0.writable(node, self.0.descriptor(node)?)?;
@@ -145,13 +145,13 @@ impl Volume {
 }
 
 impl BlockDevice {
-    /// Bytes of the device.
+    /// Size of the device in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         *self.lock_size()
     }
 
-    /// Bytes of a logical block.
+    /// Size of a logical block in bytes.
     #[must_use]
     pub const fn block_bytes(&self) -> u32 {
         self.block_bytes
@@ -171,8 +171,8 @@ impl BlockDevice {
         self.open.volume.0.loss_epoch.of_every_file().max(self.open.node.0.lost())
     }
 
-    /// An access as an operation of a modelled [medium](medium::Medium), for the server that delays the reply by it: a write
-    /// is `Buffered` or, durable on return, `Write`; a discard or a resize is `Metadata`.
+    /// An access as an operation of a modelled [medium](medium::Medium), for a server that delays the reply by it. A write
+    /// is `Buffered` or, if it is durable on return, `Write`. A discard or a resize is `Metadata`.
     #[must_use]
     pub fn operation(&self, kind: medium::Kind, offset: u64, bytes: u64) -> medium::Operation {
         medium::Operation { kind, file: self.open.node.fileid(), offset, bytes }
@@ -180,7 +180,7 @@ impl BlockDevice {
 
     /// Fills `buf` from `offset`.
     ///
-    /// **Errors**: [`BlockError::Unaligned`], [`BlockError::OutOfRange`]; what a read of a file fails with.
+    /// **Errors**: [`BlockError::Unaligned`], [`BlockError::OutOfRange`]; those of [`Volume::read`].
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), BlockError> {
         let _size = self.check(offset, buf.len() as u64)?;
         let (volume, node) = (&*self.open.volume.0, &self.open.node);
@@ -188,29 +188,29 @@ impl BlockDevice {
         let descriptor = volume.file(node)?;
         let bytes = volume.read_checked(node, &descriptor, offset, buf)?;
         if bytes < buf.len() {
-            // The host has cut the file behind our back.
+            // Another process on the host has truncated the file.
             return Err(Error::Io(libc::EIO).into());
         }
         Ok(())
     }
 
-    /// The same without waiting for the store: false when that would be needed, with some or all of `buf` void. The host then has
-    /// begun to fetch what is missing. Where a file system cannot tell, this waits.
+    /// As [`Self::read`], without waiting for the store. Returns false if the read would have to wait; then the content of `buf` is
+    /// not valid, and the host has begun to read what is missing. On a file system that does not support such reads, this waits.
     ///
     /// **Errors**: as [`Self::read`].
     pub fn read_now(&self, offset: u64, buf: &mut [u8]) -> Result<bool, BlockError> {
         let _size = self.check(offset, buf.len() as u64)?;
         match self.open.volume.0.read_bytes_now(&self.open.node, offset, buf)? {
-            // The host has cut the file behind our back.
+            // Another process on the host has truncated the file.
             Some(bytes) if bytes < buf.len() => Err(Error::Io(libc::EIO).into()),
             read => Ok(read.is_some()),
         }
     }
 
-    /// How many bytes from `offset`, a whole number of blocks, are all mapped (SBC-3 4.7: space is allocated for them), or all are
-    /// not and read as zeros; and which of the two. Blocks with both count as mapped.
+    /// Returns how many bytes from `offset`, in whole blocks, are in the same state, and the state: true if they are mapped (SBC-3 4.7:
+    /// space is allocated for them), false if they are not and read as zeros. A block that is partly allocated counts as mapped.
     ///
-    /// **Errors**: [`BlockError::Unaligned`], [`BlockError::OutOfRange`] also at the end.
+    /// **Errors**: [`BlockError::Unaligned`]; [`BlockError::OutOfRange`], also at the end of the device.
     pub fn extent(&self, offset: u64) -> Result<(u64, bool), BlockError> {
         let size = self.check(offset, u64::from(self.block_bytes))?;
         let (volume, node) = (&*self.open.volume.0, &self.open.node);
@@ -230,8 +230,8 @@ impl BlockDevice {
 
     /// Writes `data` at `offset`.
     ///
-    /// **Durability**: by `durable`. **Errors**: [`BlockError::Unaligned`], [`BlockError::OutOfRange`]; what a write of a file
-    /// fails with. After one, each block of the range may be old or new.
+    /// **Durability**: by `durable`. **Errors**: [`BlockError::Unaligned`], [`BlockError::OutOfRange`]; those of [`Volume::write`].
+    /// After an error, each block of the range may have its old or its new content.
     pub fn write(&self, offset: u64, data: &[u8], durable: Durable) -> Result<(), BlockError> {
         let _size = self.check(offset, data.len() as u64)?;
         let stable = match durable {
@@ -240,7 +240,7 @@ impl BlockDevice {
         };
         let volume = &*self.open.volume.0;
         let mut done = 0;
-        // A second round meets the error that cut the first one short.
+        // After a short write, the next round gets the error that caused it.
         while done < data.len() {
             let mut change = volume.begin_change();
             done += volume.write(&mut change, &self.open.node, offset + done as u64, &data[done..], stable)?;
@@ -248,27 +248,27 @@ impl BlockDevice {
         Ok(())
     }
 
-    /// A durable write whose flush may be shared: what has to be [flushed](crate::flush_deferred) before it is answered, `None`
-    /// when it is durable already. As [`Volume::write_deferred`].
+    /// A durable write whose flush may be shared. Returns the flush that the caller must [make](crate::flush_deferred) before it
+    /// replies, or `None` if the write is durable already. As [`Volume::write_deferred`].
     ///
     /// **Errors**: as [`Self::write`].
     pub fn write_deferred(&self, offset: u64, data: &[u8]) -> Result<Option<DeferredFlush>, BlockError> {
         let _size = self.check(offset, data.len() as u64)?;
         let (volume, node) = (&self.open.volume, &self.open.node);
         let (mut done, mut flush) = (0, None);
-        // A second round meets the error that cut the first one short.
+        // After a short write, the next round gets the error that caused it.
         while done < data.len() {
             let mut change = volume.0.begin_change();
             let (at, rest) = (offset + done as u64, data.get(done..).unwrap_or_default());
             let (written, deferred) = volume.write_then_flush(&mut change, node, at, rest, Stability::DataSync)?;
             done += written;
-            // The mark of a later one covers those before it.
+            // The flush of a later write covers the earlier ones.
             flush = deferred.or(flush);
         }
         Ok(flush)
     }
 
-    /// Makes `bytes` from `offset` read as zeros, with space allocated for them where the host can (SBC-3 WRITE SAME without
+    /// Makes `bytes` from `offset` read as zeros, with space allocated for them if the host can do so (SBC-3 WRITE SAME without
     /// UNMAP).
     ///
     /// **Durability**, **errors**: as [`Self::write`].
@@ -284,10 +284,10 @@ impl BlockDevice {
         }
     }
 
-    /// Makes `bytes` from `offset` read as zeros and gives their space back to the store where the host can (SBC-3 UNMAP with
+    /// Makes `bytes` from `offset` read as zeros, and returns their space to the store if the host can do so (SBC-3 UNMAP with
     /// LBPRZ=1).
     ///
-    /// **Durability**: after the next flush. **Errors**: as [`Self::write`].
+    /// **Durability**: after the next flush that returns `Ok`. **Errors**: as [`Self::write`].
     pub fn discard(&self, offset: u64, bytes: u64) -> Result<(), BlockError> {
         self.zero(offset, bytes, ZeroRange::Hole)
     }
@@ -304,10 +304,10 @@ impl BlockDevice {
         Ok(self.open.volume.commit(&self.open.node)?)
     }
 
-    /// Gives the device another size; what is added reads as zeros. Waits for I/O in flight.
+    /// Sets the size of the device. Bytes that are added read as zeros. Waits for I/O in flight.
     ///
     /// **Durability**: durable when it returns. **Errors**: [`BlockError::UnalignedSize`]; [`Error::NoSpace`] beyond the quota;
-    /// what setting the size of a file fails with.
+    /// those of [`Volume::set_attr`].
     pub fn resize(&self, size: u64) -> Result<(), BlockError> {
         let block_bytes = self.block_bytes;
         if !size.is_multiple_of(u64::from(block_bytes)) {
@@ -322,7 +322,7 @@ impl BlockDevice {
         Ok(())
     }
 
-    /// Checks the range of an access, which may be made while the result is held.
+    /// Checks the range of an access. The size cannot change while the caller holds the result.
     fn check(&self, offset: u64, bytes: u64) -> Result<RwLockReadGuard<'_, u64>, BlockError> {
         let block = u64::from(self.block_bytes);
         if !offset.is_multiple_of(block) || !bytes.is_multiple_of(block) {

@@ -1,7 +1,7 @@
-//! Changes in flight, counted so that they can be stopped and drained.
+//! Counts the changes in flight, so that they can be stopped and drained.
 //!
-//! A change pays two atomic additions. Who quiesces sets a bit beside the count, waits until the count is zero, and
-//! clears the bit again; changes that meet the bit wait for that.
+//! A change costs two atomic additions. A caller that stops changes sets a bit beside the count and waits until the count
+//! is zero. Later it clears the bit. New changes wait while the bit is set.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -18,7 +18,7 @@ pub(crate) struct Changes {
     /// Their number, and [`STOPPED`].
     state: AtomicU64,
     lock: Mutex<()>,
-    /// Signalled, under the lock, when the last one ended after a stop, and when a stop is over.
+    /// Signalled, under the lock, when the last change ends after a stop, and when a stop ends.
     moved: Condvar,
 }
 
@@ -26,16 +26,16 @@ pub(crate) struct Changes {
 #[derive(Debug)]
 pub(crate) struct InFlightChange<'a>(&'a Changes);
 
-/// Changes did not drain in time, or another caller kept them stopped.
+/// The changes did not drain in time, or another caller had stopped them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StillInFlight {
     pub(crate) waited: Duration,
-    /// Changes in flight at the end; zero when another caller kept them stopped.
+    /// Changes in flight at the end of the time. Zero if another caller had stopped them.
     pub(crate) count: u64,
 }
 
 impl Changes {
-    /// Begins a change, once none are stopped.
+    /// Begins a change. Waits while changes are stopped.
     pub(crate) fn begin(&self) -> InFlightChange<'_> {
         loop {
             if self.state.fetch_add(1, Ordering::SeqCst) & STOPPED == 0 {
@@ -56,9 +56,9 @@ impl Changes {
         }
     }
 
-    /// Stops new changes and waits until none is in flight. How long that took.
+    /// Stops new changes and waits until no change is in flight. Returns how long that took.
     ///
-    /// **Errors**: not within `timeout`; then nothing is stopped.
+    /// **Errors**: it takes longer than `timeout`; then this caller stops nothing.
     pub(crate) fn stop(&self, timeout: Duration) -> Result<Duration, StillInFlight> {
         let began = Instant::now();
         let mut lock = locked(&self.lock);
@@ -81,7 +81,7 @@ impl Changes {
         }
     }
 
-    /// Waits for a signal. The lock is given up when the time is over.
+    /// Waits for a signal. Releases the lock and fails if the time is over.
     fn wait<'l>(
         &self,
         lock: MutexGuard<'l, ()>,

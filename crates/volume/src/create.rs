@@ -1,8 +1,8 @@
-//! Making files, and taking existing ones.
+//! Creates regular files, and opens existing ones as CREATE does.
 //!
-//! A new file gets its owner, mode, size and times before it gets its name (an unnamed file, linked when
-//! ready), so that a process killed in between leaves nothing half-made. Where the host has no unnamed
-//! files it is made under its name at once, found by nobody before it is whole.
+//! A new file is made without a name. It gets its owner, mode, size and times first and is linked then, so that a
+//! process killed in between leaves no incomplete file. If the host does not support unnamed files, the file is
+//! made under its name, and lookups by this volume wait until it is complete.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -25,12 +25,12 @@ use crate::wcc::Wcc;
 const FILE_MODE: u32 = 0o644;
 /// Mode of an exclusively created file until its first SETATTR.
 const EXCLUSIVE_MODE: u32 = 0o600;
-/// Rounds of "exists, no: vanished" before a creator gives up on a name others fight over.
+/// Rounds in which another process makes and removes the same name, before a create fails with `Exists`.
 const CREATE_ROUNDS_MAX: u32 = 8;
 
 impl Volume {
-    /// Creates a regular file, or takes the existing one where `how` allows (RFC 1813 3.3.8). What the creator may do is judged
-    /// on the file that is then cut, and where a name is added.
+    /// Creates a regular file, or uses the existing one if `how` allows (RFC 1813 3.3.8). `creator.may_take` is asked only if an
+    /// existing file is given a size, `creator.may_add` only if a name is added.
     ///
     /// **Durability**: name, attributes and verifier are durable when it returns.
     pub fn create<'c>(
@@ -72,8 +72,8 @@ impl Volume {
 }
 
 impl VolumeInner {
-    /// A name that exists: an unchecked create takes a file and sets its size, an exclusive one takes
-    /// the file it made before.
+    /// Handles a name that exists. An unchecked create uses a regular file and sets its size. An exclusive create uses
+    /// a file that was made with the same verifier.
     fn take_existing(
         &self,
         dir: &Node,
@@ -95,7 +95,7 @@ impl VolumeInner {
             }
             CreateHow::Unchecked(_) => {}
         }
-        // The one who made it may not have flushed it yet; this answer promises it too.
+        // The caller that made it may not have flushed it yet, and this reply promises it too.
         if node.0.is_dirty() && matches!(how, CreateHow::Exclusive(_)) {
             self.flush(&node, true, change)?;
         }
@@ -139,10 +139,10 @@ impl VolumeInner {
         let reserved = self.reserve(set.size)?;
         let owner = self.new_owner(at, set, creator.owner)?;
         let prepared = |fd: &OwnedFd| -> Result<(), Error> {
-            // Without a group to set there is no privilege: the host decides.
+            // Without a group, the volume is unprivileged: the host decides about the set-group-id bit.
             let set = owner.gid.map_or(*set, |gid| creator.settable(*set, gid));
             let set = SetAttr { uid: owner.uid, gid: owner.gid, ..set };
-            // The mode is set after size and owner, because these clear set-id bits of the mode. Only the times are set later.
+            // The mode is set after size, owner and times, because a new size or owner clears set-id bits.
             apply(fd, Kind::File, Access::ReadWrite, &SetAttr { mode: None, ..set })?;
             let wanted = set.mode.unwrap_or(FILE_MODE);
             if let Some(mode) = self.mode_to_set(at, sys::stat(fd)?.mode, wanted)? {
@@ -151,7 +151,7 @@ impl VolumeInner {
             self.check_times_held(fd, &set)
         };
         dir.0.mark_change();
-        // The host applies a default ACL to this mode, and only at the creation.
+        // The host applies a default ACL only when it creates the file, and to this mode.
         let mode = set.mode.unwrap_or(FILE_MODE) & 0o777;
         let (dir_wcc, fd) = match self.unnamed_file(at, mode)? {
             Some(fd) => {
@@ -164,22 +164,22 @@ impl VolumeInner {
         reserved.keep();
         let stat = sys::stat(&fd)?;
         let node = self.node_of(&fd, &stat, Some((dir, name)))?;
-        // Marked before the directory's second mark: whoever finds the name clean in a flushed
-        // directory must find the file dirty until it is flushed.
+        // Marked before the directory's second mark: a caller that finds the directory flushed must find
+        // the file dirty until it is flushed.
         node.0.mark_change();
         dir.0.mark_change();
         self.keep_new(&node, fd, Access::ReadWrite)?;
         if let Some(loss) = &mut change.loss {
             loss.name_added(&dir.0.identity, at, name)?;
         }
-        // The file first: a name that survives must not lead to an object that did not (btrfs drops
-        // such names when it replays its log).
+        // The file first: a name must not survive without its object (btrfs drops such names when it
+        // replays its log).
         self.flush(&node, true, change)?;
         self.flush(dir, true, change)?;
         Ok((node, self.to_attr(&stat)?))
     }
 
-    /// A file without a name yet. `None` if the host does not support unnamed files.
+    /// Makes a file without a name. `None` if the host does not support unnamed files.
     fn unnamed_file(&self, at: &Descriptor, mode: u32) -> Result<Option<OwnedFd>, Error> {
         if !self.unnamed_files.load(Ordering::Relaxed) {
             return Ok(None);
@@ -194,7 +194,7 @@ impl VolumeInner {
         }
     }
 
-    /// A file under its name at once, where the host has no unnamed ones.
+    /// Makes a file under its name, if the host does not support unnamed files.
     fn create_named(
         &self,
         dir: &Node,
@@ -214,7 +214,7 @@ impl VolumeInner {
         Ok((self.end_around(around, at), fd))
     }
 
-    /// A host that rounds times can't keep an exclusive create's verifier: say so, don't lose bits.
+    /// Fails with [`Error::NotSupported`] if the host has rounded the times that hold an exclusive create's verifier.
     fn check_times_held(&self, fd: &OwnedFd, set: &SetAttr) -> Result<(), Error> {
         let (SetTime::Client(atime), SetTime::Client(mtime)) = (set.atime, set.mtime) else { return Ok(()) };
         if set.mode != Some(EXCLUSIVE_MODE) {
@@ -229,8 +229,8 @@ impl VolumeInner {
     }
 }
 
-/// The eight bytes of an exclusive create as times: each half is the seconds of one, signed (1901 to 2038,
-/// whole seconds: what every format of ext4 and xfs holds).
+/// The verifier of an exclusive create as times: each half is the signed seconds of one time. Every format of ext4
+/// and xfs can hold these (1901 to 2038, whole seconds).
 fn exclusive_attr(verifier: [u8; 8]) -> SetAttr {
     let bits = u64::from_be_bytes(verifier);
     let time = |half: u32| SetTime::Client(Time { sec: i64::from(half.cast_signed()), nsec: 0 });

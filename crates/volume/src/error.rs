@@ -1,13 +1,13 @@
-//! What a call can fail with, and how host error numbers map to it.
+//! The errors of calls, and how the host's error numbers map to them.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A refusal by the volume or the host file system. One variant per NFSv3 status that a caller may
-/// have to send (RFC 1813 2.6), so that the filer's table is one to one.
+/// A refusal by the volume or the host file system. It has a variant for each NFSv3 status that a caller may
+/// have to send (RFC 1813 2.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not the owner, or not possible for an unprivileged volume.
+    /// The caller is not the owner, or an unprivileged volume cannot do it.
     #[error("operation not permitted")]
     NotPermitted,
     /// No such name.
@@ -25,19 +25,19 @@ pub enum Error {
     /// The name leads to another file system, or the two ends of a rename or link are on two.
     #[error("crosses to another file system")]
     CrossDevice,
-    /// A directory was needed.
+    /// The operation needs a directory.
     #[error("not a directory")]
     NotDirectory,
-    /// Anything but a directory was needed.
+    /// The operation needs an object that is not a directory.
     #[error("is a directory")]
     IsDirectory,
-    /// An argument the operation cannot take.
+    /// An argument is not valid for the operation.
     #[error("argument not valid for the operation")]
     Invalid,
-    /// The file would become larger than the host holds.
+    /// The file would become larger than the host supports.
     #[error("file too large for the host")]
     TooBig,
-    /// The store is full.
+    /// The store is full, or the quota of the volume is used up.
     #[error("no space left in the store")]
     NoSpace,
     /// The store is read-only.
@@ -49,10 +49,10 @@ pub enum Error {
     /// A name or link target is too long.
     #[error("name too long")]
     NameTooLong,
-    /// The directory holds entries.
+    /// The directory has entries.
     #[error("directory not empty")]
     NotEmpty,
-    /// The owner's quota is used up.
+    /// A quota of the host is used up (EDQUOT).
     #[error("quota exceeded")]
     Quota,
     /// The object is gone: its handle will never work again.
@@ -64,13 +64,13 @@ pub enum Error {
     /// The object changed since the guard time (RFC 1813 3.3.2).
     #[error("object changed since the guard time")]
     NotSync,
-    /// The object is being searched for: to be retried later (NFS3ERR_JUKEBOX).
+    /// The volume searches for the object, or is busy: the caller should try again later (NFS3ERR_JUKEBOX).
     #[error("object is being searched for")]
     Busy,
     /// The host file system cannot do it.
     #[error("not supported by the host file system")]
     NotSupported,
-    /// A flush failed earlier: nothing durable is promised any more until the volume is opened again.
+    /// A flush failed earlier: the volume promises no durability until it is opened again.
     #[error("volume is poisoned by a failed flush")]
     Poisoned,
     /// The object has the wrong type for the operation.
@@ -124,7 +124,7 @@ pub enum OpenError {
         /// The host's reason.
         source: io::Error,
     },
-    /// Nothing there tells two files that had one inode number apart: a handle could come to name another file.
+    /// The file system does not distinguish two files that had the same inode number, so a handle could lead to another file.
     #[error("serve {path}: its file system has neither file handles nor birth times, so that a file could be taken for another")]
     NoIdentity {
         /// The directory.
@@ -154,7 +154,7 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A host that keeps everything through a power cut loses nothing that the loss layer could take back.
+    /// With durability by battery, no change is lost in a power cut, so the loss layer cannot be used.
     #[error("combine durability by battery with simulated power cuts (the loss layer): leave one of the two out")]
     BatteryLoses,
     /// Another process serves the directory.
@@ -186,7 +186,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What the user can do about it, where that is known.
+    /// What the user can do about it. `None` if that is not known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let refused = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;

@@ -1,15 +1,15 @@
-//! File handles: what a client holds, with a MAC so that it can't be forged.
+//! File handles of clients, with a MAC so that they cannot be forged.
 //!
 //! ```text
 //! byte 0        1            2                      3     4..12    12..20        20..20+n      last 8
 //! version (2)   kernel type  kind * 32 + kernel n   tag   file id  parent hint   kernel bytes  MAC
 //! ```
-//! The tag is the same in all handles of a volume and tells a server of several where to look first; it decides
-//! nothing. Handles of version 1 (kernel length n in byte 2, kind in byte 3, no tag) are still read, not made.
+//! All handles of a volume have the same tag. A server of several volumes tries the volumes with this tag first; only the MAC
+//! decides. Handles of version 1 (kernel length n in byte 2, kind in byte 3, no tag) are still accepted, but no longer made.
 //!
-//! Numbers are little endian. The MAC is SipHash-2-4 under the volume's key over all bytes before it.
-//! The parent hint (inode number of a directory the object was found in) is zero where the host opens
-//! objects by identity, so that there an object has one handle for life.
+//! Numbers are little endian. The MAC is SipHash-2-4 with the volume's key over all bytes before it.
+//! The parent hint is the inode number of a directory that the object was found in. It is zero if the host opens
+//! objects by handle, so that an object then always has the same handle.
 
 use std::hash::Hasher;
 
@@ -21,7 +21,7 @@ use crate::types::Kind;
 
 const VERSION: u8 = 2;
 const VERSION_UNTAGGED: u8 = 1;
-/// Where the kind begins in byte 2: the five bits below it hold a length up to 31.
+/// The kind is in byte 2 from this bit on. The five bits below hold a length up to 31.
 const KIND_SHIFT: u32 = 5;
 const _: () = assert!(KERNEL_HANDLE_BYTES_MAX < 1 << KIND_SHIFT && (Kind::Fifo as u8) < 8);
 const HEAD: usize = 20;
@@ -36,7 +36,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The bytes a client is given.
+    /// The bytes that a client gets.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
@@ -48,18 +48,18 @@ impl std::fmt::Debug for Handle {
     }
 }
 
-/// What a handle says.
+/// The content of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) identity: KernelHandle,
     pub(crate) kind: Kind,
     pub(crate) fileid: u64,
-    /// Inode number of a directory it was once in; zero: none.
+    /// Inode number of a directory that it was once in. Zero if the handle has no hint.
     pub(crate) parent_hint: u64,
 }
 
-/// The volume's tag in a handle, as it stands there: whether the handle is genuine is another question. None in
-/// handles that have no tag.
+/// The volume's tag in a handle, without a check of the MAC. `None` for a handle of another version, which has no
+/// tag.
 #[must_use]
 pub fn handle_tag(handle: &[u8]) -> Option<u8> {
     match handle {
@@ -84,12 +84,12 @@ impl HandleKey {
         self.mac.hash(bytes)
     }
 
-    /// What all handles made with this key carry.
+    /// The tag of all handles made with this key.
     pub(crate) const fn tag(&self) -> u8 {
         self.tag
     }
 
-    /// The signed part of a handle; `None` when its length or its MAC is wrong.
+    /// The part of a handle that the MAC covers. `None` if its length or its MAC is wrong.
     fn signed<'a>(&self, handle: &'a [u8]) -> Option<&'a [u8]> {
         if handle.len() > HANDLE_BYTES_MAX || handle.len() < HEAD + MAC {
             return None;
@@ -118,7 +118,7 @@ impl HandleKey {
         Handle { len: (HEAD + len + MAC) as u8, bytes }
     }
 
-    /// Reads a handle; `None` when its form or its MAC is wrong.
+    /// Decodes a handle. `None` if its form or its MAC is wrong.
     pub(crate) fn decode(&self, bytes: &[u8]) -> Option<Named> {
         let body = self.signed(bytes)?;
         let kernel = body.get(HEAD..)?;
@@ -141,7 +141,7 @@ impl HandleKey {
     }
 }
 
-/// Keyed 64-bit hash of several parts (the write verifier).
+/// Keyed 64-bit hash of several parts.
 pub(crate) fn keyed_hash(key: &[u8; 16], parts: &[&[u8]]) -> u64 {
     let mut hasher = SipHasher24::new_with_key(key);
     for part in parts {
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(key.decode(key.encode(&named()).as_bytes()), Some(named()));
     }
 
-    /// As version 1 wrote it.
+    /// A handle of version 1.
     fn untagged(key: &HandleKey, named: &Named) -> Vec<u8> {
         let kernel = &named.identity.bytes[..usize::from(named.identity.len)];
         let head = [VERSION_UNTAGGED, named.identity.kind, named.identity.len, named.kind as u8];

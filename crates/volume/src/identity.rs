@@ -1,4 +1,4 @@
-//! The identity of an object: its kernel handle, or inode number and birth time, and how to open it for as much as allowed.
+//! The identity of an object, which is its kernel handle or its inode number and birth time, and how to open an object.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,37 +9,37 @@ use crate::limits::KERNEL_HANDLE_BYTES_MAX;
 use crate::sys::{self, KernelHandle, RawStat};
 use crate::types::Kind;
 
-/// Identity made of inode number and birth time carries this type; no kernel handle does.
+/// The handle type of an identity by inode number and birth time. No kernel handle has it.
 const BIRTH: u8 = u8::MAX;
 
 /// How objects are distinguished and opened again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Identify {
-    /// By kernel handle, opened by it: CAP_DAC_READ_SEARCH.
+    /// By kernel handle, opened by it. The process has CAP_DAC_READ_SEARCH.
     Kernel {
-        /// The mount of the served directory, as name_to_handle_at counts.
+        /// The mount id of the served directory, as name_to_handle_at(2) returns it.
         mount: i32,
     },
     /// By kernel handle, opened by name and checked.
     Walk,
-    /// By inode number and birth time, opened by name and checked: no kernel handles here.
+    /// By inode number and birth time, opened by name and checked. The file system has no kernel handles.
     Birth,
 }
 
-/// How a volume tells its files apart and finds them again: what its store has, and what this process may.
+/// How a volume identifies its files and finds them again. It depends on the file system and on the rights of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identity {
-    /// By the kernel's file handles, opened by them.
+    /// Identified by the kernel's file handles, and opened by them.
     Handles,
-    /// By the kernel's file handles, found by name: the process may not open by them.
+    /// Identified by the kernel's file handles, and found by name, because the process may not open files by handle.
     HandlesByName,
-    /// By inode number and birth time, found by name: the store has no handles. A file that gets another's number in the
-    /// same tick of the clock is taken for it.
+    /// Identified by inode number and birth time, and found by name, because the file system has no handles. A new file that gets
+    /// the inode number of a removed one in the same clock tick is taken for it.
     BirthTimes,
 }
 
 impl Identity {
-    /// As it is written: `handles`, `handles-by-name`, `birth-times`.
+    /// Its name: `handles`, `handles-by-name`, `birth-times`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Identity {
 }
 
 impl Identify {
-    /// Tries what the host allows; none: nothing there tells files apart for good.
+    /// Tries what the host supports. `None` if its file system has neither handles nor birth times.
     pub(crate) fn detect(root: impl AsFd) -> io::Result<Option<Self>> {
         let Some((handle, mount)) = sys::handle_of_name(&root, b".")? else {
             return Ok((sys::stat(&root)?.btime != (0, 0)).then_some(Self::Birth));
@@ -83,7 +83,7 @@ impl Identify {
     }
 }
 
-/// Opens an object of a kind for reading and writing, else for reading, else for its attributes.
+/// Opens an object of this kind with the most access permitted: for reading and writing, for reading, or for its attributes only.
 pub(crate) fn open_as_allowed(
     kind: Kind,
     mut open: impl FnMut(libc::c_int) -> Result<OwnedFd, Error>,
@@ -99,7 +99,7 @@ pub(crate) fn open_as_allowed(
             continue;
         }
         let flags = read | if access == Access::ReadWrite { libc::O_RDWR } else { libc::O_RDONLY };
-        // O_NOATIME: reads must not move the times an exclusive create keeps its verifier in.
+        // O_NOATIME: an exclusive create keeps its verifier in the times, so reads must not change them.
         for flags in [flags | libc::O_NOATIME, flags] {
             match open(flags) {
                 Ok(fd) => return Ok((fd, access)),

@@ -1,4 +1,4 @@
-//! Operations as they begin and end: what changes something is counted, and can be stopped as a whole.
+//! The beginning and end of operations. Changes are counted, and can be stopped for the whole volume.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use crate::error::Error;
 use crate::loss::{LossGuard, LossLock};
 use crate::volume::{Volume, VolumeInner};
 
-/// No change of the volume is in flight and none begins until this is dropped. Reads and flushes go on.
+/// While this exists, no change of the volume is in flight and no change begins. Reads and flushes go on.
 #[must_use = "changes go on as soon as this is dropped"]
 pub struct Quiesced {
     volume: Volume,
     waited: Duration,
 }
 
-/// A volume that could not be quiesced; changes go on.
+/// The volume could not be quiesced. Changes go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuiesceError {
-    /// Changes were in flight at the end of the time.
+    /// Changes were still in flight at the end of the time.
     #[error("quiesce the volume: {in_flight} changes still in flight after {waited:?}")]
     InFlight {
-        /// How many.
+        /// Their number.
         in_flight: u64,
-        /// How long they were waited for.
+        /// How long this caller waited.
         waited: Duration,
     },
-    /// Another caller had quiesced it and did not release it in that time.
+    /// Another caller had quiesced it and did not release it in time.
     #[error("quiesce the volume: quiesced by another caller for {waited:?}")]
     AlreadyQuiesced {
-        /// How long that was waited for.
+        /// How long this caller waited.
         waited: Duration,
     },
 }
@@ -41,7 +41,7 @@ impl Quiesced {
         self.waited
     }
 
-    /// Lets changes begin again, as dropping does.
+    /// Lets changes begin again, as dropping this does.
     pub fn release(self) {}
 }
 
@@ -58,14 +58,14 @@ impl std::fmt::Debug for Quiesced {
 }
 
 impl Volume {
-    /// Stops new changes (of data, names, attributes; by files and block devices), waits until those in flight have
-    /// returned to their callers, and keeps it so until the result is dropped. Changes that come meanwhile wait without limit:
-    /// the holder bounds the time. The thread that holds the result must not change the volume itself.
+    /// Stops new changes (of data, names and attributes, by files and block devices) and waits until those in flight have
+    /// returned. Changes go on when the result is dropped. Until then, new changes wait without a time limit, so the holder must
+    /// limit the time. The thread that holds the result must not change the volume itself.
     ///
-    /// **Durability**: none; [`Volume::flush_all`] may be called while the volume is quiesced. A write whose flush was
-    /// [deferred](Volume::write_deferred) has returned: its flush may come later.
+    /// **Durability**: this flushes nothing; [`Volume::flush_all`] may be called while the volume is quiesced. A write whose flush
+    /// was [deferred](Volume::write_deferred) has returned, so its flush may come later.
     ///
-    /// **Errors**: not within `timeout`; changes then go on as before.
+    /// **Errors**: it takes longer than `timeout`; then changes go on as before.
     pub fn quiesce(&self, timeout: Duration) -> Result<Quiesced, QuiesceError> {
         match self.0.changes.stop(timeout) {
             Ok(waited) => Ok(Quiesced { volume: self.clone(), waited }),
@@ -74,12 +74,12 @@ impl Volume {
         }
     }
 
-    /// Ends the service of the volume: stops changes for good, as a quiesce that is never released, flushes everything, and puts
-    /// that on record: the write verifier stands then, also if the volume is next opened under another boot of the host. Reads go on.
-    /// False: it could not be put on record, which is no loss, but the verifier will not stand over a reboot.
+    /// Ends the service of the volume: stops changes for good, flushes everything, and records that. The write verifier then stays
+    /// the same when the volume is opened again, also under another boot of the host. Reads go on. Returns false if the record could
+    /// not be written. Then no data is lost, but the verifier changes with a reboot.
     ///
-    /// **Durability**: everything is durable when it returns `Ok`. **Errors**: a failed flush, or [`Error::Busy`] when changes
-    /// are still in flight after `timeout`; these go on then, and nothing was flushed.
+    /// **Durability**: everything is durable when it returns `Ok`. **Errors**: a failed flush; [`Error::Busy`] if changes
+    /// are still in flight after `timeout`. Then changes go on, and nothing was flushed.
     pub fn close(&self, timeout: Duration) -> Result<bool, Error> {
         self.0.changes.stop(timeout).map_err(|_| Error::Busy)?;
         self.flush_all()?;
@@ -89,13 +89,13 @@ impl Volume {
         }
     }
 
-    /// The same as [`Volume::close`] for a volume that is still in use: it is closed when the last user drops it, or not, if
-    /// `on` was taken back by then. What went wrong shows at the next open: the verifier has changed.
+    /// As [`Volume::close`], for a volume that is still in use. With `on`, it is closed when its last clone is dropped; without,
+    /// that is cancelled. If closing fails, the verifier changes at the next open.
     pub fn close_when_unused(&self, on: bool) {
         self.0.closes_when_unused.store(on, Ordering::SeqCst);
     }
 
-    /// Whether changes wait now, for a caller that would rather answer "later" than wait.
+    /// Whether changes would wait now. A server can then reply that the call should be tried again.
     #[must_use]
     pub fn is_quiesced(&self) -> bool {
         self.0.changes.are_stopped()
@@ -104,14 +104,14 @@ impl Volume {
 
 impl Drop for VolumeInner {
     fn drop(&mut self) {
-        // Nobody is left who could change anything.
+        // No clone of the volume is left, so no change can begin.
         if *self.closes_when_unused.get_mut() && self.alive().is_ok() && self.flush_file_system().is_ok() {
             let _ = self.loss_epoch.stopped_cleanly();
         }
     }
 }
 
-/// A change of the volume in flight: a quiesce waits for it. With the loss layer it is the only operation.
+/// A change of the volume in flight. A quiesce waits for it. With the loss layer, no other operation runs meanwhile.
 pub(crate) struct Change<'v> {
     /// The loss epoch when the change began: see [`VolumeInner::check_kept`].
     pub(crate) epoch: u64,
@@ -120,19 +120,19 @@ pub(crate) struct Change<'v> {
 }
 
 impl VolumeInner {
-    /// Taken by operations that change something, once, before they read what they change.
+    /// Begins an operation that changes something. Called once, before the operation reads what it changes.
     pub(crate) fn begin_change(&self) -> Change<'_> {
         // In this order: a power cut stops the changes before it takes the loss layer.
         let counted = self.changes.begin();
         Change { epoch: self.loss_epoch.number(), loss: self.lock_loss(), _counted: counted }
     }
 
-    /// Taken by operations that flush; `None` without the loss layer.
+    /// The loss layer, for an operation that flushes. `None` if the volume has no loss layer.
     pub(crate) fn lock_loss(&self) -> Option<LossGuard<'_>> {
         self.loss.as_ref().map(LossLock::write)
     }
 
-    /// Taken by operations that change nothing: a power cut waits for them. `None` without the loss layer.
+    /// Begins an operation that changes nothing. A power cut waits for it. `None` if the volume has no loss layer.
     pub(crate) fn begin_read(&self) -> Option<impl Drop + '_> {
         self.loss.as_ref().map(LossLock::read)
     }

@@ -1,4 +1,4 @@
-//! Handles: making one for an object, and the object of one.
+//! Makes the handle of an object, and finds the object of a handle.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::node::{Node, NodeInner};
 use crate::volume::{Volume, VolumeInner};
 
 impl Volume {
-    /// The handle of an object: at most 56 bytes, valid over restarts, renames and hard links.
+    /// The handle of an object: at most 56 bytes, valid over restarts and renames, and the same for each hard link.
     pub fn handle(&self, node: &Node) -> Handle {
         let inner = &node.0;
         *inner.handle.get_or_init(|| {
@@ -24,10 +24,10 @@ impl Volume {
         })
     }
 
-    /// The object of a handle. For one in memory: one MAC and one look into a map.
+    /// The object of a handle. If it is in memory, this takes one MAC and one lookup in a map.
     ///
-    /// **Errors**: [`Error::BadHandle`] for anything this volume did not make, [`Error::Stale`] when the
-    /// object is gone, [`Error::Busy`] while it is searched for.
+    /// **Errors**: [`Error::BadHandle`] for a handle that this volume did not make, [`Error::Stale`] if the
+    /// object is gone, [`Error::Busy`] while the volume searches for it.
     pub fn resolve(&self, handle: &[u8]) -> Result<Node, Error> {
         let named = self.0.handle_key.decode(handle).ok_or(Error::BadHandle)?;
         if let Some(node) = self.0.nodes.find(&named.identity) {
@@ -38,19 +38,19 @@ impl Volume {
         self.0.open_by_handle(&named)
     }
 
-    /// The byte that all handles of this volume carry (see [`crate::handle_tag`]). Other volumes may have the same.
+    /// The tag in all handles of this volume (see [`crate::handle_tag`]). Other volumes may have the same one.
     pub fn tag(&self) -> u8 {
         self.0.handle_key.tag()
     }
 
-    /// Whether this volume made the handle; what it names may be gone.
+    /// Whether this volume made the handle. Its object may be gone.
     pub fn made(&self, handle: &[u8]) -> bool {
         self.0.handle_key.made(handle)
     }
 }
 
 impl VolumeInner {
-    /// The node of a handle that is not in memory, opened to see that it still exists.
+    /// The node of a handle whose object is not in memory. Opens the object, to check that it still exists.
     fn open_by_handle(&self, named: &Named) -> Result<Node, Error> {
         let Named { identity, kind, fileid, parent_hint } = *named;
         if self.identify == Identify::Walk || self.identify == Identify::Birth {

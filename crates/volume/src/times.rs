@@ -1,11 +1,11 @@
 //! Whether the reply to a stable write includes the file's times.
 //!
-//! Since Linux 6.13 (multigrain timestamps) the host stamps a change with a fine time if the last one was read since, else
-//! with the clock tick (4 ms). A new stamp makes the inode dirty, and a dirty inode has to be written with the data: one
-//! more write, on a host with a journal one more commit. A server that returns the times after each write therefore
-//! pays for them at the next one, which at depth 1 doubles the time of a stable write. RFC 1813 2.6 lets a reply be
-//! without attributes. So they are left out while no client requests them: one that needs them sends a
-//! GETATTR behind such a reply, and after a few of those the replies include them.
+//! Since Linux 6.13 (multigrain timestamps) the host stamps a change with a fine time if the previous stamp was read, and
+//! otherwise with the time of the clock tick (4 ms). A new stamp makes the inode dirty, and the host must write a dirty inode with
+//! the data: one more write, and with a journal one more commit. So if a server returns the times after each write, the next
+//! write takes longer: at depth 1, a stable write takes twice the time. RFC 1813 2.6 allows a reply without attributes. So
+//! replies leave them out while no client requests them. A client that needs them sends a GETATTR after such a reply, and
+//! after a few of those the replies include them.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,24 +16,24 @@ use crate::sys;
 /// Whether clients use the times of one file.
 #[derive(Debug, Default)]
 pub(crate) struct TimesWanted {
-    /// The last reply to a stable write was without them.
+    /// The last reply to a stable write did not include them.
     left_out: AtomicBool,
-    /// How often they were requested after such a reply.
+    /// Number of requests for them after such a reply.
     requests: AtomicU32,
-    /// Replies with them since.
+    /// Number of replies with them since replies include them.
     included: AtomicU32,
 }
 
 impl TimesWanted {
-    /// Whether the next reply is to include the times. The counters may miss an event between two threads: that
-    /// costs a GETATTR or a write of an inode, never more.
+    /// Whether the next reply must include the times. The counters may miss an event between two threads. That
+    /// costs at most a GETATTR or a write of an inode.
     pub(crate) fn include(&self) -> bool {
         if self.requests.load(Ordering::Relaxed) < TIMES_REQUESTS_MIN {
             self.left_out.store(true, Ordering::Relaxed);
             return false;
         }
         if self.included.fetch_add(1, Ordering::Relaxed) >= TIMES_INCLUDED_MAX {
-            // The clients that requested them may have gone: count again.
+            // The clients that requested them may be gone, so it counts from zero again.
             self.included.store(0, Ordering::Relaxed);
             self.requests.store(0, Ordering::Relaxed);
         }
@@ -48,7 +48,7 @@ impl TimesWanted {
     }
 }
 
-/// Whether the host's stamps get finer when they are read; false where it can't be tried, which only costs speed.
+/// Whether the host's timestamps get finer when they are read. False if that cannot be tried, which only costs speed.
 pub(crate) fn multigrain_times(dir: impl AsFd) -> bool {
     let flags = libc::O_TMPFILE | libc::O_RDWR;
     let Ok(file) = sys::open_at(dir, b".", flags, 0o600) else { return false };
@@ -56,7 +56,7 @@ pub(crate) fn multigrain_times(dir: impl AsFd) -> bool {
         sys::pwrite_with(&file, b"?", byte, 0)?;
         sys::stat(&file).map(|stat| stat.mtime)
     };
-    // Two reads may fall on two sides of a tick; twice in a row that does not happen.
+    // On a host with coarse timestamps, a tick may come between two writes, but not twice in a row.
     (0..2).all(|try_at| {
         let at = try_at * 2;
         matches!((stamp(at), stamp(at + 1)), (Ok(first), Ok(second)) if first != second)

@@ -1,4 +1,4 @@
-//! Plain values of the interface: attributes, what to set, how to create, what was found.
+//! Plain values of the interface.
 
 /// Kind of an object (RFC 1813 2.6 ftype3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Kind by the type bits of a host mode; `None` for bits no host defines.
+    /// Kind by the type bits of a host mode. `None` for unknown bits.
     pub(crate) fn of_mode(mode: u32) -> Option<Self> {
         Some(match mode & libc::S_IFMT {
             libc::S_IFREG => Self::File,
@@ -64,15 +64,15 @@ pub struct Time {
 pub struct Attr {
     /// Kind of the object.
     pub kind: Kind,
-    /// Permission bits, set-id and sticky bits: the low 12 bits.
+    /// Permission, set-id and sticky bits: the low 12 bits.
     pub mode: u32,
-    /// Hard links.
+    /// Number of hard links.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Bytes of content.
+    /// Size of the content in bytes.
     pub size: u64,
     /// Bytes used in the store.
     pub used: u64,
@@ -82,7 +82,7 @@ pub struct Attr {
     pub fsid: u64,
     /// Inode number.
     pub fileid: u64,
-    /// Last access. Reads through a volume do not move it (files are opened O_NOATIME where allowed).
+    /// Last access. A volume opens files with O_NOATIME if it may, so that its reads do not change it.
     pub atime: Time,
     /// Last change of the content.
     pub mtime: Time,
@@ -90,7 +90,7 @@ pub struct Attr {
     pub ctime: Time,
 }
 
-/// How a time is to be set (RFC 1813 2.6 set_atime, set_mtime).
+/// How a time is set (RFC 1813 2.6 set_atime, set_mtime).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SetTime {
     /// Leave it.
@@ -102,16 +102,16 @@ pub enum SetTime {
     Client(Time),
 }
 
-/// Attributes to set; what is `None` or `DontChange` stays (RFC 1813 2.6 sattr3).
+/// Attributes to set (RFC 1813 2.6 sattr3). `None` and `DontChange` leave an attribute as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetAttr {
-    /// Permission bits, low 12 bits used.
+    /// Permission, set-id and sticky bits: the low 12 bits.
     pub mode: Option<u32>,
     /// Owner.
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// Size in bytes; cuts or extends with zeros. Regular files only.
+    /// Size in bytes. Truncates the file, or extends it with zeros. Regular files only.
     pub size: Option<u64>,
     /// Access time.
     pub atime: SetTime,
@@ -120,25 +120,25 @@ pub struct SetAttr {
 }
 
 impl SetAttr {
-    /// Whether nothing is to be set.
+    /// Whether it sets nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Who owns a new object unless its `SetAttr` names someone else.
+/// The owner of a new object, unless its `SetAttr` names another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// User.
     pub uid: u32,
-    /// Group; a set-group-id directory's group wins over it.
+    /// Group. In a set-group-id directory, the new object gets the directory's group instead.
     pub gid: u32,
 }
 
 /// How a file is created (RFC 1813 3.3.8 createhow3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreateHow {
-    /// An existing regular file is taken; of the attributes only `size` is set on it.
+    /// An existing regular file is used, and only its `size` is set.
     Unchecked(SetAttr),
     /// An existing name is an error.
     Guarded(SetAttr),
@@ -146,7 +146,7 @@ pub enum CreateHow {
     Exclusive([u8; 8]),
 }
 
-/// What `mknod` makes.
+/// The kinds that [`mknod`](crate::Volume::mknod) makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
     /// Named pipe.
@@ -173,11 +173,11 @@ pub enum Stability {
 /// One entry of a directory listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirEntry<'a> {
-    /// Inode number. Of a mount point: that of the directory below it.
+    /// Inode number. For a mount point: that of the directory that the mount covers.
     pub fileid: u64,
     /// Name.
     pub name: &'a [u8],
-    /// A listing from here goes on after this entry.
+    /// A listing from this cookie continues after this entry.
     pub cookie: u64,
 }
 
@@ -198,17 +198,17 @@ pub struct FsStat {
     pub available_files: u64,
     /// Longest name, bytes.
     pub name_bytes_max: u32,
-    /// Most hard links of one file; a cautious figure where the host does not say.
+    /// Most hard links of one file. The host does not report it, so it is the limit of ext4.
     pub links_max: u32,
-    /// Whether the host forbids writing.
+    /// Whether the store is mounted read-only.
     pub read_only: bool,
 }
 
-/// What a power cut took back.
+/// What a simulated power cut took back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CutReport {
-    /// Writes and size changes that were not, or not wholly, kept.
+    /// Writes and changes of sizes to files that lost some of them.
     pub undone_writes: u64,
-    /// Name and attribute changes that were taken back.
+    /// Changes of names and attributes that were taken back.
     pub undone_names: u64,
 }

@@ -1,4 +1,4 @@
-//! Faults of data, flushes and changes, carried out.
+//! Injects the faults of data, flushes and changes.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::limits::SECTOR_BYTES;
 use crate::node::Node;
 use crate::volume::{Volume, VolumeInner};
 
-/// What fails by an error number.
+/// Kinds that make an operation fail with an error number.
 const FAILURES: Kinds = Kinds::of(&[FaultKind::Eio, FaultKind::Enospc]);
 const READS: Kinds = Kinds::of(&[FaultKind::Eio, FaultKind::BitFlip]);
 const WRITES: Kinds = Kinds::of(&[FaultKind::Eio, FaultKind::Enospc, FaultKind::TornWrite]);
@@ -21,10 +21,10 @@ impl Volume {
         &self.0.faults
     }
 
-    /// Sets a fault and gives its number; its path is looked up now, links are not followed.
+    /// Sets a fault and returns its number. Its path is looked up now; links are not followed.
     ///
     /// # Errors
-    /// What is wrong with it, or that the list is full.
+    /// [`SetError`].
     pub fn set_fault(&self, mut fault: super::FaultSpec) -> Result<u64, SetError> {
         fault.check()?;
         if let Some(path) = &fault.path {
@@ -38,11 +38,11 @@ impl Volume {
     }
 }
 
-/// What a write does under faults.
+/// The result of a torn write. The ranges are the pieces of its data that reach the file.
 pub(crate) enum Torn {
-    /// These pieces of it reach the file, then it fails.
+    /// The write fails.
     Fails(Vec<std::ops::Range<usize>>),
-    /// These pieces of it reach the file, and it claims to be whole.
+    /// The write reports success.
     Lies(Vec<std::ops::Range<usize>>),
 }
 
@@ -52,12 +52,12 @@ impl VolumeInner {
         self.faults.any(READS)
     }
 
-    /// Before a read: fails if a fault says so.
+    /// Called before a read. Fails if a fault affects it.
     pub(crate) fn read_fault(&self, node: &Node, offset: u64, bytes: usize) -> Result<(), Error> {
         if self.faults_reads() { fail(&self.faults, "read", &[node.0.fileid], Some((offset, bytes as u64))) } else { Ok(()) }
     }
 
-    /// After a read: flips a bit if a fault says so.
+    /// Called after a read. Flips a bit of `data` if a fault affects it.
     pub(crate) fn flip_bit(&self, node: &Node, offset: u64, data: &mut [u8]) {
         if data.is_empty() || !self.faults_reads() {
             return;
@@ -73,7 +73,7 @@ impl VolumeInner {
         }
     }
 
-    /// Before a write: fails or tears it if a fault says so.
+    /// Called before a write. Fails, or returns how the write is torn, if a fault affects it.
     pub(crate) fn write_fault(&self, node: &Node, offset: u64, len: usize) -> Result<Option<Torn>, Error> {
         if !self.faults.any(WRITES) {
             return Ok(None);
@@ -91,7 +91,7 @@ impl VolumeInner {
 
     fn tear(&self, mut injection: Injection, sectors: Vec<std::ops::Range<usize>>) -> Torn {
         let all = sectors.len();
-        // At least one arrives and at least one does not: else nothing is torn.
+        // At least one sector arrives and at least one does not.
         let (kept, lost) = (injection.random.below(all as u64) as usize, injection.random.below(all as u64 - 1) as usize);
         let lost = if lost >= kept { lost + 1 } else { lost };
         let pieces = sectors.into_iter().enumerate();
@@ -103,7 +103,7 @@ impl VolumeInner {
         if injection.silent { Torn::Lies(arrived) } else { Torn::Fails(arrived) }
     }
 
-    /// Before a flush: waits or fails if a fault says so. The flush is not made then.
+    /// Called before a flush. Waits or fails if a fault affects it. After a failure the caller does not flush.
     pub(crate) fn flush_fault(&self, file: Option<u64>) -> io::Result<()> {
         if !self.faults.any(FLUSHES) {
             return Ok(());
@@ -116,7 +116,7 @@ impl VolumeInner {
         injection.map_or(Ok(()), |injection| Err(io::Error::from_raw_os_error(errno(&injection))))
     }
 
-    /// Whether names or attributes of these objects may be changed: not after a failed flush, nor if a fault says so.
+    /// Called before a change of names or attributes of these objects. Fails after a failed flush, and if a fault affects it.
     pub(crate) fn may_change(&self, nodes: &[&Node]) -> Result<(), Error> {
         self.alive()?;
         if !self.faults.any(FAILURES) {
@@ -135,7 +135,7 @@ fn errno(injection: &Injection) -> i32 {
     if injection.kind == FaultKind::Enospc { libc::ENOSPC } else { libc::EIO }
 }
 
-/// The pieces of a write that a disk would write whole.
+/// The sectors that a write touches, as ranges of its data.
 fn sectors(offset: u64, len: usize) -> Vec<std::ops::Range<usize>> {
     let end = offset + len as u64;
     let piece = |sector: u64| {

@@ -1,9 +1,10 @@
-//! Faults on demand: which are set, what they affect, what they affected. Without any, an operation pays one relaxed load.
+//! Faults on demand: a list of those that are set, and a record of their injections. If no fault is set, an operation only costs
+//! one relaxed load.
 //!
-//! One list holds all faults of a volume, those of its data and flushes ([`data`](self), carried out here) and those of
-//! the wire, which the filer carries out: it calls [`Faults::inject`] as the volume does. Faults are tried in the
-//! order in which they were set; the first of the wanted kinds that affects is the one. Chance follows from a fault's seed
-//! and the order of the operations it matches.
+//! One list holds all faults of a volume. The volume injects those of data, flushes and changes ([`data`](self)). The filer
+//! injects those of the wire, also by [`Faults::inject`]. Faults are tried in the order in which they were set, and the first
+//! one of the requested kinds that affects the operation is injected. Its random decisions depend only on its seed and on the
+//! order of the operations that match it.
 
 mod data;
 mod report;
@@ -25,7 +26,7 @@ use crate::random::Random;
 /// All faults of a volume.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// One bit for each kind that is set.
+    /// A bit for each kind of which a fault is set.
     kinds: AtomicU32,
     list: Mutex<List>,
     changed: Condvar,
@@ -49,22 +50,22 @@ struct Armed {
 /// An operation that a fault may affect.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe<'a> {
-    /// `read`, `write`, `flush`, `change`, or the name of a procedure.
+    /// `read`, `write`, `flush`, `change`, or the name of a procedure of the wire.
     pub on: &'a str,
-    /// File ids it is about; none for calls.
+    /// File ids of the objects it uses. Empty for a call of the wire.
     pub files: &'a [u64],
-    /// Its bytes, for reads and writes.
+    /// Offset and length in bytes, for reads and writes.
     pub range: Option<(u64, u64)>,
 }
 
-/// A fault that is injected: to be carried out.
+/// An injection of a fault, for the caller to carry out.
 #[derive(Debug)]
 pub struct Injection {
-    /// What is to go wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
-    /// For how long, where the kind waits.
+    /// How long it waits. Zero for kinds that do not wait.
     pub delay: Duration,
-    /// A torn write claims success.
+    /// A torn write reports success.
     pub silent: bool,
     nth: u64,
     id: u64,
@@ -74,27 +75,27 @@ pub struct Injection {
 /// Why a fault could not be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {
-    /// It makes no sense.
+    /// Its description is not valid.
     #[error(transparent)]
     Spec(#[from] FaultError),
-    /// There are as many as there may be.
+    /// The list is full.
     #[error("{FAULTS_MAX} faults are set, which is the limit; clear some")]
     Full,
-    /// Its path does not lead to anything.
+    /// Its path could not be looked up.
     #[error("path {path:?}: {source}")]
     Path {
         /// The path as given.
         path: String,
-        /// What the volume says.
+        /// The volume's error.
         source: crate::Error,
     },
 }
 
 impl Faults {
-    /// Sets a fault and gives its number. A path must have been resolved to a file id.
+    /// Sets a fault and returns its number. The caller has replaced a path by a file id.
     ///
     /// # Errors
-    /// [`SetError::Spec`] when it makes no sense, [`SetError::Full`].
+    /// [`SetError::Spec`], [`SetError::Full`].
     pub fn set(&self, fault: FaultSpec) -> Result<u64, SetError> {
         fault.check()?;
         let mut list = self.list();
@@ -109,7 +110,7 @@ impl Faults {
         Ok(id)
     }
 
-    /// Clears the fault of that number, or all; how many there were. Waits by one end.
+    /// Clears the fault with this number, or all. Ends their waits. Returns how many it cleared.
     pub fn clear(&self, id: Option<u64>) -> usize {
         let mut list = self.list();
         let before = list.set.len();
@@ -121,7 +122,7 @@ impl Faults {
         cleared
     }
 
-    /// What is set, and what it affected.
+    /// The faults that are set, and what they affected.
     #[must_use]
     pub fn report(&self) -> FaultReport {
         let list = self.list();
@@ -138,7 +139,8 @@ impl Faults {
         self.kinds.load(Ordering::Relaxed) & kinds.0 != 0
     }
 
-    /// Whether a fault of these kinds affects the operation; counts and records it.
+    /// The injection of the first fault of these kinds that affects the operation, which is counted and recorded. `None` if no fault
+    /// affects it.
     pub fn inject(&self, kinds: Kinds, probe: &Probe<'_>) -> Option<Injection> {
         if !self.any(kinds) {
             return None;
@@ -163,7 +165,7 @@ impl Faults {
         Some(injection)
     }
 
-    /// Adds to the record of an injection what exactly it did.
+    /// Adds to the record of an injection what it did in detail.
     fn add_detail(&self, injection: &Injection, detail: String) {
         let mut list = self.list();
         if let Some(record) =
@@ -173,16 +175,16 @@ impl Faults {
         }
     }
 
-    /// Waits for as long as an injection says, or until its fault is cleared or [`Faults::release_waiters`] called.
+    /// Waits for the delay of an injection, or until its fault is cleared or [`Faults::release_waiters`] is called.
     pub fn wait(&self, injection: &Injection) {
         let list = self.list();
         let releases = list.releases;
         let on = |list: &mut List| list.releases == releases && list.set.iter().any(|armed| armed.status.id == injection.id);
-        // Whether it timed out does not matter.
+        // A time-out is the usual end.
         drop(self.changed.wait_timeout_while(list, injection.delay, on).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Ends all waits of now: the volume is to be closed, or its power to be cut.
+    /// Ends all current waits, before the volume is closed or a power cut is simulated.
     pub fn release_waiters(&self) {
         self.list().releases += 1;
         self.changed.notify_all();
@@ -235,7 +237,7 @@ fn matches(fault: &FaultSpec, probe: &Probe<'_>) -> bool {
 pub struct Kinds(u32);
 
 impl Kinds {
-    /// These.
+    /// The set of these kinds.
     #[must_use]
     pub const fn of(kinds: &[FaultKind]) -> Self {
         let mut bits = 0;
@@ -247,7 +249,7 @@ impl Kinds {
         Self(bits)
     }
 
-    /// These and those.
+    /// The union of both sets.
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
@@ -315,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_seed_affects_the_same_operations_in_every_version() {
-        // Noted down when the generator was SplitMix64, one draw and one fork an operation.
+        // Recorded with the generator SplitMix64, one draw and one fork for each operation.
         let faults = Faults::default();
         set(&faults, "eio,rate=0.2,seed=5");
         inject_all(&faults, &Probe { on: "read", files: &[1], range: None }, 60);

@@ -1,4 +1,4 @@
-//! What is said of faults that are set, and of what they affected: records of the admin socket.
+//! Reports of faults that are set and of their injections: records of the admin socket.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use super::spec::{FaultKind, FaultSpec};
 /// A fault that is set, and how often it was injected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FaultStatus {
-    /// Its number, by which it is cleared.
+    /// Its number, with which it can be cleared.
     pub id: u64,
     /// The fault.
     pub fault: FaultSpec,
-    /// Operations that that it could have been injected into.
+    /// Operations that matched it.
     pub matched: u64,
     /// Operations that it was injected into.
     pub injected: u64,
@@ -24,20 +24,20 @@ pub struct FaultInjection {
     pub id: u64,
     /// What it is.
     pub kind: FaultKind,
-    /// Which of the operations it matched, from 1.
+    /// The number of the operation among those that matched the fault, from 1.
     pub nth: u64,
-    /// What it affected: `write`, `READ`.
+    /// The operation: `write`, `READ`.
     pub on: String,
-    /// File id, where it affected a file.
+    /// File id of the file that it affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<u64>,
-    /// Where in the file.
+    /// Offset of the operation in the file, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// How many bytes.
+    /// Length of the operation, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u64>,
-    /// What exactly, as far as chance decided it: the bit that was flipped, the sectors that arrived.
+    /// What a random decision chose: the bit that was flipped, how many sectors arrived.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
@@ -47,7 +47,7 @@ pub struct FaultInjection {
 pub struct FaultReport {
     /// Those that are set, in the order in which they are tried.
     pub faults: Vec<FaultStatus>,
-    /// Injections since the volume was opened, of faults cleared meanwhile too.
+    /// Injections since the volume was opened, also of faults that were cleared.
     pub injected: u64,
     /// The latest of them, oldest first.
     pub injections: Vec<FaultInjection>,

@@ -1,49 +1,49 @@
-//! What a fault is, and how it is written.
+//! The description of a fault, and its text form.
 //!
-//! A fault has a kind, a choice of what it applies to, and a seed from which all chance follows. It is written as JSON (admin
-//! socket), or as text: `eio,on=write,path=base/5/1259,rate=0.01,seed=7`.
+//! A fault has a kind, conditions on the operations it affects, and a seed for its random decisions. It is written as JSON (admin
+//! socket) or as text: `eio,on=write,path=base/5/1259,rate=0.01,seed=7`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest time a fault may make something wait: a longer one is an outage, which a stopped filer gives.
+/// Longest time that a fault can make an operation wait, in ms. For a longer outage, stop the filer.
 pub const FAULT_DELAY_MS_MAX: f64 = 60_000.0;
-/// Longest text of a fault, in bytes: all keys with a path of PATH_MAX.
+/// Longest text of a fault, in bytes: enough for all keys with a path of PATH_MAX.
 pub const FAULT_TEXT_BYTES_MAX: usize = 8192;
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
-    /// The operation fails with EIO and does nothing; a flush that fails so poisons the volume.
+    /// The operation fails with EIO and does nothing else. A flush that fails so poisons the volume.
     Eio,
-    /// The store says it is full.
+    /// The operation fails with ENOSPC, as on a full store.
     Enospc,
-    /// Some of the 512-byte sectors of a write reach the file, some do not; then it fails, or, `silent`, claims success.
+    /// Some of the 512-byte sectors of a write reach the file. Then the write fails with EIO or, if `silent`, reports success.
     TornWrite,
-    /// One bit of what is read is wrong; the file is not changed.
+    /// One bit of the data that a read returns is wrong. The file does not change.
     BitFlip,
     /// A flush takes `delay_ms` longer.
     SlowFlush,
-    /// A call waits for `delay_ms` before it is carried out, and those behind it on its connection with it.
+    /// A call waits for `delay_ms` before it is carried out. The later calls of its connection wait too.
     Slow,
-    /// The call is lost: not carried out, not answered.
+    /// The call is lost: it is not carried out, and has no reply.
     DropCall,
-    /// The call is carried out, its answer lost.
+    /// The call is carried out, and its reply is lost.
     DropReply,
-    /// The call is carried out at once, its answer leaves `delay_ms` later.
+    /// The call is carried out at once, and its reply is sent `delay_ms` later.
     DelayReply,
-    /// The answer is sent twice.
+    /// The reply is sent twice.
     DuplicateReply,
-    /// The connection is reset instead of carrying the call out.
+    /// The connection is reset, and the call is not carried out.
     ResetCall,
-    /// The connection is reset instead of answering a call that was carried out.
+    /// The call is carried out. Then the connection is reset, without a reply.
     ResetReply,
 }
 
 impl FaultKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 12] = [
         Self::Eio,
         Self::Enospc,
@@ -59,7 +59,7 @@ impl FaultKind {
         Self::ResetReply,
     ];
 
-    /// The word for it.
+    /// Its word in the text form.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl FaultKind {
         }
     }
 
-    /// What of a store it may affect, the usual choice; none for a fault of the wire, which affects procedures.
+    /// The operations of the store that it can affect. Empty for a fault of the wire, which affects procedures.
     #[must_use]
     pub const fn applies_to(self) -> &'static [&'static str] {
         match self {
@@ -91,81 +91,81 @@ impl FaultKind {
         }
     }
 
-    /// Whether it affects calls and answers rather than the store.
+    /// Whether it affects calls and replies, not the store.
     #[must_use]
     pub const fn is_of_the_wire(self) -> bool {
         self.applies_to().is_empty()
     }
 
-    /// Whether it makes something wait.
+    /// Whether it delays an operation, and so needs `delay_ms`.
     #[must_use]
     pub const fn waits(self) -> bool {
         matches!(self, Self::SlowFlush | Self::Slow | Self::DelayReply)
     }
 }
 
-/// A fault to be set: what, on what, how often.
+/// A fault: what goes wrong, in which operations, how often.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultSpec {
     /// What goes wrong.
     pub kind: FaultKind,
-    /// Of a store: `read`, `write`, `flush`, `change` (of names or attributes). Of the wire: procedures, `READ`, `COMMIT`.
-    /// Empty: all that the kind can affect.
+    /// For a fault of the store: `read`, `write`, `flush`, `change` (of names or attributes). For a fault of the wire: procedures,
+    /// such as `READ` or `COMMIT`. Empty: all operations that the kind can affect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
     /// Only this file or directory, by its path in the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The same by its file id (inode number).
+    /// Only the file or directory with this file id (inode number).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<u64>,
-    /// Only reads and writes that touch bytes from here.
+    /// Only reads and writes of bytes from this offset on.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: u64,
-    /// So many of them; to the end of the file unless said.
+    /// Number of bytes from `offset`. `None`: up to the end of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u64>,
-    /// Share of the matching operations that are affected, above 0, at most 1.
+    /// Share of the matching operations that it affects, above 0, at most 1.
     #[serde(default = "always")]
     pub rate: f64,
-    /// Matching operations that are left alone first.
+    /// Number of matching operations that it does not affect at first.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub after: u64,
-    /// Injections at the most; no end unless said.
+    /// Most injections. `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// What all chance follows from.
+    /// The seed of its random decisions.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub seed: u64,
-    /// How long it waits, for kinds that do.
+    /// How long it waits, in ms. Required for the kinds that wait, and not allowed for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
-    /// A torn write claims success, as a lying disk does.
+    /// A torn write reports success, as a faulty disk may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub silent: bool,
 }
 
-/// Why a text or a record is no fault.
+/// Why a text or a record does not describe a fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FaultError {
-    /// Its first word is no kind.
+    /// Its first word is not a kind.
     #[error("{0:?} is not a kind of fault; known are {known}", known = names(&FaultKind::ALL.map(FaultKind::name)))]
     Kind(String),
-    /// A word behind the kind that is not a `key=value`, or of an unknown key.
+    /// A word after the kind that is not `key=value`, or has an unknown key.
     #[error("unknown key {0:?}; keys are {known}", known = names(KEYS))]
     Key(String),
-    /// A value that makes no sense.
+    /// A value that is not valid for its key.
     #[error("{key}={value}: {wanted}")]
     Value {
         /// The key.
         key: &'static str,
-        /// What was given.
+        /// The value as given.
         value: String,
-        /// What would do.
+        /// What is valid.
         wanted: String,
     },
-    /// A key that says nothing about this kind.
+    /// A key that does not apply to this kind.
     #[error("{key} has no meaning for {kind}", kind = kind.name())]
     Meaningless {
         /// The key.
@@ -173,7 +173,7 @@ pub enum FaultError {
         /// The kind.
         kind: FaultKind,
     },
-    /// A key that is needed.
+    /// A key that this kind requires.
     #[error("{kind} needs {key}", kind = kind.name())]
     Missing {
         /// The key.
@@ -186,7 +186,7 @@ pub enum FaultError {
 const KEYS: &[&str] = &["on", "path", "file", "offset", "length", "rate", "after", "times", "seed", "delay_ms", "silent"];
 
 impl FaultSpec {
-    /// A fault of that kind that affects all it can.
+    /// A fault of this kind that affects every operation it can.
     #[must_use]
     pub fn new(kind: FaultKind) -> Self {
         Self {
@@ -205,10 +205,10 @@ impl FaultSpec {
         }
     }
 
-    /// Reads `KIND,key=value,…`; of `on` several are joined by `+`. A path may hold `=` but no comma.
+    /// Parses `KIND,key=value,…`. Several values of `on` are joined by `+`. A path may contain `=` but no comma.
     ///
     /// # Errors
-    /// The word that makes no sense, or what does not fit together.
+    /// [`FaultError`] for a word that is not valid, or for parts that do not fit together.
     pub fn parse(text: &str) -> Result<Self, FaultError> {
         let text = text.get(..FAULT_TEXT_BYTES_MAX).unwrap_or(text);
         let mut words = text.split(',').map(str::trim);
@@ -249,10 +249,10 @@ impl FaultSpec {
         Ok(())
     }
 
-    /// Whether its parts fit together. Procedures are not checked: this crate contains no protocol.
+    /// Checks that its values are valid and fit together. Names of procedures are not checked: this crate implements no protocol.
     ///
     /// # Errors
-    /// The first that does not.
+    /// The first fault found.
     pub fn check(&self) -> Result<(), FaultError> {
         let kind = self.kind;
         let meaningless = |key| Err(FaultError::Meaningless { key, kind });
@@ -295,7 +295,7 @@ impl FaultSpec {
     }
 }
 
-/// As [`FaultSpec::parse`] reads it.
+/// In the form that [`FaultSpec::parse`] reads.
 impl fmt::Display for FaultSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.name())?;

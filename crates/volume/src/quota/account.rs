@@ -1,4 +1,4 @@
-//! The account of a quota: the limit, and how much of it is charged.
+//! The limit of a quota, and how much of it is charged.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -8,12 +8,12 @@ use crate::error::Error;
 /// The quota of a volume.
 #[derive(Default)]
 pub(crate) struct Quota {
-    /// Sizes are counted; without a limit they are not.
+    /// Whether sizes are counted: only while there is a limit.
     pub(super) counting: AtomicBool,
     pub(super) limit: AtomicU64,
-    /// Below zero only while files are counted beside writers.
+    /// Can be below zero while the tree is walked and files change.
     pub(super) used: AtomicI64,
-    /// Held over a change of the limit.
+    /// Held during a change of the limit.
     pub(super) setting: Mutex<()>,
 }
 
@@ -22,7 +22,7 @@ impl Quota {
         u64::try_from(self.used.load(Ordering::SeqCst)).unwrap_or(0)
     }
 
-    /// Charges that many bytes, if the limit allows.
+    /// Charges `bytes`, or fails with [`Error::NoSpace`] if the limit does not allow it.
     pub(super) fn take(&self, bytes: u64) -> Result<(), Error> {
         let limit = i64::try_from(self.limit.load(Ordering::SeqCst)).unwrap_or(i64::MAX);
         let bytes = i64::try_from(bytes).map_err(|_| Error::NoSpace)?;

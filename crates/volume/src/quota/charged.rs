@@ -1,4 +1,4 @@
-//! How much of a file's size the quota has charged.
+//! The size for which the quota has charged a file.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
@@ -10,18 +10,18 @@ use crate::limits::OFFSET_MAX;
 use crate::lock::locked;
 use crate::sys;
 
-/// Sizes that no file has (`OFFSET_MAX` is the largest): the size of this file was not read yet.
+/// The size of this file was not read yet. No file has this size: `OFFSET_MAX` is the largest.
 const UNKNOWN: u64 = u64::MAX;
-/// Its last name is gone, and its bytes are given back.
+/// The last name of the file is gone, and its bytes were credited.
 const GONE: u64 = u64::MAX - 1;
 const _: () = assert!(OFFSET_MAX < GONE);
 
-/// The size that a file is charged for.
+/// The size for which a file is charged.
 pub(crate) struct Charged {
     size: AtomicU64,
-    /// Shared by writers, exclusive while the charge is made to agree with the size.
+    /// Held shared by writers, exclusively while the charge is set to the size of the file.
     pub(super) writers: RwLock<()>,
-    /// One caller at a time charges for this file: two at once would charge the same bytes twice, and near the limit be refused.
+    /// One caller at a time charges for this file. Two would charge the same bytes twice, and near the limit one would fail.
     growing: Mutex<()>,
 }
 
@@ -32,12 +32,13 @@ impl Default for Charged {
 }
 
 impl Charged {
-    /// The charge is not known any more.
+    /// Forgets the charge; the size is read at the next write.
     pub(super) fn forget(&self) {
         self.size.store(UNKNOWN, Ordering::SeqCst);
     }
 
-    /// The last name is gone: what the file was charged for, if it still was; `there` where its size was never read.
+    /// Called when the last name is gone. Returns the bytes to credit: the charge, 0 if it was credited before, or `there` if the
+    /// size was not read.
     pub(super) fn release(&self, there: u64) -> u64 {
         match self.size.swap(GONE, Ordering::SeqCst) {
             GONE => 0,
@@ -50,7 +51,7 @@ impl Charged {
         self.size.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
     }
 
-    /// Charges for `size` at least. Whether that took some of the quota.
+    /// Charges the file for at least `size`. Returns whether that charged more than before.
     pub(super) fn raise(&self, size: u64, quota: &Quota, descriptor: &Descriptor) -> Result<bool, Error> {
         let mut now = self.size.load(Ordering::SeqCst);
         if now == UNKNOWN {
@@ -75,7 +76,7 @@ impl Charged {
         Ok(false)
     }
 
-    /// Charges for the size there is. Only while no write to the file is in flight.
+    /// Charges the file for its actual size. Called only while no write to it is in flight.
     pub(super) fn set(&self, size: u64, quota: &Quota) {
         let mut now = self.size.load(Ordering::SeqCst);
         while now < GONE {

@@ -1,4 +1,4 @@
-//! Charging a file for the size it gets, before it has it.
+//! Charges a file for its new size before it gets that size.
 
 use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
@@ -9,8 +9,8 @@ use crate::node::Node;
 use crate::sys;
 use crate::volume::VolumeInner;
 
-/// A write in flight, charged for. Unless it is said to have [arrived](Growth::arrived) whole, the file is charged for the
-/// size it has when this is dropped.
+/// A write in flight that is charged. Unless it has [arrived](Growth::arrived) whole, dropping this charges the file for its
+/// actual size.
 #[must_use]
 pub(crate) struct Growth<'n> {
     volume: &'n VolumeInner,
@@ -20,7 +20,7 @@ pub(crate) struct Growth<'n> {
 }
 
 impl Growth<'_> {
-    /// All that was charged for is there.
+    /// All bytes are written, so the charge is right.
     pub(crate) fn arrived(mut self) {
         self.charged = false;
     }
@@ -35,7 +35,7 @@ impl Drop for Growth<'_> {
     }
 }
 
-/// A size being set. The file is charged for the size it has when this is dropped.
+/// A size being set. Dropping this charges the file for its actual size.
 #[must_use]
 pub(crate) struct Sizing<'n> {
     volume: &'n VolumeInner,
@@ -45,7 +45,7 @@ pub(crate) struct Sizing<'n> {
 
 impl Drop for Sizing<'_> {
     fn drop(&mut self) {
-        // A file whose size cannot be read is gone, and was credited with its last name.
+        // A file whose size cannot be read is gone, and was credited when its last name was removed.
         let stat = self.volume.descriptor(self.node).and_then(|descriptor| Ok(sys::stat_untimed(&*descriptor)?));
         if let Ok(stat) = stat {
             self.node.0.charged.set(stat.size, &self.volume.quota);
@@ -53,7 +53,7 @@ impl Drop for Sizing<'_> {
     }
 }
 
-/// Bytes charged for a file that is not there yet; credited when this is dropped.
+/// Bytes charged for a file that does not exist yet. Dropping this credits them.
 #[must_use]
 pub(crate) struct Reserved<'v> {
     quota: &'v Quota,
@@ -61,7 +61,7 @@ pub(crate) struct Reserved<'v> {
 }
 
 impl Reserved<'_> {
-    /// The file is there.
+    /// The file exists: the charge stays.
     pub(crate) fn keep(mut self) {
         self.bytes = 0;
     }
@@ -85,7 +85,7 @@ impl VolumeInner {
         len: usize,
     ) -> Result<Growth<'n>, Error> {
         let mut growth = Growth { volume: self, node, writer: None, charged: false };
-        // A write of nothing makes no file larger, wherever it is.
+        // A write of no bytes makes no file larger, whatever its offset.
         if self.counts_sizes() && len > 0 {
             let charged = &node.0.charged;
             growth.writer = Some(charged.writers.read().unwrap_or_else(PoisonError::into_inner));
@@ -94,7 +94,7 @@ impl VolumeInner {
         Ok(growth)
     }
 
-    /// Charges a regular file for a size that is to be set, and keeps writers away until it is.
+    /// Charges a regular file for a size before it is set. Other writers wait until the result is dropped.
     ///
     /// **Errors**: as [`Self::grow`].
     pub(crate) fn resize<'n>(&'n self, node: &'n Node, descriptor: &Descriptor, size: u64) -> Result<Option<Sizing<'n>>, Error> {
@@ -105,7 +105,7 @@ impl VolumeInner {
         Ok(sizing)
     }
 
-    /// Charges for a file that is made with this size.
+    /// Charges for a new file of this size.
     ///
     /// **Errors**: [`Error::NoSpace`] beyond the limit.
     pub(crate) fn reserve(&self, size: Option<u64>) -> Result<Reserved<'_>, Error> {

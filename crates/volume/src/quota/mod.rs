@@ -1,8 +1,8 @@
-//! How large the files of a volume may be together, checked before a call that would make them larger is answered.
+//! The quota limits the total size of the files of a volume. It is checked before a call makes a file larger.
 //!
-//! What counts is the sizes of files, holes included: a size is known without asking the host, also while many write to one
-//! file. Each node in memory knows up to which size its file is charged for. Writers of one file go side by side; whoever cuts
-//! it, or finds that less came than was charged, waits for them, so that the size it sees is the size there is.
+//! The sizes of files count, holes included, because the volume knows a size without asking the host, also while many
+//! processes write to one file. Each node in memory has the size for which its file is charged. Writers of one file run in
+//! parallel. A caller that truncates the file, or wrote less than it charged, waits for them, so that it reads the actual size.
 
 pub(crate) mod account;
 pub(crate) mod charged;
@@ -21,20 +21,20 @@ use crate::node::NodeInner;
 use crate::types::FsStat;
 use crate::volume::{Volume, VolumeInner};
 
-/// A limit and what of it is used, in bytes.
+/// A limit and how much of it is used, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaUse {
-    /// How large files may be together.
+    /// The largest total size of the files.
     pub limit_bytes: u64,
-    /// How large they are.
+    /// Their total size.
     pub used_bytes: u64,
 }
 
 impl Volume {
-    /// Sets or removes the limit of all sizes together. A limit below what is there only stops growth. With the first
-    /// one the tree is walked; what others write meanwhile may be counted twice or not at all, until the volume is opened again.
+    /// Sets or removes the limit of the total size. A limit below the current total only stops growth. Setting a limit when
+    /// there is no limit walks the tree. Writes meanwhile may be counted twice or not at all, until the volume is opened again.
     ///
-    /// **Errors**: the tree could not be walked; then nothing has changed.
+    /// **Errors**: the tree could not be walked; then there is still no limit.
     pub fn set_quota(&self, limit_bytes: Option<u64>) -> Result<(), Error> {
         let quota = &self.0.quota;
         let _one = locked(&quota.setting);
@@ -69,15 +69,15 @@ impl VolumeInner {
         self.quota.counting.load(Ordering::Relaxed)
     }
 
-    /// Counts again if sizes are counted: all may be others than they were.
+    /// Counts all sizes again if they are counted, after a power cut has changed files.
     pub(crate) fn recount(&self) {
         if self.counts_sizes() {
-            // Where it cannot be walked now it could before: what was charged stays off by what was taken back.
+            // If the walk fails, the total is too low: the files that were not counted are charged only for growth.
             let _ = self.count_anew();
         }
     }
 
-    /// Free space as the quota leaves it.
+    /// The free space of the store, limited by the quota.
     pub(crate) fn within_quota(&self, store: FsStat) -> FsStat {
         if !self.counts_sizes() {
             return store;
@@ -88,7 +88,7 @@ impl VolumeInner {
         FsStat { total_bytes: store.total_bytes.min(limit), free_bytes, available_bytes, ..store }
     }
 
-    /// Forgets all charges and walks the tree for new ones.
+    /// Forgets all charges, and walks the tree to count the sizes.
     fn count_anew(&self) -> Result<(), Error> {
         self.nodes.for_each(|node: &Arc<NodeInner>| node.charged.forget());
         self.quota.used.store(0, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Crediting the bytes of a file when its last name is removed.
+//! Credits the bytes of a file when its last name is removed.
 
 use std::os::fd::OwnedFd;
 
@@ -14,7 +14,7 @@ pub(crate) struct NameToRelease {
 }
 
 impl VolumeInner {
-    /// The file of a name, when its bytes may have to be credited.
+    /// The regular file of a name. `None` if sizes are not counted, or if the name leads to another object.
     pub(crate) fn name_to_release(&self, dir: &Node, name: &[u8]) -> Option<NameToRelease> {
         if !self.counts_sizes() {
             return None;
@@ -26,7 +26,7 @@ impl VolumeInner {
         Some(NameToRelease { fd, node, stat })
     }
 
-    /// After the name was removed: credits the bytes if it was the last one.
+    /// Called after the name was removed. Credits the bytes if it was the last name.
     pub(crate) fn release(&self, removed: Option<NameToRelease>) {
         let Some(NameToRelease { fd, node, stat }) = removed else { return };
         // The loss layer keeps the object under a name of its own.

@@ -1,4 +1,4 @@
-//! How large the files of a volume are together, by a stat of each.
+//! Adds up the sizes of all files of a volume.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use crate::sys::{self, Listing};
 use crate::volume::VolumeInner;
 
 impl VolumeInner {
-    /// Sizes of all files below the root, each once. Depth first: as many descriptors as the tree is deep.
+    /// The sizes of all files below the root, each file once. Walks depth first, with two descriptors for each level.
     pub(super) fn sizes_in_tree(&self) -> Result<u64, Error> {
         let open = |at: &OwnedFd, name: &[u8]| sys::open_at(at, name, libc::O_RDONLY | libc::O_DIRECTORY, 0);
         let mut seen: HashSet<u64> = HashSet::new();

@@ -1,25 +1,25 @@
-//! What a volume counts.
+//! The counters of a volume.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a volume counted since it was opened.
+/// The counters of a volume since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Flushes and durable writes that the host was asked for.
+    /// Flushes and durable writes that the volume requested from the host.
     pub flushes: u64,
-    /// Of these, those for durable writes and commits of files.
+    /// Those of them that durable writes and commits requested.
     pub data_flushes: u64,
-    /// Durable writes carried out.
+    /// Durable writes.
     pub stable_writes: u64,
-    /// Flushes that were needed and that another caller's covered.
+    /// Flushes that were not made because another caller's flush covered them.
     pub shared_flushes: u64,
-    /// Durable writes that went past the page cache.
+    /// Durable writes that bypassed the page cache.
     pub direct_writes: u64,
-    /// Reads that went past the page cache.
+    /// Reads that bypassed the page cache.
     pub direct_reads: u64,
 }
 
-/// [`Counters`] at work.
+/// The counters, as they are incremented.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) flushes: AtomicU64,

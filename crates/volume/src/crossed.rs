@@ -1,6 +1,7 @@
 //! Other file systems inside a served directory (mounts, and subvolumes of btrfs), for a server that has a volume for each of them.
 //!
-//! Each file system numbers its files independently. So each is a separate volume, with its own handles, fsid, write verifier and space.
+//! Each file system numbers its files independently. So each is a separate volume, with its own handles, fsid, write verifier and
+//! free space.
 
 use std::io;
 use std::os::fd::AsFd;

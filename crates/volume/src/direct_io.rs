@@ -1,4 +1,4 @@
-//! Transfers past the page cache: when they may be made, and the aligned memory they need.
+//! Direct transfers, which bypass the page cache (O_DIRECT): their conditions, and the aligned memory they need.
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use crate::sys;
 use crate::volume::VolumeInner;
 use crate::write_turns::{Turn, WriteTurns};
 
-/// A change of a file through the page cache, until this is dropped.
+/// A change of a file through the page cache. It ends when this is dropped.
 pub(crate) struct Buffered<'n> {
     _in_flight: Option<InFlightGuard<'n>>,
     _turn: Turn<'n>,
@@ -37,8 +37,8 @@ impl VolumeInner {
         Buffered { _in_flight: in_flight, _turn: turn }
     }
 
-    /// Writes past the page cache if that may be: the transfer is aligned, it lies inside the file and no hole is near, nothing
-    /// of the file is dirty, and no buffered change is under way. `None`: it may not, and nothing was done.
+    /// Writes directly, if the cache mode allows it, the transfer is aligned and inside the file, the file has no holes and no dirty
+    /// pages, and no buffered change is in flight. `None` if one of these does not hold, or the host refuses; then nothing is written.
     ///
     /// **Durability**: by `flags`, RWF_DSYNC or RWF_SYNC.
     pub(crate) fn write_direct(
@@ -73,8 +73,8 @@ impl VolumeInner {
         }
     }
 
-    /// Reads past the page cache if that may be: aligned, and nothing of the file is dirty. The host itself keeps such a read
-    /// coherent with what is in the page cache. `None`: it may not, and nothing was done.
+    /// Reads directly, if the cache mode allows it, the transfer is aligned, and the file has no dirty pages. The host keeps such a read
+    /// coherent with the page cache. `None` if one of these does not hold, or the host refuses; then nothing is read.
     pub(crate) fn read_direct(
         &self,
         node: &Node,
@@ -100,7 +100,7 @@ impl VolumeInner {
         }
     }
 
-    /// Whether a read would pass the page cache by.
+    /// Whether a read would be direct.
     pub(crate) fn reads_direct(&self, node: &Node, descriptor: &Descriptor, offset: u64, len: usize) -> bool {
         self.read_descriptor(node, descriptor, offset, len).is_some()
     }
@@ -115,7 +115,8 @@ impl VolumeInner {
         if self.uncached_buffered.load(Ordering::Relaxed) { libc::RWF_DONTCACHE } else { 0 }
     }
 
-    /// Makes a transfer through the page cache; where the host refuses the flag, without it, and from then on.
+    /// Makes a transfer through the page cache with [`Self::cache_flag`]. If the host refuses the flag, repeats it without, and no
+    /// longer sets the flag.
     pub(crate) fn through_cache<T>(&self, mut transfer: impl FnMut(libc::c_int) -> std::io::Result<T>) -> std::io::Result<T> {
         let flag = self.cache_flag();
         match transfer(flag) {
@@ -131,7 +132,7 @@ impl VolumeInner {
     }
 }
 
-/// The descriptor for a direct transfer of this place; `None` when the host or the place has none.
+/// The descriptor for a direct transfer. `None` if the transfer is not aligned or too long, or the host does not support it.
 fn direct_descriptor(descriptor: &Descriptor, offset: u64, len: usize) -> Option<&OwnedFd> {
     let aligned = offset.is_multiple_of(DIRECT_ALIGN_BYTES as u64) && len.is_multiple_of(DIRECT_ALIGN_BYTES);
     if !aligned || len == 0 || len > DIRECT_BYTES_MAX {
@@ -140,12 +141,12 @@ fn direct_descriptor(descriptor: &Descriptor, offset: u64, len: usize) -> Option
     descriptor.direct()
 }
 
-/// What a host says to a flag or an alignment it does not take.
+/// Whether the host has refused a flag or an alignment.
 fn is_unsupported(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL))
 }
 
-/// Calls with an aligned buffer of this length, which the thread keeps.
+/// Calls `transfer` with an aligned buffer of this length. The thread keeps the memory.
 fn with_aligned<T>(len: usize, transfer: impl FnOnce(&mut [u8]) -> T) -> T {
     thread_local! {
         static MEMORY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

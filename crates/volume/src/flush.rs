@@ -1,4 +1,4 @@
-//! Flushes: of one object, shared by all who wait for it, and of the whole file system.
+//! Flushes of one object, which callers share, and of the whole file system.
 
 use std::io;
 
@@ -16,8 +16,8 @@ use crate::volume::{Volume, VolumeInner};
 impl Volume {
     /// Makes all earlier changes of the file's data and size durable; of a directory, those of its entries.
     ///
-    /// **Errors**: a failed flush is returned and increments the loss epoch. After [`Error::NoSpace`] and [`Error::Quota`] the volume remains
-    /// in service. Any other failure poisons it.
+    /// **Errors**: a failed flush is returned and increments the loss epoch. After [`Error::NoSpace`] and [`Error::Quota`] the volume
+    /// remains in service. Any other failure poisons it.
     pub fn commit(&self, node: &Node) -> Result<(), Error> {
         self.0.alive()?;
         let whole = match node.kind() {
@@ -26,7 +26,7 @@ impl Volume {
             _ => return Err(Error::Invalid),
         };
         if self.0.loss.is_none() && node.0.is_clean() {
-            // A file that is gone must still be reported as such.
+            // The call must still fail if the file is gone.
             let descriptor = self.0.descriptor(node)?;
             return self.0.attr_of(node, &descriptor).map(drop);
         }
@@ -53,12 +53,12 @@ impl Volume {
 }
 
 impl VolumeInner {
-    /// Flushes an object that holds changes, together with all callers that flush it at the same time; true if this caller made
-    /// the flush. `whole`: attributes too. Leaves the loss layer as it is: see `flush`.
+    /// Flushes an object. Callers that do so at the same time share the flush. Returns true if this caller made it. `whole`: attributes
+    /// too. Does not report the flush to the loss layer.
     pub(crate) fn flush_node(&self, node: &Node, whole: bool) -> Result<bool, Error> {
         self.alive()?;
         if self.options.durability == Durability::Battery {
-            // The host has promised it already.
+            // With this option, the page cache counts as stable storage.
             node.0.mark_flushed(node.0.change_mark(), whole);
             return Ok(false);
         }
@@ -103,8 +103,8 @@ impl VolumeInner {
         self.check_kept(node, change.epoch)
     }
 
-    /// Fails if data or names of the object may have been lost since the loss epoch `epoch`. The host reports a failed writeback only to one
-    /// caller. The flush of another caller then succeeds although data was lost.
+    /// Fails if data or names of the object may have been lost since the loss epoch `epoch`. The host reports a failed writeback only
+    /// to one caller. The flush of another caller then succeeds although data was lost.
     pub(crate) fn check_kept(&self, node: &Node, epoch: u64) -> Result<(), Error> {
         if node.0.lost() <= epoch {
             return Ok(());
@@ -113,7 +113,7 @@ impl VolumeInner {
         Err(Error::NoSpace)
     }
 
-    /// The same, also when a test lets operations answer early; true if this caller made the flush.
+    /// Flushes an object, and reports that to the loss layer. Returns true if this caller made the flush.
     pub(crate) fn flush_now(&self, node: &Node, whole: bool, loss: &mut Option<LossGuard<'_>>) -> Result<bool, Error> {
         let made = self.flush_node(node, whole)?;
         if let Some(loss) = loss {

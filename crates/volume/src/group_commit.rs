@@ -1,4 +1,4 @@
-//! Group commit: one caller flushes an object for all callers that came before the flush began.
+//! Group commit: one caller flushes an object for all callers that were waiting when the flush began.
 
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -12,24 +12,24 @@ pub(crate) struct GroupCommit {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Flushes begun so far; the number of the latest.
+    /// Number of flushes begun so far, which is the number of the latest.
     begun: u64,
-    /// Latest flush that ended well, of either kind.
+    /// Latest successful flush of either kind.
     ended_data: u64,
-    /// Latest flush that ended well and covered all attributes.
+    /// Latest successful flush that covered all attributes.
     ended_whole: u64,
     /// Latest flush that failed, and its error number.
     failed: Option<(u64, i32)>,
     running: bool,
-    /// Callers that wait for the flush of another.
+    /// Number of callers that wait for another caller's flush.
     waiting: usize,
     /// A caller that waits for a flush not yet begun needs the attributes too.
     whole_wanted: bool,
 }
 
 impl GroupCommit {
-    /// Returns after a flush that began after this call. Runs `flush(whole)` itself when no other caller
-    /// does; callers that came meanwhile share the next one.
+    /// Returns after a flush that began after this call. Runs `flush(whole)` itself if no other caller does.
+    /// Callers that come during a flush share the next one.
     ///
     /// **Errors**: the error number of that flush, returned to each caller that waited for it.
     pub(crate) fn flush(&self, whole: bool, mut flush: impl FnMut(bool) -> io::Result<()>) -> Result<(), i32> {
@@ -73,7 +73,7 @@ impl GroupCommit {
         }
     }
 
-    /// Callers who wait for the flush of another.
+    /// Number of callers that wait for another caller's flush.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).waiting

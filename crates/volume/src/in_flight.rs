@@ -1,9 +1,9 @@
-//! Direct and buffered writes in flight to one file, kept apart.
+//! Keeps direct and buffered writes to one file from overlapping in time.
 //!
 //! A direct write invalidates the cached pages it covers. If one of them is dirty again afterwards, the kernel marks the
-//! file as having lost data, and a flush of a healthy file then fails with EIO. So a direct write begins only while no
-//! buffered write to the file is in flight and no buffered data waits for a flush; and a buffered write waits until
-//! the direct ones in flight have ended. A direct write that may not begin goes through the page cache: it never waits,
+//! file as having lost data, and a flush of an intact file fails with EIO. So a direct write begins only if no
+//! buffered write to the file is in flight and no buffered data waits for a flush. A buffered write waits until
+//! the direct ones in flight have ended. If a direct write may not begin, it goes through the page cache without waiting,
 //! so neither kind can starve the other.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,11 +19,11 @@ pub(crate) struct InFlight {
 struct Counts {
     buffered: usize,
     direct: usize,
-    /// Buffered writes that wait for the direct ones to end: no further direct one begins.
+    /// Buffered writes that wait for the direct ones to end. Meanwhile no further direct one begins.
     waiting: usize,
 }
 
-/// A write in flight; it ends when this is dropped.
+/// A write in flight. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard<'a> {
     in_flight: &'a InFlight,
@@ -31,7 +31,7 @@ pub(crate) struct InFlightGuard<'a> {
 }
 
 impl InFlight {
-    /// A buffered write begins, once no direct one is in flight.
+    /// Begins a buffered write. Waits while a direct one is in flight.
     pub(crate) fn buffered(&self) -> InFlightGuard<'_> {
         let mut state = self.state();
         state.waiting += 1;
@@ -43,8 +43,8 @@ impl InFlight {
         InFlightGuard { in_flight: self, direct: false }
     }
 
-    /// A direct write begins, if it may: `clean` says that no buffered data waits for a flush, and is called while nothing
-    /// can begin or end.
+    /// Begins a direct write. `None` if it may not begin. `clean` returns whether no buffered data waits for a flush; it is called
+    /// while no write can begin or end.
     pub(crate) fn direct(&self, clean: impl FnOnce() -> bool) -> Option<InFlightGuard<'_>> {
         let mut state = self.state();
         if state.buffered > 0 || state.waiting > 0 || !clean() {

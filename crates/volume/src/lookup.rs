@@ -1,4 +1,4 @@
-//! Finding names: lookup, listings, link targets.
+//! Lookups, listings of directories, and targets of links.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::types::{Attr, DirEntry, Kind};
 use crate::volume::{Volume, VolumeInner};
 
 impl Volume {
-    /// Finds a name. "." is the directory, ".." its parent, of the root the root itself.
+    /// Looks a name up. "." is the directory, ".." is its parent. The parent of the root is the root.
     ///
     /// **Errors**: [`Error::CrossDevice`] for a mount point: it is listed but not entered. See [`Volume::crossing`] and
     /// [`Volume::set_mount_points`].
@@ -33,7 +33,7 @@ impl Volume {
         }
     }
 
-    /// Target of a symbolic link, as it stands. The volume itself never follows one.
+    /// The target of a symbolic link, unchanged. The volume itself never follows a link.
     pub fn read_link(&self, node: &Node) -> Result<Vec<u8>, Error> {
         let _read = self.0.begin_read();
         if node.kind() != Kind::Symlink {
@@ -46,15 +46,15 @@ impl Volume {
         Ok(target)
     }
 
-    /// Lists a directory from after `cookie` (0: from its start), "." and ".." included, until `visit`
-    /// says no. Returns whether the end was reached. Cookies are the host's own: they hold while
-    /// entries come and go, and over restarts.
+    /// Lists a directory from the entry after `cookie` (0: from the start), with "." and "..", until `visit`
+    /// returns false. Returns whether it reached the end. Cookies are those of the host. They stay valid while
+    /// entries are added and removed, and over restarts.
     pub fn read_dir(&self, dir: &Node, cookie: u64, visit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<bool, Error> {
         let _read = self.0.begin_read();
         let descriptor = self.0.directory(dir)?;
         self.0.attr_of(dir, &descriptor)?;
         let cookie = i64::try_from(cookie).map_err(|_| Error::Invalid)?;
-        // An own open description: its offset is this call's alone.
+        // A separate open file description, so that no other call changes its offset.
         let fd = sys::open_at(&*descriptor, b".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
         let mut listing = Listing::new(fd, cookie)?;
         let at_root = *dir == self.0.root;
@@ -75,7 +75,7 @@ impl Volume {
 }
 
 impl VolumeInner {
-    /// Inode number of a listed entry. An overlay lists other numbers than its objects have.
+    /// Inode number of a listed entry. An overlay lists other numbers than those of its objects.
     pub(crate) fn listed_fileid(&self, dir: impl AsFd, entry: &RawEntry<'_>) -> u64 {
         if self.identify != Identify::Birth {
             return entry.ino;
@@ -83,7 +83,7 @@ impl VolumeInner {
         sys::stat_name(dir, entry.name).map_or(entry.ino, |stat| stat.ino)
     }
 
-    /// Refuses names that are no name of an entry.
+    /// Refuses names that no entry can have, and hidden names.
     pub(crate) fn check_name(&self, dir: &Node, name: &[u8]) -> Result<(), Error> {
         if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
             return Err(Error::Invalid);
@@ -97,22 +97,22 @@ impl VolumeInner {
         Ok(())
     }
 
-    /// Names of the root that are no names of the served tree: those of the loss layer and of block devices.
+    /// Whether the name, in the root, is not part of the served tree: the directories of the loss layer and of block devices.
     pub(crate) fn is_hidden(&self, name: &[u8]) -> bool {
         name == DEVICES || self.is_limbo(name)
     }
 
-    /// The loss layer's own directory, in the root while the layer is on: what it holds is gone.
+    /// Whether the name, in the root, is the loss layer's own directory, while the layer is on. Its objects count as removed.
     pub(crate) fn is_limbo(&self, name: &[u8]) -> bool {
         self.loss.is_some() && name == crate::loss::LIMBO
     }
 
-    /// The object at a name. `dir` and `descriptor` are the same directory.
+    /// The object of a name. `dir` and `descriptor` are the same directory.
     pub(crate) fn child(&self, dir: &Node, descriptor: &Descriptor, name: &[u8]) -> Result<(Node, Attr), Error> {
-        // What another call is making here is found when it is whole, or not at all.
+        // Waits while another call makes an object here that is not complete yet.
         let _whole = dir.0.names.read();
         if let Identify::Kernel { mount } = self.identify {
-            // Known objects: two calls, no descriptor made.
+            // A known object costs two system calls and no new descriptor.
             match sys::handle_of_name(descriptor, name)? {
                 Some((_, found)) if found != mount => return Err(Error::CrossDevice),
                 Some((identity, _)) => {
@@ -134,7 +134,7 @@ impl VolumeInner {
         Ok((node, self.to_attr(&stat)?))
     }
 
-    /// The node of an open object of this volume, and where it was found.
+    /// The node of an open object of this volume. `found`: the directory and name of the object, which are noted.
     pub(crate) fn node_of(&self, fd: &OwnedFd, stat: &RawStat, found: Option<(&Node, &[u8])>) -> Result<Node, Error> {
         if self.is_of_another(stat) {
             return Err(Error::CrossDevice);
@@ -163,7 +163,7 @@ impl VolumeInner {
         stat.mount != self.root_stat.mount || (stat.dev != self.root_stat.dev && self.identify != Identify::Birth)
     }
 
-    /// Notes where an object is, for hosts that open by name.
+    /// Notes where an object is, if the host does not open objects by handle.
     pub(crate) fn found_at(&self, node: &Node, dir: &Node, name: &[u8]) {
         if matches!(self.identify, Identify::Kernel { .. }) || *node == self.root {
             return;
@@ -172,7 +172,7 @@ impl VolumeInner {
         self.tree_search.seen(node, dir, name);
     }
 
-    /// The parent of a directory, never above the root.
+    /// The parent of a directory. The parent of the root is the root.
     fn parent(&self, dir: &Node, descriptor: &Descriptor) -> Result<(Node, Attr), Error> {
         if *dir == self.root {
             return Ok((dir.clone(), self.attr_of(dir, descriptor)?));
@@ -191,7 +191,7 @@ impl VolumeInner {
         Ok((node, self.to_attr(&stat)?))
     }
 
-    /// Climbs from an open directory; it must meet the root.
+    /// Fails with [`Error::Stale`] unless the open directory is the root or below it.
     pub(crate) fn below_root(&self, fd: &OwnedFd) -> Result<(), Error> {
         let root = self.root_stat;
         let mut stat = sys::stat(fd)?;
@@ -212,7 +212,7 @@ impl VolumeInner {
         Err(Error::Stale)
     }
 
-    /// The listing of a directory, from its start.
+    /// Whether a directory has no entries except "." and "..".
     pub(crate) fn is_empty_directory(&self, dir: impl AsFd) -> Result<bool, Error> {
         let fd = sys::open_at(dir, b".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
         let mut listing = Listing::new(fd, 0)?;
@@ -224,7 +224,7 @@ impl VolumeInner {
         Ok(true)
     }
 
-    /// Keeps the descriptor a new object was made with.
+    /// Keeps the descriptor with which a new object was made, if the cache has space.
     pub(crate) fn keep_new(&self, node: &Node, fd: OwnedFd, access: Access) -> Result<(), Error> {
         if self.descriptors.make_room().is_none() {
             self.keep(node, fd, access);

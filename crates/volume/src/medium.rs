@@ -1,6 +1,6 @@
-//! The medium a volume is modelled to lie on: the model of `media` with its state, for the server that answers calls.
+//! The modelled medium of a volume: the model of `media` with its state, for the server that answers calls.
 //!
-//! A volume always does its real work on the host; a medium only says until when the answer has to wait.
+//! A volume always does its real work on the host. A medium only says how long the server must delay the reply.
 
 use std::sync::atomic::AtomicU64;
 
@@ -14,7 +14,7 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// A medium on which nothing has happened yet.
+    /// A medium without any operations yet.
     #[must_use]
     pub fn new(profile: Profile) -> Self {
         let model = media::Medium::new(profile);
@@ -23,19 +23,19 @@ impl Medium {
         Self { model, state }
     }
 
-    /// What it is.
+    /// The profile that it models.
     #[must_use]
     pub const fn profile(&self) -> &Profile {
         self.model.profile()
     }
 
-    /// When an operation that came at `now_ns` is done, of the same clock; see [`media::Medium::submit`].
+    /// When an operation that arrives at `now_ns` is done, in ns of the same clock; see [`media::Medium::submit`].
     #[must_use]
     pub fn submit(&self, now_ns: u64, operation: Operation) -> u64 {
         self.model.submit(&self.state, now_ns, operation, self.model.draw(&self.state))
     }
 
-    /// What it counted.
+    /// Its counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.model.counters(&self.state)

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::sys::RawStat;
 
-/// A name for the mounted file system. It is the same in each mount namespace and for each bind mount. It changes if all mounts ended and
-/// the file system was mounted again under the same boot. `None` if the host does not report it.
+/// A name for the mounted file system. It is the same in each mount namespace and for each bind mount. It changes if all mounts
+/// ended and the file system was mounted again under the same boot. `None` if the host does not report it.
 ///
 /// The name contains the inode number of the file system's directory in /sys/fs, which the kernel creates at the mount. File systems
 /// without such a directory (tmpfs, FUSE, overlay) have the number of their anonymous device, which a later mount may get again.

@@ -1,4 +1,4 @@
-//! The mounts of the host, and where a directory is in its file system, whatever mount leads to it.
+//! The mounts of the host, and the place of a directory in its file system, whatever mount leads to it.
 
 use host::mount_table::{self, Mount};
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::sys::{self, RawStat};
 use crate::volume::Volume;
 
-/// The mounts of the host, without automounters: opening the directory of one would mount.
+/// The mounts of the host, without automounters, because opening the directory of an automounter mounts its file system.
 #[derive(Debug)]
 pub struct Mounts(pub(crate) Vec<Mount>);
 
@@ -66,7 +66,7 @@ impl Tree {
 }
 
 impl Volume {
-    /// The tree that this volume serves, also if another one is at its path by now.
+    /// The tree that this volume serves, also if another directory has its path now.
     #[must_use]
     pub fn tree(&self, mounts: &Mounts) -> Tree {
         let now = fs::read_link(format!("/proc/self/fd/{}", self.0.root_fd.as_raw_fd()));

@@ -1,4 +1,4 @@
-//! Nodes: what is kept in memory of an object.
+//! Nodes: the state of an object in memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Node {
     }
 }
 
-/// Where an object was last seen (used where the host does not open by identity).
+/// Where an object was last seen. Used if the host does not open objects by handle.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) parent: Node,
@@ -58,43 +58,45 @@ pub(crate) struct NodeInner {
     pub(crate) identity: KernelHandle,
     pub(crate) kind: Kind,
     pub(crate) fileid: u64,
-    /// Inode number of a directory it was in; zero where handles need none.
+    /// Inode number of a directory that it was in. Zero if handles need no hint.
     pub(crate) parent_hint: u64,
     pub(crate) handle: OnceLock<Handle>,
     pub(crate) descriptor: Mutex<Option<Arc<Descriptor>>>,
     pub(crate) place: Mutex<Option<Place>>,
-    /// Held over an attribute change and the check of its guard. Taken before `names`.
+    /// Held during a change of attributes and the check of its guard. Taken before `names`.
     pub(crate) attr_lock: Mutex<()>,
-    /// Of a directory: held alone while something in it is made that is not whole yet, and while what a name leads to is judged
-    /// and then taken away; shared by callers that look a name up or add one in a single step. On an exclusive volume held alone over each
-    /// change of its names and attributes. Never while flushing.
+    /// Of a directory. Held exclusively while an object in it is made in several steps, and while access to the object of a name is
+    /// checked and the name is then removed. Held shared to look a name up or to add one in a single step. On an exclusive volume, held
+    /// exclusively during each change of its names and attributes. Never held during a flush.
     pub(crate) names: RwLock<()>,
     pub(crate) group_commit: GroupCommit,
-    /// Direct and buffered writes in flight, where there are direct ones.
+    /// Direct and buffered writes in flight. Used only if the cache mode has direct writes.
     pub(crate) in_flight: InFlight,
-    /// Turns of writes into the page cache, and separately of durable ones, which wait for the disk.
+    /// Turns of writes into the page cache; durable ones, which wait for the disk, have separate turns.
     pub(crate) cached_turns: WriteTurns,
     pub(crate) durable_turns: WriteTurns,
-    /// Whether answers to stable writes tell the times.
+    /// Whether replies to stable writes include the times.
     pub(crate) times: TimesWanted,
     pub(crate) acl: KeptAcl,
     /// Made at the first use, on exclusive volumes only.
     wcc: OnceLock<Box<WccState>>,
-    /// The size that the quota has the file charged for.
+    /// The size for which the quota has charged the file.
     pub(crate) charged: Charged,
-    /// Open as a block device: file operations do not change its content, and its descriptor stays.
+    /// Open as a block device: file operations do not change its content, and its descriptor stays open.
     pub(crate) is_device: AtomicBool,
     /// Used since the last eviction pass.
     pub(crate) used: AtomicBool,
-    /// Marks of changes: one before and one after each, so that a flush which ran between covers
-    /// neither.
+    /// Counts marks: one before and one after each change, so that a flush that began in between does
+    /// not count as covering the change.
     changed: AtomicU64,
-    /// The mark up to which all is flushed; and all but attributes is.
+    /// The mark up to which data and attributes are flushed.
     flushed_whole: AtomicU64,
+    /// The mark up to which data is flushed.
     flushed: AtomicU64,
-    /// The mark of the last data that went into the page cache and was not durable by itself.
+    /// The mark of the last write into the page cache that was not durable by itself.
     cached: AtomicU64,
-    /// Bytes of it, since the last flush, for whose flush no caller waits; about, for several threads read and set it.
+    /// Bytes written into the page cache since the last flush for whose flush no caller waits. Approximate, because several threads
+    /// change it.
     unstable_bytes: AtomicU64,
     /// The volume's loss epoch when this object last lost data that waited for a flush. 0 if this process knows of no such loss.
     lost: AtomicU64,
@@ -138,7 +140,7 @@ impl NodeInner {
         self.wcc.get_or_init(Box::default)
     }
 
-    /// To be called before and after each change that is not durable by itself.
+    /// Called before and after each change that is not durable by itself.
     pub(crate) fn mark_change(&self) {
         self.changed.fetch_add(1, Ordering::SeqCst);
     }
@@ -147,8 +149,8 @@ impl NodeInner {
         self.changed.load(Ordering::SeqCst)
     }
 
-    /// To be called after data went into the page cache, instead of the second [`Self::mark_change`]; of `unstable_bytes`
-    /// no caller waits for the flush. The mark that a flush has to reach.
+    /// Called after a write into the page cache, instead of the second [`Self::mark_change`]. `unstable_bytes`: bytes for whose
+    /// flush no caller waits. Returns the mark that a flush must reach.
     pub(crate) fn mark_cached(&self, unstable_bytes: usize) -> u64 {
         let mark = self.changed.fetch_add(1, Ordering::SeqCst) + 1;
         self.cached.fetch_max(mark, Ordering::SeqCst);
@@ -158,7 +160,7 @@ impl NodeInner {
         mark
     }
 
-    /// All changes up to `mark` are durable; `whole`: attributes too.
+    /// Notes that all changes up to `mark` are durable. `whole`: attributes too.
     pub(crate) fn mark_flushed(&self, mark: u64, whole: bool) {
         if whole {
             self.flushed_whole.fetch_max(mark, Ordering::SeqCst);
@@ -178,38 +180,38 @@ impl NodeInner {
         self.lost.load(Ordering::SeqCst)
     }
 
-    /// Changes of this process wait for a flush: the descriptor must stay, it would report the error.
+    /// Whether changes by this process wait for a flush. The descriptor must stay open then, because it reports the error.
     pub(crate) fn is_dirty(&self) -> bool {
         self.flushed.load(Ordering::SeqCst) < self.change_mark()
     }
 
-    /// A flush that covers `mark` has ended well; `whole`: attributes too.
+    /// Whether a successful flush has covered `mark`. `whole`: attributes too.
     pub(crate) fn is_flushed(&self, mark: u64, whole: bool) -> bool {
         let flushed = if whole { &self.flushed_whole } else { &self.flushed };
         flushed.load(Ordering::SeqCst) >= mark
     }
 
-    /// Buffered data of this process waits for a flush.
+    /// Whether data that this process has written into the page cache waits for a flush.
     pub(crate) fn has_cached_data(&self) -> bool {
         !self.is_flushed(self.cached.load(Ordering::SeqCst), false)
     }
 
-    /// A flush of the file would write so much unstable data that one durable write should not wait for it.
+    /// Whether a flush of the file would write so much unstable data that a durable write should not wait for it.
     pub(crate) fn has_much_unstable_data(&self) -> bool {
         self.unstable_bytes.load(Ordering::Relaxed) > UNSTABLE_DRAGGED_BYTES_MAX
     }
 
-    /// Nothing can wait for a flush, of former processes neither.
+    /// Whether no change waits for a flush, also none by an earlier process.
     pub(crate) fn is_clean(&self) -> bool {
         self.flush_seen.load(Ordering::SeqCst) && !self.is_dirty()
     }
 
-    /// A block device is open on the file.
+    /// Whether a block device is open on the file.
     pub(crate) fn is_device(&self) -> bool {
         self.is_device.load(Ordering::SeqCst)
     }
 
-    /// The object is gone or was taken back: nothing is left to flush.
+    /// Called when the object is gone, or after a simulated power cut: closes the descriptor, and no change waits for a flush.
     pub(crate) fn forget(&self) {
         *locked(&self.descriptor) = None;
         *locked(&self.place) = None;

@@ -13,7 +13,7 @@ use crate::sys::KernelHandle;
 /// One part of the table.
 type Shard = HashMap<KernelHandle, Arc<NodeInner>, BuildHasherDefault<Mixed>>;
 
-/// Takes the identity's own mix as its hash.
+/// A hasher that uses [`KernelHandle::mix`] as the hash.
 #[derive(Default)]
 struct Mixed(u64);
 
@@ -33,7 +33,7 @@ impl Hasher for Mixed {
     }
 }
 
-/// All nodes in memory, by identity. Bounded: nodes without a holder are dropped, least recently used first.
+/// All nodes in memory, by identity. A full table drops nodes that no caller holds, those not used recently first.
 pub(crate) struct NodeTable {
     shards: Vec<Mutex<Shard>>,
 }
@@ -44,7 +44,7 @@ impl NodeTable {
     }
 
     fn shard(&self, identity: &KernelHandle) -> &Mutex<Shard> {
-        // The high bits: the map inside a shard uses the low ones.
+        // The high bits, because the map inside a shard uses the low ones.
         &self.shards[(identity.mix() >> 32) as usize % NODE_SHARDS]
     }
 
@@ -52,7 +52,7 @@ impl NodeTable {
         locked(self.shard(identity)).get(identity).map(|inner| Node(inner.clone()))
     }
 
-    /// The node of this identity: the one in the table, else this one.
+    /// The node with the identity of `fresh`: the one in the table if there is one, else `fresh`, which is added.
     pub(crate) fn intern(&self, fresh: Arc<NodeInner>) -> Node {
         let mut shard = locked(self.shard(&fresh.identity));
         if let Some(inner) = shard.get(&fresh.identity) {
@@ -77,8 +77,8 @@ impl NodeTable {
     }
 }
 
-/// Drops nodes without a holder, that wait for no flush and that were not used since the last pass;
-/// when that frees nothing, used ones too. Nodes in use may exceed the bound: their callers bound them.
+/// Drops nodes that no caller holds, that have no change to flush, and that were not used since the last pass.
+/// If there are none, drops used ones too. Nodes in use can exceed the limit: the number of calls limits them.
 fn evict(shard: &mut Shard) {
     let full = shard.len();
     let idle = |inner: &Arc<NodeInner>| Arc::strong_count(inner) == 1 && !inner.is_dirty();

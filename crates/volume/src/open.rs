@@ -1,4 +1,4 @@
-//! The descriptor of an object: opened when it is needed, kept as long as the cache has space.
+//! The descriptor of an object. It is opened when it is needed, and kept while the cache has space.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::types::Kind;
 use crate::volume::VolumeInner;
 
 impl VolumeInner {
-    /// The node's descriptor, opened when it has none.
+    /// The node's descriptor. Opens the object if the node has no descriptor.
     pub(crate) fn descriptor(&self, node: &Node) -> Result<Arc<Descriptor>, Error> {
         let inner = &node.0;
         if let Some(descriptor) = &*locked(&inner.descriptor) {
@@ -43,7 +43,7 @@ impl VolumeInner {
         Ok(())
     }
 
-    /// Gives the node a descriptor, unless another caller was faster.
+    /// Keeps a descriptor in the node. If another caller has stored one meanwhile, returns that one instead.
     pub(crate) fn keep(&self, node: &Node, fd: OwnedFd, access: Access) -> Arc<Descriptor> {
         let inner = &node.0;
         let mut slot = locked(&inner.descriptor);
@@ -62,7 +62,7 @@ impl VolumeInner {
         descriptor
     }
 
-    /// Opens the object, by its identity or at its place, for as much as the host allows.
+    /// Opens the object by its handle or by its name, with the most access that the host permits.
     pub(crate) fn open_node(&self, node: &Node) -> Result<(OwnedFd, Access), Error> {
         identity::open_as_allowed(node.0.kind, |flags| {
             if *node == self.root {
@@ -80,7 +80,7 @@ impl VolumeInner {
         })
     }
 
-    /// A directory's descriptor; anything else is refused.
+    /// A directory's descriptor. [`Error::NotDirectory`] for other kinds.
     pub(crate) fn directory(&self, node: &Node) -> Result<Arc<Descriptor>, Error> {
         if node.kind() != Kind::Directory {
             return Err(Error::NotDirectory);

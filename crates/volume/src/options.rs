@@ -1,68 +1,70 @@
-//! How a volume keeps its promises and uses the host's page cache.
+//! The options of a volume: durability, and use of the host's page cache.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::record::BootId;
 
-/// Who makes what is promised stable survive a power cut.
+/// How stable data survives a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The volume: nothing is answered before a flush of the host has ended.
+    /// The volume flushes the host's data before a call that promises durability returns.
     #[default]
     Sync,
-    /// The host, which keeps its memory through a power cut (a battery, a UPS with a clean stop): what was promised
-    /// stable lies in its page cache. An error of its later writeback is seen in the host's log only.
+    /// The host keeps its memory through a power cut (a battery, a UPS with a clean stop), so data in its page cache
+    /// counts as stable. Only the host's log reports an error of the later writeback.
     Battery,
 }
 
-/// How data passes the host's page cache.
+/// How reads and writes use the host's page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheMode {
-    /// Through it, and it stays there.
+    /// They use the page cache, and data stays in it.
     #[default]
     Cached,
-    /// Reads and unstable writes through it; a stable write past it (O_DIRECT) where it comes alone, and size, alignment and the other I/O
-    /// in flight on the file allow. What was written so is fetched from the disk by the next read of it.
+    /// Reads and unstable writes use the page cache. A stable write that comes alone bypasses it (O_DIRECT), if size, alignment and the
+    /// other I/O in flight on the file allow. The next read of that data then comes from the disk.
     WriteAround,
-    /// Past it (O_DIRECT), where size, alignment and the other I/O in flight on the file allow; else as `DropBehind`.
+    /// Reads and stable writes bypass the page cache (O_DIRECT), if size, alignment and the other I/O in flight on the file allow. All
+    /// other transfers are as with `DropBehind`.
     Direct,
-    /// Through it, and dropped from it at once (`RWF_DONTCACHE`); as `Cached` on a host without that.
+    /// They use the page cache, and the host drops the data from it at once (`RWF_DONTCACHE`). As `Cached` on a host that does not
+    /// support that.
     DropBehind,
 }
 
-/// What the host reads beside the bytes of a read.
+/// What the host reads in addition to the bytes of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReadAhead {
-    /// What it thinks comes next, by its own rules.
+    /// The host reads ahead by its own rules.
     #[default]
     Host,
-    /// Nothing (`POSIX_FADV_RANDOM`): for files of a database whose reads jump about, on a store where each block counts.
+    /// Nothing (`POSIX_FADV_RANDOM`): for files of a database with random reads, on a store on which each block read costs time.
     Minimal,
 }
 
-/// What an operator may choose about a volume's data.
+/// The options that an operator can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Who keeps the promises.
+    /// How stable data survives a power cut.
     pub durability: Durability,
-    /// The page cache's part.
+    /// How reads and writes use the page cache.
     pub cache: CacheMode,
-    /// What is read beside the bytes of a read.
+    /// What the host reads in addition to the bytes of a read.
     pub read_ahead: ReadAhead,
-    /// No other program on the host changes the directory. Changes of names and attributes then also report the attributes from before.
+    /// No other program on the host changes the directory. Changes of names and attributes then also return the attributes from before.
     pub exclusive: bool,
-    /// The boot of the host to act under, a test switch: a reboot without one. `None` in service: that of the kernel.
+    /// The boot id to use instead of the kernel's, so that a test can simulate a reboot. `None` in service.
     pub boot_id: Option<BootId>,
 }
 
-/// Not a word that names a [`Durability`], a [`CacheMode`] or a [`ReadAhead`].
+/// The word is not the name of a [`Durability`], a [`CacheMode`] or a [`ReadAhead`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is not one of: {known}")]
 pub struct UnknownOption {
-    /// What was given.
+    /// The word as given.
     pub given: String,
-    /// What is known.
+    /// The valid words.
     pub known: &'static str,
 }
 
@@ -142,7 +144,7 @@ impl fmt::Display for Durability {
 }
 
 impl CacheMode {
-    /// Whether stable writes pass it by where they may.
+    /// Whether stable writes bypass the page cache if they may.
     #[must_use]
     pub(crate) const fn writes_direct(self) -> bool {
         matches!(self, Self::Direct | Self::WriteAround)

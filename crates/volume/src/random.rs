@@ -1,9 +1,9 @@
-//! Seeded random numbers, so that the same seed takes the same decisions: in faults and in what survives a cut.
+//! Seeded random numbers for faults and simulated power cuts. The same seed gives the same decisions.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 
-/// A generator; the whole state is one number.
+/// A generator whose state is one number.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(SplitMix64);
 
@@ -17,19 +17,19 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// A number below `count`; 0 when that is 0.
+    /// A number below `count`. 0 if `count` is 0.
     pub(crate) fn below(&mut self, count: u64) -> u64 {
         let drawn = self.bits();
         if count == 0 { 0 } else { drawn % count }
     }
 
-    /// True in that share of the cases.
+    /// True with the probability `rate`.
     pub(crate) fn chance(&mut self, rate: f64) -> bool {
         const STEPS: f64 = (1_u64 << 53) as f64;
         ((self.bits() >> 11) as f64) < rate * STEPS
     }
 
-    /// A generator of its own, so that one use can draw more without moving the others.
+    /// A separate generator, whose draws do not affect those of this one.
     pub(crate) fn fork(&mut self) -> Self {
         Self::new(self.bits())
     }

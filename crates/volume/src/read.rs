@@ -12,7 +12,7 @@ use crate::types::{Attr, Kind};
 use crate::volume::{Volume, VolumeInner};
 
 impl Volume {
-    /// Reads into `buf`: bytes read and whether they end the file. No allocation, one pread.
+    /// Reads into `buf`. Returns the number of bytes, and whether they reach the end of the file.
     pub fn read(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<(usize, bool), Error> {
         let _read = self.0.begin_read();
         let descriptor = self.0.file(node)?;
@@ -24,8 +24,8 @@ impl Volume {
         Ok((bytes, offset.saturating_add(bytes as u64) >= size))
     }
 
-    /// The same with the attributes after the read, for the price of the one statx that the end of
-    /// file needs anyway.
+    /// As [`Self::read`], and returns the attributes after the read, from the statx that detects the
+    /// end of the file.
     pub fn read_with_attr(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<(usize, bool, Attr), Error> {
         let _read = self.0.begin_read();
         let descriptor = self.0.file(node)?;
@@ -35,8 +35,8 @@ impl Volume {
         Ok((bytes, eof, attr))
     }
 
-    /// The same without waiting for the store: `None` when that would be needed, with some or all of `buf` void. The
-    /// host then has begun to fetch what is missing. Where a file system cannot tell, this waits.
+    /// As [`Self::read_with_attr`], without waiting for the store. `None` if the read would have to wait. Then the content of `buf`
+    /// is not valid, and the host has begun to read what is missing. If the file system does not support such reads, this waits.
     pub fn read_with_attr_now(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<Option<(usize, bool, Attr)>, Error> {
         if !self.0.nowait_reads.load(Ordering::Relaxed) || self.0.faults_reads() {
             return self.read_with_attr(node, offset, buf).map(Some);
@@ -54,7 +54,7 @@ impl Volume {
 }
 
 impl VolumeInner {
-    /// A regular file's descriptor; other kinds are refused as RFC 1813 3.3.6 requires.
+    /// A regular file's descriptor. Other kinds are refused as RFC 1813 3.3.6 requires.
     pub(crate) fn file(&self, node: &Node) -> Result<Arc<Descriptor>, Error> {
         match node.kind() {
             Kind::File => self.descriptor(node),
@@ -63,7 +63,7 @@ impl VolumeInner {
         }
     }
 
-    /// A read of a block device without waiting; bytes read, `None` where it would have to wait.
+    /// A read of a block device without waiting. Returns the number of bytes, or `None` if it would have to wait.
     pub(crate) fn read_bytes_now(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<Option<usize>, Error> {
         let _read = self.begin_read();
         let descriptor = self.file(node)?;
@@ -71,11 +71,11 @@ impl VolumeInner {
             return self.read_checked(node, &descriptor, offset, buf).map(Some);
         }
         let wanted = buf.len();
-        // A part is not the end of the file: the rest is still to be fetched.
+        // After a short read, the host may still have to read the rest.
         Ok(self.read_wanted_now(node, &descriptor, offset, buf)?.filter(|bytes| *bytes == wanted))
     }
 
-    /// As many bytes as can be read without waiting; `None` where some of them cannot.
+    /// Reads without waiting, up to the largest offset. `None` if the read would have to wait, or would be direct.
     fn read_wanted_now(&self, node: &Node, descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<Option<usize>, Error> {
         match read_bounds(descriptor, offset, buf.len())? {
             0 => Ok(Some(0)),
@@ -84,7 +84,7 @@ impl VolumeInner {
         }
     }
 
-    /// One read without waiting, of a file in the page cache. `None` where it would have to wait, or cannot tell.
+    /// One read from the page cache. `None` if it would have to wait, or if the file system does not support such reads.
     fn read_now(&self, descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<Option<usize>, Error> {
         let flag = self.cache_flag();
         match sys::pread_with(descriptor, buf, offset, libc::RWF_NOWAIT | flag) {
@@ -92,7 +92,7 @@ impl VolumeInner {
             Err(error) => match error.raw_os_error() {
                 Some(libc::EAGAIN) => Ok(None),
                 Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
-                    // Whichever of the two flags it was: a read that waits finds out about the other.
+                    // If both flags were set, a later read that waits shows whether the host refuses the other one.
                     if flag == 0 {
                         self.nowait_reads.store(false, Ordering::Relaxed);
                     }
@@ -125,7 +125,7 @@ impl VolumeInner {
                 0 => break,
                 bytes => done += bytes,
             }
-            // A short read is the end of the file, but for a signal on a slow store: see which.
+            // A short read is at the end of the file, or a signal interrupted it. The size decides.
             if done < buf.len() && sys::stat_untimed(descriptor)?.size <= offset + done as u64 {
                 break;
             }
@@ -134,7 +134,8 @@ impl VolumeInner {
     }
 }
 
-/// How many of `wanted` bytes from `offset` the host can be asked for: those up to the largest offset (RFC 1813 3.3.6: a short read).
+/// How many of `wanted` bytes from `offset` can be requested from the host: those up to the largest offset (RFC 1813 3.3.6: a short
+/// read). [`Error::Access`] if the file is not open for reading.
 fn read_bounds(descriptor: &Descriptor, offset: u64, wanted: usize) -> Result<usize, Error> {
     if descriptor.access == Access::Path {
         return Err(Error::Access);

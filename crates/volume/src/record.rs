@@ -1,4 +1,4 @@
-//! The volume's record as text: id, MAC key, loss epoch, and the boot of the host under which the volume was last served.
+//! The volume's record as text: id, MAC key, loss epoch, and the host on which the volume was last served.
 //!
 //! Layout: `docs/format-volume-state.md`.
 
@@ -17,11 +17,11 @@ const TITLE_OF_ANY_VERSION: &str = "millrace-volume-state ";
 pub(crate) struct Record {
     /// Random, made once.
     pub(crate) id: [u8; 16],
-    /// Random, made once; key of handles and verifier.
+    /// Random, made once. The key of handle MACs and of the write verifier.
     pub(crate) key: [u8; 16],
     /// How often unstable data may have been lost under this volume id.
     pub(crate) loss_epoch: u64,
-    /// The last process that served the volume. `None` in the record of a version that did not note it.
+    /// The last process that served the volume. `None` in a record by a version that did not note it, and in a new one.
     pub(crate) last: Option<LastService>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct LastService {
 pub(crate) struct Host {
     /// The boot.
     pub(crate) boot: Option<BootId>,
-    /// The mounted file system that the volume is on. `None` if it is unknown, and in the record of a version that did not note it.
+    /// The mounted file system that the volume is on. `None` if it is unknown, and in a record by a version that did not note it.
     pub(crate) mounted: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl BootId {
         fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim_end().parse().ok()
     }
 
-    /// The bytes for the verifier's hash: those of the kernel's file.
+    /// The text for the verifier's hash: the content of the kernel's file.
     fn hashed(self) -> String {
         format!("{self}\n")
     }
@@ -93,7 +93,7 @@ impl fmt::Display for BootId {
 pub const FIRST_LOSS_EPOCH: u64 = 1;
 
 impl Record {
-    /// A new volume's.
+    /// The record of a new volume.
     pub(crate) fn random() -> io::Result<Self> {
         let mut bytes = [0; 32];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -103,7 +103,7 @@ impl Record {
         Ok(Self { id, key, loss_epoch: FIRST_LOSS_EPOCH, last: None })
     }
 
-    /// Where the loss epoch is noted before the record: memory that outlives the process.
+    /// The file in memory in which the loss epoch is noted before the record is written. It outlives the process.
     pub(crate) fn shm_note(&self) -> PathBuf {
         Path::new("/dev/shm").join(format!("millrace-loss-{}", hex(&self.id)))
     }

@@ -1,4 +1,4 @@
-//! Removing names: remove, rmdir.
+//! Removes names: remove, rmdir.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,7 +24,8 @@ impl Volume {
         self.remove_if(dir, name, true, &|_| Ok(())).map(drop)
     }
 
-    /// Removes a name, of an empty directory or of anything else, if the object it leads to at that moment may lose it.
+    /// Removes a name, if `may_lose` permits it for the object that the name leads to. `directory`: the object must be an empty
+    /// directory; else it must not be a directory.
     ///
     /// On an exclusive volume it returns the attributes of `dir` around the change.
     ///
@@ -33,7 +34,7 @@ impl Volume {
         self.remove_unless_device(dir, name, directory, may_lose, true)
     }
 
-    /// Removes the name of a file also while a block device is open on it: the device keeps the file until it is dropped.
+    /// Removes the name of a file, also while it is open as a block device. The device keeps the file until it is dropped.
     ///
     /// **Durability**: durable when it returns.
     pub fn remove_device(&self, dir: &Node, name: &[u8]) -> Result<(), Error> {
@@ -84,7 +85,7 @@ impl Volume {
         };
         dir.0.mark_change();
         if let Err(error) = removed {
-            // The answer "no such name" must be durable too: another caller's removal may not be flushed yet.
+            // The error that the name does not exist must be durable too: another caller's removal may not be flushed yet.
             if dir.0.is_dirty() {
                 volume.flush(dir, true, &mut change)?;
             }
@@ -105,13 +106,13 @@ impl VolumeInner {
         Ok((self.identify.of(&fd, &stat).ok(), fd, stat))
     }
 
-    /// Refuses to take a name from a file on which a block device is open.
+    /// Fails if the object is a file that is open as a block device.
     pub(crate) fn check_not_device(&self, victim: Option<KernelHandle>) -> Result<(), Error> {
         let node = victim.and_then(|victim| self.nodes.find(&victim));
         node.map_or(Ok(()), |node| self.check_writable_as_file(&node))
     }
 
-    /// After a name was taken from an object: when it was the last, nothing of it stays in memory.
+    /// Called after an object has lost a name. If it was the last one, the node keeps nothing of the object.
     pub(crate) fn name_gone(&self, victim: Option<KernelHandle>) {
         let Some(node) = victim.and_then(|victim| self.nodes.find(&victim)) else { return };
         let cached = locked(&node.0.descriptor).clone();
@@ -120,7 +121,7 @@ impl VolumeInner {
                 node.0.forget();
                 self.tree_search.gone(&node.0.identity);
             }
-            // Another name is left, or that is not known; where it is, the next opener finds out.
+            // The object has another name, or that is not known. The next open searches for it.
             _ => *locked(&node.0.place) = None,
         }
     }

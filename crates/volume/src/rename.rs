@@ -1,4 +1,4 @@
-//! Moving names and adding them: rename, link.
+//! Renames objects and adds names: rename, link.
 
 use std::os::fd::AsFd;
 use std::sync::{PoisonError, RwLockWriteGuard};
@@ -16,18 +16,18 @@ use crate::volume::{Volume, VolumeInner};
 use crate::wcc::Wcc;
 
 impl Volume {
-    /// Renames, over an existing name where the kinds allow it (RFC 1813 3.3.14).
+    /// Renames, over an existing name if the kinds allow it (RFC 1813 3.3.14).
     ///
-    /// **Durability**: durable when it returns; at no moment is the object without a durable name.
+    /// **Durability**: durable when it returns. The object has a durable name at every moment.
     pub fn rename(&self, from_dir: &Node, from: &[u8], to_dir: &Node, to: &[u8]) -> Result<(), Error> {
         self.rename_if((from_dir, from), (to_dir, to), &|_| Ok(()), &|_| Ok(())).map(drop)
     }
 
-    /// The same, if the object may lose the old name, and what the new name leads to at that moment may lose that.
+    /// As [`Self::rename`], if `may_move` permits it for the object, and `may_replace` for an object that the new name leads to.
     ///
     /// On an exclusive volume it returns the attributes of both directories around the change.
     ///
-    /// **Errors**: those of the two; then nothing is renamed.
+    /// **Errors**: also those of `may_move` and `may_replace`; then nothing is renamed.
     pub fn rename_if(
         &self,
         (from_dir, from): (&Node, &[u8]),
@@ -71,7 +71,7 @@ impl Volume {
             volume.found_at(&node, to_dir, to);
             volume.tree_search.renamed();
         }
-        // The new name first: a host that logs directories one by one must not lose both.
+        // The new name first: otherwise a host that logs each directory separately could lose both names.
         let mut flushed = volume.flush(to_dir, true, &mut change);
         if flushed.is_ok() && from_dir != to_dir {
             flushed = volume.flush(from_dir, true, &mut change);
@@ -116,7 +116,7 @@ impl Volume {
 type Place<'p> = (&'p Node, &'p Descriptor, &'p [u8]);
 
 impl VolumeInner {
-    /// Renames. The caller holds the names of both directories. Returns the attributes of both around the change.
+    /// Renames. The caller holds the locks of the names of both directories. Returns the attributes of both around the change.
     fn move_name(
         &self,
         change: &mut Change<'_>,
@@ -144,7 +144,7 @@ impl VolumeInner {
         from_dir.0.mark_change();
         to_dir.0.mark_change();
         renamed.map_err(|error| match error.raw_os_error() {
-            // xfs' word for a target directory that is not empty.
+            // The error of XFS for a target directory that is not empty.
             Some(libc::EEXIST) => Error::NotEmpty,
             _ => Error::from(error),
         })?;
@@ -154,14 +154,14 @@ impl VolumeInner {
     }
 }
 
-/// The names of two directories, held by one caller.
+/// Holds the locks of the names of two directories, which can be the same directory.
 struct Alone<'d> {
     _one: RwLockWriteGuard<'d, ()>,
     _other: Option<RwLockWriteGuard<'d, ()>>,
 }
 
 impl<'d> Alone<'d> {
-    /// In an order that all callers keep; one directory is held once.
+    /// Locks both in an order that all callers keep. Locks one directory only once.
     fn of(one: &'d Node, other: &'d Node) -> Self {
         let key = |node: &Node| (node.0.identity.kind, node.0.identity.len, node.0.identity.bytes);
         let (first, second) = if key(one) <= key(other) { (one, other) } else { (other, one) };

@@ -1,5 +1,5 @@
-//! The volume's own record on disk, outside the served directory. It is replaced whole: written beside, flushed,
-//! renamed over, directory flushed.
+//! The volume's own record on disk, outside the served directory. To replace it, the volume writes a new file, flushes it,
+//! renames it over the old one, and flushes the directory.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -22,14 +22,14 @@ const DIRECTORY: &str = "directory";
 pub(crate) struct NewDirectories(Vec<PathBuf>);
 
 impl NewDirectories {
-    /// Makes a directory with those above it, as far as they are missing.
+    /// Makes a directory and those above it that do not exist.
     pub(crate) fn make(dir: &Path) -> io::Result<Self> {
         let missing: Vec<&Path> = dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.is_dir()).collect();
         let mut made = Self::default();
         for path in missing.into_iter().rev() {
             match fs::DirBuilder::new().mode(0o700).create(path) {
                 Ok(()) => made.0.push(path.to_path_buf()),
-                // By another process, in this moment: then it is not for this one to remove.
+                // Another process has just made it, so this one must not remove it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
                 Err(error) => {
                     made.remove();
@@ -40,10 +40,10 @@ impl NewDirectories {
         Ok(made)
     }
 
-    /// Removes what was made: the innermost with the record in it, those above unless something else is there by now.
+    /// Removes the directories that were made: the innermost with the record in it, and those above it if they are empty.
     pub(crate) fn remove(&self) {
         let mut made = self.0.iter().rev();
-        // That a directory stays is no error of the start that was refused.
+        // The start was refused for another reason, which the caller reports.
         if let Some(innermost) = made.next() {
             let _ = fs::remove_dir_all(innermost);
         }
@@ -51,7 +51,7 @@ impl NewDirectories {
     }
 }
 
-/// The record on disk, held under a lock.
+/// The record on disk, and the lock on it.
 #[derive(Debug)]
 pub(crate) struct Store {
     dir: PathBuf,
@@ -60,7 +60,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Locks the directory and reads its record, which is made where missing.
+    /// Locks the directory and reads its record. Makes the record if it does not exist.
     pub(crate) fn open(dir: &Path) -> Result<(Self, Record), OpenError> {
         let failed = |path: &Path| {
             let path = path.to_path_buf();
@@ -84,10 +84,10 @@ impl Store {
             Err(error) => return Err(failed(&path)(error)),
         };
         let shm_note = record.shm_note();
-        // An unreadable number is that of a process killed while it wrote: there was a loss.
+        // If the number is not readable, the process was killed while it wrote it: data was lost.
         let left = fs::read_to_string(&shm_note).ok().map(|text| text.parse::<u64>().unwrap_or(u64::MAX));
         if left.is_some_and(|left| left > record.loss_epoch) {
-            // The number itself is not trusted: one step moves the verifier.
+            // The number itself is not trusted. One step is enough to change the verifier.
             record.loss_epoch += 1;
             store.write(&record).map_err(failed(&path))?;
         }
@@ -97,10 +97,10 @@ impl Store {
         Ok((store, record))
     }
 
-    /// Replaces the record after a loss. First the epoch is left in memory that outlives the process but not
-    /// the kernel (after a reboot the boot id has moved the verifier anyway): that takes microseconds, in
-    /// which a kill could make the loss unknown, where the flushes of the record take milliseconds. There it
-    /// stays when the state directory can't be written: it may be on the disk that just failed.
+    /// Replaces the record after a loss. Before that, it notes the epoch in memory that outlives the process but not the
+    /// kernel: after a reboot the boot id changes the verifier anyway. The note takes microseconds and the flushes of
+    /// the record take milliseconds, so a kill in between hardly ever hides the loss. The note stays if the state
+    /// directory cannot be written, because it may be on the disk that has just failed.
     pub(crate) fn write_loss(&self, record: &Record) -> io::Result<()> {
         let shm_note = record.shm_note();
         let mut options = fs::OpenOptions::new();
@@ -109,7 +109,7 @@ impl Store {
             opening(|| options.open(&shm_note)).and_then(|mut file| file.write_all(record.loss_epoch.to_string().as_bytes()));
         match (self.write(record), left) {
             (Ok(()), _) => {
-                // What stays is older than the record then, and removed by the next start.
+                // If the note stays, the next start ignores and removes it: its epoch is that of the record.
                 let _ = fs::remove_file(shm_note);
                 Ok(())
             }
@@ -118,9 +118,9 @@ impl Store {
         }
     }
 
-    /// The record for the served directory with this identity. If the state was used for another directory, a new record replaces the old one:
-    /// the host opens a handle wherever its object is on the file system, so handles of the other directory must not be valid here. Returns
-    /// whether the record was replaced.
+    /// The record for the served directory with this identity. If the state was used for another directory, a new record replaces the
+    /// old one: the host opens a handle wherever its object is on the file system, so handles of the other directory must not be valid
+    /// here. Returns whether the record was replaced.
     pub(crate) fn of_directory(&self, record: Record, directory: &str) -> io::Result<(Record, bool)> {
         let path = self.dir.join(DIRECTORY);
         let known = match fs::read_to_string(&path) {
@@ -204,7 +204,7 @@ mod tests {
         fs::create_dir(&dir).unwrap();
         let (store, mut record) = Store::open(&dir).unwrap();
         let before = record.loss_epoch;
-        // Nobody, not even root, can replace a directory by a file.
+        // Not even root can replace a directory by a file.
         fs::create_dir(dir.join(FILE_NEW)).unwrap();
         record.loss_epoch += 1;
         assert!(store.write(&record).is_err());

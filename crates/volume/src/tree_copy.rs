@@ -1,8 +1,8 @@
-//! A copy of a directory tree of the volume, made from a view of which names lead where.
+//! Copies the directory tree of the volume, by a view that says which name leads to which object.
 //!
-//! The view is taken from the host; the caller may change it before the copy is made, and may change each object of
-//! the copy after it has its content and attributes. Hard links stay links, holes stay holes, blocks are shared
-//! where the host can. For one moment in time the caller quiesces the volume first.
+//! The view is read from the host. The caller can change it before the copy is made, and can change each object of
+//! the copy after it has its content and attributes. Hard links stay links, holes stay holes, and blocks are shared
+//! if the host can do so. For a consistent copy the caller quiesces the volume first.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -15,19 +15,19 @@ use crate::loss::LIMBO;
 use crate::sys::{self, KernelHandle, Listing, RawStat, RawTime};
 use crate::volume::VolumeInner;
 
-/// Why there is no copy, or only a part of one.
+/// Why a copy was not made, or only in part.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// The volume was opened without the loss layer.
     #[error("the volume has no loss layer")]
     NotSupported,
-    /// The copy would lie where clients see it.
+    /// The destination is inside the served directory, where clients would see the copy.
     #[error("{path} lies inside the served directory")]
     Inside {
         /// Where the copy was to go.
         path: PathBuf,
     },
-    /// There is something already.
+    /// The destination is not empty.
     #[error("{path} is not empty")]
     NotEmpty {
         /// Where the copy was to go.
@@ -46,26 +46,26 @@ pub enum CopyError {
 /// What was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Copied {
-    /// Files, directories and others that were made, the root of the copy not counted.
+    /// Objects in the copy, without its root.
     pub(crate) objects: u64,
     /// Sizes of the files, in bytes.
     pub(crate) bytes: u64,
 }
 
-/// Names of a directory.
+/// The names of a directory, and the object of each.
 pub(crate) type Names = BTreeMap<Box<[u8]>, KernelHandle>;
-/// A path below the root, by its components.
+/// The components of a path below the root.
 pub(crate) type Steps = Vec<Box<[u8]>>;
 
-/// Which names lead where.
+/// The names of all directories, and the path of each object on the host.
 pub(crate) struct TreeView {
     pub(crate) directories: HashMap<KernelHandle, Names>,
-    /// Where each object really is.
+    /// A path on the host by which each object can be opened.
     pub(crate) places: HashMap<KernelHandle, Steps>,
 }
 
 impl TreeView {
-    /// The tree as the host shows it; the layer's own directory and mount points are left out.
+    /// The tree of the host, without the loss layer's own directory and without mount points.
     pub(crate) fn take(volume: &VolumeInner) -> io::Result<Self> {
         let root = volume.root.0.identity;
         let mut tree = Self { directories: HashMap::new(), places: HashMap::from([(root, Steps::new())]) };
@@ -99,7 +99,7 @@ impl TreeView {
     }
 }
 
-/// Opens what really is at the path, one step at a time.
+/// Opens the object at a path on the host, one component at a time, without following links.
 fn open(volume: &VolumeInner, steps: &[Box<[u8]>], flags: libc::c_int) -> io::Result<OwnedFd> {
     let Some((last, above)) = steps.split_last() else { return sys::open_at(&volume.root_fd, b".", flags, 0) };
     if above.len() >= DEPTH_MAX {
@@ -110,7 +110,7 @@ fn open(volume: &VolumeInner, steps: &[Box<[u8]>], flags: libc::c_int) -> io::Re
     sys::open_at(&dir, last, flags, 0)
 }
 
-/// Checks that `to` lies outside the served directory and is empty; makes it where missing.
+/// Checks that `to` is outside the served directory and empty. Makes it if it does not exist.
 ///
 /// **Errors**: [`CopyError`].
 pub(crate) fn prepare_destination(volume: &VolumeInner, to: &Path) -> Result<(), CopyError> {
@@ -128,17 +128,17 @@ pub(crate) fn prepare_destination(volume: &VolumeInner, to: &Path) -> Result<(),
     Ok(())
 }
 
-/// Copies what a view shows to a prepared destination. `amend` is called with each object, after it has its
+/// Copies the tree of a view to a prepared destination. Calls `amend` for each object of the copy after it has its
 /// content and attributes.
 ///
-/// **Durability**: none. **Errors**: [`CopyError::Io`]; what was copied so far stays.
+/// **Durability**: the copy is not flushed. **Errors**: [`CopyError::Io`]; a partial copy stays.
 pub(crate) fn copy_tree(volume: &VolumeInner, tree: TreeView, to: &Path, amend: &Amend<'_>) -> Result<Copied, CopyError> {
     let mut copy = Copy { volume, tree, amend, to, made: HashMap::new(), copied: Copied::default() };
     copy.make()?;
     Ok(copy.copied)
 }
 
-/// Changes an object of a copy: the identity of what it is a copy of, and its descriptor.
+/// Changes an object of a copy. Called with the identity of the original and the descriptor of the copy.
 pub(crate) type Amend<'a> = dyn Fn(&KernelHandle, BorrowedFd<'_>) -> io::Result<()> + 'a;
 
 /// The copy being made.
@@ -147,7 +147,7 @@ struct Copy<'a> {
     tree: TreeView,
     amend: &'a Amend<'a>,
     to: &'a Path,
-    /// Where in the copy an object has its first name.
+    /// The first path of each object in the copy.
     made: HashMap<KernelHandle, PathBuf>,
     copied: Copied,
 }
@@ -167,7 +167,7 @@ impl Copy<'_> {
                 }
             }
         }
-        // From the leaves up, for what is made in a directory moves its times.
+        // From the leaves up, because making an object changes the times of its directory.
         for (identity, path) in directories.iter().rev() {
             self.set_directory_attributes(identity, path).map_err(|source| CopyError::Io { path: path.clone(), source })?;
         }
@@ -215,7 +215,7 @@ impl Copy<'_> {
         self.set_attributes(identity, sys::open_path(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)?, &stat)
     }
 
-    /// Gives a copy the attributes of what it is a copy of, then has it amended.
+    /// Gives a copy the attributes of its original, then calls `amend`.
     fn set_attributes(&self, identity: &KernelHandle, copy: impl AsFd, stat: &RawStat) -> io::Result<()> {
         let now = sys::stat(&copy)?;
         if (now.uid, now.gid) != (stat.uid, stat.gid) {
@@ -235,7 +235,7 @@ impl Copy<'_> {
     }
 }
 
-/// Copies what is no hole.
+/// Copies the content of a file, without its holes.
 fn copy_content(from: &OwnedFd, to: &OwnedFd, size: u64) -> io::Result<()> {
     if sys::clone_content(from, to) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The volume: its parts, opening it, and what it says of itself.
+//! The volume: its parts, how it is opened, and what it reports about itself.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -32,16 +32,16 @@ use crate::times;
 use crate::tree_search::TreeSearch;
 use crate::types::Kind;
 
-/// What to serve, and how.
+/// The directory to serve, and how to serve it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The served directory. Mount points inside it are not entered.
     pub dir: PathBuf,
-    /// Where the volume keeps its own record; made when missing, never inside `dir`.
+    /// The directory of the volume's own record. It is made if it does not exist, and must not be inside `dir`.
     pub state_dir: PathBuf,
-    /// The loss layer, a test switch; `None` in service.
+    /// The loss layer, for tests. `None` in service.
     pub loss: Option<LossConfig>,
-    /// How data is kept and promised.
+    /// Durability, use of the page cache, and read-ahead.
     pub options: Options,
 }
 
@@ -50,16 +50,17 @@ pub struct Config {
 pub struct Volume(pub(crate) Arc<VolumeInner>);
 
 pub(crate) struct VolumeInner {
-    /// For the thread of the tree search; it does not keep the volume open.
+    /// For the thread of the tree search, which does not keep the volume open.
     pub(crate) me: Weak<Self>,
-    /// Keeps other servers off.
+    /// Keeps other processes from serving the directory.
     pub(crate) _directory_lock: DirectoryLock,
     pub(crate) new_state: NewDirectories,
     pub(crate) root_fd: OwnedFd,
     pub(crate) root: Node,
-    /// The root as it was opened: its device, mount and inode number never change.
+    /// The path of the served directory when it was opened.
     pub(crate) dir: PathBuf,
     pub(crate) state_dir: PathBuf,
+    /// The attributes of the root when it was opened. Device, mount and inode number never change.
     pub(crate) root_stat: sys::RawStat,
     pub(crate) identify: Identify,
     pub(crate) uid: u32,
@@ -67,9 +68,9 @@ pub(crate) struct VolumeInner {
     pub(crate) handle_key: HandleKey,
     is_of_new_directory: bool,
     pub(crate) loss_epoch: LossEpoch,
-    /// [`Volume::close_when_unused`] was asked for.
+    /// Set by [`Volume::close_when_unused`].
     pub(crate) closes_when_unused: AtomicBool,
-    /// What changes something and is in flight.
+    /// The changes in flight.
     pub(crate) changes: Changes,
     pub(crate) nodes: NodeTable,
     pub(crate) descriptors: Arc<DescriptorCache>,
@@ -77,34 +78,34 @@ pub(crate) struct VolumeInner {
     pub(crate) options: Options,
     pub(crate) counted: Counted,
     pub(crate) metadata_log: MetadataLog,
-    /// Reading a file's times makes the host write the inode with its next stable write.
+    /// Whether reading a file's times makes the host write the inode with the next stable write.
     pub(crate) multigrain_times: bool,
-    /// Cleared when the host turns out to have no RWF_DONTCACHE.
+    /// Cleared when the host refuses RWF_DONTCACHE.
     pub(crate) uncached_buffered: AtomicBool,
     pub(crate) quota: Quota,
     /// Whether the file system of the served directory has POSIX ACLs.
     pub(crate) has_acls: bool,
-    /// Cleared when the host turns out to have no unnamed files.
+    /// Cleared when the host refuses an unnamed file.
     pub(crate) unnamed_files: AtomicBool,
-    /// Cleared when the host turns out to have no FALLOC_FL_PUNCH_HOLE.
+    /// Cleared when the host refuses FALLOC_FL_PUNCH_HOLE.
     pub(crate) punch_hole: AtomicBool,
-    /// Cleared when the host turns out to have no FALLOC_FL_ZERO_RANGE.
+    /// Cleared when the host refuses FALLOC_FL_ZERO_RANGE.
     pub(crate) zero_range: AtomicBool,
-    /// Cleared when the host turns out to have no reads that fail instead of waiting (RWF_NOWAIT).
+    /// Cleared when the host refuses RWF_NOWAIT, with which a read fails instead of waiting.
     pub(crate) nowait_reads: AtomicBool,
     pub(crate) mount_points: MountPoints,
     pub(crate) size_limit: SizeLimit,
     pub(crate) loss: Option<LossLock>,
     pub(crate) faults: Faults,
-    /// For the log; see [`Volume::set_name`].
+    /// The name in the log; see [`Volume::set_name`].
     name: OnceLock<String>,
 }
 
 impl Volume {
-    /// Opens the directory and the state directory, which is made where missing.
+    /// Opens the served directory and the state directory. Makes the state directory if it does not exist.
     ///
-    /// **Durability**: what a former process did to the directory is flushed before this returns, so
-    /// that nothing seen later can vanish.
+    /// **Durability**: changes by earlier processes are flushed before this returns, so that nothing that a
+    /// client reads later can be lost.
     pub fn open(config: Config) -> Result<Self, OpenError> {
         let dir_failed = |source| OpenError::Directory { path: config.dir.clone(), source };
         let dir = config.dir.canonicalize().map_err(dir_failed)?;
@@ -115,12 +116,12 @@ impl Volume {
         let root_fd = sys::open_path(&dir, libc::O_RDONLY | libc::O_DIRECTORY, 0).map_err(dir_failed)?;
         let identify = Identify::detect(&root_fd).map_err(dir_failed)?;
         let identify = identify.ok_or_else(|| OpenError::NoIdentity { path: dir.clone() })?;
-        // Before the state directory: a volume that is refused leaves none.
+        // Before the state directory is made, so that a refused volume leaves no state directory.
         let directory_lock = DirectoryLock::take(&dir)?;
         let state_failed = |source| OpenError::State { path: config.state_dir.clone(), source };
         let new_state = NewDirectories::make(&config.state_dir).map_err(state_failed)?;
         let opened = Self::with_state(&config, dir, root_fd, identify, directory_lock, new_state.clone());
-        // Another process that has the lock has come between making the directory and locking it: it is its own by now.
+        // With `InUse`, another process has locked the state directory right after it was made, so it is that process's now.
         opened.inspect_err(|error| {
             if !matches!(error, OpenError::InUse { .. }) {
                 new_state.remove()
@@ -128,7 +129,7 @@ impl Volume {
         })
     }
 
-    /// The rest of opening: in a state directory that is there.
+    /// Opens the volume with a state directory that exists.
     fn with_state(
         config: &Config,
         dir: PathBuf,
@@ -143,7 +144,7 @@ impl Volume {
         let stat = sys::stat(&root_fd).map_err(dir_failed)?;
         let root_identity = identify.of(&root_fd, &stat).map_err(dir_failed)?;
         let (record, is_of_new_directory) = match identify {
-            // An overlay numbers its directories differently at each mount.
+            // The inode numbers of an overlay's directories differ between mounts.
             Identify::Birth => (record, false),
             _ => store.of_directory(record, &root_identity.to_text()).map_err(state_failed)?,
         };
@@ -196,27 +197,28 @@ impl Volume {
         })))
     }
 
-    /// Names the volume in the log. The first name stays.
+    /// Sets the volume's name in the log. Later calls change nothing.
     pub fn set_name(&self, name: &str) {
         let _ = self.0.name.set(name.to_owned());
     }
 
-    /// Removes the state directory if opening made it: for a start that is refused after all. The volume is not to be used any more.
+    /// Removes the state directory if opening made it, after a start was refused. The volume must not be used any more.
     pub fn discard_new_state(&self) {
         self.0.new_state.remove();
     }
 
-    /// Where the served directory was when the volume was opened.
+    /// The path of the served directory when the volume was opened.
     pub fn dir(&self) -> &Path {
         &self.0.dir
     }
 
-    /// Where the volume keeps its own record, and its server may keep more under other names: nobody else uses it meanwhile.
+    /// The directory of the volume's own record. The server can keep its files there under other names, because the directory is
+    /// locked for this process.
     pub fn state_dir(&self) -> &Path {
         &self.0.state_dir
     }
 
-    /// The file system's number in attributes.
+    /// The `fsid` in attributes.
     pub fn fsid(&self) -> u64 {
         self.0.fsid
     }
@@ -226,7 +228,7 @@ impl Volume {
         self.0.is_of_new_directory
     }
 
-    /// How files are distinguished and found again.
+    /// How the volume identifies files and finds them again.
     pub fn identity(&self) -> Identity {
         self.0.identify.as_identity()
     }
@@ -239,8 +241,8 @@ impl Volume {
     /// The write verifier (RFC 1813 3.3.7). It changes exactly when unstable data may have been lost. It stays the same if the process is
     /// killed while the host and the mount of the file system continue, and over a reboot after [`Volume::close`].
     ///
-    /// A server reads it *before* an unstable write and *after* a commit: a loss in between then shows as
-    /// two verifiers, and the client sends the data again.
+    /// A server must read it *before* an unstable write and *after* a commit. A loss in between then gives
+    /// two different verifiers, and the client resends the data.
     pub fn verifier(&self) -> [u8; 8] {
         self.0.loss_epoch.verifier()
     }
@@ -250,50 +252,50 @@ impl Volume {
         self.0.loss_epoch.number()
     }
 
-    /// Whether a flush failed: all that promises durability fails until the volume is opened again.
+    /// Whether a flush has failed. Then every operation that promises durability fails until the volume is opened again.
     pub fn is_poisoned(&self) -> bool {
         self.0.loss_epoch.is_poisoned()
     }
 
-    /// Flushes and durable writes that the host was asked for so far.
+    /// Number of flushes and durable writes that the volume has requested from the host.
     pub fn flushes(&self) -> u64 {
         self.0.counted.flushes.load(Ordering::Relaxed)
     }
 
-    /// How data is kept and promised.
+    /// The options that the volume was opened with.
     pub fn options(&self) -> Options {
         self.0.options
     }
 
-    /// Whether objects of other users are to be made: by an unprivileged process only its own.
+    /// Whether the process runs as root, and so makes objects for other users. An unprivileged one makes only its own.
     pub fn acts_as_root(&self) -> bool {
         self.0.uid == 0
     }
 
-    /// Whether the process has the capabilities for that.
+    /// Whether the process has the capabilities to make objects for other users.
     pub fn may_act_for_others(&self) -> bool {
         sys::may_act_for_others()
     }
 
-    /// What was counted since the volume was opened.
+    /// The counters since the volume was opened.
     pub fn counters(&self) -> Counters {
         self.0.counted.load()
     }
 
-    /// Nodes in memory (bounded) and open descriptors (bounded).
+    /// Numbers of nodes in memory and of open descriptors.
     pub fn in_memory(&self) -> (usize, usize) {
         (self.0.nodes.len(), self.0.descriptors.open_count())
     }
 }
 
 impl VolumeInner {
-    /// Fails when a flush failed before.
+    /// Fails with [`Error::Poisoned`] if a flush has failed.
     pub(crate) fn alive(&self) -> Result<(), Error> {
         self.loss_epoch.check()
     }
 
-    /// Handles a flush of this object, or of the whole file system, that failed with `errno`. The kernel may have dropped the data and marked
-    /// it clean. The loss epoch is incremented, so that clients resend their data. Unless the store was only full, the volume is poisoned.
+    /// Handles a flush of this object, or of the whole file system, that failed with `errno`. The kernel may have dropped the data and
+    /// marked it clean. Increments the loss epoch, so that clients resend their data. Unless the store was only full, poisons the volume.
     pub(crate) fn flush_failed(&self, node: Option<&Node>, errno: i32) -> Error {
         let reason = std::io::Error::from_raw_os_error(errno);
         if matches!(errno, libc::ENOSPC | libc::EDQUOT) {
@@ -309,8 +311,8 @@ impl VolumeInner {
         Error::from_errno(errno)
     }
 
-    /// Handles a possible loss of unstable data of this object, or of any object: increments the loss epoch. If the epoch cannot be recorded,
-    /// the volume is poisoned.
+    /// Handles a possible loss of unstable data of this object, or of any object: increments the loss epoch. If the epoch cannot be
+    /// recorded, poisons the volume.
     pub(crate) fn lost_data(&self, node: Option<&Node>, reason: &std::io::Error) {
         let (epoch, recorded) = self.loss_epoch.advance(node.is_none());
         node.inspect(|node| node.0.mark_lost(epoch));
@@ -328,7 +330,7 @@ impl VolumeInner {
     }
 }
 
-/// Runs changes of files on this thread that leave set-id bits as they are, as changes by root do. Other writes and truncations
+/// Calls `work`, in which changes of files by this thread keep set-id bits, as changes by root do. Other writes and truncations
 /// clear them, as the host does for users without privilege.
 pub fn keeping_set_id<T>(work: impl FnOnce() -> T) -> T {
     sys::keeping_set_id(work)
@@ -347,7 +349,7 @@ fn flush_former(root: &OwnedFd, dir: &Path, loss_epoch: &LossEpoch) -> std::io::
     sys::sync_file_system(root)
 }
 
-/// The state directory must not be readable by clients: refuse it inside the served one, before it is made.
+/// Refuses a state directory inside the served one, where clients could read it. Called before it is made.
 fn refuse_state_inside(state: &Path, dir: &Path) -> Result<(), OpenError> {
     let absolute = std::path::absolute(state).map_err(|source| OpenError::State { path: state.to_path_buf(), source })?;
     let existing = absolute.ancestors().find_map(|path| path.canonicalize().ok());

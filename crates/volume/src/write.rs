@@ -1,4 +1,4 @@
-//! Writes: unstable, durable, and durable with the flush left to the last of several.
+//! Writes: unstable, durable, and durable with a flush that several writes share.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::types::Stability;
 use crate::volume::{Volume, VolumeInner};
 use crate::wcc::Other;
 
-/// A write that is in the page cache and was promised to become durable: to be given to [`flush_deferred`].
+/// A write that is in the page cache and must be made durable by [`flush_deferred`].
 #[must_use]
 pub struct DeferredFlush {
     volume: Volume,
@@ -44,20 +44,22 @@ pub fn flush_deferred(writes: &[DeferredFlush]) -> Vec<Result<(), Error>> {
 }
 
 impl Volume {
-    /// Writes; fewer bytes than given only when the store ran full on the way.
+    /// Writes `data` at `offset`. Returns the number of bytes written, which is smaller only if the host failed after some bytes,
+    /// for example because the store is full.
     ///
-    /// **Durability**: by `stable`. [`Stability::Unstable`]: none until [`Volume::commit`].
-    /// **Errors**: a failed durable write moves the loss epoch and poisons the volume, except that a full
-    /// store or quota is only reported (the epoch moves if older uncommitted data of the file may be lost).
+    /// **Durability**: by `stable`. [`Stability::Unstable`]: not durable until [`Volume::commit`].
+    /// **Errors**: a failed durable write increments the loss epoch and poisons the volume. If the host refused the write itself, for
+    /// example because the store is full, the volume stays in service. The epoch is then incremented only if older unstable data of the
+    /// file may be lost.
     pub fn write(&self, node: &Node, offset: u64, data: &[u8], stable: Stability) -> Result<usize, Error> {
         let mut change = self.0.begin_change();
         self.0.check_writable_as_file(node)?;
         self.0.write(&mut change, node, offset, data, stable)
     }
 
-    /// A durable write whose flush may be shared: `None` beside the count when it is durable already, else what has to
-    /// be [flushed](flush_deferred) before it is answered. Where sharing makes no sense (direct writes, much
-    /// unstable data in the same file, the loss layer) this is [`Volume::write`].
+    /// A durable write whose flush may be shared. Returns the number of bytes written, and the flush that the caller must
+    /// [make](flush_deferred) before it replies, or `None` if no flush is needed. If the flush is not shared (cache mode `direct`,
+    /// durability `battery`, much unstable data in the same file, the loss layer, an unstable write) this is [`Volume::write`].
     pub fn write_deferred(
         &self,
         node: &Node,
@@ -70,7 +72,7 @@ impl Volume {
         self.write_then_flush(&mut change, node, offset, data, stable)
     }
 
-    /// The same of a file or a block device.
+    /// As [`Self::write_deferred`], also for a file that is open as a block device.
     pub(crate) fn write_then_flush(
         &self,
         change: &mut Change<'_>,
@@ -105,9 +107,9 @@ impl Volume {
         ))
     }
 
-    /// Whether durable writes of one file gain from being begun together: not where each waits for a transfer of its own,
-    /// nor where nothing is flushed. With `write-around` one that is alone passes the page cache by, those that come together share it
-    /// and a flush: less of a processor than a transfer for each.
+    /// Whether durable writes of one file can share a flush. They cannot if each is a direct transfer of its own, if nothing is flushed
+    /// (durability `battery`), or with the loss layer. With `write-around`, a single write bypasses the page cache; writes that come
+    /// together use it and share a flush, which costs less CPU than a transfer for each.
     pub fn shares_flushes(&self) -> bool {
         let volume = &*self.0;
         volume.loss.is_none() && volume.options.durability == Durability::Sync && volume.options.cache != CacheMode::Direct
@@ -120,7 +122,7 @@ impl VolumeInner {
         if node.0.is_device() { Err(Error::Access) } else { Ok(()) }
     }
 
-    /// One write, of a file or of a block device.
+    /// One write, also of a file that is open as a block device.
     pub(crate) fn write(
         &self,
         change: &mut Change<'_>,
@@ -155,7 +157,7 @@ impl VolumeInner {
         Ok(written)
     }
 
-    /// What a fault leaves of a write. It has no say on durability: a torn write that lies is not flushed either.
+    /// Writes the pieces that a fault leaves of a write. They are not flushed, even if the write reports success.
     pub(crate) fn write_torn(
         &self,
         node: &Node,
@@ -203,7 +205,7 @@ impl VolumeInner {
             Counted::add(&self.counted.shared_flushes);
             return Ok(());
         }
-        // The first of a file flushes for all of them.
+        // The first write of a file flushes for all of them.
         let whole = all.iter().any(|other| other.whole && other.node == *node);
         if self.flush_node(node, whole)? {
             Counted::add(&self.counted.data_flushes);
@@ -221,7 +223,7 @@ impl VolumeInner {
         awaited: bool,
     ) -> Result<(usize, u64), Error> {
         let _in_flight = self.begin_buffered(node);
-        // Marked before, so that the descriptor stays open, and after, so that a flush that began
+        // Marked before the write, so that the descriptor stays open, and after it, so that a flush that began
         // in between does not count as covering it.
         node.0.mark_change();
         let written = write_fully(data, |done| {
@@ -261,7 +263,7 @@ impl VolumeInner {
             }
             result
         })?;
-        // The kernel reports a writeback error once: another caller's flush may have got ours.
+        // The kernel reports a writeback error only once, so another caller's flush may have got the error of this write.
         self.alive()?;
         Counted::add(&self.counted.stable_writes);
         Ok(written)
@@ -278,14 +280,15 @@ impl VolumeInner {
         let _in_flight = self.begin_buffered_durable(node);
         let result = self.through_cache(|flag| sys::pwrite_with(descriptor, data, offset, sync | flag));
         if result.is_err() && self.options.cache.writes_direct() {
-            // Written perhaps, and not flushed: no direct write before that is cleared up.
+            // The data may be in the page cache without a flush, so no direct write may begin before a flush has succeeded.
             node.0.mark_cached(data.len());
         }
         result
     }
 
-    /// The host does not say whether the write or a flush failed. A refusal of the write itself leaves nothing in doubt. An error that a
-    /// writeback gives too does, if the file has unstable data: then a flush by a descriptor that has reported nothing yet decides.
+    /// Handles a failed durable write. The host does not report whether the write or its flush failed. Some errors can only refuse the
+    /// write itself; then no data is lost. Others can also come from a writeback of the file's unstable data; then a flush by a descriptor
+    /// that has reported no error yet decides. All other errors count as a failed flush.
     fn durable_write_failed(&self, node: &Node, witness: Option<OwnedFd>, errno: i32) {
         let is_lost = match errno {
             libc::EFBIG | libc::EINVAL | libc::EPERM => false,
@@ -304,7 +307,7 @@ impl VolumeInner {
     }
 }
 
-/// Writes until all is written; an error after some bytes is left to the next call.
+/// Calls `write` until all is written. After an error, returns the bytes written before it, if any; the next call gets the error.
 pub(crate) fn write_fully(data: &[u8], mut write: impl FnMut(usize) -> std::io::Result<usize>) -> std::io::Result<usize> {
     let mut done = 0;
     while done < data.len() {
@@ -334,7 +337,7 @@ mod tests {
         }
     }
 
-    /// The results of a commit that fails by a fault and of the flush of a deferred write that waits for it.
+    /// The results of a commit that a fault makes fail, and of the flush of a deferred write that waits for it.
     fn two_flushes(fault: &str) -> [Result<(), Error>; 2] {
         let base = tempfile::tempdir().unwrap();
         let (dir, state_dir) = (base.path().join("dir"), base.path().join("state"));

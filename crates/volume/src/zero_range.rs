@@ -1,4 +1,4 @@
-//! Zeroing bytes of a file: as allocated zeros, or as a hole; by writing zeros where the host can do neither.
+//! Zeroes bytes of a file, with allocated space or as a hole. Writes zeros if the host does not support that.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::write::write_fully;
 impl VolumeInner {
     /// Zeroes bytes of a file below its size. A range larger than [`ZERO_BYTES_MAX`] is several changes, in order.
     ///
-    /// **Durability**: none until a flush of the file.
+    /// **Durability**: not durable until a flush of the file.
     pub(crate) fn zero(&self, node: &Node, offset: u64, bytes: u64, how: ZeroRange) -> Result<(), Error> {
         let mut done = 0;
         while done < bytes {
@@ -77,7 +77,7 @@ impl VolumeInner {
     }
 }
 
-/// Has the host zero a range; false where it can't, which is remembered in `supported`.
+/// Lets the host zero a range. Returns false if it does not support that, which is then noted in `supported`.
 fn zero_by_host(descriptor: &Descriptor, offset: u64, bytes: usize, how: ZeroRange, supported: &AtomicBool) -> io::Result<bool> {
     if !supported.load(Ordering::Relaxed) {
         return Ok(false);

@@ -30,7 +30,7 @@ pub(crate) fn commit_transaction(fd: impl AsFd) -> io::Result<()> {
 #[repr(C)]
 struct References {
     least: u64,
-    /// The number of a subvolume, and the inode number of its parent directory.
+    /// Each: the number of a subvolume, and the inode number of its parent directory.
     found: [[u64; 2]; 255],
     count: u8,
     _rest: [u8; 7],

@@ -5,18 +5,18 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::limits::LISTING_BYTES;
 
-/// One entry as the kernel gave it.
+/// One entry as the kernel returned it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawEntry<'a> {
     pub(crate) ino: u64,
-    /// Where a listing goes on after this entry.
+    /// The cookie from which a listing continues after this entry.
     pub(crate) next: i64,
-    /// DT_* number; DT_UNKNOWN where the file system does not say.
+    /// DT_* number. DT_UNKNOWN if the file system does not report it.
     pub(crate) kind: u8,
     pub(crate) name: &'a [u8],
 }
 
-/// A listing on its own descriptor (the offset belongs to the open description).
+/// A listing on its own descriptor, because its position belongs to the open file description.
 pub(crate) struct Listing {
     fd: OwnedFd,
     buf: Vec<u8>,
@@ -24,23 +24,23 @@ pub(crate) struct Listing {
     at: usize,
 }
 
-/// Bytes of linux_dirent64 before the name: ino, next, record length, type.
+/// Bytes of linux_dirent64 before the name: inode number, offset, record length, type.
 const HEAD: usize = 8 + 8 + 2 + 1;
 
 impl Listing {
-    /// Lists from `cookie`: 0 is the start, else the `next` of an entry.
+    /// Lists from `cookie`: 0 for the start, or the `next` of an entry.
     pub(crate) fn new(fd: OwnedFd, cookie: i64) -> io::Result<Self> {
         if cookie != 0 {
-            // A cookie is any 64 bits of the file system's own choice.
+            // A cookie can be any 64 bits that the file system chooses.
             rustix::fs::seek(&fd, rustix::fs::SeekFrom::Start(cookie.cast_unsigned()))?;
         }
         Ok(Self { fd, buf: vec![0; LISTING_BYTES], filled: 0, at: 0 })
     }
 
-    /// The next entry, "." and ".." included; `None` at the end.
+    /// The next entry, also "." and "..". `None` at the end.
     pub(crate) fn next_entry(&mut self) -> io::Result<Option<RawEntry<'_>>> {
         if self.at >= self.filled {
-            // SAFETY: the buffer is writable for its length; the descriptor is ours.
+            // SAFETY: the buffer is writable for its length, and `self` owns the descriptor.
             let got = unsafe { libc::syscall(libc::SYS_getdents64, self.fd.as_raw_fd(), self.buf.as_mut_ptr(), self.buf.len()) };
             self.filled = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
             self.at = 0;

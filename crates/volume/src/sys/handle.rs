@@ -1,4 +1,4 @@
-//! Kernel file handles: the identity (inode and generation) of an object, and opening by it.
+//! Kernel file handles: the identity of an object (inode and generation), by which it can be opened.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -7,7 +7,7 @@ use super::{c_name, checked};
 use crate::descriptor_budget::opening;
 use crate::limits::{HANDLE_OPENS_MAX, KERNEL_HANDLE_BYTES_MAX};
 
-/// A kernel file handle: type and bytes, opaque.
+/// A kernel file handle: a type and opaque bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KernelHandle {
     pub(crate) kind: u8,
@@ -23,8 +23,8 @@ impl KernelHandle {
         format!("{}:{digits}\n", self.kind)
     }
 
-    /// A number for tables: one multiplication per word. The kernel makes identities, no client can choose
-    /// them, so no keyed hash is needed.
+    /// A hash for tables, of one multiplication per word. The kernel makes identities and no client can choose
+    /// them, so it needs no key.
     pub(crate) fn mix(&self) -> u64 {
         let (words, _) = self.bytes.as_chunks::<8>();
         words.iter().fold(u64::from(self.kind), |mixed, word| {
@@ -47,13 +47,13 @@ struct Raw {
     bytes: [u8; KERNEL_HANDLE_BYTES_MAX],
 }
 
-/// Identity of an open object and the mount it was reached through. `None`: the file system has no
-/// handles, or longer ones than we keep.
+/// Identity of an open object. `None` if the file system has no handles, or longer ones than
+/// [`KERNEL_HANDLE_BYTES_MAX`].
 pub(crate) fn handle_of(fd: impl AsFd) -> io::Result<Option<KernelHandle>> {
     Ok(name_to_handle(fd.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH)?.map(|(handle, _)| handle))
 }
 
-/// Identity of a name (a link itself) and the number of the mount it is on.
+/// Identity of the object of a name, and the id of the mount it is on. Does not follow a link.
 pub(crate) fn handle_of_name(dir: impl AsFd, name: &[u8]) -> io::Result<Option<(KernelHandle, i32)>> {
     name_to_handle(dir.as_fd().as_raw_fd(), &c_name(name)?, 0)
 }
@@ -62,7 +62,7 @@ fn name_to_handle(fd: libc::c_int, path: &std::ffi::CStr, flags: libc::c_int) ->
     let mut raw =
         Raw { handle_bytes: KERNEL_HANDLE_BYTES_MAX as libc::c_uint, handle_type: 0, bytes: [0; KERNEL_HANDLE_BYTES_MAX] };
     let mut mount: libc::c_int = 0;
-    // SAFETY: `raw` has the layout of struct file_handle with `handle_bytes` bytes of space behind its
+    // SAFETY: `raw` has the layout of struct file_handle with `handle_bytes` bytes of space after its
     // header, `path` is NUL-terminated, `mount` is writable.
     let result = checked(unsafe { libc::name_to_handle_at(fd, path.as_ptr(), (&raw mut raw).cast(), &raw mut mount, flags) });
     match result {
@@ -81,8 +81,9 @@ fn name_to_handle(fd: libc::c_int, path: &std::ffi::CStr, flags: libc::c_int) ->
     Ok(Some((KernelHandle { kind, len, bytes }, mount)))
 }
 
-/// Opens the object a kernel handle names, on the file system `mount` is on. ESTALE: it is gone, or
-/// its inode number now belongs to another. Needs CAP_DAC_READ_SEARCH.
+/// Opens the object of a kernel handle on the file system that `mount` is on. Needs CAP_DAC_READ_SEARCH.
+///
+/// **Errors**: ESTALE if the object is gone, or if another object has its inode number now.
 pub(crate) fn open_handle(mount: impl AsFd, handle: &KernelHandle, flags: libc::c_int) -> io::Result<OwnedFd> {
     let mut raw =
         Raw { handle_bytes: libc::c_uint::from(handle.len), handle_type: libc::c_int::from(handle.kind), bytes: handle.bytes };
@@ -102,6 +103,6 @@ pub(crate) fn open_handle(mount: impl AsFd, handle: &KernelHandle, flags: libc::
         opened = opening(&mut open);
     }
     let fd = opened?;
-    // SAFETY: the kernel just gave us `fd`; nobody else owns it.
+    // SAFETY: the kernel has just returned `fd`, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

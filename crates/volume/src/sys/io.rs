@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::credentials::clear_set_id_on_write;
 
-/// What to do with one time of an object.
+/// How to set one time of an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RawTime {
     Omit,
@@ -28,7 +28,7 @@ impl RawTime {
     }
 }
 
-/// The parts of statx this crate uses.
+/// The fields of statx that this crate uses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawStat {
     pub(crate) mode: u32,
@@ -44,7 +44,7 @@ pub(crate) struct RawStat {
     pub(crate) atime: (i64, u32),
     pub(crate) mtime: (i64, u32),
     pub(crate) ctime: (i64, u32),
-    /// Birth time where the host keeps one, else zero.
+    /// Birth time, or zero if the file system has none.
     pub(crate) btime: (i64, u32),
 }
 
@@ -59,20 +59,20 @@ pub(crate) fn stat(fd: impl AsFd) -> io::Result<RawStat> {
     statx(fd, b"", AtFlags::EMPTY_PATH, ALL)
 }
 
-/// The same without the times, which come out as zero: the host takes no note of them being read (see `times`).
+/// As [`stat`], with zeros for the times. The host does not count them as read (see `times`).
 pub(crate) fn stat_untimed(fd: impl AsFd) -> io::Result<RawStat> {
     let times = StatxFlags::ATIME | StatxFlags::MTIME | StatxFlags::CTIME;
     let stat = statx(fd, b"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS.difference(times) | StatxFlags::MNT_ID)?;
-    // A host gives more than it is asked for when that is free; then it would be wrong to use.
+    // The host may return fields that were not requested. Their values must not be used.
     Ok(RawStat { atime: (0, 0), mtime: (0, 0), ctime: (0, 0), btime: (0, 0), ..stat })
 }
 
-/// Attributes of a name, a link itself and not what it points to.
+/// Attributes of the object of a name. Does not follow a link.
 pub(crate) fn stat_name(dir: impl AsFd, name: &[u8]) -> io::Result<RawStat> {
     statx(dir, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, ALL)
 }
 
-/// All fields of statx this crate uses.
+/// The mask of all these fields.
 const ALL: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME).union(StatxFlags::MNT_ID);
 
 fn statx(fd: impl AsFd, path: &[u8], flags: AtFlags, mask: StatxFlags) -> io::Result<RawStat> {
@@ -96,45 +96,45 @@ fn statx(fd: impl AsFd, path: &[u8], flags: AtFlags, mask: StatxFlags) -> io::Re
     })
 }
 
-/// An offset as the kernel takes it; `beyond` is the error for one that is too large.
+/// Checks that an offset fits the kernel's signed 64 bits. `beyond`: the error number otherwise.
 pub(super) fn checked_offset(offset: u64, beyond: libc::c_int) -> io::Result<u64> {
     if i64::try_from(offset).is_ok() { Ok(offset) } else { Err(io::Error::from_raw_os_error(beyond)) }
 }
 
-/// One pread; an interrupted call is repeated.
+/// One pread. Repeats an interrupted call.
 pub(crate) fn pread(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let offset = checked_offset(offset, libc::EINVAL)?;
     Ok(retry_on_intr(|| rustix::io::pread(&fd, &mut *buf, offset))?)
 }
 
-/// One pwrite; an interrupted call is repeated.
+/// One pwrite. Repeats an interrupted call.
 pub(crate) fn pwrite(fd: impl AsFd, data: &[u8], offset: u64) -> io::Result<usize> {
     let offset = checked_offset(offset, libc::EFBIG)?;
     clear_set_id_on_write();
     Ok(retry_on_intr(|| rustix::io::pwrite(&fd, data, offset))?)
 }
 
-/// Data and the size needed to read it back.
+/// Flushes the data, and the size needed to read it back.
 pub(crate) fn fdatasync(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::fdatasync(fd)?)
 }
 
-/// Data and all attributes; of a directory, its entries.
+/// Flushes data and all attributes; of a directory, its entries.
 pub(crate) fn fsync(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::fsync(fd)?)
 }
 
-/// Everything of the file system `fd` is on.
+/// Flushes the whole file system that `fd` is on.
 pub(crate) fn sync_file_system(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::syncfs(fd)?)
 }
 
-/// Gives an empty file the content of another by sharing its blocks; false where the host cannot.
+/// Gives an empty file the content of another by sharing its blocks. Returns false if the host cannot do so.
 pub(crate) fn clone_content(from: impl AsFd, to: impl AsFd) -> bool {
     rustix::fs::ioctl_ficlone(to, from).is_ok()
 }
 
-/// The next stretch of a file, from `offset`, that is not a hole; none behind the last. Moves the descriptor's own offset.
+/// The next range of a file from `offset` on that is not a hole. `None` after the last one. Changes the descriptor's position.
 pub(crate) fn next_data(fd: impl AsFd, offset: u64) -> io::Result<Option<(u64, u64)>> {
     let offset = checked_offset(offset, libc::EINVAL)?;
     match rustix::fs::seek(&fd, SeekFrom::Data(offset)) {
@@ -144,7 +144,7 @@ pub(crate) fn next_data(fd: impl AsFd, offset: u64) -> io::Result<Option<(u64, u
     }
 }
 
-/// Free space of the file system `fd` is on.
+/// Free space of the file system that `fd` is on.
 pub(crate) fn fs_stat(fd: impl AsFd) -> io::Result<StatVfs> {
     Ok(rustix::fs::fstatvfs(fd)?)
 }
@@ -159,12 +159,12 @@ pub(crate) fn file_system_kind(fd: impl AsFd) -> Option<i64> {
     rustix::fs::fstatfs(fd).ok().map(|found| found.f_type)
 }
 
-/// Takes the exclusive lock on a file without waiting; false when another process has one.
+/// Takes an exclusive lock on a file without waiting. Returns false if another open file description holds a lock.
 pub(crate) fn lock_exclusively(fd: impl AsFd) -> io::Result<bool> {
     lock(fd, FlockOperation::NonBlockingLockExclusive)
 }
 
-/// Takes a shared lock on a file without waiting; false when another process has the exclusive one.
+/// Takes a shared lock on a file without waiting. Returns false if another open file description holds an exclusive one.
 pub(crate) fn lock_shared(fd: impl AsFd) -> io::Result<bool> {
     lock(fd, FlockOperation::NonBlockingLockShared)
 }
@@ -182,12 +182,12 @@ pub(crate) fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// The user this thread acts as.
+/// Effective user of the process.
 pub(crate) fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Group of the process.
+/// Effective group of the process.
 pub(crate) fn effective_gid() -> u32 {
     rustix::process::getegid().as_raw()
 }

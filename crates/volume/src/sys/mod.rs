@@ -1,10 +1,10 @@
-//! Host calls on descriptors, each wrapped once.
+//! Wrappers of system calls.
 //!
 //! rustix makes them, with four exceptions, which are the only unsafe code of this crate. rustix has no kernel file handles, file system
 //! ids of a thread, and ioctls of file systems. Its listing iterator borrows a buffer, but this crate keeps the buffer in the iterator.
 //!
-//! Nothing here follows a symbolic link or takes a path with more than one component, save [`open_path`]
-//! for the directories the operator named.
+//! Only [`open_path`], for directories that the operator named, follows symbolic links and takes a path of several
+//! components.
 
 mod acl;
 mod at;
@@ -38,12 +38,12 @@ pub(crate) use zero::{ZeroRange, zero_range};
 use std::ffi::CString;
 use std::io as std_io;
 
-/// Turns the -1 of a host call into its error.
+/// Converts the result -1 of a system call to its error.
 pub(crate) fn checked(result: libc::c_int) -> std_io::Result<libc::c_int> {
     if result < 0 { Err(std_io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A name as the host takes it; a NUL inside is an invalid argument.
+/// A name as a C string. EINVAL if it contains a NUL.
 pub(crate) fn c_name(name: &[u8]) -> std_io::Result<CString> {
     CString::new(name).map_err(|_| std_io::Error::from_raw_os_error(libc::EINVAL))
 }

@@ -1,11 +1,11 @@
-//! Zeroing a range without writing it.
+//! Zeroes a range of a file without writing zeros.
 
 use std::io;
 use std::os::fd::AsFd;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// What is left where bytes were zeroed.
+/// The state of the space of zeroed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ZeroRange {
     /// Allocated space that reads as zeros.
@@ -14,7 +14,7 @@ pub(crate) enum ZeroRange {
     Hole,
 }
 
-/// Zeroes a range below the file's size. EOPNOTSUPP where the file system can't.
+/// Zeroes a range below the file's size. EOPNOTSUPP if the file system cannot do so.
 pub(crate) fn zero_range(fd: impl AsFd, offset: u64, bytes: u64, how: ZeroRange) -> io::Result<()> {
     let flags = match how {
         ZeroRange::Allocated => FallocateFlags::ZERO_RANGE,

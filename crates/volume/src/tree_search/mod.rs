@@ -1,10 +1,9 @@
-//! Finding objects by name where the host does not open them by identity.
+//! Finds objects by name if the host does not open them by handle.
 //!
-//! Each node remembers where it was last seen (a parent node and a name). An object that is not there
-//! any more, or of which only a handle is known, is looked for in the directory its handle hints at, then by a
-//! walk over the whole volume in a thread of its own; callers get [`Error::Busy`](crate::Error::Busy)
-//! until the walk has ended, and only then that the object is gone. What is found by name is trusted
-//! only when its identity is the one looked for.
+//! Each node remembers where it was last seen (a parent node and a name). If the object is not there any more, or
+//! if only its handle is known, the volume searches the directory that the handle hints at. Then a thread walks
+//! the whole volume, and callers get [`Error::Busy`](crate::Error::Busy) until the walk has ended. If a second walk does
+//! not find the object either, it is gone. An object found by name is used only if it has the identity searched for.
 
 mod open;
 mod walk;
@@ -21,7 +20,7 @@ use crate::types::Kind;
 /// Where an inode number was seen: the directory's inode number and the name.
 pub(super) type Seen = (u64, Box<[u8]>);
 
-/// Where objects were seen, and the walk that finds others.
+/// Where directories were seen, and the state of the walks.
 #[derive(Default)]
 pub(crate) struct TreeSearch {
     pub(super) state: Mutex<State>,
@@ -29,29 +28,29 @@ pub(crate) struct TreeSearch {
 
 #[derive(Default)]
 pub(super) struct State {
-    /// Directories of the volume as a walk or a lookup saw them.
+    /// Where a walk or a lookup saw the directories of the volume, by inode number.
     pub(super) directories: HashMap<u64, Seen>,
-    /// Objects looked for, by inode number.
+    /// Objects searched for, by inode number.
     pub(super) wanted: HashMap<u64, Wanted>,
-    /// Objects that a whole walk did not find.
+    /// Objects that are gone: removed by this volume, or not found by walks.
     pub(super) gone: HashSet<KernelHandle>,
     pub(super) walking: bool,
     pub(super) walks_begun: u64,
     pub(super) walks_ended: u64,
-    /// Renames by this process: a walk over moving names starts again.
+    /// Number of renames by this process. A walk during a rename is made again.
     pub(super) renames: u64,
 }
 
 pub(super) struct Wanted {
-    /// The first walk that began after the object was looked for.
+    /// Number of the first walk that begins after the search for the object.
     pub(super) walk: u64,
-    /// A walk before it did not find the object.
+    /// An earlier walk did not find the object.
     pub(super) missed: bool,
     pub(super) places: Vec<Seen>,
 }
 
 impl TreeSearch {
-    /// The object was seen: it is not gone.
+    /// Called when an object was found under a name.
     pub(crate) fn seen(&self, node: &Node, dir: &Node, name: &[u8]) {
         let mut state = locked(&self.state);
         state.gone.remove(&node.0.identity);
@@ -61,14 +60,14 @@ impl TreeSearch {
         }
     }
 
-    /// A name moved: a walk that runs may have missed it.
+    /// Called after a rename: the current walk may have missed the object.
     pub(crate) fn renamed(&self) {
         let mut state = locked(&self.state);
         state.renames += 1;
         state.drop_old_answers();
     }
 
-    /// The object's last name was removed.
+    /// Notes that an object is gone.
     pub(crate) fn gone(&self, identity: &KernelHandle) {
         let mut state = locked(&self.state);
         if state.gone.len() >= GONE_MAX {
@@ -77,7 +76,7 @@ impl TreeSearch {
         state.gone.insert(*identity);
     }
 
-    /// No place that was seen is to be trusted any more.
+    /// Forgets where objects were seen, after a simulated power cut.
     pub(crate) fn forget(&self) {
         let mut state = locked(&self.state);
         state.directories.clear();
@@ -88,7 +87,7 @@ impl TreeSearch {
 }
 
 impl State {
-    /// What ended walks saw may not hold any more.
+    /// Drops the results of walks that have ended, because they may be out of date.
     pub(super) fn drop_old_answers(&mut self) {
         let ended = self.walks_ended;
         self.wanted.retain(|_, wanted| wanted.walk > ended);

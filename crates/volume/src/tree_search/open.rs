@@ -1,4 +1,4 @@
-//! Opening an object at its last known place, or where it is found.
+//! Opens an object at its last known place, or where a search finds it.
 
 use std::os::fd::OwnedFd;
 
@@ -15,14 +15,16 @@ use crate::types::Kind;
 use crate::volume::VolumeInner;
 
 impl VolumeInner {
-    /// Opens a node where it was last seen, or where it is found.
+    /// Opens a node where it was last seen, or where a search finds it.
+    ///
+    /// **Errors**: [`Error::Busy`] while the search goes on, [`Error::Stale`] if the object is gone.
     pub(crate) fn open_at_place(&self, node: &Node, flags: libc::c_int) -> Result<OwnedFd, Error> {
         for _ in 0..2 {
             let place = locked(&node.0.place).clone();
             if let Some(place) = place {
                 self.open_ancestors(&place.parent)?;
                 let parent = self.descriptor(&place.parent)?;
-                // First without touching the object: what took its place may be a device.
+                // First with O_PATH, because another object under this name may be a device, which an open would affect.
                 let seen = sys::open_at(&*parent, &place.name, libc::O_PATH, 0);
                 if seen.is_ok_and(|fd| self.is_node(&fd, node)) {
                     let fd = sys::open_at(&*parent, &place.name, flags, 0)?;
@@ -42,7 +44,7 @@ impl VolumeInner {
         Err(Error::Busy)
     }
 
-    /// Opens the chain of directories above a node from the top, so that a deep one needs no deep stack.
+    /// Opens the directories above a node, the outermost first, so that a deep node needs no deep recursion.
     fn open_ancestors(&self, node: &Node) -> Result<(), Error> {
         let mut chain = Vec::new();
         let mut at = node.clone();
@@ -66,7 +68,9 @@ impl VolumeInner {
         identity.is_ok_and(|identity| identity == node.0.identity)
     }
 
-    /// Finds an object of which only the handle is known: in memory, by its hint, by what a walk saw.
+    /// Finds an object by its handle: in the directory of the hint, then where a walk saw its inode number.
+    ///
+    /// **Errors**: as [`Self::open_at_place`].
     pub(crate) fn find_by_walk(&self, named: &Named) -> Result<Node, Error> {
         if locked(&self.tree_search.state).gone.contains(&named.identity) {
             return Err(Error::Stale);
@@ -93,7 +97,7 @@ impl VolumeInner {
             }
         }
         if !wanted.missed {
-            // The host may have moved it while the walk ran or since: gone is said after a second look.
+            // Another process may have moved it during the walk. It counts as gone only after a second walk.
             self.want(&mut locked(&self.tree_search.state), named.fileid, true);
             return Err(Error::Busy);
         }
@@ -101,9 +105,9 @@ impl VolumeInner {
         Err(Error::Stale)
     }
 
-    /// The object in a directory of which the inode number is known.
+    /// The object, if the directory with this inode number contains it.
     fn find_in(&self, dir: u64, named: &Named) -> Option<Node> {
-        // Where identity is birth, an overlay may have given the root a new one by copying it up.
+        // If identities contain the birth time, an overlay may have given the root a new one by copying it up.
         let is_root = named.fileid == self.root.fileid() && named.parent_hint == 0 && self.identify == Identify::Birth;
         if is_root || named.identity == self.root.0.identity {
             return Some(self.root.clone());
@@ -125,7 +129,7 @@ impl VolumeInner {
         None
     }
 
-    /// The node of a directory, by the names a walk or lookups saw from the root down to it.
+    /// The node of a directory, by the names that a walk or lookups saw from the root down to it.
     fn directory_of(&self, fileid: u64) -> Option<Node> {
         let mut names = Vec::new();
         {
@@ -154,7 +158,7 @@ impl VolumeInner {
 
     fn want(&self, state: &mut State, fileid: u64, missed: bool) {
         if state.wanted.len() >= WANTED_MAX {
-            // Results that no caller came back for.
+            // Drops results that no caller has fetched.
             state.drop_old_answers();
             if state.wanted.len() >= WANTED_MAX {
                 return;

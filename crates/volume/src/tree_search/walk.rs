@@ -10,7 +10,7 @@ use crate::sys::{self, Listing};
 use crate::types::Kind;
 use crate::volume::VolumeInner;
 
-/// Walks until no object is looked for any more. The volume may be dropped meanwhile.
+/// Walks until no object is searched for any more. The volume may be dropped meanwhile.
 pub(super) fn walk_while_wanted(volume: &Weak<VolumeInner>) {
     while let Some(inner) = volume.upgrade() {
         {
@@ -24,7 +24,7 @@ pub(super) fn walk_while_wanted(volume: &Weak<VolumeInner>) {
         }
         for _ in 0..WALK_REPEATS_MAX {
             let renames = locked(&inner.tree_search.state).renames;
-            // A directory that can't be read hides what is in it: as good as gone to this volume.
+            // Objects in a directory that cannot be read are not found, and so count as gone.
             let _ = walk(&inner);
             if locked(&inner.tree_search.state).renames == renames {
                 break;
@@ -35,9 +35,9 @@ pub(super) fn walk_while_wanted(volume: &Weak<VolumeInner>) {
     }
 }
 
-/// Lists every directory once, in order of distance from the root.
+/// Lists every directory once, breadth first.
 fn walk(volume: &Arc<VolumeInner>) -> io::Result<()> {
-    // (index of the directory above, name, inode number); the root first.
+    // Index of the parent directory, name, inode number. The root is the first.
     let mut tree: Vec<(usize, Box<[u8]>, u64)> = vec![(0, b".".as_slice().into(), volume.root.fileid())];
     let mut at = 0;
     while at < tree.len() && tree.len() < DIRECTORIES_MAX && Arc::strong_count(volume) > 1 {
@@ -51,7 +51,7 @@ fn walk(volume: &Arc<VolumeInner>) -> io::Result<()> {
     Ok(())
 }
 
-/// Notes wanted objects and directories of one directory; gives the directories.
+/// Notes the wanted objects and the directories in one directory. Returns the directories.
 fn list_one(volume: &VolumeInner, fd: OwnedFd, dir: u64, root: bool) -> io::Result<Vec<(Box<[u8]>, u64)>> {
     let names = fd.as_fd().try_clone_to_owned()?;
     let mut listing = Listing::new(fd, 0)?;
@@ -84,7 +84,7 @@ fn list_one(volume: &VolumeInner, fd: OwnedFd, dir: u64, root: bool) -> io::Resu
     Ok(below)
 }
 
-/// Opens the directory at an index of the tree, step by step.
+/// Opens the directory at an index of the tree, one component at a time.
 fn open_below(root: &OwnedFd, tree: &[(usize, Box<[u8]>, u64)], index: usize) -> io::Result<OwnedFd> {
     let mut names = Vec::new();
     let mut at = index;

@@ -22,9 +22,9 @@ xdr_enum! {
     Procedure {
         /// Do nothing.
         Null = 0,
-        /// This connection carries that channel from now on; its earlier connections have ended.
+        /// Make this the connection of a channel. The earlier connections of the channel have ended when the server replies.
         Attach = 1,
-        /// All connections of that process have ended, and none of it will be served again.
+        /// End all connections of a process. The server accepts no further one of that process.
         Fence = 2,
     }
 }
@@ -32,16 +32,16 @@ xdr_enum! {
 xdr_struct! {
     /// Arguments of ATTACH.
     AttachArgs {
-        /// The run of the server this is meant for, 0 when the client does not know it yet: bytes that a dead connection
-        /// still brings to a server that was started again must not count.
+        /// The run of the server that this call is for, 0 if the client does not know it yet. A restarted server refuses calls for
+        /// an earlier run, which a broken connection may still deliver.
         instance: u64,
-        /// The process: random, so that nobody else fences it.
+        /// The process: a random number, so that no other process can fence it.
         process: u64,
         /// The channel in that process.
         channel: u64,
-        /// Which connection of that channel this is, from 1 on.
+        /// The number of this connection in the channel, from 1 on.
         generation: u32,
-        /// The secret of the mount, which its processes share. 0: the process has no mount in common with others, and can fence no other.
+        /// The secret of the mount, which its processes share. 0: the process shares no mount with others, and cannot fence another one.
         secret: u64,
         /// A handle of the export.
         root: FileHandle,
@@ -61,15 +61,15 @@ xdr_struct! {
 xdr_enum! {
     /// How ATTACH and FENCE ended.
     ChannelStatus {
-        /// Done: nothing of what was fenced is running or will run.
+        /// Done: no call of what was fenced is running or will run.
         Ok = 0,
-        /// Nothing was done: the server is another run, see `instance`.
+        /// Nothing was done: this is another run of the server, see `instance`.
         OtherInstance = 1,
-        /// The channel was attached to a later connection, or its process was fenced: this connection is closed.
+        /// The channel has a later connection, or its process was fenced: this connection is closed.
         Fenced = 2,
-        /// Calls of the earlier connections still run: ask again.
+        /// Calls of the earlier connections still run: repeat the call.
         Busy = 3,
-        /// The server has no room for another fence. No process was fenced.
+        /// The server has no space for another fence. No process was fenced.
         Full = 4,
         /// Nothing was done: the caller may not use the export, or the process does not belong to the caller's mount.
         Denied = 5,

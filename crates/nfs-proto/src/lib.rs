@@ -1,8 +1,9 @@
-//! XDR (RFC 4506), ONC RPC (RFC 5531), portmap v2 (RFC 1833), NLM v4 as far as it refuses locks, MOUNT v3 and NFS v3 (RFC 1813): codecs and session state.
+//! Codecs for XDR (RFC 4506), ONC RPC (RFC 5531), portmap v2 (RFC 1833), MOUNT v3 and NFS v3 (RFC 1813), and the part of
+//! NLM v4 that refuses locks.
 //!
-//! Layer 0: bytes in, values out and back. No sockets, files, clocks or threads, and nothing here panics on what a peer
-//! sent: malformed bytes become a [`xdr::DecodeError`] that names the field and its offset. Payloads are borrowed from
-//! the received record; encoding appends to a buffer the caller keeps, so a small call allocates nothing.
+//! This crate converts bytes to values and values to bytes. It has no sockets, files, clocks or threads. Bytes from a peer
+//! never make it panic: malformed bytes give an [`xdr::DecodeError`] that names the field and its offset. Decoded payloads
+//! are borrowed from the received record. Encoding appends to a buffer that the caller keeps, so a small call allocates nothing.
 #![forbid(unsafe_code)]
 
 pub mod channel1;

@@ -1,4 +1,4 @@
-//! MOUNT version 3, RFC 1813 appendix I: from the path of an export to its root handle.
+//! MOUNT version 3, RFC 1813 appendix I: finds the root handle of an export by its path.
 
 use crate::limits::{NAME_BYTES_MAX, PATH_BYTES_MAX};
 use crate::nfs3::FileHandle;
@@ -14,13 +14,13 @@ xdr_enum! {
     Procedure {
         /// Do nothing.
         Null = 0,
-        /// Path to handle.
+        /// Handle of a path.
         Mnt = 1,
-        /// Who has mounted what.
+        /// List of clients and their mounts.
         Dump = 2,
-        /// Forget a mount.
+        /// Remove a mount from the list.
         Umnt = 3,
-        /// Forget all mounts of the caller.
+        /// Remove all mounts of the caller from the list.
         UmntAll = 4,
         /// List the exports.
         Export = 5,
@@ -62,10 +62,10 @@ xdr_bytes! {
     HostName, NAME_BYTES_MAX
 }
 
-/// Most flavors accepted in a reply; there are a dozen registered.
+/// Most flavors accepted in a reply. About a dozen are registered.
 const FLAVORS_MAX: usize = 32;
 
-/// Authentication flavors an export takes, at most 32.
+/// Authentication flavors that an export accepts, at most 32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flavors {
     flavors: [u32; FLAVORS_MAX],
@@ -125,7 +125,7 @@ xdr_struct! {
     MountOk {
         /// The root of the export.
         root: FileHandle,
-        /// Flavors it takes.
+        /// Flavors that it accepts.
         flavors: Flavors,
     }
 }
@@ -155,10 +155,10 @@ impl<'a> Decode<'a> for MountResult {
     }
 }
 
-/// Most exports or mounts read from a reply.
+/// Most items of one list that are decoded from a reply.
 const LIST_MAX: usize = 4096;
 
-/// One export: its path and the groups it is open to (none: everyone).
+/// One export: its path, and the groups that may mount it. Without groups, every client may.
 pub type Export<'a> = (DirPath<'a>, Vec<HostName<'a>>);
 /// One mount: host and path.
 pub type MountEntry<'a> = (HostName<'a>, DirPath<'a>);
@@ -177,10 +177,10 @@ pub fn encode_exports(exports: &[Export<'_>], out: &mut Writer<'_>) {
     false.encode(out);
 }
 
-/// Reads the result of EXPORT.
+/// Decodes the result of EXPORT.
 ///
 /// # Errors
-/// [`DecodeError`], also when the list is over its bound.
+/// [`DecodeError`], also if a list has more than 4,096 items.
 pub fn decode_exports<'a>(input: &mut Reader<'a>) -> Result<Vec<Export<'a>>, DecodeError> {
     decode_list(input, |input| {
         let path = DirPath::decode(input)?;
@@ -198,10 +198,10 @@ pub fn encode_mounts(mounts: &[MountEntry<'_>], out: &mut Writer<'_>) {
     false.encode(out);
 }
 
-/// Reads the result of DUMP.
+/// Decodes the result of DUMP.
 ///
 /// # Errors
-/// [`DecodeError`], also when the list is over its bound.
+/// [`DecodeError`], also if the list has more than 4,096 items.
 pub fn decode_mounts<'a>(input: &mut Reader<'a>) -> Result<Vec<MountEntry<'a>>, DecodeError> {
     decode_list(input, |input| Ok((HostName::decode(input)?, DirPath::decode(input)?)))
 }

@@ -1,7 +1,7 @@
-//! Network Lock Manager version 4, as far as it takes to refuse locks: X/Open, Protocols for Interworking: XNFS, Version 3W, 14.
+//! Network Lock Manager version 4, only to refuse locks: X/Open, Protocols for Interworking: XNFS, Version 3W, 14.
 //!
-//! A client that finds no lock service asks for one again for ever, and so does the program that wants the lock. One that is told
-//! NLM4_DENIED_NOLOCKS gives it ENOLCK.
+//! A client that finds no lock service retries without end, and the program that requests the lock waits. After
+//! NLM4_DENIED_NOLOCKS, the program gets ENOLCK.
 
 use crate::xdr::{xdr_bytes, xdr_enum, xdr_struct};
 
@@ -14,15 +14,15 @@ pub const VERSION: u32 = 4;
 const NET_OBJECT_BYTES_MAX: usize = 1024;
 
 xdr_enum! {
-    /// The procedures of a client.
+    /// The procedures that a client calls.
     Procedure {
         /// Do nothing.
         Null = 0,
-        /// Whether a lock was granted.
+        /// Check whether a lock would be granted.
         Test = 1,
         /// Lock.
         Lock = 2,
-        /// Give up waiting for a lock.
+        /// Stop waiting for a lock.
         Cancel = 3,
         /// Unlock.
         Unlock = 4,
@@ -32,24 +32,24 @@ xdr_enum! {
 xdr_enum! {
     /// How a call ended, `nlm4_stats`.
     Status {
-        /// Done.
+        /// The call succeeded.
         Granted = 0,
-        /// Somebody else has the lock.
+        /// Another owner holds the lock.
         Denied = 1,
-        /// The server has no locks to give.
+        /// The server does not grant locks.
         DeniedNoLocks = 2,
     }
 }
 
 xdr_bytes! {
-    /// With what a client pairs a result with its call: the first argument of each procedure but NULL.
+    /// Pairs a result with its call. It is the first argument of each procedure except NULL.
     Cookie, NET_OBJECT_BYTES_MAX
 }
 
 xdr_struct! {
-    /// The result of each procedure but NULL; of TEST the one without a holder.
+    /// The result of each procedure except NULL. For TEST, the result without a holder.
     LockResult<'a> {
-        /// That of the call.
+        /// The cookie of the call.
         cookie: Cookie<'a>,
         /// How it ended.
         status: Status,

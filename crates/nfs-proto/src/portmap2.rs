@@ -1,4 +1,4 @@
-//! Portmap version 2, RFC 1833 3: from a program to its port.
+//! Portmap version 2, RFC 1833 3: finds the port of a program.
 
 use crate::xdr::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr_enum, xdr_struct};
 
@@ -26,13 +26,13 @@ xdr_enum! {
         GetPort = 3,
         /// All mappings.
         Dump = 4,
-        /// Call through the mapper; never served.
+        /// Call a program through the port mapper. Never served.
         CallIt = 5,
     }
 }
 
 xdr_struct! {
-    /// RFC 1833 3.1, `mapping`. In GETPORT the port is ignored; the reply is the port as u32, 0 when not registered.
+    /// RFC 1833 3.1, `mapping`. GETPORT ignores the port. Its reply is the port as u32, or 0 if the program is not registered.
     Mapping {
         /// Program number.
         program: u32,
@@ -45,7 +45,7 @@ xdr_struct! {
     }
 }
 
-/// Most mappings read from a reply.
+/// Most mappings that are decoded from a reply.
 const MAPPINGS_MAX: usize = 1024;
 
 /// Appends the result of DUMP.
@@ -57,10 +57,10 @@ pub fn encode_mappings(mappings: &[Mapping], out: &mut Writer<'_>) {
     false.encode(out);
 }
 
-/// Reads the result of DUMP.
+/// Decodes the result of DUMP.
 ///
 /// # Errors
-/// [`DecodeError`], also when the list is over its bound.
+/// [`DecodeError`], also if the list is longer than 1,024 mappings.
 pub fn decode_mappings(input: &mut Reader<'_>) -> Result<Vec<Mapping>, DecodeError> {
     let mut mappings = Vec::new();
     while bool::decode(input)? {

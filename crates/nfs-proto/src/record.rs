@@ -1,4 +1,4 @@
-//! Record marking, RFC 5531 11: a record is one or more fragments, each behind four bytes whose top bit marks the last.
+//! Record marking, RFC 5531 11: a record is one or more fragments. Each follows a mark of four bytes, whose top bit is set for the last.
 
 use crate::limits::{FRAGMENTS_MAX, RECORD_BYTES_MAX};
 use core::ops::Range;
@@ -9,46 +9,46 @@ pub const LAST_FRAGMENT: u32 = 1 << 31;
 /// Size of a record mark, in bytes.
 pub const MARK_BYTES: usize = 4;
 
-/// A stream that is not record-marked RPC; the connection has to be closed.
+/// The stream is not record-marked RPC: the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// A record over the limit.
+    /// A record is larger than the limit.
     #[error("record of at least {bytes} bytes, over the limit {limit}")]
     TooLong {
         /// Bytes announced so far.
         bytes: usize,
-        /// The most that is accepted.
+        /// The limit.
         limit: usize,
     },
-    /// Too many fragments in one record.
+    /// A record has too many fragments.
     #[error("record of more than {FRAGMENTS_MAX} fragments")]
     TooManyFragments,
 }
 
-/// What a buffer holds at its start.
+/// What a buffer has at its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Framed {
-    /// Not a whole record yet: at least that many bytes in all are needed before it is worth looking again.
+    /// Not a whole record yet. At least this many bytes are needed before the next call.
     Incomplete {
         /// Bytes the buffer must hold, counted from its start.
         bytes_needed: usize,
     },
     /// A whole record.
     Record {
-        /// Where its body stands now (fragments have been moved together).
+        /// The range of its body, after its fragments have been joined.
         body: Range<usize>,
-        /// Bytes it took of the buffer, marks included.
+        /// Bytes of the record in the buffer, marks included.
         consumed: usize,
     },
 }
 
-/// Looks for one record at the start of `buffer`, whose bodies are moved together when it came in several fragments.
+/// Finds one record at the start of `buffer`. Joins its fragments in place if there are several.
 ///
 /// # Errors
-/// [`RecordError`] when the record is over `limit` bytes or in too many fragments; empty fragments count too.
+/// [`RecordError`] if the record is larger than `limit` bytes or has too many fragments. Empty fragments count too.
 pub fn frame(buffer: &mut [u8], limit: usize) -> Result<Framed, RecordError> {
     let limit = limit.min(RECORD_BYTES_MAX);
-    let mut at = 0; // start of the mark looked at
+    let mut at = 0; // start of the current mark
     let mut bytes = 0; // of the body, so far
     for fragment in 0..FRAGMENTS_MAX {
         let Some(mark) = buffer.get(at..).and_then(|rest| rest.first_chunk::<MARK_BYTES>()) else {
@@ -75,17 +75,17 @@ pub fn frame(buffer: &mut [u8], limit: usize) -> Result<Framed, RecordError> {
     Err(RecordError::TooManyFragments)
 }
 
-/// Writes the mark of a record of one fragment over the four bytes kept free at `position`.
+/// Writes the mark of a record of one fragment over the four bytes reserved at `position`.
 ///
 /// # Panics
-/// When the four bytes are not there or the body is 2 GiB or more: our own bug.
+/// If the four bytes do not exist, or the body has 2 GiB or more: a bug of the caller.
 pub fn write_mark(out: &mut [u8], position: usize, body_bytes: usize) {
     assert!(body_bytes < LAST_FRAGMENT as usize, "record of {body_bytes} bytes");
     let mark = LAST_FRAGMENT | body_bytes as u32;
     out[position..position + MARK_BYTES].copy_from_slice(&mark.to_be_bytes());
 }
 
-/// Moves the fragments before `end` together behind the first mark. All marks were checked by the caller.
+/// Joins the bodies of the fragments before `end` after the first mark. The caller has checked all marks.
 fn join(buffer: &mut [u8], end: usize) {
     let mut from = 0;
     let mut to = MARK_BYTES;

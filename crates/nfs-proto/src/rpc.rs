@@ -10,9 +10,9 @@ pub const RPC_VERSION: u32 = 2;
 pub const AUTH_NONE: u32 = 0;
 /// Flavor of a call with UNIX ids (RFC 5531 appendix A).
 pub const AUTH_SYS: u32 = 1;
-/// Flavor of the one call that asks for TLS: NULL, in the clear (RFC 9289 4.1).
+/// Flavor of the call that asks whether the server has TLS: NULL, without encryption (RFC 9289 4.1).
 pub const AUTH_TLS: u32 = 7;
-/// What stands in the verifier of its reply when the server has TLS (RFC 9289 4.1).
+/// The body of the verifier in its reply if the server has TLS (RFC 9289 4.1).
 pub const STARTTLS: &[u8; 8] = b"STARTTLS";
 
 const CALL: u32 = 0;
@@ -20,7 +20,7 @@ const REPLY: u32 = 1;
 const MSG_ACCEPTED: u32 = 0;
 const MSG_DENIED: u32 = 1;
 
-/// Pairs a reply with its call; chosen by the client.
+/// Pairs a reply with its call. The client chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Xid(pub u32);
 
@@ -47,7 +47,7 @@ impl OpaqueAuth<'_> {
 }
 
 xdr_bytes! {
-    /// The caller's name of itself; nothing may rest on it.
+    /// The caller's name for its host. It must not be used for access control.
     MachineName, MACHINE_NAME_BYTES_MAX
 }
 
@@ -59,7 +59,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The first 16 of `gids`: AUTH_SYS holds no more.
+    /// The first 16 of `gids`: AUTH_SYS has space for no more.
     #[must_use]
     pub fn new(gids: &[u32]) -> Self {
         let mut groups = Self::default();
@@ -116,12 +116,12 @@ xdr_struct! {
     }
 }
 
-/// The head of a call; its arguments follow in the record (RFC 5531 9, `call_body`).
+/// The head of a call (RFC 5531 9, `call_body`). The arguments follow it in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallHeader<'a> {
     /// Pairs the reply with the call.
     pub xid: Xid,
-    /// Version of the RPC protocol; anything but 2 is answered with RPC_MISMATCH.
+    /// Version of the RPC protocol. A server replies to other versions than 2 with RPC_MISMATCH.
     pub rpc_version: u32,
     /// Program, 100003 for NFS.
     pub program: u32,
@@ -129,9 +129,9 @@ pub struct CallHeader<'a> {
     pub version: u32,
     /// Procedure in the program.
     pub procedure: u32,
-    /// Who calls.
+    /// The identity of the caller.
     pub credential: OpaqueAuth<'a>,
-    /// Proof of who calls; empty for AUTH_NONE and AUTH_SYS.
+    /// The proof of that identity. Empty for AUTH_NONE and AUTH_SYS.
     pub verifier: OpaqueAuth<'a>,
 }
 
@@ -172,13 +172,13 @@ xdr_enum! {
         Ok = 0,
         /// Bad credential.
         BadCred = 1,
-        /// The session has to begin again.
+        /// The client must begin a new session.
         RejectedCred = 2,
         /// Bad verifier.
         BadVerf = 3,
         /// Verifier expired or replayed.
         RejectedVerf = 4,
-        /// Too weak for what was asked.
+        /// The authentication is too weak for the call.
         TooWeak = 5,
         /// Bogus response verifier.
         InvalidResp = 6,
@@ -187,14 +187,14 @@ xdr_enum! {
     }
 }
 
-/// How a call ended; results follow in the record after `Success` (RFC 5531 9, `reply_body`).
+/// How a call ended (RFC 5531 9, `reply_body`). After `Success`, the results follow in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyStatus {
-    /// Done; results follow.
+    /// The call succeeded. Its results follow.
     Success,
-    /// No such program here.
+    /// The server does not have the program.
     ProgramUnavailable,
-    /// The program is here, the version is not.
+    /// The server has the program, but not the version.
     ProgramMismatch {
         /// Lowest version served.
         low: u32,
@@ -205,7 +205,7 @@ pub enum ReplyStatus {
     ProcedureUnavailable,
     /// The arguments could not be decoded.
     GarbageArguments,
-    /// The server failed (out of memory, say).
+    /// The server failed, for example because it is out of memory.
     SystemError,
     /// The RPC version is not 2.
     RpcMismatch {
@@ -218,11 +218,11 @@ pub enum ReplyStatus {
     AuthError(AuthStat),
 }
 
-/// The head of a reply. The verifier of our own replies is AUTH_NONE, and empty but in [`encode_starttls`]; a peer's is
-/// checked for form and dropped, but in [`offers_tls`].
+/// The head of a reply. Encoding writes an empty AUTH_NONE verifier; [`encode_starttls`] writes another one. Decoding checks
+/// the form of a peer's verifier and drops it; [`offers_tls`] reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyHeader {
-    /// The call that is answered.
+    /// The xid of the call.
     pub xid: Xid,
     /// How it ended.
     pub status: ReplyStatus,
@@ -274,17 +274,17 @@ impl<'a> Decode<'a> for ReplyHeader {
     }
 }
 
-/// Appends a whole call record: mark, header, arguments.
+/// Appends a call record: mark, header, arguments.
 pub fn encode_call<T: Encode + ?Sized>(header: &CallHeader<'_>, arguments: &T, out: &mut Vec<u8>) {
     encode_record(header, arguments, out);
 }
 
-/// Appends a whole reply record: mark, header, results.
+/// Appends a reply record: mark, header, results.
 pub fn encode_reply<T: Encode + ?Sized>(header: &ReplyHeader, results: &T, out: &mut Vec<u8>) {
     encode_record(header, results, out);
 }
 
-/// Appends the reply that offers TLS: the verifier has no flavor but a body (RFC 9289 4.1).
+/// Appends the reply that offers TLS: its verifier has the flavor AUTH_NONE and the body [`STARTTLS`] (RFC 9289 4.1).
 pub fn encode_starttls(xid: Xid, out: &mut Vec<u8>) {
     struct Offer(Xid);
     impl Encode for Offer {
@@ -297,10 +297,10 @@ pub fn encode_starttls(xid: Xid, out: &mut Vec<u8>) {
     encode_record(&Offer(xid), &(), out);
 }
 
-/// Whether a reply, without its mark, offers TLS. Any other reply, a refusal too, is a no.
+/// Decodes a reply without its mark. Returns its header, and whether it offers TLS.
 ///
 /// # Errors
-/// When the bytes are no reply.
+/// [`DecodeError`] if the bytes are not a reply.
 pub fn offers_tls(reply: &[u8]) -> Result<(ReplyHeader, bool), DecodeError> {
     let header = ReplyHeader::decode(&mut Reader::new(reply))?;
     if header.status != ReplyStatus::Success {

@@ -1,14 +1,14 @@
-//! XDR, RFC 4506: big-endian, every item padded to four bytes.
+//! XDR, RFC 4506: items in big-endian order, each padded to a multiple of four bytes.
 
 use thiserror::Error;
 
-/// Why bytes are not the value that was expected.
+/// Why bytes could not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{kind} in field {field} at byte {offset}")]
 pub struct DecodeError {
-    /// The field that was being read.
+    /// The field that was decoded.
     pub field: &'static str,
-    /// Offset of the field from the start of the decoded slice, in bytes.
+    /// Offset of the error from the start of the decoded slice, in bytes.
     pub offset: usize,
     /// What was wrong with it.
     pub kind: DecodeErrorKind,
@@ -17,7 +17,7 @@ pub struct DecodeError {
 /// What was wrong with a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeErrorKind {
-    /// The bytes end before the field does.
+    /// The bytes end inside the field.
     #[error("bytes missing")]
     Truncated,
     /// A length is larger than its limit.
@@ -25,16 +25,16 @@ pub enum DecodeErrorKind {
     TooLong {
         /// The length that was sent.
         length: usize,
-        /// The most that is accepted.
+        /// The limit.
         limit: usize,
     },
-    /// A value outside its enumeration.
+    /// A value that its enumeration does not have.
     #[error("unknown value {0}")]
     UnknownValue(u32),
     /// Padding that is not zero (RFC 4506 3).
     #[error("padding not zero")]
     Padding,
-    /// Bytes left over after the last field.
+    /// Bytes after the last field.
     #[error("{0} bytes left over")]
     Trailing(usize),
 }
@@ -45,19 +45,19 @@ pub trait Encode {
     fn encode(&self, out: &mut Writer<'_>);
 }
 
-/// A value that can be read from a record; strings and payloads are borrowed from it.
+/// A value that can be decoded from a record. Strings and payloads are borrowed from the record.
 pub trait Decode<'a>: Sized {
-    /// Reads the value and moves past it.
+    /// Decodes the value and moves the reader past it.
     ///
     /// # Errors
-    /// [`DecodeError`] when the bytes are not such a value; the reader's position is then undefined.
+    /// [`DecodeError`] if the bytes are not such a value. The reader's position is then undefined.
     fn decode(input: &mut Reader<'a>) -> Result<Self, DecodeError>;
 }
 
-/// Reads one value that must fill `bytes` to the end.
+/// Decodes one value from all of `bytes`.
 ///
 /// # Errors
-/// [`DecodeError`], also for bytes left over.
+/// [`DecodeError`], also if bytes are left after the value.
 pub fn decode_all<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
     let mut input = Reader::new(bytes);
     let value = T::decode(&mut input)?;
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         Self { bytes, position: 0, field: "record" }
     }
 
-    /// Names the field that is read next, for errors.
+    /// Sets the name of the next field, for errors.
     pub const fn at(&mut self, field: &'static str) {
         self.field = field;
     }
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
     /// Takes exactly `length` bytes, without padding.
     ///
     /// # Errors
-    /// `Truncated` when fewer are left.
+    /// `Truncated` if fewer bytes are left.
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
         let Some((taken, _)) = self.rest().split_at_checked(length) else {
             return Err(self.error(DecodeErrorKind::Truncated));
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         Ok(data)
     }
 
-    /// Checks that nothing is left.
+    /// Checks that no bytes are left.
     ///
     /// # Errors
     /// `Trailing`.
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends to a buffer the caller keeps and clears, so that encoding allocates only when the buffer has to grow.
+/// Appends to a buffer that the caller keeps and clears, so that encoding allocates only if the buffer must grow.
 #[derive(Debug)]
 pub struct Writer<'b> {
     out: &'b mut Vec<u8>,
@@ -192,7 +192,7 @@ impl<'b> Writer<'b> {
     /// Appends a variable opaque: length, bytes, padding.
     ///
     /// # Panics
-    /// When the data is over 4 GiB: our own bug, no record may be so large.
+    /// If the data has 4 GiB or more: a bug of the caller, because no record may be that large.
     pub fn opaque(&mut self, data: &[u8]) {
         assert!(u32::try_from(data.len()).is_ok(), "opaque of {} bytes", data.len());
         (data.len() as u32).encode(self);
@@ -205,15 +205,15 @@ impl<'b> Writer<'b> {
         self.raw(&[0; 3][..padding(length)]);
     }
 
-    /// Takes back everything appended after `position`.
+    /// Removes everything after `position`.
     pub fn truncate(&mut self, position: usize) {
         self.out.truncate(position);
     }
 
-    /// Overwrites four bytes at `position` (a count known only later).
+    /// Overwrites four bytes at `position`, for a count that is known only later.
     ///
     /// # Panics
-    /// When they were not written before: our own bug.
+    /// If the four bytes were not written before: a bug of the caller.
     pub fn patch_u32(&mut self, position: usize, value: u32) {
         self.out[position..position + 4].copy_from_slice(&value.to_be_bytes());
     }
@@ -259,7 +259,7 @@ impl<'a> Decode<'a> for bool {
     }
 }
 
-/// Nothing: the body of a void argument or result.
+/// The body of a void argument or result: no bytes.
 impl Encode for () {
     fn encode(&self, _out: &mut Writer<'_>) {}
 }
@@ -270,7 +270,7 @@ impl<'a> Decode<'a> for () {
     }
 }
 
-/// Optional data, RFC 4506 4.19: a bool, then the value if it is there.
+/// Optional data, RFC 4506 4.19: a bool, then the value if there is one.
 impl<T: Encode> Encode for Option<T> {
     fn encode(&self, out: &mut Writer<'_>) {
         self.is_some().encode(out);
@@ -316,7 +316,7 @@ macro_rules! xdr_struct {
     };
 }
 
-/// Declares an enumeration with the numbers it has on the wire.
+/// Declares an enumeration with its numbers on the wire.
 macro_rules! xdr_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $value:literal,)* }) => {
         $(#[$meta])*
@@ -347,7 +347,7 @@ macro_rules! xdr_enum {
     };
 }
 
-/// Declares a fixed opaque of eight bytes with a meaning.
+/// Declares a type for a fixed opaque of eight bytes.
 macro_rules! xdr_opaque8 {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
@@ -364,7 +364,7 @@ macro_rules! xdr_opaque8 {
     };
 }
 
-/// Declares a borrowed opaque or string with its limit in bytes.
+/// Declares a type for a borrowed opaque or string, with its limit in bytes.
 macro_rules! xdr_bytes {
     ($(#[$meta:meta])* $name:ident, $limit:expr) => {
         $(#[$meta])*

@@ -1,17 +1,17 @@
-//! What can go wrong: files that are no certificates, peers that are not who they should be, bytes that are no record.
+//! Errors of certificates and keys, of handshakes, and of records.
 
 use std::io;
 
 /// Why certificates and keys cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// The file holds no certificate.
+    /// The file has no certificate.
     #[error("{path} holds no certificate")]
     NoCertificate {
         /// The file.
         path: String,
     },
-    /// The file holds no private key.
+    /// The file has no private key.
     #[error("{path} holds no private key")]
     NoKey {
         /// The file.
@@ -25,7 +25,7 @@ pub enum SetupError {
         /// What is wrong with it.
         reason: String,
     },
-    /// What the file holds cannot be used.
+    /// The content of the file cannot be used.
     #[error("{path} cannot be used: {reason}")]
     Unusable {
         /// The file.
@@ -41,7 +41,7 @@ pub enum SetupError {
         /// File of the key.
         key: String,
     },
-    /// A private key that is not a secret.
+    /// Every user of the host can read or change the private key.
     #[error("the private key {path} is open to every user of this host (mode {mode:04o})")]
     Exposed {
         /// The file.
@@ -49,13 +49,13 @@ pub enum SetupError {
         /// Its permission bits.
         mode: u32,
     },
-    /// A name that can be no server's.
+    /// The name is not valid for a server.
     #[error("{name} is neither a host name nor an address")]
     Name {
         /// The name.
         name: String,
     },
-    /// Our own choice of versions and ciphers is impossible.
+    /// rustls does not support the configured versions and ciphers.
     #[error("TLS 1.3 is unavailable: {reason}")]
     Unsupported {
         /// Why.
@@ -64,7 +64,7 @@ pub enum SetupError {
 }
 
 impl SetupError {
-    /// What to do about it.
+    /// What the user can do about it. `None` if that is not known.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
@@ -86,7 +86,7 @@ impl SetupError {
     }
 }
 
-/// Why a handshake or a record failed; the connection is of no use any more.
+/// Why a handshake or a record failed. The connection cannot be used any more.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsFault {
     /// The connection broke, was closed, or was silent for too long.
@@ -95,10 +95,10 @@ pub enum TlsFault {
     /// The peers do not agree on parameters, or one does not trust the other's certificate.
     #[error("TLS handshake failed: {0}")]
     Handshake(#[source] rustls::Error),
-    /// Bytes that belong to no TLS handshake.
+    /// Bytes that do not belong to a TLS handshake.
     #[error("TLS handshake failed: {0}")]
     Unexpected(&'static str),
-    /// A record that cannot be opened.
+    /// A record that cannot be decrypted.
     #[error(transparent)]
     Record(#[from] RecordFault),
 }
@@ -106,19 +106,19 @@ pub enum TlsFault {
 /// What is wrong with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordFault {
-    /// Not a record of TLS 1.3 with data: plain text, most likely.
+    /// Not a TLS record: most likely plain text.
     #[error("not a TLS record (first byte {0:#04x})")]
     NotTls(u8),
-    /// A record over the limit.
+    /// A record or a session ticket over the limit.
     #[error("TLS record of {0} bytes")]
     TooLong(usize),
-    /// Changed on the way, or sealed with another key.
+    /// A record that was changed on its way, or was sealed with another key.
     #[error("TLS record that fails its integrity check")]
     Forged,
-    /// A record that has no type, or one that has no place behind a handshake.
+    /// A record without a type, or with a content that may not follow a handshake.
     #[error("TLS record of unexpected content")]
     Unexpected,
-    /// The peer ends the connection, and says why (RFC 8446 6).
+    /// The peer ended the connection with this alert (RFC 8446 6).
     #[error("the peer ended TLS: {}", alert_text(*.0))]
     Alert(u8),
     /// The next key is unavailable.
@@ -127,7 +127,7 @@ pub enum RecordFault {
 }
 
 impl TlsFault {
-    /// What to do about it.
+    /// What the user can do about it. `None` if that is not known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         use rustls::CertificateError as Bad;
@@ -155,7 +155,7 @@ impl TlsFault {
     }
 }
 
-/// RFC 8446 6.2: the alerts of a peer that refuses us.
+/// The hint for an alert (RFC 8446 6.2) of a peer that refuses the connection.
 fn alert_hint(alert: u8) -> Option<String> {
     Some(match alert {
         42..=46 | 48 | 51 => "the peer does not trust our certificate: is it signed by one it trusts, and still valid?".into(),

@@ -1,4 +1,4 @@
-//! The handshake: rustls checks certificates and agrees on keys, the caller's connection carries the bytes.
+//! The handshake: rustls checks certificates and agrees on keys, and the caller's connection transfers the bytes.
 
 use std::io;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::limits::{BODY_BYTES_MAX, HANDSHAKE_BYTES_MAX, HANDSHAKE_RECORDS_MAX, 
 use crate::open::Opener;
 use crate::seal::Sealer;
 
-/// What a handshake goes over. Both may wait, up to a limit of the caller's.
+/// The connection of a handshake. Both calls may wait, up to a time limit that the caller sets.
 pub trait Wire {
-    /// Sends all of it.
+    /// Sends all bytes.
     ///
     /// # Errors
-    /// The connection's, or `TimedOut`.
+    /// That of the connection, or `TimedOut`.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Receives something; 0 is the end.
+    /// Receives at least one byte. Returns the number of bytes, or 0 at the end of the connection.
     ///
     /// # Errors
-    /// The connection's, or `TimedOut`.
+    /// That of the connection, or `TimedOut`.
     fn receive(&mut self, room: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -38,13 +38,13 @@ pub struct Session {
     pub sealer: Sealer,
     /// Its receiving side.
     pub opener: Opener,
-    /// What came behind the handshake: the beginning of records.
+    /// The bytes that were received after the handshake: the beginning of records.
     pub early: Vec<u8>,
-    /// The peer showed a certificate that is trusted. A server always has.
+    /// Whether the peer sent a trusted certificate. A server always does.
     pub certified: bool,
 }
 
-/// One step of rustls, client's or server's.
+/// One step of rustls, as a client or a server.
 type Step<D> = for<'c, 'i> fn(&'c mut UnbufferedConnectionCommon<D>, &'i mut [u8]) -> UnbufferedStatus<'c, 'i, D>;
 
 pub(crate) fn connect(config: Arc<ClientConfig>, name: ServerName<'static>, wire: &mut impl Wire) -> Result<Session, TlsFault> {
@@ -78,12 +78,12 @@ fn session(secrets: ExtractedSecrets, chain: KeySchedule, early: Vec<u8>, certif
     })
 }
 
-/// Steps until both sides are done; what was received behind the handshake.
+/// Runs the handshake. Returns the bytes that were received after it.
 ///
-/// rustls is given one record at a time: what comes behind the handshake is not for it.
+/// rustls gets one record at a time, because it must not read the records after the handshake.
 fn drive<D>(connection: &mut UnbufferedConnectionCommon<D>, step: Step<D>, wire: &mut impl Wire) -> Result<Vec<u8>, TlsFault> {
     let mut received = Vec::new();
-    let mut given = 0; // bytes of `received` that rustls may look at
+    let mut given = 0; // bytes of `received` that rustls may read
     let mut records = 0;
     let mut outgoing = Vec::new();
     loop {
@@ -120,7 +120,7 @@ fn drive<D>(connection: &mut UnbufferedConnectionCommon<D>, step: Step<D>, wire:
     }
 }
 
-/// Receives until one more record is whole: where it ends.
+/// Receives until one more record is complete. Returns where it ends.
 fn next_record(received: &mut Vec<u8>, from: usize, wire: &mut impl Wire) -> Result<usize, TlsFault> {
     loop {
         let record = received.get(from..).unwrap_or_default();
@@ -164,10 +164,10 @@ fn encode<D>(mut data: EncodeTlsData<'_, D>, outgoing: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// Tells the peer by an alert (RFC 8446 6) why the handshake failed; nothing depends on its arrival.
+/// Sends the peer an alert (RFC 8446 6) with the reason of the failure. An error is ignored, because the handshake has failed.
 ///
-/// One step and no more: behind the alert rustls would read on in what it could not read, and panics there (its assertion
-/// that no second alert is sent).
+/// Makes only one step: after the alert, rustls would read the same bytes again, and would panic because it sends no second
+/// alert.
 fn send_alert<D>(
     connection: &mut UnbufferedConnectionCommon<D>,
     step: Step<D>,

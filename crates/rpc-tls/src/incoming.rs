@@ -1,4 +1,4 @@
-//! Received records in one buffer, opened where they lie.
+//! Received records in one buffer, decrypted in place.
 
 use std::io::IoSliceMut;
 use std::ops::{DerefMut, Range};
@@ -7,33 +7,34 @@ use crate::error::RecordFault;
 use crate::limits::RECORD_BYTES_MAX;
 use crate::open::{Opened, Opener, record_bytes};
 
-/// The receive side of a connection: bytes of records in, data out. `B` is its memory, of [`RECORD_BYTES_MAX`] at least.
+/// The receiving side of a connection: it takes bytes of records and returns data. `B` is its buffer, of at least
+/// [`RECORD_BYTES_MAX`] bytes.
 #[derive(Debug)]
 pub struct Incoming<B> {
     opener: Opener,
     buffer: B,
-    plain: Range<usize>, // data of the record opened last, not yet taken
-    start: usize,        // of records not yet opened
-    end: usize,          // behind the last byte received
+    plain: Range<usize>, // data of the last decrypted record that is not taken yet
+    start: usize,        // of the records that are not decrypted yet
+    end: usize,          // after the last byte received
     closed: bool,
 }
 
-/// What could be taken.
+/// The result of taking data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// So many bytes of data, at least one.
+    /// This many bytes of data, at least one.
     Bytes(usize),
-    /// None before more is received.
+    /// No data is left; more must be received.
     None,
     /// The peer has sent close_notify.
     Closed,
 }
 
 impl<B: DerefMut<Target = [u8]>> Incoming<B> {
-    /// Takes over, with what was received behind the handshake.
+    /// Begins with the bytes that were received after the handshake.
     ///
     /// # Panics
-    /// When the memory is too small: our own bug.
+    /// If the buffer is too small: a bug of the caller.
     #[must_use]
     pub fn new(opener: Opener, mut buffer: B, early: &[u8]) -> Self {
         assert!(buffer.len() >= RECORD_BYTES_MAX.max(early.len()), "memory for records: {} bytes", buffer.len());
@@ -41,7 +42,7 @@ impl<B: DerefMut<Target = [u8]>> Incoming<B> {
         Self { opener, buffer, plain: 0..0, start: 0, end: early.len(), closed: false }
     }
 
-    /// Where to receive to; never empty after [`Taken::None`].
+    /// The part of the buffer to receive into. It is never empty after [`Taken::None`].
     pub fn room(&mut self) -> &mut [u8] {
         if self.plain.is_empty() {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -51,15 +52,15 @@ impl<B: DerefMut<Target = [u8]>> Incoming<B> {
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Takes note of `bytes` received into [`Self::room`].
+    /// Notes that `bytes` bytes were received into [`Self::room`].
     pub fn received(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buffer.len());
     }
 
-    /// Takes data, of several records if they are there.
+    /// Copies received data to `to`, from several records if necessary.
     ///
     /// # Errors
-    /// [`RecordFault`]: the connection is to be closed.
+    /// [`RecordFault`]: the caller must close the connection.
     pub fn take(&mut self, to: &mut [u8]) -> Result<Taken, RecordFault> {
         let mut done = 0;
         while done < to.len() && self.open_next()? {
@@ -68,10 +69,10 @@ impl<B: DerefMut<Target = [u8]>> Incoming<B> {
         Ok(self.outcome(done))
     }
 
-    /// [`Self::take`] into several buffers.
+    /// As [`Self::take`], into several buffers.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::take`].
     pub fn take_scattered(&mut self, to: &mut [IoSliceMut<'_>]) -> Result<Taken, RecordFault> {
         let mut total = 0;
         for part in to {
@@ -87,7 +88,7 @@ impl<B: DerefMut<Target = [u8]>> Incoming<B> {
         Ok(self.outcome(total))
     }
 
-    /// Whether nothing lies here: neither data nor part of a record.
+    /// Whether the buffer is empty: it has no data and no part of a record.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.plain.is_empty() && self.start == self.end
@@ -115,7 +116,7 @@ impl<B: DerefMut<Target = [u8]>> Incoming<B> {
         count
     }
 
-    /// Opens records until there is data; false when there is none.
+    /// Decrypts records until there is data. Returns false if there is no data.
     fn open_next(&mut self) -> Result<bool, RecordFault> {
         while self.plain.is_empty() {
             if self.closed {
@@ -142,13 +143,13 @@ impl Incoming<Vec<u8>> {
         self.buffer.len()
     }
 
-    /// Whether the last receive filled the buffer: more is waiting than it holds.
+    /// Whether the buffer is full, so that more bytes may be waiting.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.end == self.buffer.len()
     }
 
-    /// Gives the buffer another size, if what lies there fits.
+    /// Changes the size of the buffer, if all data is taken and the received records fit.
     pub fn resize(&mut self, bytes: usize) {
         let kept = self.start..self.end;
         if self.plain.is_empty() && bytes >= RECORD_BYTES_MAX.max(kept.len()) && bytes != self.buffer.len() {

@@ -1,4 +1,4 @@
-//! One direction's key with its count of records, and the way to the next keys.
+//! The key of one direction with its record number, and the derivation of the next keys.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::limits::{RECORD_HEAD_BYTES, RECORD_TAIL_BYTES};
 const NONCE_BYTES: usize = 12;
 const TAG_BYTES: usize = RECORD_TAIL_BYTES - 1;
 
-/// A key in use: no record number is ever used twice with it.
+/// A key in use. It never uses a record number twice.
 pub(crate) struct TrafficKey {
     key: LessSafeKey,
     iv: [u8; NONCE_BYTES],
@@ -35,7 +35,7 @@ impl TrafficKey {
         Ok(Self { key: LessSafeKey::new(key), iv, sequence })
     }
 
-    /// Seals `body` in place; its tag is to stand behind it.
+    /// Seals `body` in place. Returns the tag, which the caller writes after it.
     pub(crate) fn seal(
         &mut self,
         head: [u8; RECORD_HEAD_BYTES],
@@ -45,7 +45,7 @@ impl TrafficKey {
         self.key.seal_in_place_separate_tag(nonce, Aad::from(head), body).map_err(|_| RecordFault::NoKey)
     }
 
-    /// Opens `body`, tag included, in place: how many bytes it held.
+    /// Opens `body` in place, tag included. Returns the number of decrypted bytes.
     pub(crate) fn open(&mut self, head: [u8; RECORD_HEAD_BYTES], body: &mut [u8]) -> Result<usize, RecordFault> {
         if body.len() < TAG_BYTES {
             return Err(RecordFault::Forged);
@@ -55,7 +55,7 @@ impl TrafficKey {
         Ok(plain.len())
     }
 
-    /// RFC 8446 5.3: the record's number over the IV.
+    /// RFC 8446 5.3: the IV XOR the record number. Increments the number.
     fn next_nonce(&mut self) -> Result<Nonce, RecordFault> {
         let mut nonce = self.iv;
         let number = self.sequence.to_be_bytes();
@@ -67,10 +67,10 @@ impl TrafficKey {
     }
 }
 
-/// What both directions of a connection share.
+/// The state that both directions of a connection share.
 pub(crate) struct Shared {
     chain: Mutex<KeySchedule>,
-    /// The peer asked for our next key (RFC 8446 4.6.3).
+    /// The peer has requested a change of the key that this side seals with (RFC 8446 4.6.3).
     pub(crate) key_update_requested: AtomicBool,
 }
 

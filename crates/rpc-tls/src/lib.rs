@@ -1,10 +1,11 @@
-//! TLS for RPC (RFC 9289): trust, the handshake, and protected records of TLS 1.3, as bytes in and bytes out.
+//! TLS for RPC (RFC 9289): certificates, the handshake, and protected records of TLS 1.3, as bytes.
 //!
-//! rustls checks certificates and agrees on keys; then it hands the keys over, and [`Sealer`] and [`Opener`] carry the
-//! data: each the property of one thread at a time, neither allocating for a record. They share the next keys only. No
-//! socket, no file and no clock here: the caller passes what was read, what the time is, and a [`Wire`].
+//! rustls checks certificates and agrees on keys. Then [`Sealer`] and [`Opener`] encrypt and decrypt the data with these
+//! keys. Each is used by one thread at a time and allocates nothing for a record; they share only the next keys. The crate
+//! uses no socket, file or clock: the caller passes the content of files, a clock, and a [`Wire`].
 //!
-//! Never: TLS before 1.3, early data, resumed sessions, a peer's certificate that does not lead to a trusted one.
+//! It never uses TLS before 1.3, early data or resumed sessions, and never accepts a certificate that no trusted
+//! certificate has signed, directly or through others.
 #![forbid(unsafe_code)]
 
 mod error;

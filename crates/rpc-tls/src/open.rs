@@ -1,4 +1,4 @@
-//! Records into data.
+//! Decrypts records.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use crate::keys::{Shared, TrafficKey};
 use crate::limits::{BODY_BYTES_MAX, PLAIN_BYTES_MAX, RECORD_HEAD_BYTES};
 use crate::seal::{ALERT, DATA, HANDSHAKE, OUTER_HEADER};
 
-/// Handshake messages that may come behind a handshake (RFC 8446 4.6).
+/// Handshake messages that may follow a handshake (RFC 8446 4.6).
 const NEW_SESSION_TICKET: u8 = 4;
 /// As above.
 const KEY_UPDATE: u8 = 24;
-/// Alerts that are no trouble (RFC 8446 6.1).
+/// Alerts that are not errors (RFC 8446 6.1).
 const CLOSE_NOTIFY: u8 = 0;
 /// As above.
 const USER_CANCELED: u8 = 90;
@@ -22,17 +22,17 @@ const USER_CANCELED: u8 = 90;
 pub struct Opener {
     key: TrafficKey,
     shared: Arc<Shared>,
-    skip: usize, // bytes of a ticket that goes on in the next record
+    skip: usize, // bytes of a ticket that are in later records
 }
 
-/// What a record was.
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opened {
-    /// Data, which stands there in the record; perhaps none.
+    /// Data, with its range in the record, which may be empty.
     Data(Range<usize>),
-    /// Nothing for the user: a ticket, a new key.
+    /// Nothing for the caller: a ticket, or a new key.
     Nothing,
-    /// The peer will send no more.
+    /// The peer will send no more data (close_notify).
     Closed,
 }
 
@@ -42,10 +42,10 @@ impl std::fmt::Debug for Opener {
     }
 }
 
-/// Length of the record that begins with these bytes; none as long as its head is not whole.
+/// Length of the record that begins with these bytes. `None` if its head is not complete yet.
 ///
 /// # Errors
-/// [`RecordFault`] when they begin no sealed record, or one that is too long.
+/// [`RecordFault`] if a sealed record does not begin so, or if the record is too long.
 pub(crate) fn record_bytes(bytes: &[u8]) -> Result<Option<usize>, RecordFault> {
     if let Some(&first) = bytes.first().filter(|first| **first != OUTER_HEADER[0]) {
         return Err(RecordFault::NotTls(first));
@@ -60,10 +60,10 @@ impl Opener {
         Self { key, shared, skip: 0 }
     }
 
-    /// Opens one whole record in place.
+    /// Decrypts one whole record in place.
     ///
     /// # Errors
-    /// [`RecordFault`] when it was changed, or is not one that may come: the connection is to be closed.
+    /// [`RecordFault`] if the record was changed or is not expected: the caller must close the connection.
     pub fn open(&mut self, record: &mut [u8]) -> Result<Opened, RecordFault> {
         let Some((head, body)) = record.split_first_chunk_mut::<RECORD_HEAD_BYTES>() else { return Err(RecordFault::Unexpected) };
         let bytes = self.key.open(*head, body)?;
@@ -90,7 +90,7 @@ impl Opener {
         }
     }
 
-    /// Tickets are skipped, keys changed.
+    /// Handles handshake messages: skips tickets, changes the key.
     fn messages(&mut self, mut data: &[u8]) -> Result<(), RecordFault> {
         while !data.is_empty() {
             let skipped = self.skip.min(data.len());
@@ -98,7 +98,7 @@ impl Opener {
             data = data.get(skipped..).unwrap_or_default();
             match data {
                 [] => {}
-                // No other key may be in use before the end of a record (RFC 8446 5.1).
+                // A change of the key must end its record (RFC 8446 5.1).
                 [KEY_UPDATE, 0, 0, 1, asked @ (0 | 1)] => {
                     self.key = self.shared.next_to_open()?;
                     if *asked == 1 {

@@ -1,4 +1,4 @@
-//! Files as they were read, with their names for messages.
+//! The content of PEM files, with their paths for messages.
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{Error, PemObject};
@@ -9,27 +9,27 @@ use crate::error::SetupError;
 /// The content of a PEM file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pem {
-    /// What to call it in messages: its path.
+    /// Its path, for messages.
     pub path: String,
-    /// What it holds; may be a private key.
+    /// Its content, which may be a private key.
     pub bytes: Vec<u8>,
 }
 
 impl std::fmt::Debug for Pem {
-    /// The name only: the content may be secret.
+    /// Only the path, because the content may be secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pem").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-/// Permission bits of those who are neither owner nor in the group of a file: to read, to write.
+/// Permission bits of other users than the owner and the group of a file: read and write.
 const OTHERS: u32 = 0o006;
 
 impl Pem {
-    /// The file of a private key, of these permission bits (`st_mode`).
+    /// The file of a private key. `mode` is its `st_mode`.
     ///
     /// # Errors
-    /// [`SetupError::Exposed`] when every user of the host may read or replace it: who has the key is who it says.
+    /// [`SetupError::Exposed`] if every user of the host may read or change it: a process that has the key can pass for its owner.
     pub fn secret(path: String, bytes: Vec<u8>, mode: u32) -> Result<Self, SetupError> {
         if mode & OTHERS == 0 { Ok(Self { path, bytes }) } else { Err(SetupError::Exposed { path, mode: mode & 0o7777 }) }
     }
@@ -41,7 +41,7 @@ impl Pem {
         if all.is_empty() { Err(SetupError::NoCertificate { path: self.path.clone() }) } else { Ok(all) }
     }
 
-    /// Its private key, the first if there are several.
+    /// Its private key: the first one if there are several.
     pub(crate) fn key(&self) -> Result<PrivateKeyDer<'static>, SetupError> {
         PrivateKeyDer::from_pem_slice(&self.bytes).map_err(|error| match error {
             Error::NoItemsFound => SetupError::NoKey { path: self.path.clone() },
@@ -49,7 +49,7 @@ impl Pem {
         })
     }
 
-    /// Its certificates as trusted ones.
+    /// Its certificates, as trusted certificates.
     pub(crate) fn roots(&self) -> Result<RootCertStore, SetupError> {
         let mut roots = RootCertStore::empty();
         for certificate in self.certificates()? {

@@ -1,4 +1,4 @@
-//! Data into records.
+//! Encrypts data into records.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) const HANDSHAKE: u8 = 22;
 pub(crate) const DATA: u8 = 23;
 /// Outer type and version of every protected record (RFC 8446 5.2).
 pub(crate) const OUTER_HEADER: [u8; 3] = [DATA, 3, 3];
-/// KeyUpdate, with nothing asked in return (RFC 8446 4.6.3).
+/// KeyUpdate that does not request one of the peer (RFC 8446 4.6.3).
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 /// The alert close_notify (RFC 8446 6.1): level warning, number 0.
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
@@ -27,16 +27,16 @@ const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 pub struct Sealer {
     key: TrafficKey,
     shared: Arc<Shared>,
-    left: u64,            // records until the key is changed
-    records_per_key: u64, // between changes
+    left: u64,            // records until the next change of the key
+    records_per_key: u64, // between two changes
 }
 
-/// What was sealed at one go.
+/// The result of one call of [`Sealer::seal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// Bytes of data taken.
+    /// Bytes of data that were sealed.
     pub plain: usize,
-    /// Bytes of records made.
+    /// Bytes of the records.
     pub sealed: usize,
 }
 
@@ -51,24 +51,24 @@ impl Sealer {
         Self { key, shared, left: RECORDS_PER_KEY, records_per_key: RECORDS_PER_KEY }
     }
 
-    /// Changes the key after `records` records, and each time so many were sealed, instead of [`RECORDS_PER_KEY`].
+    /// Changes the key after each `records` records, instead of [`RECORDS_PER_KEY`].
     pub const fn change_keys_after(&mut self, records: u64) {
         (self.left, self.records_per_key) = (records, records);
     }
 
-    /// Bytes that `plain` bytes of data take at most when they are sealed together.
+    /// Most bytes of the records for `plain` bytes of data that are sealed together.
     #[must_use]
     pub const fn room_for(plain: usize) -> usize {
         plain + plain.div_ceil(PLAIN_BYTES_MAX) * OVERHEAD_BYTES + KEY_UPDATE_BYTES
     }
 
-    /// Seals as much of `parts`, put end to end, as `out` has room for. Allocates only when the key is changed.
+    /// Seals as much of `parts`, one after the other, as fits into `out`. Allocates only when the key is changed.
     ///
     /// # Errors
-    /// [`RecordFault::NoKey`] when no further key is available: nothing more can be sent.
+    /// [`RecordFault::NoKey`] if no further key is available: nothing more can be sent.
     ///
     /// # Panics
-    /// When `out` is shorter than [`SEAL_BYTES_MIN`]: our own bug.
+    /// If `out` is shorter than [`SEAL_BYTES_MIN`]: a bug of the caller.
     pub fn seal<P: Deref<Target = [u8]>>(&mut self, parts: &[P], out: &mut [u8]) -> Result<Sealed, RecordFault> {
         assert!(out.len() >= SEAL_BYTES_MIN, "room for a record: {} bytes", out.len());
         let mut source = Source { parts, part: 0, offset: 0 };
@@ -94,7 +94,7 @@ impl Sealer {
         }
     }
 
-    /// The alert close_notify, the last record of this side (RFC 8446 6.1).
+    /// A record with the alert close_notify, the last one of this side (RFC 8446 6.1).
     ///
     /// # Errors
     /// As [`Self::seal`].
@@ -116,7 +116,7 @@ impl Sealer {
         self.record(content, body.len(), out)
     }
 
-    /// Seals the `plain` bytes that stand behind the place of the head: how long the record is.
+    /// Seals the `plain` bytes that follow the space for the head. Returns the length of the record.
     fn record(&mut self, content: u8, plain: usize, out: &mut [u8]) -> Result<usize, RecordFault> {
         let body_bytes = plain + RECORD_TAIL_BYTES;
         let [a, b, c] = OUTER_HEADER;
@@ -133,7 +133,7 @@ impl Sealer {
     }
 }
 
-/// Data to be sealed, and how far it was taken.
+/// The data to seal, and the position in it.
 struct Source<'p, P> {
     parts: &'p [P],
     part: usize,
@@ -141,7 +141,7 @@ struct Source<'p, P> {
 }
 
 impl<P: Deref<Target = [u8]>> Source<'_, P> {
-    /// Fills `to` as far as the data goes.
+    /// Copies data to `to`. Returns the number of bytes, which is smaller than `to` only at the end of the data.
     fn copy_to(&mut self, to: &mut [u8]) -> usize {
         let mut done = 0;
         while let Some(part) = self.parts.get(self.part) {

@@ -1,4 +1,4 @@
-//! Whom a client and a server trust, and who they are themselves.
+//! The configuration of a client and of a server: trusted certificates, and their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,41 +17,41 @@ use crate::handshake::{self, Session, Wire};
 use crate::pem::Pem;
 use crate::validity::Validity;
 
-/// The time since 1970, by which certificates are checked; none when it is not known, and then no certificate is accepted.
+/// Returns the time since 1970, by which certificates are checked. `None` if it is not known; then no certificate is accepted.
 pub type Clock = fn() -> Option<Duration>;
 
-/// A certificate, those that sign it, and its key.
+/// A certificate with those that sign it, and its private key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The own certificate first, then those between it and one the peer trusts.
+    /// The own certificate first, then the intermediate ones up to one that the peer trusts.
     pub certificate: Pem,
     /// The private key of the first certificate.
     pub key: Pem,
 }
 
-/// The name or address of a server, as its certificate must have it.
+/// The name or address that a server's certificate must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerName(ServerName<'static>);
 
 impl PeerName {
-    /// Reads a host name or an address.
+    /// Parses a host name or an address.
     ///
     /// # Errors
-    /// [`SetupError::Name`] when it can be neither.
+    /// [`SetupError::Name`] if it is neither.
     pub fn new(host: &str) -> Result<Self, SetupError> {
         ServerName::try_from(host.to_owned()).map(Self).map_err(|_| SetupError::Name { name: host.to_owned() })
     }
 }
 
-/// The client's side of every handshake with servers whose certificates lead to the same trusted ones.
+/// The configuration of a client, for handshakes with servers whose certificates lead to the same trusted ones.
 #[derive(Clone, Debug)]
 pub struct ClientTls(Arc<ClientConfig>);
 
 impl ClientTls {
-    /// Trusts servers whose certificate leads to one in `trusted`; shows `identity` to servers that ask for it.
+    /// Trusts servers whose certificate leads to one in `trusted`. Sends `identity` to servers that request a certificate.
     ///
     /// # Errors
-    /// [`SetupError`] naming the file that cannot be used.
+    /// [`SetupError`], which names the file that cannot be used.
     pub fn new(trusted: &Pem, identity: Option<&Identity>, clock: Clock) -> Result<Self, SetupError> {
         let builder = ClientConfig::builder_with_details(provider(), Arc::new(GivenClock(clock)))
             .with_protocol_versions(&[&TLS13])
@@ -73,13 +73,13 @@ impl ClientTls {
     /// Makes the TLS handshake with the server called `name`.
     ///
     /// # Errors
-    /// [`TlsFault`]: the connection broke, or the server is not who it should be.
+    /// [`TlsFault`]: the connection broke, or the server did not prove that it has this name.
     pub fn handshake(&self, name: &PeerName, wire: &mut impl Wire) -> Result<Session, TlsFault> {
         handshake::connect(Arc::clone(&self.0), name.0.clone(), wire)
     }
 }
 
-/// The server's side of every handshake.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,
@@ -88,10 +88,11 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Shows `identity`; with `trusted` clients are asked for certificates that lead to one in there, and may have none.
+    /// Sends `identity` to clients. With `trusted`, requests certificates of clients that lead to one in `trusted`; a client without
+    /// a certificate is accepted too.
     ///
     /// # Errors
-    /// [`SetupError`] naming the file that cannot be used.
+    /// [`SetupError`], which names the file that cannot be used.
     pub fn new(identity: &Identity, trusted: Option<&Pem>, clock: Clock) -> Result<Self, SetupError> {
         let Identity { certificate, key } = identity;
         let builder = ServerConfig::builder_with_details(provider(), Arc::new(GivenClock(clock)))
@@ -114,13 +115,13 @@ impl ServerTls {
         Ok(Self { config: Arc::new(config), certifies: trusted.is_some(), validity })
     }
 
-    /// Whether clients can prove who they are.
+    /// Whether the server requests certificates of clients.
     #[must_use]
     pub const fn certifies_clients(&self) -> bool {
         self.certifies
     }
 
-    /// When the server's own certificate is valid; none when that cannot be told from it.
+    /// When the server's own certificate is valid. `None` if the certificate cannot be decoded.
     #[must_use]
     pub const fn validity(&self) -> Option<Validity> {
         self.validity
@@ -129,13 +130,13 @@ impl ServerTls {
     /// Makes the TLS handshake with a client.
     ///
     /// # Errors
-    /// [`TlsFault`]: the connection broke, or the client showed a certificate that is not trusted.
+    /// [`TlsFault`]: the connection broke, or the client sent a certificate that is not trusted.
     pub fn handshake(&self, wire: &mut impl Wire) -> Result<Session, TlsFault> {
         handshake::accept(Arc::clone(&self.config), wire)
     }
 }
 
-/// The clock that was passed in, as rustls asks for it.
+/// The caller's clock, for rustls.
 #[derive(Debug)]
 struct GivenClock(Clock);
 
@@ -145,7 +146,7 @@ impl TimeProvider for GivenClock {
     }
 }
 
-/// Named here, never the process' default: a library inside another program sets no globals.
+/// The provider is passed to rustls explicitly, because a library in another program must not set the process's default.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }

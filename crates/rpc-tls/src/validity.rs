@@ -1,4 +1,4 @@
-//! For how long a certificate is valid: whoever shows it is told before his peers refuse it.
+//! The validity of a certificate, so that its owner can be warned before peers refuse it.
 
 use core::fmt;
 use std::time::Duration;
@@ -7,39 +7,39 @@ use rustls::pki_types::CertificateDer;
 use x509_cert::Certificate;
 use x509_cert::der::{DateTime, Decode};
 
-/// A certificate is to be renewed once less than this part of its time is left: nine days of ninety, two hours of a day.
+/// A certificate should be renewed when less than this part of its time is left: nine days of ninety, 2.4 hours of a day.
 const LAST_PART: u32 = 10;
 
 /// When a certificate is valid (RFC 5280 4.1.2.5). Times are since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// The first moment.
+    /// The first moment at which it is valid.
     pub from: Duration,
-    /// The last one.
+    /// The last moment at which it is valid.
     pub until: Duration,
 }
 
-/// What a certificate is good for at some moment.
+/// The state of a certificate at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// It will be valid: peers refuse it until then.
+    /// It is not valid yet: peers refuse it.
     NotYet,
     /// It is valid.
     Valid,
     /// It is valid, and less than a tenth of its time is left.
     EndsSoon,
-    /// It was valid: peers refuse it.
+    /// It has expired: peers refuse it.
     Ended,
 }
 
 impl Validity {
-    /// That of a certificate; none when it cannot be told from it.
+    /// The validity of a certificate. `None` if the certificate cannot be decoded.
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         let validity = Certificate::from_der(certificate).ok()?.tbs_certificate.validity;
         Some(Self { from: validity.not_before.to_unix_duration(), until: validity.not_after.to_unix_duration() })
     }
 
-    /// What the certificate is good for when it is `now`.
+    /// The state of the certificate at `now`.
     #[must_use]
     pub fn at(self, now: Duration) -> Lifetime {
         if now < self.from {

@@ -5,21 +5,21 @@ use super::types::{
 };
 use crate::xdr::{Decode, DecodeError, DecodeErrorKind, Encode, Reader, Writer, xdr_struct};
 
-/// Right asked by ACCESS: read data or names (RFC 1813 3.3.4).
+/// Right in ACCESS: read data or names (RFC 1813 3.3.4).
 pub const ACCESS_READ: u32 = 0x01;
-/// Right asked by ACCESS: look a name up.
+/// Right in ACCESS: look a name up.
 pub const ACCESS_LOOKUP: u32 = 0x02;
-/// Right asked by ACCESS: change data or names.
+/// Right in ACCESS: change data or names.
 pub const ACCESS_MODIFY: u32 = 0x04;
-/// Right asked by ACCESS: write new data or names.
+/// Right in ACCESS: add data or names.
 pub const ACCESS_EXTEND: u32 = 0x08;
-/// Right asked by ACCESS: remove a name.
+/// Right in ACCESS: remove a name.
 pub const ACCESS_DELETE: u32 = 0x10;
-/// Right asked by ACCESS: execute a file.
+/// Right in ACCESS: execute a file.
 pub const ACCESS_EXECUTE: u32 = 0x20;
 
 xdr_struct! {
-    /// An object and nothing more: GETATTR, READLINK, FSSTAT, FSINFO, PATHCONF.
+    /// Only an object: GETATTR, READLINK, FSSTAT, FSINFO, PATHCONF.
     ObjectArgs {
         /// The object.
         object: FileHandle,
@@ -31,15 +31,15 @@ xdr_struct! {
     SetAttrArgs {
         /// The object.
         object: FileHandle,
-        /// What changes.
+        /// The attributes to set.
         new_attributes: SetAttr,
-        /// When given, the ctime the object must have, else NFS3ERR_NOT_SYNC.
+        /// If given, the ctime that the object must have. Otherwise the call fails with NFS3ERR_NOT_SYNC.
         guard: Option<NfsTime>,
     }
 }
 
 xdr_struct! {
-    /// RFC 1813 3.3, `diropargs3`: LOOKUP, REMOVE, RMDIR and the place of what is created.
+    /// RFC 1813 3.3, `diropargs3`: LOOKUP, REMOVE, RMDIR, and the place of a new object.
     DirOpArgs<'a> {
         /// The directory.
         dir: FileHandle,
@@ -53,7 +53,7 @@ xdr_struct! {
     AccessArgs {
         /// The object.
         object: FileHandle,
-        /// Rights asked, `ACCESS_*`.
+        /// Rights to check, `ACCESS_*`.
         access: u32,
     }
 }
@@ -65,7 +65,7 @@ xdr_struct! {
         file: FileHandle,
         /// First byte.
         offset: u64,
-        /// Bytes wanted.
+        /// Bytes to read.
         count: u32,
     }
 }
@@ -77,9 +77,9 @@ xdr_struct! {
         file: FileHandle,
         /// First byte.
         offset: u64,
-        /// Bytes to write; a server must refuse more than `data` holds.
+        /// Bytes to write. A server must refuse a number larger than the length of `data`.
         count: u32,
-        /// What the reply has to promise.
+        /// The durability that the reply must promise.
         stable: StableHow,
         /// The bytes.
         data: Data<'a>,
@@ -87,7 +87,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// RFC 1813 3.3.7, WRITE up to its payload, which a client gathers from the caller's buffers; padding follows it.
+    /// RFC 1813 3.3.7, WRITE up to its payload. The client sends the payload from the caller's buffers, then the padding.
     WriteArgsHead {
         /// The file.
         file: FileHandle,
@@ -95,7 +95,7 @@ xdr_struct! {
         offset: u64,
         /// Bytes to write.
         count: u32,
-        /// What the reply has to promise.
+        /// The durability that the reply must promise.
         stable: StableHow,
         /// Bytes of payload that follow: the same as `count`.
         data_bytes: u32,
@@ -105,11 +105,11 @@ xdr_struct! {
 /// RFC 1813 3.3.8, `createhow3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateHow {
-    /// Create, or take the file that is there.
+    /// Create the file, or use the existing one.
     Unchecked(SetAttr),
-    /// Create, NFS3ERR_EXIST if the name exists.
+    /// Create the file. Fails with NFS3ERR_EXIST if the name exists.
     Guarded(SetAttr),
-    /// Create; repeating it with the same verifier is the same create.
+    /// Create the file. A repeated call with the same verifier succeeds too.
     Exclusive(CreateVerifier),
 }
 
@@ -148,7 +148,7 @@ xdr_struct! {
     CreateArgs<'a> {
         /// Directory and name.
         place: DirOpArgs<'a>,
-        /// How.
+        /// How to create it.
         how: CreateHow,
     }
 }
@@ -170,7 +170,7 @@ xdr_struct! {
         place: DirOpArgs<'a>,
         /// Attributes of the new link.
         attributes: SetAttr,
-        /// Its text.
+        /// Its target.
         target: Path<'a>,
     }
 }
@@ -178,11 +178,11 @@ xdr_struct! {
 /// RFC 1813 3.3.11, `mknoddata3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeData {
-    /// Block or character device (the type says which).
+    /// Block or character device, by the type.
     Device(FileType, SetAttr, SpecData),
-    /// Socket or named pipe (the type says which).
+    /// Socket or named pipe, by the type.
     Pipe(FileType, SetAttr),
-    /// Any other type: to be refused with NFS3ERR_BADTYPE.
+    /// Any other type. A server must refuse it with NFS3ERR_BADTYPE.
     Other(FileType),
 }
 
@@ -219,7 +219,7 @@ xdr_struct! {
     MkNodArgs<'a> {
         /// Directory and name.
         place: DirOpArgs<'a>,
-        /// What.
+        /// The type, attributes and device numbers of the new object.
         what: NodeData,
     }
 }
@@ -227,9 +227,9 @@ xdr_struct! {
 xdr_struct! {
     /// RFC 1813 3.3.14, RENAME.
     RenameArgs<'a> {
-        /// What is renamed.
+        /// The old directory and name.
         from: DirOpArgs<'a>,
-        /// What it becomes; an object there is replaced.
+        /// The new directory and name. An object of that name is replaced.
         to: DirOpArgs<'a>,
     }
 }
@@ -237,7 +237,7 @@ xdr_struct! {
 xdr_struct! {
     /// RFC 1813 3.3.15, LINK.
     LinkArgs<'a> {
-        /// The object that gets a further name.
+        /// The object that gets another name.
         file: FileHandle,
         /// The new name.
         link: DirOpArgs<'a>,
@@ -281,7 +281,7 @@ xdr_struct! {
         file: FileHandle,
         /// First byte.
         offset: u64,
-        /// Bytes; 0 means to the end.
+        /// Number of bytes. 0 means up to the end of the file.
         count: u32,
     }
 }

@@ -1,5 +1,5 @@
-//! Lists of directory entries, RFC 1813 3.3.16 and 3.3.17: a linked list on the wire, read in place and written under
-//! the two bounds a client gives.
+//! Lists of directory entries, RFC 1813 3.3.16 and 3.3.17. On the wire they are linked lists. They are read in place, and written
+//! within the two limits that a client sets.
 
 use super::types::{Name, PostOpAttr, PostOpHandle};
 use crate::xdr::{Decode, DecodeError, Encode, Reader, Writer, xdr_struct};
@@ -12,7 +12,7 @@ xdr_struct! {
         fileid: u64,
         /// Its name.
         name: Name<'a>,
-        /// Where to go on behind it.
+        /// The cookie from which a listing continues after it.
         cookie: u64,
     }
 }
@@ -24,7 +24,7 @@ xdr_struct! {
         fileid: u64,
         /// Its name.
         name: Name<'a>,
-        /// Where to go on behind it.
+        /// The cookie from which a listing continues after it.
         cookie: u64,
         /// Its attributes.
         attributes: PostOpAttr,
@@ -33,7 +33,7 @@ xdr_struct! {
     }
 }
 
-/// A received list and the mark of the directory's end; checked as a whole when decoded.
+/// A received list, and whether it ends the directory. Decoding checks all entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entries<'a, E> {
     encoded: &'a [u8], // `follows entry` repeated, without the final `false` and the mark of the end
@@ -42,7 +42,7 @@ pub struct Entries<'a, E> {
 }
 
 impl<'a, E: Decode<'a>> Entries<'a, E> {
-    /// Nothing follows these entries in the directory.
+    /// Whether these are the last entries of the directory.
     #[must_use]
     pub const fn eof(&self) -> bool {
         self.eof
@@ -52,7 +52,7 @@ impl<'a, E: Decode<'a>> Entries<'a, E> {
     pub fn iter(&self) -> impl Iterator<Item = E> + use<'a, E> {
         let mut input = Reader::new(self.encoded);
         core::iter::from_fn(move || {
-            // The list was decoded once already: an error here can only be its end.
+            // All entries were decoded before, so an error here can only be the end of the list.
             bool::decode(&mut input).ok()?;
             E::decode(&mut input).ok()
         })
@@ -82,7 +82,7 @@ impl<'a, E: Decode<'a>> Decode<'a> for Entries<'a, E> {
     }
 }
 
-/// Appends entries to a READDIR or READDIRPLUS result until a bound would be passed.
+/// Appends entries to a READDIR or READDIRPLUS result until a limit would be exceeded.
 ///
 /// The caller has already appended the status, the directory's attributes and the cookie verifier.
 #[derive(Debug)]
@@ -93,18 +93,18 @@ pub struct EntriesWriter {
     count: usize,
 }
 
-/// What the end of the list takes: `false` and the mark of the directory's end.
+/// Bytes of the end of the list: `false`, and whether it ends the directory.
 const TAIL_BYTES: usize = 8;
 
 impl EntriesWriter {
-    /// Bounds the list: the whole result from `result_start` (the first byte behind the status) to at most
-    /// `result_bytes_max` bytes (`count` or `maxcount`), ids, names and cookies to `name_bytes_max` (`dircount`).
+    /// Sets the limits: `result_bytes_max` for the result from `result_start` on, the first byte after the status (`count` or
+    /// `maxcount`), and `name_bytes_max` for ids, names and cookies (`dircount`).
     #[must_use]
     pub const fn new(result_start: usize, result_bytes_max: u32, name_bytes_max: u32) -> Self {
         Self { result_start, result_bytes_max: result_bytes_max as usize, name_bytes_left: name_bytes_max as usize, count: 0 }
     }
 
-    /// Appends an entry; false when it does not fit, and nothing was appended then.
+    /// Appends an entry. Returns false if it does not fit; then nothing is appended.
     pub fn push<E: Encode>(&mut self, entry: &E, name: &[u8], out: &mut Vec<u8>) -> bool {
         // fileid, length and bytes of the name, cookie: what `dircount` counts.
         let name_bytes = 8 + 4 + name.len().next_multiple_of(4) + 8;
@@ -113,7 +113,7 @@ impl EntriesWriter {
         true.encode(&mut writer);
         entry.encode(&mut writer);
         let fits_result = out.len() + TAIL_BYTES - self.result_start <= self.result_bytes_max;
-        // A directory must make progress: the first entry goes out even when `dircount` is too small for it.
+        // A listing must make progress, so the first entry is sent even if `dircount` is too small for it.
         let fits_names = name_bytes <= self.name_bytes_left || self.count == 0;
         if !(fits_result && fits_names) {
             out.truncate(before);
@@ -124,13 +124,13 @@ impl EntriesWriter {
         true
     }
 
-    /// Entries appended so far.
+    /// Number of entries appended so far.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// Ends the list.
+    /// Appends the end of the list. `eof`: the list ends the directory.
     pub fn finish(self, eof: bool, out: &mut Vec<u8>) {
         let mut writer = Writer::new(out);
         false.encode(&mut writer);

@@ -1,4 +1,4 @@
-//! NFS version 3, RFC 1813: types, and arguments and results of all 22 procedures, both directions.
+//! NFS version 3, RFC 1813: types, and the arguments and results of all 22 procedures, encoded and decoded.
 
 mod arguments;
 mod directory;
@@ -14,5 +14,5 @@ pub use types::*;
 pub const PROGRAM: u32 = 100_003;
 /// Version of the program.
 pub const VERSION: u32 = 3;
-/// The port an NFS server is looked for on when nobody says otherwise.
+/// The default port of an NFS server.
 pub const PORT: u16 = 2049;

@@ -16,16 +16,16 @@ pub const FSF_HOMOGENEOUS: u32 = 0x0008;
 /// FSINFO property: SETATTR can set times to the resolution of `time_delta`.
 pub const FSF_CANSETTIME: u32 = 0x0010;
 
-/// A refusal and what RFC 1813 sends with it.
+/// A failure, with the data that RFC 1813 sends with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure<F> {
-    /// Why; never `Ok`.
+    /// The status, never `Ok`.
     pub status: NfsStatus,
     /// Attributes that come with it.
     pub body: F,
 }
 
-/// The result of a procedure: `resok` or `resfail`, told apart by the status in front.
+/// The result of a procedure: `resok` or `resfail`, by the status before it.
 pub type Outcome<O, F> = Result<O, Failure<F>>;
 
 impl<O: Encode, F: Encode> Encode for Outcome<O, F> {
@@ -62,7 +62,7 @@ xdr_struct! {
 }
 /// Result of GETATTR.
 pub type GetAttrResult = Outcome<GetAttrOk, ()>;
-/// Result of SETATTR, REMOVE and RMDIR: attributes of the object or directory either way.
+/// Result of SETATTR, REMOVE and RMDIR: attributes of the object or directory, also after a failure.
 pub type WccResult = Outcome<WccData, WccData>;
 
 xdr_struct! {
@@ -72,11 +72,11 @@ xdr_struct! {
         object: FileHandle,
         /// Its attributes.
         attributes: PostOpAttr,
-        /// Those of the directory.
+        /// Attributes of the directory.
         dir_attributes: PostOpAttr,
     }
 }
-/// Result of LOOKUP; with a refusal come the attributes of the directory.
+/// Result of LOOKUP. After a failure it has the attributes of the directory.
 pub type LookupResult = Outcome<LookupOk, PostOpAttr>;
 
 xdr_struct! {
@@ -84,7 +84,7 @@ xdr_struct! {
     AccessOk {
         /// Attributes of the object.
         attributes: PostOpAttr,
-        /// Rights granted, of those asked.
+        /// Those of the requested rights that are granted.
         access: u32,
     }
 }
@@ -96,7 +96,7 @@ xdr_struct! {
     ReadLinkOk<'a> {
         /// Attributes of the link.
         attributes: PostOpAttr,
-        /// Its text.
+        /// Its target.
         target: Path<'a>,
     }
 }
@@ -120,7 +120,7 @@ xdr_struct! {
 pub type ReadResult<'a> = Outcome<ReadOk<'a>, PostOpAttr>;
 
 xdr_struct! {
-    /// RFC 1813 3.3.6, READ up to its payload, which goes straight to or from another buffer; padding follows it.
+    /// RFC 1813 3.3.6, READ up to its payload. The payload is sent from or received into another buffer, then the padding.
     ReadOkHead {
         /// Attributes of the file.
         attributes: PostOpAttr,
@@ -140,9 +140,9 @@ xdr_struct! {
     WriteOk {
         /// Attributes of the file before and after.
         wcc: WccData,
-        /// Bytes written; may be fewer than asked.
+        /// Bytes written, perhaps fewer than requested.
         count: u32,
-        /// What is promised: at least what was asked.
+        /// The durability promised: at least what was requested.
         committed: StableHow,
         /// Changes when unstable data may have been lost.
         verifier: WriteVerifier,
@@ -166,12 +166,12 @@ xdr_struct! {
 pub type CreateResult = Outcome<CreateOk, WccData>;
 
 xdr_struct! {
-    /// RFC 1813 3.3.14, RENAME: both directories, whether it worked or not.
+    /// RFC 1813 3.3.14, RENAME: both directories, also after a failure.
     #[derive(Default)]
     RenameWcc {
-        /// Directory the name left.
+        /// The old directory.
         from_dir: WccData,
-        /// Directory it went to.
+        /// The new directory.
         to_dir: WccData,
     }
 }
@@ -179,7 +179,7 @@ xdr_struct! {
 pub type RenameResult = Outcome<RenameWcc, RenameWcc>;
 
 xdr_struct! {
-    /// RFC 1813 3.3.15, LINK: object and directory, whether it worked or not.
+    /// RFC 1813 3.3.15, LINK: object and directory, also after a failure.
     #[derive(Default)]
     LinkWcc {
         /// Attributes of the object.
@@ -196,7 +196,7 @@ xdr_struct! {
     ReadDirOk<'a> {
         /// Attributes of the directory.
         dir_attributes: PostOpAttr,
-        /// To be sent back with the next call.
+        /// The client sends it with the next call.
         cookie_verifier: CookieVerifier,
         /// The entries and the mark of the end.
         entries: Entries<'a, Entry<'a>>,
@@ -210,7 +210,7 @@ xdr_struct! {
     ReadDirPlusOk<'a> {
         /// Attributes of the directory.
         dir_attributes: PostOpAttr,
-        /// To be sent back with the next call.
+        /// The client sends it with the next call.
         cookie_verifier: CookieVerifier,
         /// The entries and the mark of the end.
         entries: Entries<'a, EntryPlus<'a>>,
@@ -228,13 +228,13 @@ xdr_struct! {
         total_bytes: u64,
         /// Free bytes.
         free_bytes: u64,
-        /// Free bytes this caller may use.
+        /// Free bytes that this caller may use.
         available_bytes: u64,
-        /// Files it can hold.
+        /// Most files it can have.
         total_files: u64,
         /// Free file slots.
         free_files: u64,
-        /// Free file slots this caller may use.
+        /// Free file slots that this caller may use.
         available_files: u64,
         /// Seconds for which this is not expected to change.
         invariant_seconds: u32,
@@ -250,17 +250,17 @@ xdr_struct! {
         attributes: PostOpAttr,
         /// Largest READ.
         read_max: u32,
-        /// READ size that works best.
+        /// Preferred size of a READ.
         read_preferred: u32,
         /// READ sizes should be multiples of this.
         read_multiple: u32,
         /// Largest WRITE.
         write_max: u32,
-        /// WRITE size that works best.
+        /// Preferred size of a WRITE.
         write_preferred: u32,
         /// WRITE sizes should be multiples of this.
         write_multiple: u32,
-        /// READDIR size that works best.
+        /// Preferred size of a READDIR.
         dir_preferred: u32,
         /// Largest file.
         file_size_max: u64,
@@ -282,13 +282,13 @@ xdr_struct! {
         link_max: u32,
         /// Longest name, in bytes.
         name_max: u32,
-        /// Longer names are refused rather than cut.
+        /// The server refuses longer names, and does not truncate them.
         no_trunc: bool,
-        /// Only root may give files away.
+        /// Only root may change the owner of a file.
         chown_restricted: bool,
-        /// Names differing in case are the same.
+        /// Names that differ only in case are the same.
         case_insensitive: bool,
-        /// Case is kept.
+        /// The server keeps the case of names.
         case_preserving: bool,
     }
 }
@@ -300,7 +300,7 @@ xdr_struct! {
     CommitOk {
         /// Attributes of the file before and after.
         wcc: WccData,
-        /// To be compared with that of the writes.
+        /// The client compares it with the verifier of the writes.
         verifier: WriteVerifier,
     }
 }

@@ -12,7 +12,7 @@ xdr_enum! {
         GetAttr = 1,
         /// 3.3.2: change attributes.
         SetAttr = 2,
-        /// 3.3.3: name to handle.
+        /// 3.3.3: handle of a name.
         Lookup = 3,
         /// 3.3.4: check rights.
         Access = 4,
@@ -42,9 +42,9 @@ xdr_enum! {
         ReadDir = 16,
         /// 3.3.17: names, attributes and handles in a directory.
         ReadDirPlus = 17,
-        /// 3.3.18: space and files, changing.
+        /// 3.3.18: space and files, which change.
         FsStat = 18,
-        /// 3.3.19: limits and preferences, fixed.
+        /// 3.3.19: limits and preferences, which do not change.
         FsInfo = 19,
         /// 3.3.20: POSIX limits.
         PathConf = 20,
@@ -54,7 +54,7 @@ xdr_enum! {
 }
 
 impl Procedure {
-    /// Whether a call gives the same answer when it is carried out twice (RFC 1813 4.4). A server stores its replies to the others.
+    /// Whether a call gives the same result if it is executed twice (RFC 1813 4.4). A server stores its replies to the other calls.
     #[must_use]
     pub const fn is_idempotent(self) -> bool {
         !matches!(
@@ -117,7 +117,7 @@ xdr_enum! {
         Stale = 70,
         /// Too many levels of remote.
         Remote = 71,
-        /// Not a handle of this server.
+        /// The handle is not one of this server.
         BadHandle = 10_001,
         /// Guard of SETATTR not met.
         NotSync = 10_002,
@@ -159,9 +159,9 @@ xdr_enum! {
 xdr_enum! {
     /// RFC 1813 3.3.7, `stable_how`: ordered, a later value promises more.
     StableHow {
-        /// May be lost until a COMMIT.
+        /// The data may be lost until a COMMIT.
         Unstable = 0,
-        /// Data and what is needed to read it back are stable.
+        /// The data, and the metadata needed to read it back, are stable.
         DataSync = 1,
         /// Data and all attributes are stable.
         FileSync = 2,
@@ -177,20 +177,20 @@ xdr_opaque8! {
     CookieVerifier
 }
 xdr_opaque8! {
-    /// RFC 1813 3.3.8, `createverf3`: all eight bytes make an exclusive create repeatable.
+    /// RFC 1813 3.3.8, `createverf3`: by it a server recognises a repeated exclusive create.
     CreateVerifier
 }
 
 xdr_bytes! {
-    /// A name in a directory, `filename3`; not checked for `/` or NUL.
+    /// A name in a directory, `filename3`. Not checked for `/` or NUL.
     Name, NAME_BYTES_MAX
 }
 xdr_bytes! {
-    /// The text of a symbolic link, `nfspath3`.
+    /// The target of a symbolic link, `nfspath3`.
     Path, PATH_BYTES_MAX
 }
 xdr_bytes! {
-    /// The bytes of a READ or WRITE.
+    /// The payload of a READ or WRITE.
     Data, TRANSFER_BYTES_MAX as usize
 }
 
@@ -202,7 +202,7 @@ pub struct FileHandle {
 }
 
 impl FileHandle {
-    /// The handle of these bytes; none if there are more than 64.
+    /// The handle with these bytes. `None` if there are more than 64.
     #[must_use]
     pub fn new(handle: &[u8]) -> Option<Self> {
         let mut bytes = [0; HANDLE_BYTES_MAX];
@@ -243,7 +243,7 @@ xdr_struct! {
     NfsTime {
         /// Seconds.
         seconds: u32,
-        /// Nanoseconds, below 10^9 from an honest peer.
+        /// Nanoseconds, below 10^9 from a correct peer.
         nseconds: u32,
     }
 }
@@ -274,7 +274,7 @@ xdr_struct! {
         gid: u32,
         /// Size in bytes.
         size: u64,
-        /// Disk space used, in bytes.
+        /// Space used, in bytes.
         used: u64,
         /// Device numbers of a device.
         rdev: SpecData,
@@ -297,7 +297,7 @@ pub type PostOpAttr = Option<Fattr>;
 pub type PostOpHandle = Option<FileHandle>;
 
 xdr_struct! {
-    /// RFC 1813 2.6, `wcc_attr`: what a client needs to know whether its cache was right before.
+    /// RFC 1813 2.6, `wcc_attr`: the attributes with which a client checks its cache.
     WccAttr {
         /// Size in bytes.
         size: u64,
@@ -312,22 +312,22 @@ xdr_struct! {
     /// RFC 1813 2.6, `wcc_data`.
     #[derive(Default)]
     WccData {
-        /// Before the operation; only when exact.
+        /// Before the operation. `None` if the server is not sure about them.
         before: Option<WccAttr>,
-        /// After it.
+        /// After the operation.
         after: PostOpAttr,
     }
 }
 
-/// How a time is to be set, RFC 1813 2.6 `set_atime`.
+/// How a time is set, RFC 1813 2.6 `set_atime`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetTime {
     /// Leave it.
     #[default]
     DontChange,
-    /// To the server's clock.
+    /// Set it to the server's time.
     ServerTime,
-    /// To this.
+    /// Set it to this time.
     Client(NfsTime),
 }
 
@@ -356,7 +356,7 @@ impl<'a> Decode<'a> for SetTime {
 }
 
 xdr_struct! {
-    /// RFC 1813 2.6, `sattr3`: what is `None` stays as it is.
+    /// RFC 1813 2.6, `sattr3`. `None` leaves an attribute as it is.
     #[derive(Default)]
     SetAttr {
         /// Permission bits.

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 /// SIGKILL in a mask of /proc/PID/status: bit of signal 9.
 const KILL: u64 = 1 << 8;
 
-/// Number of checks of a running thread, and the pause between them: it has sent a request and is about to sleep.
+/// Number of checks of a thread that still runs, and the pause between them. It has sent a request and will sleep soon.
 const SYSCALL_LOOKS_MAX: u32 = 100;
 const SYSCALL_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 

@@ -1,4 +1,4 @@
-//! The connection to the kernel: /dev/fuse, mounted.
+//! The connection to the kernel: an open /dev/fuse with its mount.
 
 use crate::error::MountError;
 use crate::limits::{HEAD_BYTES_MAX, TRANSFER_BYTES_MAX};
@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 /// Bytes of the largest request.
 pub(crate) const REQUEST_BYTES_MAX: usize = TRANSFER_BYTES_MAX + HEAD_BYTES_MAX;
 
-/// The mounted device; several threads read and write it at once.
+/// The device of a mount. Several threads read and write it at the same time.
 #[derive(Debug)]
 pub(crate) struct Device(OwnedFd);
 
@@ -19,7 +19,7 @@ impl Device {
         Self(device)
     }
 
-    /// Agrees with the kernel on what both can do: its first request.
+    /// Negotiates version and flags with the kernel, by its first request (INIT).
     ///
     /// # Errors
     /// [`MountError::Kernel`], [`MountError::Requests`].
@@ -35,20 +35,20 @@ impl Device {
                 return Err(MountError::Kernel { major, minor });
             };
             let _ = self.send(header.unique, &answer, &[]);
-            // A kernel with another major version asks again.
+            // The major version is the same, so the kernel does not repeat INIT.
             return Ok(());
         }
     }
 
-    /// The next request: its bytes in `buffer`; none once it is unmounted.
+    /// Reads the next request into `buffer`. Returns its length, or `None` after the unmount.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// That of the kernel.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
         loop {
             match rustix::io::read(&self.0, &mut *buffer) {
                 Ok(bytes) => return Ok(Some(bytes)),
-                // ENOENT: a request that was interrupted before it was read.
+                // ENOENT: the request was interrupted before it was read.
                 Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
                 Err(Errno::NODEV) => return Ok(None),
                 Err(error) => return Err(error),
@@ -56,14 +56,14 @@ impl Device {
         }
     }
 
-    /// Answers. False when nobody waits any more (ENOENT): whoever asked does not know of what was done.
+    /// Sends a reply. Returns false if the caller no longer waits (ENOENT), and so does not know the result.
     #[must_use]
     pub(crate) fn send(&self, unique: Unique, result: &[u8], data: &[u8]) -> bool {
         let header = reply::header(unique, result.len() + data.len(), 0);
         rustix::io::writev(&self.0, &reply::parts(&header, result, data)).is_ok()
     }
 
-    /// Answers with an error.
+    /// Sends an error as the reply.
     pub(crate) fn refuse(&self, unique: Unique, errno: Errno) {
         let header = reply::header(unique, 0, errno.raw_os_error());
         let _ = rustix::io::writev(&self.0, &reply::parts(&header, &[], &[]));

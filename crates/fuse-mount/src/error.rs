@@ -12,7 +12,7 @@ pub enum MountError {
     /// It is not a directory.
     #[error("{0} is not a directory")]
     NotDirectory(PathBuf),
-    /// It is not empty: the mount would hide its contents.
+    /// It is not empty, and the mount would hide its content.
     #[error("the directory {0} is not empty")]
     NotEmpty(PathBuf),
     /// A live process of Millrace serves it.
@@ -20,7 +20,7 @@ pub enum MountError {
     Mounted {
         /// The directory.
         directory: PathBuf,
-        /// What is mounted, as mountinfo has it.
+        /// The source of the mount in mountinfo.
         source_text: String,
     },
     /// It is not a mount of Millrace.
@@ -34,10 +34,10 @@ pub enum MountError {
     Look {
         /// The path.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// No FUSE device.
+    /// /dev/fuse cannot be opened.
     #[error("open /dev/fuse: {0}")]
     Device(#[source] io::Error),
     /// mount(2) refused.
@@ -45,10 +45,10 @@ pub enum MountError {
     Refused {
         /// The directory.
         directory: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The set-uid program by which users other than root mount is missing.
+    /// The set-uid program with which users other than root mount is missing.
     #[error("there is no fusermount3 in PATH, which mounts for users other than root")]
     NoProgram,
     /// That program failed.
@@ -59,18 +59,18 @@ pub enum MountError {
         /// What it printed.
         message: String,
     },
-    /// FUSE of the kernel is too old.
+    /// The kernel's FUSE lacks a required feature.
     #[error("the kernel's FUSE lacks record locks or requests of more than a page: it is of version {major}.{minor}")]
     Kernel {
-        /// Of the protocol.
+        /// Major version of the protocol.
         major: u32,
-        /// Of the protocol.
+        /// Minor version of the protocol.
         minor: u32,
     },
     /// /proc cannot be read.
     #[error("read /proc/self/status, which has the groups of callers: {0}")]
     Proc(#[source] io::Error),
-    /// /proc belongs to another PID namespace than the process numbers in requests.
+    /// /proc belongs to another PID namespace than the process ids in requests.
     #[error("/proc is that of another PID namespace: the groups of the programs that use the mount cannot be read")]
     ForeignProc,
     /// The device failed.

@@ -1,4 +1,4 @@
-//! What programs have open, by the numbers that the kernel names it with.
+//! The open files and directories of programs, by the numbers that the kernel uses for them.
 
 use crate::open_file::OpenFile;
 use dnfs::FileHandle;
@@ -10,16 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// An open directory.
 #[derive(Debug)]
 pub(crate) struct OpenDirectory {
-    /// As who opened it.
+    /// The mount with the credentials of the user that opened it.
     pub(crate) mount: Arc<Mount>,
     pub(crate) handle: FileHandle,
-    /// Its names as they were when a program last began to read them: a listing goes on by numbers in it.
+    /// The entries when a program last began a listing. The offsets of the listing are indexes in it.
     listing: Mutex<Option<Arc<Vec<DirItem>>>>,
 }
 
 #[derive(Clone, Debug)]
 enum Open {
-    /// With its node.
+    /// The file, and its node.
     File(Arc<OpenFile>, u64),
     Directory(Arc<OpenDirectory>),
 }
@@ -38,7 +38,7 @@ impl OpenDirectory {
         Self { mount, handle, listing: Mutex::new(None) }
     }
 
-    /// What the listing is taken from; asked of the server by `fetch` where a program begins one.
+    /// The entries for a listing. Calls `fetch` if the program begins one.
     pub(crate) fn listing(
         &self,
         begins: bool,
@@ -79,7 +79,7 @@ impl Handles {
         }
     }
 
-    /// It is no longer open: the file with its node, if it is one.
+    /// Removes an open file or directory. Returns a file with its node, or `None` for a directory.
     pub(crate) fn remove(&self, number: u64) -> Option<(Arc<OpenFile>, u64)> {
         match self.inner().open.remove(&number)? {
             Open::File(file, node) => Some((file, node)),
@@ -87,7 +87,7 @@ impl Handles {
         }
     }
 
-    /// All that are open.
+    /// The numbers of all open files and directories.
     pub(crate) fn all(&self) -> Vec<u64> {
         self.inner().open.keys().copied().collect()
     }

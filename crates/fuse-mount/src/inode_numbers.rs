@@ -1,4 +1,4 @@
-//! Inode numbers. A FUSE mount has one `st_dev`, since the kernel makes submounts for virtiofs only. So files of file systems
+//! Inode numbers. A FUSE mount has one `st_dev`, because the kernel makes submounts only for virtiofs. So files of file systems
 //! nested in the export get other numbers: otherwise `tar` and `cp` would treat two files with the same `st_dev` and `st_ino`
 //! as hard links of one file.
 
@@ -7,10 +7,10 @@ use dnfs::mount::DirItem;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Numbers of nested file systems have this bit; few file systems use it.
+/// Numbers of nested file systems have this bit. Few file systems use it.
 const NESTED: u64 = 1 << 63;
 
-/// How the files of a mount are numbered.
+/// Converts the inode numbers of a mount.
 #[derive(Debug)]
 pub(crate) struct InodeNumbers {
     /// File system of the root: its files keep their numbers.
@@ -22,7 +22,7 @@ impl InodeNumbers {
         Self { root: AtomicU64::new(root) }
     }
 
-    /// The root is on this file system from now on.
+    /// Notes the new file system of the root.
     pub(crate) fn replace_root(&self, root: u64) {
         self.root.store(root, Relaxed);
     }
@@ -45,7 +45,7 @@ impl InodeNumbers {
     }
 }
 
-/// A permutation of all numbers that separates neighbours (the finalizer of SplitMix64).
+/// Permutes all numbers so that neighbours are far apart (the finalizer of SplitMix64).
 const fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

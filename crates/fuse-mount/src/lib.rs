@@ -1,4 +1,4 @@
-//! An NFS export as a FUSE file system of this host: for programs that the preload library cannot reach, and for people.
+//! Mounts an NFS export as a FUSE file system of this host, for programs that the preload library cannot reach.
 //!
 //! It is one more process of the mount that `dnfs` keeps for this host. It shares sizes, attributes, write verifiers, unstable
 //! data, locks and files that are removed while open with the programs under `millrace exec`. The kernel caches neither data
@@ -8,7 +8,7 @@
 //! needs a reply to FUSE_INTERRUPT; the common Rust library, fuser, answers that with ENOSYS.
 //!
 //! - `protocol`: requests and replies as bytes; `device`: /dev/fuse.
-//! - `server`: threads that take requests; `pending`: which of them are under way, and whether their callers were killed.
+//! - `server`: threads that take requests; `pending`: the requests in progress, and signals of their callers.
 //! - `operations`: requests as calls of the mount, on `nodes`, `handles`, `users`, `locks`, `wal_indexes` and `recent`.
 //! - [`mod@mounting`]: mounting and unmounting, as root and by fusermount3.
 #![forbid(unsafe_code)]

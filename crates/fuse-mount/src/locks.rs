@@ -28,11 +28,11 @@ pub(crate) struct Wait {
     lock: Lock,
 }
 
-/// Result of an attempt.
+/// The result of an attempt.
 pub(crate) enum Look {
-    /// It has the lock.
+    /// The request has the lock.
     Granted,
-    /// It continues to wait.
+    /// The request still waits.
     Waits,
     Failed(Errno),
 }
@@ -62,7 +62,7 @@ impl Locks {
             (None, None) => return Ok(true), // there is nothing to unlock
             (None, Some(_)) => {
                 let fresh = Arc::new(file.mount().owner_locks(file.file(), lock.pid).map_err(|error| errno(&error))?);
-                // Another thread of the same owner was faster.
+                // Another thread of the same owner may have added it meanwhile.
                 Arc::clone(self.owners().entry(key).or_insert(fresh))
             }
         };
@@ -75,7 +75,7 @@ impl Locks {
         file.mount().lock_range(&owner, range, kind).map_err(|error| errno(&error))
     }
 
-    /// Releases all record locks of an owner on a file: it closed a descriptor of the file (POSIX, close).
+    /// Releases all record locks of an owner on a file, after it closed a descriptor of the file (POSIX, close).
     pub(crate) fn give_up(&self, file: &OpenFile, owner: u64) {
         self.owners().remove(&(file.file(), owner));
     }
@@ -92,12 +92,12 @@ impl Locks {
         self.comes.notify_all();
     }
 
-    /// Makes the next attempt sooner: a waiting request may succeed or end.
+    /// Makes the next attempt now, because a waiting request may succeed or end.
     pub(crate) fn look_now(&self) {
         self.comes.notify_all();
     }
 
-    /// Retries all waiting requests, once there are any and a moment after the last attempt. Returns those that wait no longer.
+    /// Waits until there are waiting requests, pauses for up to [`LOCK_LOOK_MS`], and retries them. Returns those that wait no longer.
     pub(crate) fn look(&self, is_interrupted: impl Fn(Unique) -> bool) -> Vec<(Wait, Look)> {
         let mut waits = self.waits();
         while waits.is_empty() {

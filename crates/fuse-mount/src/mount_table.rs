@@ -27,14 +27,14 @@ pub(crate) fn mounted_elsewhere(device: &str) -> Option<u32> {
     mount_table::of_other_namespaces().find_map(|(pid, table)| is_there(&table).then_some(pid))
 }
 
-/// A directory's path without links, also if the mount there does not answer.
+/// A directory's path without links. Also works if the mount there does not answer.
 ///
 /// # Errors
-/// The errors of resolving its parent.
+/// Those of resolving its parent.
 pub fn resolved(directory: &Path) -> std::io::Result<PathBuf> {
     let absolute = std::path::absolute(directory)?;
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(absolute) };
-    // Whether the last component is a link is read from its parent only: /proc/self/mountinfo has the path after it.
+    // The mount table has paths without links. A mounted directory must not be examined, because its server may not answer.
     let there = parent.canonicalize()?.join(name);
     if mounted_at(&there).is_some() {
         return Ok(there);

@@ -21,25 +21,25 @@ const PROGRAM: &str = "fusermount3";
 /// Options of a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MountHow {
-    /// Other users may use it; for mounts of other users than root, whose mounts always serve all.
+    /// Other users may use it. Only for a mount by another user than root: a mount by root always serves all users.
     pub allow_other: bool,
     /// All changes are refused (EROFS).
     pub read_only: bool,
-    /// No program on it may be executed.
+    /// Programs on it cannot be executed.
     pub no_exec: bool,
 }
 
-/// Whether a mount of this URL is served at a directory.
+/// Whether a mount of this URL is at a directory, and its process is alive.
 #[must_use]
 pub fn is_mounted(directory: &Path, url: &dnfs::NfsUrl) -> bool {
     mounted_at(directory).is_some_and(|entry| is_millrace(&entry) && entry.source == url.to_string()) && !is_dead(directory)
 }
 
-/// Checks that a mount is possible at a directory. First removes a mount whose process was killed, and returns whether there
-/// was one. `directory` is as [`crate::resolved`] returns it.
+/// Checks that a directory can be mounted. First removes mounts whose process was killed, and returns whether there
+/// were any. `directory` is as [`crate::resolved`] returns it.
 ///
 /// # Errors
-/// Why it is not an empty directory.
+/// [`MountError::Mounted`], or why it is not an empty directory.
 pub fn prepare(directory: &Path) -> Result<bool, MountError> {
     let mut cleaned = false;
     while let Some(entry) = mounted_at(directory).filter(is_millrace) {
@@ -67,7 +67,7 @@ pub fn prepare(directory: &Path) -> Result<bool, MountError> {
 fn is_dead(directory: &Path) -> bool {
     let (sender, receiver) = std::sync::mpsc::channel();
     let directory = directory.to_owned();
-    // In a thread of its own, since the check may wait for a server.
+    // In a separate thread, because the check may wait for a server.
     std::thread::spawn(move || {
         let error = directory.metadata().err().and_then(|error| error.raw_os_error());
         let _ = sender.send(error == Some(Errno::NOTCONN.raw_os_error()));
@@ -81,7 +81,7 @@ pub struct Unmounted {
     device: String,
 }
 
-/// Unmounts a mount of Millrace. With `lazy` also one that is in use; it then ends with its last user.
+/// Unmounts a mount of Millrace. With `lazy` also one that is in use, which then ends when its last user ends.
 ///
 /// # Errors
 /// [`MountError::NotMounted`], [`MountError::Busy`], the error of the kernel or of fusermount3.
@@ -94,7 +94,7 @@ pub fn unmount(directory: &Path, lazy: bool) -> Result<Unmounted, MountError> {
 }
 
 impl Unmounted {
-    /// Whether this process still serves the file system.
+    /// Whether the process `pid` still serves the file system.
     #[must_use]
     pub fn is_served_by(&self, pid: u32) -> bool {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -103,8 +103,8 @@ impl Unmounted {
         names.any(|found| found.trim_end() == name)
     }
 
-    /// A process in another mount namespace with a mount of the file system, such as a container that was started after the
-    /// mount: the file system stays in use there.
+    /// A process in another mount namespace that still has the file system mounted, such as a container that was started after
+    /// the mount.
     #[must_use]
     pub fn mounted_elsewhere(&self) -> Option<u32> {
         mounted_elsewhere(&self.device)
@@ -138,7 +138,7 @@ fn unmount_any(directory: &Path, lazy: bool) -> Result<(), MountError> {
     }
 }
 
-/// Mounts; `source` appears in mount tables.
+/// Mounts. `source` is the source in mount tables.
 ///
 /// # Errors
 /// [`MountError::Device`], [`MountError::Refused`], [`MountError::NoProgram`], [`MountError::Program`].
@@ -151,7 +151,7 @@ pub(crate) fn mount(directory: &Path, source: &str, how: MountHow) -> Result<Dev
     Ok(Device::new(device))
 }
 
-/// Mounts for all users: each request goes to the server with the credentials of its caller.
+/// Mounts for all users. Each call to the server has the credentials of its caller.
 fn mount_as_root(directory: &Path, source: &str, how: MountHow) -> Result<OwnedFd, MountError> {
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
     let device = rustix::fs::open("/dev/fuse", flags, rustix::fs::Mode::empty());

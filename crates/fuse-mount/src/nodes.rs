@@ -1,4 +1,4 @@
-//! Nodes: the numbers by which the kernel knows objects, each for one handle of the server. A number is never reused.
+//! Nodes: the numbers that the kernel uses for objects. Each is for one handle of the server, and is never reused.
 
 use crate::open_file::OpenFile;
 use crate::protocol::ROOT;
@@ -24,7 +24,7 @@ struct Node {
     lookups: u64,
     /// The name by which it may be a WAL index of SQLite.
     wal_index: Option<(FileHandle, Vec<u8>)>,
-    /// Open files, by which its attributes are known without a call.
+    /// Open files, from which its attributes are known without a call.
     open: Vec<Arc<OpenFile>>,
 }
 

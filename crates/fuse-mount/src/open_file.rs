@@ -36,11 +36,10 @@ pub(crate) fn errno(error: &dnfs::Error) -> Errno {
 }
 
 impl OpenFile {
-    /// Opens the file of an entry, and creates it if requested. `claim` is that of a WAL index. ESTALE: it was removed
-    /// meanwhile, and the name must be looked up again.
+    /// Opens the file of an entry, and creates it if requested. `claim`: the claim of a WAL index.
     ///
     /// # Errors
-    /// As open(2).
+    /// As open(2). ESTALE if the file was removed meanwhile; the name must then be looked up again.
     pub(crate) fn open(
         mount: &Arc<Mount>,
         entry: &Entry,
@@ -86,7 +85,7 @@ impl OpenFile {
         self.placeholder.as_ref().map(AsFd::as_fd)
     }
 
-    /// Owners whose record locks end with it at the latest.
+    /// Owners whose record locks are released at the latest when this is closed.
     pub(crate) fn lock_owners(&self) -> MutexGuard<'_, Vec<u64>> {
         self.lock_owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,7 +137,7 @@ impl OpenFile {
         self.mount.sync(self.file, &self.cursor).map_err(|error| errno(&error))
     }
 
-    /// close(2): does the same, as a kernel NFS client at each close of a file that may be written.
+    /// close(2) of a descriptor that may write: makes the written data stable, as a kernel NFS client does.
     pub(crate) fn flush(&self) -> Result<(), Errno> {
         if !self.may_write() {
             return Ok(());

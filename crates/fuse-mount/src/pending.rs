@@ -1,4 +1,5 @@
-//! Requests under way: each is answered once, by whoever took it out of here, and its caller may have got a signal meanwhile.
+//! Requests in progress. The thread that takes a request out of this table replies to it, so each has one reply. The table also has
+//! the signals that callers got meanwhile.
 
 use crate::protocol::Unique;
 use std::collections::HashMap;
@@ -14,28 +15,28 @@ pub(crate) struct Pending {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     thread: u32,
-    /// When its caller got a signal.
+    /// When its caller got the first signal.
     interrupted: Option<Instant>,
 }
 
 impl Pending {
-    /// A request of a thread begins.
+    /// Adds a request of a thread.
     pub(crate) fn begin(&self, unique: Unique, thread: u32) {
         self.requests().insert(unique, Waiting { thread, interrupted: None });
     }
 
-    /// The right to answer; false when somebody else did.
+    /// Takes the request out. Returns false if another thread has done so; only the one that took it may reply.
     #[must_use]
     pub(crate) fn take(&self, unique: Unique) -> bool {
         self.requests().remove(&unique).is_some()
     }
 
-    /// Whether a request still waits for its answer.
+    /// Whether a request still waits for its reply.
     pub(crate) fn waits(&self, unique: Unique) -> bool {
         self.requests().contains_key(&unique)
     }
 
-    /// The caller got a signal. False when there is no such request: it is not read yet, or answered.
+    /// Notes that the caller got a signal. Returns false if there is no such request: it was not read yet, or has its reply.
     #[must_use]
     pub(crate) fn interrupt(&self, unique: Unique) -> bool {
         let mut requests = self.requests();
@@ -45,12 +46,13 @@ impl Pending {
         true
     }
 
-    /// Whether the caller got a signal; so is one whose request is answered.
+    /// Whether the caller got a signal. Also true if the request has its reply.
     pub(crate) fn is_interrupted(&self, unique: Unique) -> bool {
         self.requests().get(&unique).is_none_or(|waiting| waiting.interrupted.is_some())
     }
 
-    /// Waits until a caller has got a signal and no answer yet: all those, with their threads, and how long ago they got it.
+    /// Waits until a caller that waits for its reply has got a signal. Returns all such requests, with their threads and the time since
+    /// the signal.
     pub(crate) fn await_interrupted(&self) -> Vec<(Unique, u32, Duration)> {
         let mut requests = self.requests();
         loop {

@@ -1,4 +1,4 @@
-//! The threads that take requests from the kernel and answer them.
+//! The threads that take requests from the kernel and reply to them.
 //!
 //! At least one thread always waits for requests, also while all others wait for the server. Requests that it receives then
 //! wait in a queue, and the kernel can still report a killed caller.
@@ -31,7 +31,7 @@ pub struct Server(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     device: Device,
-    /// Name of the thread by which the process is found that serves this file system.
+    /// Name of a thread, by which other processes find the process that serves this file system.
     thread_name: String,
     operations: Operations,
     pending: Pending,
@@ -46,7 +46,7 @@ struct Crew {
     /// Number of threads that wait for a request, or are about to.
     waiting: usize,
     queue: VecDeque<Vec<u8>>,
-    /// It is unmounted, or the device failed.
+    /// Set after the unmount, or with the error of the device.
     ended: Option<Option<Errno>>,
 }
 
@@ -81,7 +81,7 @@ impl Server {
         })))
     }
 
-    /// Answers the kernel until it is unmounted.
+    /// Serves requests of the kernel until the file system is unmounted.
     ///
     /// # Errors
     /// [`MountError::Requests`], [`MountError::Thread`].
@@ -103,8 +103,8 @@ impl Server {
             }
         };
         drop(crew);
-        // For files that the kernel did not release before it ended. Threads that still wait for the server end with this
-        // process.
+        // Closes files that the kernel did not release before the unmount. Threads that still wait for the server end with
+        // this process.
         let (sender, closed) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             shared.operations.close_all();
@@ -185,7 +185,7 @@ impl Shared {
                 if self.pending.interrupt(of) {
                     self.operations.locks().look_now();
                 } else {
-                    // Not read yet, or answered: the kernel repeats the interrupt if the caller still waits.
+                    // The request was not read yet, or has its reply. The kernel repeats the interrupt if the caller still waits.
                     self.device.refuse(header.unique, Errno::AGAIN);
                 }
             }
@@ -233,7 +233,7 @@ impl Shared {
         next
     }
 
-    /// Returns to waiting for requests. False if enough others do.
+    /// Counts this thread as waiting again. Returns false if enough other threads wait; it must then end.
     fn wait_again(&self) -> bool {
         let mut crew = self.crew();
         if crew.waiting >= IDLE_WORKERS_MAX {
@@ -247,7 +247,7 @@ impl Shared {
     /// Executes a request and sends its reply.
     fn serve(&self, bytes: &[u8], data: &mut Vec<u8>) {
         let Some((header, operation)) = decode(bytes) else {
-            // A length, opcode and number are always there.
+            // Length, opcode and number of a request are always complete.
             tracing::error!("the kernel sent a request that cannot be read");
             return refuse_unread(&self.device, bytes);
         };
@@ -282,7 +282,7 @@ impl Shared {
         }
     }
 
-    /// Replies to killed callers that got no answer in time. Their requests continue, and the results are dropped.
+    /// Replies to killed callers that got no reply in time. Their requests continue, and the results are dropped.
     fn answer_killed(&self) -> ! {
         loop {
             for (unique, thread, since) in self.pending.await_interrupted() {

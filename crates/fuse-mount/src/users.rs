@@ -1,4 +1,4 @@
-//! The mount for each user: connections and credentials are separate, the state of all files is shared.
+//! A mount for each user: connections and credentials are separate, and the state of all files is shared.
 
 use crate::limits::USERS_MAX;
 use dnfs::mount::{Mount, MountSpec};
@@ -67,7 +67,7 @@ impl Users {
             }
             return Ok(found);
         }
-        known.retain(|(_, mount)| !mount.is_retired()); // open files keep theirs
+        known.retain(|(_, mount)| !mount.is_retired()); // open files keep their own reference
         if known.len() >= USERS_MAX {
             // No other reference exists: no file is open with it and no request uses it.
             let unused = known.iter().position(|(_, mount)| Arc::strong_count(mount) == 1).ok_or(Errno::NFILE)?;

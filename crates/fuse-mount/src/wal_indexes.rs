@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The claim on an index, until dropped.
+/// The claim on an index. Dropping it releases the claim.
 #[derive(Debug)]
 pub(crate) struct Claim(#[expect(dead_code, reason = "held, not used")] OwnedFd);
 

@@ -1,14 +1,14 @@
-//! What the model counted, read from a state by the filer, or by the laboratory from the file that the
+//! The counters of the model. The filer reads them from its state, and the laboratory from the file that the
 //! processes of a local medium share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::random::mix;
 
-/// First word of every state: which layout the rest has.
+/// First word of every state, which identifies its layout.
 pub(crate) const LAYOUT: u64 = u64::from_le_bytes(*b"mrmedia1");
 
-/// Where each word of a state's head stands.
+/// The index of each word in the head of a state.
 pub(crate) mod at {
     pub(crate) const LAYOUT: usize = 0;
     pub(crate) const DRAWS: usize = 1;
@@ -24,45 +24,45 @@ pub(crate) mod at {
     pub(crate) const FLUSH_NS: usize = 11;
     pub(crate) const NVRAM_FULL: usize = 12;
     pub(crate) const NVRAM_EMPTY_AT: usize = 13;
-    /// The words of files and spindles follow; a multiple of a cache line.
+    /// The words of files and spindles begin here, at a multiple of a cache line.
     pub(crate) const BODY: usize = 16;
 }
 
-/// Counters since a state began, all of them running totals.
+/// Counters since a state began. All are totals, except `waiting_max`, which is a maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Reads.
     pub reads: u64,
-    /// Writes, stable ones and those answered before they were.
+    /// Writes, both stable ones and those acknowledged earlier.
     pub writes: u64,
     /// Flushes and changes of names or attributes.
     pub flushes: u64,
-    /// Of the reads, those that the medium's cache answered.
+    /// Those of the reads that the medium's cache served.
     pub cache_hits: u64,
-    /// Time that spindles were at work, summed over spindles, in nanoseconds.
+    /// Time that spindles were busy, summed over all spindles, in nanoseconds.
     pub busy_ns: u64,
-    /// Most operations that one found in front of it at its spindle (the wait over the mean time of one).
+    /// Largest number of operations that one found in the queue of its spindle: its wait divided by the mean time of one.
     pub waiting_max: u64,
-    /// Time that operations waited for their spindle to be free, in nanoseconds.
+    /// Time that operations waited for their spindle, in nanoseconds.
     pub queued_ns: u64,
-    /// Sum of the times that reads took, in nanoseconds.
+    /// Sum of the times of reads, in nanoseconds.
     pub read_ns: u64,
-    /// Sum of the times until writes were answered, in nanoseconds.
+    /// Sum of the times until writes were acknowledged, in nanoseconds.
     pub write_ns: u64,
-    /// Sum of the times that flushes took, in nanoseconds.
+    /// Sum of the times of flushes and of changes of names or attributes, in nanoseconds.
     pub flush_ns: u64,
     /// Writes that waited because the NVRAM was full.
     pub nvram_full: u64,
 }
 
 impl Counters {
-    /// The counters of a state; all zero when it is none.
+    /// The counters of a state. Words that it lacks count as zero.
     #[must_use]
     pub fn of(state: &[AtomicU64]) -> Self {
         Self::by_word(|index| state.get(index).map_or(0, |word| word.load(Ordering::Relaxed)))
     }
 
-    /// The counters of a state as it lies in a file, words in the host's own order; none when it is no state.
+    /// The counters of a state in a file, whose words are in the host's byte order. `None` if it is not a state.
     #[must_use]
     pub fn of_bytes(state: &[u8]) -> Option<Self> {
         let word = |index: usize| {
@@ -89,8 +89,8 @@ impl Counters {
     }
 }
 
-/// The name of the file by which processes share the state of a directory's medium: the same for the same directory
-/// (its bytes, without a slash at the end) and the same medium, another for any other.
+/// The name of the file with which processes share the state of a directory's medium. It depends on the bytes of the
+/// directory, which has no slash at its end, and on the text of the medium.
 #[must_use]
 pub fn state_file_name(directory: &[u8], medium: &str) -> String {
     let hash = |bytes: &[u8]| bytes.iter().fold(LAYOUT, |hash, byte| mix(hash ^ u64::from(*byte)));

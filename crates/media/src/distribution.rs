@@ -1,19 +1,19 @@
-//! How times scatter around their mean.
+//! Distributions of times around their mean.
 
 use crate::random::Random;
 
-/// The shape of a time's distribution; its mean is kept beside it.
+/// The shape of the distribution of a time. Its mean is stored separately.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
     /// Always the mean.
     Constant,
-    /// Between 0 and twice the mean, each as likely.
+    /// Uniform between 0 and twice the mean.
     Uniform,
-    /// Memoryless: the textbook's M in M/M/c.
+    /// Exponential (memoryless): the M in M/M/c.
     Exponential,
-    /// The logarithm is normal: most near the mean, a long tail; what solid state and networks look like.
+    /// Log-normal: most values near the mean, with a long tail, as with solid-state disks and networks.
     LogNormal {
-        /// Standard deviation over mean.
+        /// Standard deviation divided by the mean.
         variation: f64,
     },
 }
@@ -35,11 +35,11 @@ impl Distribution {
     }
 }
 
-/// Time of a seek between two places that are each anywhere on the disk with the same random.
+/// Time of a seek between two independent, uniformly distributed places on the disk.
 ///
-/// Their distance d, in widths of the disk, has density 2(1 − d), and a head that speeds up half the way and slows down
-/// the other half takes time in the root of d. The mean of that root is 8/15, so the longest seek is 15/8 of the mean one;
-/// the 3.3 ms of a 15k drive then give 6.2 ms.
+/// Their distance d, in widths of the disk, has the density 2(1 − d). A head that accelerates for half the way and slows down
+/// for the other half takes a time proportional to the root of d. The mean of that root is 8/15, so the longest seek is 15/8
+/// of the mean one: 6.2 ms for the 3.3 ms of a drive with 15,000 rpm.
 pub(crate) fn seek(mean: f64, random: &mut Random) -> f64 {
     let distance = 1.0 - random.unit().sqrt();
     mean * 15.0 / 8.0 * distance.sqrt()
@@ -51,7 +51,7 @@ mod tests {
 
     const ROUNDS: u64 = 200_000;
 
-    /// Mean and standard deviation of a million nanoseconds' worth of samples.
+    /// Mean and standard deviation of [`ROUNDS`] samples.
     fn moments(mut sample: impl FnMut(&mut Random) -> f64) -> (f64, f64) {
         let values: Vec<f64> = (0..ROUNDS).map(|n| sample(&mut Random::of(crate::random::mix(n + 7)))).collect();
         let mean = values.iter().sum::<f64>() / ROUNDS as f64;

@@ -1,12 +1,12 @@
-//! The timing model of a medium: what an operation would take on a disk, an array or a volume that is not here.
+//! A timing model of a medium: how long an operation would take on a disk, an array or a cloud volume.
 //!
-//! [`Profile::parse`] reads the text by which the user names a medium; [`Medium::submit`] takes the time now and an
-//! operation and gives the time at which it is done. The model has no clock, no thread, no file and no memory of its own:
-//! its state is a slice of atomic words that the caller keeps, on its heap or in memory that several processes share. Each
-//! step is one atomic update that always ends, so a process that dies anywhere leaves no lock and no half a step.
+//! [`Profile::parse`] parses the description of a medium. [`Medium::submit`] takes the current time and an operation, and
+//! returns the time at which the operation is done. The model has no clock, thread, file or memory of its own. Its state is
+//! a slice of atomic words that the caller keeps, on its heap or in memory that several processes share. Each step is one
+//! atomic update, so a process that dies at any moment leaves no lock and no incomplete step.
 //!
-//! It delays and never moves a byte; the caller does the real work first and waits for the rest. docs/media.md has the
-//! profiles with their sources, and what the model leaves out.
+//! The model transfers no data. The caller does the real work first, and then waits until the operation is done.
+//! docs/media.md has the profiles with their sources, and the limits of the model.
 #![forbid(unsafe_code)]
 
 mod counters;

@@ -1,9 +1,9 @@
-//! The model at work: queues of spindles as times in atomic words.
+//! The model: queues of spindles as times in atomic words.
 //!
-//! A spindle is the time at which its queue ends: an operation moves it on by its own service time and is done when it has
-//! got there. NVRAM is the time at which it will have drained: a write moves it on by its bytes, and has space when the
-//! distance from now is at most the size. A file is the time at which what was written to it will be stable. So a state
-//! has no counts that have to be taken back, and a process that dies leaves nothing wrong.
+//! The word of a spindle is the time at which its queue ends. An operation adds its service time, and is done at the new time.
+//! The word of the NVRAM is the time at which it will be empty. A write adds the time to drain its bytes, and has space when the
+//! content that is left fits into the NVRAM. The word of a file is the time at which the writes to it will be stable. So a state
+//! has no counts that a process would have to take back, and a process that dies leaves a correct state.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,42 +13,42 @@ use crate::limits::{BACKLOG_NS_MAX, FILES_MAX, RECORD_BYTES};
 use crate::profile::{Placement, Profile, Service};
 use crate::random::{Random, mix, nth};
 
-/// What the medium has to do.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes are read.
+    /// Reads bytes.
     Read,
-    /// Bytes are written and answered at once; they go to the medium behind the answer, and a flush waits for them.
+    /// Writes bytes and is acknowledged at once. The medium writes them afterwards, and a flush waits for them.
     Buffered,
-    /// Bytes are written and stable when it is done.
+    /// Writes bytes, which are stable when it is done.
     Write,
-    /// All that was written to the file before is stable when it is done; nothing to do for a file without changes.
+    /// Makes all earlier writes to the file stable. Without such writes, it only waits for an earlier flush in flight.
     Flush,
-    /// A change of names or attributes is stable when it is done.
+    /// Changes names or attributes. The change is stable when it is done.
     Metadata,
 }
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// What.
+    /// Its kind.
     pub kind: Kind,
-    /// Which file: its inode number, or anything else that is its own.
+    /// A number that identifies the file, such as its inode number.
     pub file: u64,
-    /// First byte; of no meaning for a flush.
+    /// First byte. Not used for a flush.
     pub offset: u64,
-    /// Bytes; of no meaning for a flush.
+    /// Number of bytes. Not used for a flush.
     pub bytes: u64,
 }
 
-/// A medium without its state. Copies in several processes work on one state as long as their profiles are equal.
+/// A medium without its state. Several processes can use one state if their profiles are equal.
 #[derive(Clone, Debug)]
 pub struct Medium {
     profile: Profile,
-    mean_ns: f64, // time of one place found, at least 1
+    mean_ns: f64, // mean time to reach a place, at least 1
 }
 
-/// Words of a spindle: the time its queue ends, and the place its last operation ended.
+/// Words of a spindle: the time at which its queue ends, and the place at which its last operation ended.
 const SPINDLE_WORDS: usize = 2;
 const NS_PER_MS: f64 = 1e6;
 const MIB: f64 = 1_048_576.0;
@@ -67,28 +67,28 @@ impl Medium {
         &self.profile
     }
 
-    /// Words of its state; a fresh one is all zero, and so is one that was cleared.
+    /// Number of words of its state. A new state has only zeros.
     #[must_use]
     pub const fn words(&self) -> usize {
         at::BODY + FILES_MAX + self.profile.spindles * SPINDLE_WORDS
     }
 
-    /// Marks a state as one, so that its counters can be read from a file; does no harm to one in use.
+    /// Writes the layout into a state, so that its counters can be read from a file. The state may be in use.
     pub fn begin(&self, state: &[AtomicU64]) {
         if let Some(word) = state.get(at::LAYOUT) {
             word.store(LAYOUT, Ordering::Relaxed);
         }
     }
 
-    /// The next number of the seeded sequence, for one [`Medium::submit`]: operations of all processes share one sequence.
+    /// The next number of the seeded sequence, for one [`Medium::submit`]. The operations of all processes share one sequence.
     #[must_use]
     pub fn draw(&self, state: &[AtomicU64]) -> u64 {
         let count = state.get(at::DRAWS).map_or(0, |word| word.fetch_add(1, Ordering::Relaxed));
         nth(self.profile.seed, count)
     }
 
-    /// Takes an operation that came at `now_ns` (of a clock that only goes forward, the same for all who share the state)
-    /// and gives the time at which it is done, of the same clock; never before `now_ns`. `draw` decides its random.
+    /// Submits an operation that arrives at `now_ns`. Returns the time at which it is done, never before `now_ns`. Both are of
+    /// one monotonic clock, which all processes that share the state use. `draw` determines its random numbers.
     #[must_use]
     pub fn submit(&self, state: &[AtomicU64], now_ns: u64, operation: Operation, draw: u64) -> u64 {
         let mut submission = Submission { medium: self, state, now: now_ns, random: Random::of(draw) };
@@ -104,7 +104,7 @@ impl Medium {
         done
     }
 
-    /// What was counted so far.
+    /// The counters of a state.
     #[must_use]
     pub fn counters(&self, state: &[AtomicU64]) -> Counters {
         Counters::of(state)
@@ -117,12 +117,12 @@ fn add(state: &[AtomicU64], index: usize, value: u64) {
     }
 }
 
-/// A time or a span as the words have it; a model's floating point never leaves the bound.
+/// Converts a time to whole nanoseconds, up to the limit.
 fn whole_ns(ns: f64) -> u64 {
     (ns as u64).min(BACKLOG_NS_MAX)
 }
 
-/// Changes a word by `next` and gives what it was: an atomic step, tried again while others are faster.
+/// Replaces a word by `next` of its value in one atomic step. Returns the old value.
 fn change(word: &AtomicU64, next: impl Fn(u64) -> u64) -> u64 {
     let mut found = word.load(Ordering::Relaxed);
     loop {
@@ -133,7 +133,7 @@ fn change(word: &AtomicU64, next: impl Fn(u64) -> u64) -> u64 {
     }
 }
 
-/// One operation being submitted.
+/// An operation that is being submitted.
 struct Submission<'a> {
     medium: &'a Medium,
     state: &'a [AtomicU64],
@@ -141,7 +141,7 @@ struct Submission<'a> {
     random: Random,
 }
 
-/// A stretch of an operation that lies on one spindle.
+/// The part of an operation on one spindle.
 struct Part {
     spindle: usize,
     file: u64,
@@ -174,7 +174,7 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Goes to the medium at once, is answered at once, unless the medium is too far behind.
+    /// A write that starts at once. It is acknowledged at once, or later if the medium is more than `write_behind_ms` late.
     fn buffered(&mut self, operation: &Operation) -> u64 {
         let stable = self.write(operation);
         if let Some(word) = self.file(operation.file) {
@@ -190,16 +190,16 @@ impl<'a> Submission<'a> {
         let found = word.load(Ordering::Relaxed);
         let written = within(self.now, found >> 1);
         if found & 1 == 0 {
-            // Nothing new; a flush of another caller that is in flight is waited for.
+            // There is no new write. This waits for an earlier flush that is still in flight.
             return written;
         }
         let done = self.record().max(written);
-        // Later writes keep their mark: only what this flush saw is clean now.
+        // A later write keeps its mark: only the writes that this flush found are stable.
         let _ = word.compare_exchange(found, done << 1, Ordering::Relaxed, Ordering::Relaxed);
         done
     }
 
-    /// Logs a change: to NVRAM, else as a small write wherever chance has it.
+    /// Writes a record of a log: into NVRAM, or to a random place without NVRAM.
     fn record(&mut self) -> u64 {
         let anywhere = self.random.bits();
         self.write(&Operation { kind: Kind::Metadata, file: anywhere, offset: 0, bytes: RECORD_BYTES })
@@ -210,7 +210,7 @@ impl<'a> Submission<'a> {
         if overhead_ms > 0.0 { whole_ns(overhead.sample(overhead_ms * NS_PER_MS, &mut self.random)) } else { 0 }
     }
 
-    /// When NVRAM has taken these bytes; none without NVRAM.
+    /// When NVRAM acknowledges a write of these bytes. `None` without NVRAM.
     fn in_nvram(&self, bytes: u64) -> Option<u64> {
         let nvram = self.profile().nvram?;
         let word = self.state.get(at::NVRAM_EMPTY_AT)?;
@@ -224,7 +224,7 @@ impl<'a> Submission<'a> {
         Some(room_at.max(now) + whole_ns(nvram.answer_ms * NS_PER_MS))
     }
 
-    /// What was answered from NVRAM costs its spindle the share of a full stripe that it is: what drains is gathered.
+    /// Charges a write from NVRAM to its spindle. Writes are coalesced to full stripes there, so it costs its share of one.
     fn destage(&mut self, operation: &Operation) {
         let stripe = f64::from(self.profile().stripe_kib) * 1024.0;
         let bytes = operation.bytes as f64;
@@ -233,12 +233,12 @@ impl<'a> Submission<'a> {
         add(self.state, at::BUSY_NS, service);
         if let Some(word) = self.queue_end(spindle) {
             let now = self.now;
-            // The NVRAM's own limit keeps this in bounds: a spindle takes no more than what fits.
+            // The size of the NVRAM limits this queue.
             change(word, |end| bounded(now, within(now, end) + service));
         }
     }
 
-    /// When all stretches of an operation are done: they run on their spindles side by side.
+    /// When all parts of an operation are done. Its spindles work in parallel.
     fn on_spindles(&mut self, operation: &Operation) -> u64 {
         let stripe = u64::from(self.profile().stripe_kib) * 1024;
         let spindles = self.profile().spindles as u64;
@@ -249,7 +249,7 @@ impl<'a> Submission<'a> {
             let place = if spindles == 1 { operation.offset } else { first / spindles * stripe + operation.offset % stripe };
             return self.serve(&Part { spindle, file: operation.file, place, bytes: operation.bytes }, operation.kind);
         }
-        // Stripes of one spindle lie side by side there, so each spindle has one stretch.
+        // The stripes of one spindle are adjacent on it, so each spindle has one part.
         let mut done = self.now;
         let stripes = last - first + 1;
         for nth in 0..stripes.min(spindles) {
@@ -257,7 +257,7 @@ impl<'a> Submission<'a> {
             let of_spindle = (stripes - nth).div_ceil(spindles);
             let place = (first + nth) / spindles * stripe + begin % stripe;
             let whole = of_spindle * stripe - begin % stripe;
-            // The last stripe may end early.
+            // The last stripe may be incomplete.
             let ends_here = (stripes - 1) % spindles == nth;
             let missing = (last + 1).saturating_mul(stripe) - operation.offset.saturating_add(operation.bytes);
             let bytes = if ends_here { whole.saturating_sub(missing) } else { whole };
@@ -267,7 +267,7 @@ impl<'a> Submission<'a> {
         done
     }
 
-    /// Which spindle has a byte of a file, or is free first.
+    /// The spindle that has a byte of a file, or the one that is free first.
     fn spindle_of(&self, file: u64, offset: u64) -> usize {
         let spindles = self.profile().spindles;
         if self.profile().placement == Placement::Any {
@@ -275,11 +275,11 @@ impl<'a> Submission<'a> {
             return (0..spindles).min_by_key(end).unwrap_or(0);
         }
         let stripe = offset / (u64::from(self.profile().stripe_kib) * 1024);
-        // The upper bits of the file, so that the sum does not overflow.
+        // Without its low 16 bits the hash is small enough that the sum does not overflow.
         (((mix(file) >> 16) + stripe) % spindles as u64) as usize
     }
 
-    /// Queues a stretch at its spindle; when it is done.
+    /// Queues a part at its spindle. Returns when it is done.
     fn serve(&mut self, part: &Part, kind: Kind) -> u64 {
         let service = self.position(part, kind) + self.transfer(part.bytes);
         add(self.state, at::BUSY_NS, service);
@@ -297,7 +297,7 @@ impl<'a> Submission<'a> {
         bounded(now, start + service)
     }
 
-    /// Time to find the place.
+    /// Time to reach the place.
     fn position(&mut self, part: &Part, kind: Kind) -> u64 {
         match self.medium.profile.service {
             Service::Drawn { mean_ms, distribution } => whole_ns(distribution.sample(mean_ms * NS_PER_MS, &mut self.random)),
@@ -337,12 +337,12 @@ impl<'a> Submission<'a> {
     }
 }
 
-/// A time that a word has, as one to wait for: the past is now, and what is too far ahead is nonsense.
+/// The time in a word, or `now` if it is in the past, or too far in the future to be valid.
 const fn within(now: u64, time: u64) -> u64 {
     if time < now || time - now > BACKLOG_NS_MAX { now } else { time }
 }
 
-/// A time to put into a word: never so far ahead that [`within`] would not believe it.
+/// The time to store in a word: at most as far in the future as [`within`] accepts.
 fn bounded(now: u64, time: u64) -> u64 {
     time.min(now + BACKLOG_NS_MAX)
 }

@@ -1,4 +1,4 @@
-//! The text of a medium: a profile's name, keys with values, or both: `fc15k,spindles=80,nvram=on`.
+//! Parses the text of a medium: the name of a profile, keys with values, or both: `fc15k,spindles=80,nvram=on`.
 
 use strsim::levenshtein;
 
@@ -6,35 +6,35 @@ use crate::distribution::Distribution;
 use crate::limits::{SPEC_BYTES_MAX, SPINDLES_MAX, TIME_MS_MAX};
 use crate::profile::{Nvram, PROFILES, Placement, Profile, Service};
 
-/// Why a text describes no medium.
+/// Why a text does not describe a medium.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
-    /// Nothing in it.
+    /// It is empty.
     #[error("the medium is empty")]
     Empty,
-    /// Longer than any that makes sense.
+    /// It is longer than the limit.
     #[error("the medium has {0} bytes; the limit is {SPEC_BYTES_MAX}")]
     TooLong(usize),
-    /// Its first word is no profile and no `key=value`.
+    /// Its first word is neither a profile nor `key=value`.
     #[error("no medium profile is named {0:?}")]
     Profile(String),
-    /// A later word without `=`.
+    /// A later word has no `=`.
     #[error("{0:?} is not of the form key=value")]
     NoValue(String),
     /// An unknown key.
     #[error("unknown key {0:?}")]
     Key(String),
-    /// A value out of range or of the wrong kind.
+    /// A value is out of range or of the wrong kind.
     #[error("{key}={value}: {wanted}")]
     Value {
         /// The key.
         key: String,
-        /// What was given.
+        /// The value as given.
         value: String,
-        /// What would do.
+        /// What is valid.
         wanted: String,
     },
-    /// A key that says nothing about this medium.
+    /// A key that does not apply to this medium.
     #[error("{key} has no meaning {because}")]
     Meaningless {
         /// The key.
@@ -87,17 +87,17 @@ const KEYS: &[&str] = &[
     "seed",
 ];
 
-/// The memory that `nvram=on` adds to a medium that had none: that of `nvram-array`.
+/// The NVRAM that `nvram=on` adds to a medium without NVRAM: that of `nvram-array`.
 const NVRAM: Nvram = Nvram { size_mib: 512.0, answer_ms: 0.3, drain_mib_s: 400.0 };
-/// What `lognormal` scatters by unless said.
+/// The default variation of `lognormal`.
 const VARIATION: f64 = 0.5;
 
 impl Profile {
-    /// Reads a medium: `PROFILE`, `PROFILE,key=value,…` or `key=value,…`; blanks around words do not matter, a later key
-    /// wins over an earlier one.
+    /// Parses a medium: `PROFILE`, `PROFILE,key=value,…` or `key=value,…`. Blanks around words are ignored. A later key
+    /// overrides an earlier one.
     ///
     /// # Errors
-    /// The word that makes no sense, with a [hint](SpecError::hint).
+    /// [`SpecError`] for the first word that is not valid, with a [hint](SpecError::hint).
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         if text.len() > SPEC_BYTES_MAX {
             return Err(SpecError::TooLong(text.len()));
@@ -142,7 +142,7 @@ impl Profile {
 
     fn set_service(&mut self, setting: &Setting<'_>) -> Result<(), SpecError> {
         let of_disks = matches!(setting.key, "seek_ms" | "settle_ms" | "turn_ms");
-        // Naming a time of the other kind makes it a medium of the other kind.
+        // A time of the other kind changes the kind of the medium.
         match (&self.service, setting.key) {
             (Service::Disk { .. }, "service_ms") => {
                 self.service = Service::Drawn { mean_ms: 0.0, distribution: Distribution::Constant };
@@ -231,7 +231,7 @@ impl Setting<'_> {
     }
 }
 
-/// The known word that a mistyped one most likely was: at most two letters wrong, or the beginning of it.
+/// The known word that was most likely meant: one that begins with `word`, or that differs by at most two letters.
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     const WRONG_MAX: usize = 2;
     let begins = known.iter().find(|name| word.len() >= 3 && name.starts_with(word));

@@ -1,25 +1,25 @@
-//! What a medium is made of, and the profiles that are built in.
+//! The parameters of a medium, and the built-in profiles.
 
 use std::fmt;
 
 use crate::distribution::Distribution;
 
-/// How long a spindle takes to find a place.
+/// How long a spindle takes to reach a place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Service {
-    /// Each operation takes a time of this distribution, wherever it is.
+    /// Each operation takes a time of this distribution, for any place.
     Drawn {
         /// Mean, in milliseconds.
         mean_ms: f64,
         /// Shape.
         distribution: Distribution,
     },
-    /// A disk: a seek, half a turn on average, and neither when a read goes on where the last operation of the spindle
-    /// ended. A write that goes on there still waits for its turn.
+    /// A disk: a seek, and half a turn on average. A read that continues where the last operation of the spindle ended
+    /// needs neither. A write that continues there needs the turn.
     Disk {
         /// Mean seek of a read, in milliseconds.
         seek_ms: f64,
-        /// What a write's seek takes more: the head has to settle better.
+        /// Additional time for the seek of a write, because the head must settle better, in milliseconds.
         settle_ms: f64,
         /// One turn, in milliseconds.
         turn_ms: f64,
@@ -27,7 +27,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// Mean time to find a place at random, in milliseconds.
+    /// Mean time to reach a random place, in milliseconds.
     #[must_use]
     pub fn mean_ms(self) -> f64 {
         match self {
@@ -40,55 +40,55 @@ impl Service {
 /// Which spindle has a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// A file's stripes lie on one spindle after the other: a read has to wait for the one that has it.
+    /// The stripes of a file are on one spindle after the other. A read waits for the spindle that has the block.
     Striped,
-    /// The spindle that is free first: the parallel units of a device that hides where blocks lie.
+    /// The spindle that is free first, as with the parallel units of a device that hides the places of blocks.
     Any,
 }
 
-/// Memory that keeps its content without power, and answers writes and flushes in the medium's place.
+/// Non-volatile memory, from which the medium acknowledges writes and flushes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nvram {
-    /// Size, in mebibytes; a write that does not fit waits until it does.
+    /// Size, in mebibytes. A write that does not fit waits until it does.
     pub size_mib: f64,
-    /// Time until a write is answered, in milliseconds.
+    /// Time until a write is acknowledged, in milliseconds.
     pub answer_ms: f64,
-    /// Speed at which its content goes to the spindles, in mebibytes per second.
+    /// Speed at which its content is written to the spindles, in mebibytes per second.
     pub drain_mib_s: f64,
 }
 
-/// A medium, as the user described it.
+/// The description of a medium.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Name of the profile it began as; `custom` when described by keys alone.
+    /// Name of the profile in the description, or `custom` without one.
     pub name: &'static str,
     /// Spindles (disks, or parallel units of a device), each with a queue.
     pub spindles: usize,
-    /// Time to find a place.
+    /// Time to reach a place.
     pub service: Service,
-    /// Speed of one spindle once the place is found, in mebibytes per second; 0: takes no time.
+    /// Transfer rate of one spindle, in mebibytes per second. 0: transfers take no time.
     pub bandwidth_mib_s: f64,
-    /// Bytes of a file on one spindle before the next one's, in kibibytes.
+    /// Size of a stripe, after which the next spindle follows, in kibibytes.
     pub stripe_kib: u32,
     /// Which spindle has a block.
     pub placement: Placement,
-    /// Mean time that every operation takes beside the spindles (controller, network of the array), in milliseconds.
+    /// Mean time of each operation outside the spindles (controller, network of the array), in milliseconds.
     pub overhead_ms: f64,
-    /// Shape of that time.
+    /// Distribution of that time.
     pub overhead: Distribution,
-    /// Share of reads that the medium's own cache answers, 0 to 1.
+    /// Share of reads that the medium's own cache serves, 0 to 1.
     pub cache_hit: f64,
-    /// Time of such a read, in milliseconds, the overhead not counted.
+    /// Time of such a read without the overhead, in milliseconds.
     pub cache_ms: f64,
-    /// Non-volatile memory in front of the spindles.
+    /// Non-volatile memory before the spindles.
     pub nvram: Option<Nvram>,
-    /// How far behind the spindles may be with writes that were answered before they were stable, in milliseconds.
+    /// How late the spindles may be with unstable writes before the model delays further ones, in milliseconds.
     pub write_behind_ms: f64,
-    /// What all chance of the model follows from.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
-/// What a description starts from when it names no profile.
+/// The values of a description without a profile.
 const CUSTOM: Profile = Profile {
     name: "custom",
     spindles: 1,
@@ -144,7 +144,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "cloud",
         spindles: 1,
-        // 3,000 operations and 125 MiB in a second, whatever their mix: one queue, 1/3000 s each, more when they are large.
+        // 3,000 operations and 125 MiB per second in any mix: one queue, 1/3000 s for each operation, and the transfer time.
         service: Service::Drawn { mean_ms: 1000.0 / 3000.0, distribution: Distribution::Constant },
         bandwidth_mib_s: 125.0,
         overhead_ms: 0.5,
@@ -172,14 +172,14 @@ impl Profile {
         PROFILES.iter().find(|profile| profile.name == name).cloned()
     }
 
-    /// A medium of which nothing is said yet: one spindle that takes no time.
+    /// The medium of an empty description: one spindle that takes no time.
     #[must_use]
     pub const fn custom() -> Self {
         CUSTOM
     }
 }
 
-/// The whole medium by its keys: reading this text gives the same medium again.
+/// The medium with all its keys. [`Profile::parse`] returns the same medium for this text.
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.name != CUSTOM.name {

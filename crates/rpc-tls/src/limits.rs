@@ -19,7 +19,7 @@ pub const SEAL_BYTES_MIN: usize = KEY_UPDATE_BYTES + OVERHEAD_BYTES + 1;
 
 /// Records sealed with one key: a third of the 2^24.5 full records for which AES-GCM is safe (RFC 8446 5.5).
 pub const RECORDS_PER_KEY: u64 = 1 << 23;
-/// Most bytes of a handshake that are kept at the same time.
+/// Most bytes of a handshake that are kept at the same time: twice the longest message that rustls accepts.
 pub const HANDSHAKE_BYTES_MAX: usize = 128 * 1024;
 /// Most records of one handshake. A handshake with a certificate in small records has about twenty.
 pub const HANDSHAKE_RECORDS_MAX: usize = 256;

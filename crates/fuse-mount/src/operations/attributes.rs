@@ -1,4 +1,4 @@
-//! Attributes, permission, and the state of the file system.
+//! Attributes, access checks, and the free space of the file system.
 
 use super::{Answer, Operations};
 use crate::open_file::errno;
@@ -9,7 +9,7 @@ use dnfs::mount::{Entry, Mount, Target};
 use rustix::io::Errno;
 
 impl Operations {
-    /// Attributes. Those of an open file are known without a call for a while, whoever opened it.
+    /// Attributes. For a file that any process has open, the mount may know them without a call.
     pub(super) fn attributes(&self, header: &Header, handle: Option<u64>, looked_up: Option<Entry>) -> Result<Answer, Errno> {
         let attributes = match handle.map(|handle| self.handles.file(handle)) {
             Some(Ok(file)) => file.attributes()?,
@@ -44,7 +44,7 @@ impl Operations {
         Ok(reply::attributes(&self.inode_numbers.of(self.attributes_of(header, None)?)).into())
     }
 
-    /// access(2), and chdir(2): the server decides (RFC 1813 3.3.4).
+    /// access(2) and chdir(2). The server decides (RFC 1813 3.3.4).
     pub(super) fn access(&self, header: &Header, mask: u32, looked_up: Option<Entry>) -> Result<Answer, Errno> {
         let (mount, entry) = self.object_at(header, looked_up)?;
         let kind = mount.stat(&entry).map_err(|error| errno(&error))?.kind;
@@ -59,7 +59,7 @@ impl Operations {
     }
 }
 
-/// Asks the server whether the caller has these rights, bits of access(2).
+/// Checks with the server whether the caller has these rights, which are bits of access(2).
 ///
 /// # Errors
 /// EACCES.

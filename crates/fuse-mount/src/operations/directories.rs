@@ -20,7 +20,7 @@ impl Operations {
         Ok(Answer { result: reply::opened(handle, 0), data_bytes: 0, given })
     }
 
-    /// Reads the whole directory when a program begins a listing, so that later changes shift no entry.
+    /// Reads the whole directory when a program begins a listing, so that later changes do not shift its entries.
     pub(super) fn read_directory(&self, handle: u64, offset: u64, bytes: u32) -> Result<Answer, Errno> {
         let directory = self.handles.directory(handle)?;
         let listing = directory.listing(offset == 0, || {

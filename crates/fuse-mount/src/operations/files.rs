@@ -17,7 +17,7 @@ impl Operations {
         let (mount, entry) = self.object_at(header, looked_up)?;
         let mut how = open_how(flags.cast_signed());
         if flags & OPEN_EXEC != 0 {
-            // execve(2) needs the right to execute only; the server lets such a user read.
+            // execve(2) needs only the right to execute. The server lets a user with that right read.
             permit(&mount, &self.nodes.handle(header.node)?, FileKind::Regular, libc::X_OK)?;
             how.read = false;
         }
@@ -37,7 +37,7 @@ impl Operations {
         Answer { result: reply::opened(handle, reply::OPENED_FILE), data_bytes: 0, given }
     }
 
-    /// Creates a file and opens it, or opens the one that another process created meanwhile.
+    /// Creates a file and opens it, or opens the one that another process has created meanwhile.
     pub(super) fn create(&self, header: &Header, name: &[u8], flags: u32, mode: u32) -> Result<Answer, Errno> {
         let (mount, directory) = self.at(header)?;
         let flags = flags.cast_signed();
@@ -88,7 +88,7 @@ impl Operations {
         Ok(reply::written(written).into())
     }
 
-    /// close(2) of one descriptor. Locks show others that the data may change, so they are released last.
+    /// close(2) of one descriptor. Its locks are released after the data is flushed, so that their next owner sees the data.
     pub(super) fn flush(&self, handle: u64, owner: u64) -> Result<Answer, Errno> {
         let file = self.handles.file(handle)?;
         let flushed = file.flush();
@@ -97,7 +97,7 @@ impl Operations {
         flushed.map(|()| Answer::default())
     }
 
-    /// NFSv3 has no holes: everything up to the end is data.
+    /// NFSv3 does not report holes, so everything up to the end of the file counts as data.
     pub(super) fn seek(&self, handle: u64, offset: u64, whence: u32) -> Result<Answer, Errno> {
         let size = self.handles.file(handle)?.attributes()?.size;
         match whence.cast_signed() {

@@ -35,7 +35,7 @@ pub(crate) struct Operations {
     inode_numbers: InodeNumbers,
 }
 
-/// A reply, and what it gives the kernel. That is taken back if the reply cannot be delivered.
+/// A reply, with the references that it gives the kernel. They are taken back if the reply cannot be delivered.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) result: Vec<u8>,
@@ -44,7 +44,7 @@ pub(crate) struct Answer {
     given: Given,
 }
 
-/// What the kernel got and releases later.
+/// The references that the kernel releases later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Given {
     node: Option<u64>,
@@ -141,8 +141,8 @@ impl Operations {
             Operation::SyncDirectory | Operation::Destroy => Ok(Answer::default()),
             // NFSv3 cannot reserve space.
             Operation::Allocate => Err(Errno::OPNOTSUPP),
-            // After ENOSYS the kernel does what it does for file systems without the operation: no extended attributes, no
-            // ioctl, a copy by reading and writing, EINVAL for a rename with flags (RENAME of NFSv3 has no flags).
+            // After ENOSYS the kernel treats the file system as one without the operation: no extended attributes, no
+            // ioctl, copies by reading and writing, EINVAL for a rename with flags (RENAME of NFSv3 has no flags).
             _ => Err(Errno::NOSYS),
         }
     }
@@ -162,7 +162,7 @@ impl Operations {
         Ok(Outcome::Later)
     }
 
-    /// Takes back what an undelivered reply gave.
+    /// Takes back the references of a reply that was not delivered.
     pub(crate) fn undo(&self, answer: &Answer) {
         if let Some(handle) = answer.given.handle {
             self.release(handle);

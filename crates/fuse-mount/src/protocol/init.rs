@@ -1,37 +1,37 @@
-//! INIT: what both sides can do.
+//! INIT: negotiates version and flags.
 
 use super::reply::Words;
 use crate::limits::{BACKGROUND_MAX, TRANSFER_BYTES_MAX};
 
-/// The version that is spoken; a kernel with an older one sends and gets what that has.
+/// The newest version supported. With an older kernel, both sides use the kernel's version.
 const VERSION: (u32, u32) = (7, 39);
-/// The oldest minor version that is enough: `max_pages` (Linux 4.20).
+/// The oldest minor version supported, which has `max_pages` (Linux 4.20).
 const MINOR_MIN: u32 = 28;
 
-/// Several reads of a file at once.
+/// Several reads of a file at the same time (FUSE_ASYNC_READ).
 const ASYNC_READ: u64 = 1;
-/// Record locks are asked for here (FUSE_POSIX_LOCKS).
+/// The kernel sends requests for record locks (FUSE_POSIX_LOCKS).
 const POSIX_LOCKS: u64 = 1 << 1;
-/// O_TRUNC comes with OPEN.
+/// OPEN contains O_TRUNC (FUSE_ATOMIC_O_TRUNC).
 const ATOMIC_TRUNCATE: u64 = 1 << 3;
-/// Writes of more than a page.
+/// Writes of more than a page (FUSE_BIG_WRITES).
 const BIG_WRITES: u64 = 1 << 5;
-/// flock(2) is asked for here.
+/// The kernel sends requests for flock(2) (FUSE_FLOCK_LOCKS).
 const FLOCK_LOCKS: u64 = 1 << 10;
-/// Mapped pages are dropped when size or mtime changed.
+/// The kernel drops cached pages when size or mtime has changed (FUSE_AUTO_INVAL_DATA).
 const AUTO_INVALIDATE: u64 = 1 << 12;
-/// Asynchronous direct I/O does not wait.
+/// Asynchronous direct I/O does not wait for replies (FUSE_ASYNC_DIO).
 const ASYNC_DIRECT: u64 = 1 << 15;
-/// Lookups and listings of one directory at once.
+/// Several lookups and listings of one directory at the same time (FUSE_PARALLEL_DIROPS).
 const PARALLEL_DIRECTORIES: u64 = 1 << 18;
-/// Requests of up to `max_pages`.
+/// Requests of up to `max_pages` (FUSE_MAX_PAGES).
 const MAX_PAGES: u64 = 1 << 22;
-/// There are more than 32 flags.
+/// There are more than 32 flags (FUSE_INIT_EXT).
 const MORE_FLAGS: u64 = 1 << 30;
-/// MAP_SHARED on files past the page cache (FUSE_DIRECT_IO_ALLOW_MMAP, Linux 6.6).
+/// MAP_SHARED on files that bypass the page cache (FUSE_DIRECT_IO_ALLOW_MMAP, Linux 6.6).
 const DIRECT_MAPPINGS: u64 = 1 << 36;
 
-/// What is asked for where the kernel has it.
+/// The flags that are set if the kernel offers them.
 const WANTED: u64 = ASYNC_READ
     | POSIX_LOCKS
     | ATOMIC_TRUNCATE
@@ -44,10 +44,10 @@ const WANTED: u64 = ASYNC_READ
     | MORE_FLAGS
     | DIRECT_MAPPINGS;
 
-/// What without which a mount would not hold what it promises.
+/// The flags that a mount requires.
 const NEEDED: u64 = POSIX_LOCKS | ATOMIC_TRUNCATE | BIG_WRITES | FLOCK_LOCKS | MAX_PAGES;
 
-/// The answer to INIT; none when the kernel lacks what is needed.
+/// The reply to INIT. `None` if the kernel lacks a required version or flag.
 pub(crate) fn answer(major: u32, minor: u32, readahead: u32, flags: u64) -> Option<Vec<u8>> {
     if major != VERSION.0 || minor < MINOR_MIN || flags & NEEDED != NEEDED {
         return None;
@@ -55,7 +55,7 @@ pub(crate) fn answer(major: u32, minor: u32, readahead: u32, flags: u64) -> Opti
     let granted = flags & WANTED;
     let words = Words::default().u32(VERSION.0).u32(VERSION.1.min(minor)).u32(readahead).u32(granted as u32);
     let words = words.u16(BACKGROUND_MAX).u16(BACKGROUND_MAX).u32(TRANSFER_BYTES_MAX as u32);
-    // Times are exact to the nanosecond. Pages of 4 KiB: with larger ones the kernel takes less.
+    // Times are exact to the nanosecond. The number of pages is for 4 KiB; a kernel with larger pages uses fewer.
     let words = words.u32(1).u16((TRANSFER_BYTES_MAX / 4096) as u16).u16(0).u32((granted >> 32) as u32);
     Some(words.padded(64))
 }

@@ -6,10 +6,10 @@ use dnfs::file::{Attributes, SpaceUse};
 use dnfs::mount::{DirItem, LockConflict, LockKind};
 use std::io::IoSlice;
 
-/// An opened file: past the page cache (FOPEN_DIRECT_IO), writes beside each other (FOPEN_PARALLEL_DIRECT_WRITES).
+/// Flags of an opened file: it bypasses the page cache (FOPEN_DIRECT_IO), and writes run in parallel (FOPEN_PARALLEL_DIRECT_WRITES).
 pub(crate) const OPENED_FILE: u32 = 1 | 1 << 6;
 
-/// A reply's header: for that many bytes behind it, or with an error number.
+/// The header of a reply with `bytes` bytes after it, or with an error number.
 pub(crate) fn header(unique: Unique, bytes: usize, errno: i32) -> [u8; 16] {
     let mut header = [0; 16];
     let length = (16 + bytes) as u32;
@@ -66,7 +66,7 @@ fn attr(words: Words, attr: &Attributes) -> Words {
         .u32(0)
 }
 
-/// A device as the kernel has it in 32 bits (new_encode_dev).
+/// A device number as the kernel encodes it in 32 bits (new_encode_dev).
 const fn encoded_device(major: u32, minor: u32) -> u32 {
     minor & 0xff | major << 8 | (minor & !0xff) << 12
 }
@@ -76,32 +76,32 @@ pub(crate) const fn device_numbers(device: u32) -> (u32, u32) {
     ((device & 0xf_ff00) >> 8, device & 0xff | device >> 12 & 0xf_ff00)
 }
 
-/// The answer to GETATTR and SETATTR, good for no time: the next stat(2) asks again.
+/// The reply to GETATTR and SETATTR. The kernel does not cache it, so the next stat(2) sends a request again.
 pub(crate) fn attributes(attributes: &Attributes) -> Vec<u8> {
     attr(Words::default().u64(0).u32(0).u32(0), attributes).0
 }
 
-/// The answer to LOOKUP and to what makes a name, good for no time.
+/// The reply to LOOKUP and to requests that make a name. The kernel does not cache it.
 pub(crate) fn entry(node: u64, attributes: &Attributes) -> Vec<u8> {
     attr(Words::default().u64(node).u64(0).u64(0).u64(0).u32(0).u32(0), attributes).0
 }
 
-/// The answer to OPEN and OPENDIR.
+/// The reply to OPEN and OPENDIR.
 pub(crate) fn opened(handle: u64, flags: u32) -> Vec<u8> {
     Words::default().u64(handle).u32(flags).u32(0).0
 }
 
-/// The answer to WRITE.
+/// The reply to WRITE.
 pub(crate) fn written(bytes: usize) -> Vec<u8> {
     Words::default().u32(bytes as u32).u32(0).0
 }
 
-/// The answer to LSEEK.
+/// The reply to LSEEK.
 pub(crate) fn offset(offset: u64) -> Vec<u8> {
     Words::default().u64(offset).0
 }
 
-/// The answer to GETLK: whose lock is in the way.
+/// The reply to GETLK: the conflicting lock, or F_UNLCK.
 pub(crate) fn lock(found: Option<&LockConflict>) -> Vec<u8> {
     let Some(found) = found else { return Words::default().u64(0).u64(0).u32(libc::F_UNLCK as u32).u32(0).0 };
     let start = found.range.start.max(0).cast_unsigned();
@@ -110,7 +110,7 @@ pub(crate) fn lock(found: Option<&LockConflict>) -> Vec<u8> {
     Words::default().u64(start).u64(last).u32(kind as u32).u32(found.pid).0
 }
 
-/// The answer to STATFS, in blocks of 4 KiB.
+/// The reply to STATFS, in blocks of 4 KiB.
 pub(crate) fn statistics(space: &SpaceUse) -> Vec<u8> {
     const BLOCK: u64 = 4096;
     const NAME_MAX: u32 = 255;
@@ -119,7 +119,7 @@ pub(crate) fn statistics(space: &SpaceUse) -> Vec<u8> {
     words.u64(space.total_files).u64(space.available_files).u32(BLOCK as u32).u32(NAME_MAX).u32(BLOCK as u32).padded(80)
 }
 
-/// The answer to READDIR: entries from a number on, as far as they fit.
+/// The reply to READDIR: the entries from an index on that fit.
 pub(crate) fn entries(items: &[DirItem], from: u64, bytes_max: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let from = usize::try_from(from).unwrap_or(usize::MAX);

@@ -5,18 +5,18 @@ use super::Unique;
 /// Bytes of a request's header.
 pub(crate) const HEADER: usize = 40;
 
-/// Who asks, and about which node.
+/// The header of a request: its number, node and caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) unique: Unique,
     pub(crate) node: u64,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
-    /// The thread; 0 where it is the kernel itself, or not of this PID namespace.
+    /// The thread. 0 for the kernel itself, and for a thread of another PID namespace.
     pub(crate) pid: u32,
 }
 
-/// SETATTR: what is none stays.
+/// The attributes that SETATTR sets. `None` leaves one as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SetAttributes {
     pub(crate) handle: Option<u64>,
@@ -39,7 +39,7 @@ pub(crate) enum Time {
     },
 }
 
-/// A range of GETLK, SETLK and SETLKW; `last` is the last byte.
+/// The lock of GETLK, SETLK and SETLKW. `last` is its last byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lock {
     pub(crate) handle: u64,
@@ -48,12 +48,12 @@ pub(crate) struct Lock {
     pub(crate) last: u64,
     /// F_RDLCK, F_WRLCK, F_UNLCK.
     pub(crate) kind: u32,
-    /// The process; 0 where it is of another PID namespace, and to unlock.
+    /// The process. 0 if it is in another PID namespace, and to unlock.
     pub(crate) pid: u32,
     pub(crate) flags: u32,
 }
 
-/// What the kernel asks for. Numbers named `handle` are those that OPEN and OPENDIR gave out.
+/// The operation of a request. `handle` is a number that OPEN, CREATE or OPENDIR has returned.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Operation<'a> {
     Init { major: u32, minor: u32, readahead: u32, flags: u64 },
@@ -100,7 +100,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|word| u64::from_ne_bytes(*word))
 }
 
-/// Texts that each end with a NUL.
+/// Decodes texts that each end with a NUL.
 fn texts<const N: usize>(bytes: &[u8]) -> Option<[&[u8]; N]> {
     let mut rest = bytes;
     let mut found = [&[][..]; N];
@@ -116,17 +116,17 @@ fn name(arguments: &[u8], at: usize) -> Option<&[u8]> {
     texts::<1>(arguments.get(at..)?).map(|[name]| name)
 }
 
-/// The bytes of a request up to its length; none when they are fewer.
+/// The bytes of a request up to its length. `None` if there are fewer.
 fn whole(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(..u32_at(bytes, 0)? as usize)
 }
 
-/// Nodes and counts of a BATCH_FORGET.
+/// The nodes and counts of a BATCH_FORGET.
 pub(crate) fn forgets(pairs: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     pairs.chunks_exact(16).filter_map(|pair| Some((u64_at(pair, 0)?, u64_at(pair, 8)?)))
 }
 
-/// Reads a request; none when its bytes are no request.
+/// Decodes a request. `None` if the bytes are not a whole request.
 pub(crate) fn decode(bytes: &[u8]) -> Option<(Header, Operation<'_>)> {
     let bytes = whole(bytes)?;
     let header = Header {
@@ -237,7 +237,7 @@ fn of_the_rest(opcode: u32, arguments: &[u8]) -> Option<Operation<'_>> {
     Some(match opcode {
         2 => Operation::Forget { count: long(0)? },
         26 => {
-            // Since 7.36 there are more flags behind (FUSE_INIT_EXT).
+            // Since version 7.36 more flags follow (FUSE_INIT_EXT).
             let (flags, more) = (word(12)?, word(16).unwrap_or(0));
             let more = if flags & 1 << 30 != 0 { u64::from(more) << 32 } else { 0 };
             Operation::Init { major: word(0)?, minor: word(4)?, readahead: word(8)?, flags: u64::from(flags) | more }

@@ -33,7 +33,7 @@ impl Bench {
         self.medium.counters(&self.state)
     }
 
-    /// Keeps `depth` reads under way until `count` are done: operations per millisecond, and mean latency in milliseconds.
+    /// Keeps `depth` reads in flight until `count` are done. Returns operations per millisecond, and mean latency in milliseconds.
     fn closed(&mut self, depth: usize, count: u64) -> (f64, f64) {
         let begin = 100 * MS;
         let mut ends: BinaryHeap<_> = (0..depth).map(|_| std::cmp::Reverse(begin)).collect();
@@ -48,7 +48,7 @@ impl Bench {
         (count as f64 / ((now - begin) as f64 / MS as f64), latency as f64 / count as f64 / MS as f64)
     }
 
-    /// Reads that come at random with this mean gap: mean latency in milliseconds.
+    /// Submits reads at random times with this mean gap. Returns the mean latency in milliseconds.
     fn open(&mut self, gap_ms: f64, count: u64) -> f64 {
         let mut now = 100.0 * MS as f64;
         let mut latency = 0;
@@ -174,7 +174,7 @@ fn nvram_answers_at_once_until_it_is_full_then_as_fast_as_it_drains() {
     assert_eq!(bench.counters().nvram_full, 0);
     let late = bench.at(begin, Kind::Write, 1, 0, 8192) - begin;
     near(late as f64, 8192.0 / (8.0 * MIB) * 1e9 + 300_000.0, 0.1);
-    // One after the other, 1,024 writes of 8 KiB take a second at 8 MiB/s.
+    // 1,024 writes of 8 KiB, one after the other, take a second at 8 MiB/s.
     let mut now = begin;
     for _ in 0..1024 {
         now = bench.at(now, Kind::Write, 1, 0, 8192) - 300_000;
@@ -208,7 +208,7 @@ fn a_flush_waits_for_what_was_written_before_and_costs_nothing_when_clean() {
     for block in 0..10u64 {
         assert_eq!(bench.at(now, Kind::Buffered, 5, block * 65_536, 8192), now, "answered at once");
     }
-    // Ten writes on two spindles take 40 ms; the record of the flush comes behind them on either.
+    // Ten writes on two spindles take 40 ms. The record of the flush follows them on one of the two.
     assert_eq!(bench.at(now, Kind::Flush, 5, 0, 0), now + 48 * MS);
     assert_eq!(bench.at(now + MS, Kind::Flush, 5, 0, 0), now + 48 * MS, "a second flush waits for the first");
     assert_eq!(bench.at(now + 60 * MS, Kind::Flush, 5, 0, 0), now + 60 * MS, "clean");
@@ -272,7 +272,7 @@ fn no_spoilt_state_delays_beyond_the_bound_or_stops_the_model() {
 
 #[test]
 fn a_seed_gives_the_same_times_in_every_version() {
-    // Noted down when the generator was written out here: stored runs name their seed.
+    // Recorded with an earlier implementation of the generator: stored runs contain their seed.
     let mut bench = Bench::new("fc15k,spindles=4,seed=7,cache_hit=0.3,overhead_ms=0.1,overhead_distribution=exponential");
     let kinds = [Kind::Read, Kind::Write, Kind::Buffered, Kind::Flush, Kind::Metadata];
     let done: Vec<u64> = (0..10).map(|n| bench.anywhere(100 * MS, kinds[n % 5])).collect();

@@ -201,7 +201,7 @@ impl NodeInner {
         self.unstable_bytes.load(Ordering::Relaxed) > UNSTABLE_DRAGGED_BYTES_MAX
     }
 
-    /// Whether no change waits for a flush, also none by an earlier process.
+    /// Whether no change waits for a flush, including changes by earlier processes.
     pub(crate) fn is_clean(&self) -> bool {
         self.flush_seen.load(Ordering::SeqCst) && !self.is_dirty()
     }

@@ -42,7 +42,7 @@ pub(super) struct State {
 }
 
 pub(super) struct Wanted {
-    /// Number of the first walk that begins after the search for the object.
+    /// Number of the first walk that begins after the object was requested.
     pub(super) walk: u64,
     /// An earlier walk did not find the object.
     pub(super) missed: bool,

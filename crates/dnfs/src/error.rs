@@ -73,7 +73,7 @@ pub enum Error {
         /// The server.
         server: SocketAddr,
         /// The reason.
-        denial: crate::rpc::denial::Denial,
+        denial: crate::rpc::events::Denial,
     },
     /// The host name has no address.
     #[error("unknown host {host}")]

@@ -56,8 +56,7 @@ pub use file::{Attributes, FileHandle, FileKind, FsError, SetAttributes, Stabili
 pub use options::{ClosePolicy, GonePolicy, Options, StablePolicy, TransportSecurity};
 pub use payload::LazyBuffer;
 pub use pipeline::{Answer, Pipeline, Work};
-pub use rpc::denial::Denial;
-pub use rpc::events::{Cause, Event, ProcedureName, UnansweredCall, report_to};
+pub use rpc::events::{Cause, Denial, Event, ProcedureName, UnansweredCall, report_to};
 pub use slot_limiter::{CallFrame, begin_call, is_inside_call};
 pub use sys::clock::cpu_time;
 pub use sys::fork::{expect_sharing, shares_memory};

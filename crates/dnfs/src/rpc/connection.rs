@@ -2,7 +2,6 @@
 //! of a fork.
 
 use super::attach::ChannelIdentity;
-use super::denial;
 use super::fault::Fault;
 use super::service::Service;
 use super::stream::Stream;
@@ -104,7 +103,7 @@ impl Connection {
             privileged: service.privileged_port,
             timeout: service.connect_timeout(),
         };
-        let socket = how.connect().map_err(|failed| denial::fault_of(&failed, &how, service))?;
+        let socket = how.connect().map_err(|failed| Fault::of_connect(&failed, &how, service))?;
         self.local_port = socket.local_port();
         match self.set_up(&socket, service) {
             Ok(tls) => self.tls = tls,

@@ -1,65 +1,26 @@
-//! Reasons why this process can never reach the server: it may not use sockets, or its network namespace has no way there. Its
-//! calls fail, since waiting does not help. When a network is down for a moment, calls wait.
+//! Decides whether this process can never reach the server: it may not use sockets, or its network namespace has no way there.
+//! Its calls then fail, since waiting does not help. When a network is down for a moment, calls wait.
 
-use super::fault::Fault;
+use super::events::Denial;
 use super::service::Service;
 use crate::sys::connect::{Connect, ConnectError, Step};
 use crate::sys::network;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Why this process cannot connect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denial {
-    /// A system call is refused with this errno: by a seccomp filter, RestrictAddressFamilies=, Landlock or another security module.
-    Call {
-        /// Its name.
-        call: &'static str,
-        /// The errno.
-        errno: i32,
-    },
-    /// The process is in another network namespace than the mount, and that namespace has no way to the server (`unshare -n`,
-    /// PrivateNetwork=).
-    Namespace,
+/// The denial by which a send or a receive failed, if any.
+pub(super) fn of_traffic(error: &io::Error) -> Option<Denial> {
+    let errno = error.raw_os_error()?;
+    let denied = match errno {
+        libc::ENOSYS | libc::EPERM | libc::EAFNOSUPPORT => true, // on a TCP connection they do not come from the network
+        libc::EACCES => network::is_traffic_refused(errno),      // a router's answer to IPv6 gives it too
+        _ => false,
+    };
+    denied.then_some(Denial::Call { call: "send or receive", errno })
 }
 
-impl std::fmt::Display for Denial {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Call { call, errno } => {
-                let text = rustix::io::Errno::from_raw_os_error(*errno);
-                write!(
-                    f,
-                    "this process may not use sockets ({call}: {text}; a seccomp filter, RestrictAddressFamilies= or Landlock forbids it)"
-                )
-            }
-            Self::Namespace => f.write_str(
-                "this process is in a network namespace that does not lead to the server (unshare -n, PrivateNetwork=)",
-            ),
-        }
-    }
-}
-
-impl Denial {
-    /// The denial by which a send or a receive failed, if any.
-    pub(super) fn of_traffic(error: &io::Error) -> Option<Self> {
-        let errno = error.raw_os_error()?;
-        let denied = match errno {
-            libc::ENOSYS | libc::EPERM | libc::EAFNOSUPPORT => true, // on a TCP connection they do not come from the network
-            libc::EACCES => network::is_traffic_refused(errno),      // a router's answer to IPv6 gives it too
-            _ => false,
-        };
-        denied.then_some(Self::Call { call: "send or receive", errno })
-    }
-}
-
-/// Converts a failed attempt to connect to a fault.
-#[cold]
-pub(super) fn fault_of(failed: &ConnectError, how: &Connect, service: &Service) -> Fault {
-    denial_of(failed, how, service).map_or_else(|| Fault::Connect(failed.into()), Fault::Denied)
-}
-
-fn denial_of(failed: &ConnectError, how: &Connect, service: &Service) -> Option<Denial> {
+/// The denial by which an attempt to connect failed, if any.
+pub(super) fn of_connect(failed: &ConnectError, how: &Connect, service: &Service) -> Option<Denial> {
     let errno = failed.errno.raw_os_error();
     let denied = match (failed.step, errno) {
         (_, libc::ENOSYS | libc::EAFNOSUPPORT) => true,

@@ -1,7 +1,6 @@
 //! Events for the log: servers that stop and start answering, calls that they leave unanswered, and why this process cannot reach
 //! them.
 
-use super::denial::Denial;
 use crate::file::FileHandle;
 use nfs_proto::nfs3::Procedure;
 use std::fmt::Write as _;
@@ -101,6 +100,38 @@ impl std::fmt::Display for Cause {
             Self::NoTls => "offers no TLS any more, and the mount requires it",
             Self::TlsFailed => "cannot be reached under TLS (certificates? `millrace nfs ls URL` says more)",
         })
+    }
+}
+
+/// Why this process cannot connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// A system call is refused with this errno: by a seccomp filter, RestrictAddressFamilies=, Landlock or another security module.
+    Call {
+        /// Its name.
+        call: &'static str,
+        /// The errno.
+        errno: i32,
+    },
+    /// The process is in another network namespace than the mount, and that namespace has no way to the server (`unshare -n`,
+    /// PrivateNetwork=).
+    Namespace,
+}
+
+impl std::fmt::Display for Denial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Call { call, errno } => {
+                let text = rustix::io::Errno::from_raw_os_error(*errno);
+                write!(
+                    f,
+                    "this process may not use sockets ({call}: {text}; a seccomp filter, RestrictAddressFamilies= or Landlock forbids it)"
+                )
+            }
+            Self::Namespace => f.write_str(
+                "this process is in a network namespace that does not lead to the server (unshare -n, PrivateNetwork=)",
+            ),
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Why an attempt to get replies on a connection ended.
 
-use super::denial::Denial;
-use super::events::Cause;
+use super::denial;
+use super::events::{Cause, Denial};
+use super::service::Service;
 use crate::error::{Error, ProtocolError};
+use crate::sys::connect::{Connect, ConnectError};
 use rpc_tls::{RecordFault, TlsFault};
 use std::io;
 
@@ -43,11 +45,17 @@ impl Fault {
         }
     }
 
+    /// Converts a failed attempt to connect.
+    #[cold]
+    pub(super) fn of_connect(failed: &ConnectError, how: &Connect, service: &Service) -> Self {
+        denial::of_connect(failed, how, service).map_or_else(|| Self::Connect(failed.into()), Self::Denied)
+    }
+
     /// Converts an error of a connection or of its TLS.
     pub(crate) fn of(error: io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<RecordFault>()) {
             Some(fault) => Self::Tls((*fault).into()),
-            None => Denial::of_traffic(&error).map_or(Self::Broken(error), Self::Denied),
+            None => denial::of_traffic(&error).map_or(Self::Broken(error), Self::Denied),
         }
     }
 }

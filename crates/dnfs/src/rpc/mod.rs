@@ -8,7 +8,7 @@ pub(crate) mod calls;
 pub(crate) mod channel;
 mod channel_support;
 pub(crate) mod connection;
-pub(crate) mod denial;
+mod denial;
 pub(crate) mod early_lane;
 pub(crate) mod events;
 pub(crate) mod fault;

@@ -2,8 +2,7 @@
 
 use super::answers::Answers;
 use super::channel_support::ChannelSupport;
-use super::denial::Denial;
-use super::events::{Cause, Event, report};
+use super::events::{Cause, Denial, Event, report};
 use super::gone_report::GoneReport;
 use super::probe;
 use super::tls_config::TlsConfig;

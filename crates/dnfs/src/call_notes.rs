@@ -11,7 +11,7 @@ use crate::segment::layout::{CALL_NOTE_COUNT, CALL_NOTES_OFFSET, CallNote};
 use crate::slot_limiter::{Members, Owner};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::fork;
-use crate::sys::process::process_id;
+use crate::sys::raw::process_id;
 use crate::sys::shm::Mapping;
 use nfs_proto::nfs3::Procedure;
 

@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicU32, fence};
 use std::time::Duration;
 
 use crate::limits::HOLDER_CHECK_MS;
-use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
+use crate::sys::raw::clock_ns;
 
 /// A word that changes at each event, and whether there may be sleeping waiters.
 #[repr(C)]
@@ -41,12 +41,12 @@ impl EventCount {
 
     /// Waits until `attempt` returns a value, `longest` at most.
     pub(crate) fn wait_at_most<T>(&self, longest: Duration, attempt: impl Fn() -> Option<T>) -> Option<T> {
-        let end = monotonic_ns() + longest.as_nanos() as u64;
+        let end = clock_ns(libc::CLOCK_MONOTONIC) + longest.as_nanos() as u64;
         loop {
             let event = self.event.load(SeqCst);
             self.waiting.store(1, SeqCst);
             let found = attempt();
-            let now = monotonic_ns();
+            let now = clock_ns(libc::CLOCK_MONOTONIC);
             if found.is_some() || now >= end {
                 return found;
             }

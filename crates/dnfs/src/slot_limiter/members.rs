@@ -11,8 +11,7 @@ use crate::sys::clock::monotonic_ms;
 use crate::sys::fork;
 use crate::sys::liveness_lock::LivenessFile;
 use crate::sys::local_file::{CPath, Errno};
-use crate::sys::process::process_id;
-use crate::sys::raw::thread_number;
+use crate::sys::raw::{process_id, thread_number};
 use crate::sys::shm::Mapping;
 
 /// Bits of an owner word: member, incarnation of its lock, thread.

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use rustix::thread::{NanosleepRelativeResult, Timespec, nanosleep};
 use std::time::Duration;
 
+use super::raw::clock_ns;
 use super::whole_file;
 
 /// By how much the monotonic clock of this process' time namespace is ahead of the host's, in ns.
@@ -29,8 +30,7 @@ fn monotonic_offset(offsets: &str) -> Option<i64> {
 }
 
 fn hosts_ns(clock: libc::clockid_t) -> u64 {
-    let now = read(clock);
-    (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64).saturating_add_signed(AHEAD_NS.load(Relaxed).saturating_neg())
+    clock_ns(clock).saturating_add_signed(AHEAD_NS.load(Relaxed).saturating_neg())
 }
 
 /// Milliseconds of the same clock.
@@ -46,16 +46,7 @@ pub(crate) fn coarse_ms() -> u64 {
 /// User and system time this process has used so far.
 #[must_use]
 pub fn cpu_time() -> Duration {
-    let used = read(libc::CLOCK_PROCESS_CPUTIME_ID);
-    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
-}
-
-fn read(clock: libc::clockid_t) -> libc::timespec {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is ours to be written. By libc's name, which no hook has: it reads the kernel's clock page without a
-    // system call, and rustix, without libc, may allocate when it looks for that page.
-    unsafe { libc::clock_gettime(clock, &raw mut now) };
-    now
+    Duration::from_nanos(clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID))
 }
 
 /// Sleeps, through signals.

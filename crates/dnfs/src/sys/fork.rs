@@ -4,8 +4,8 @@
 //! the kernel hands to every child as zeros (MADV_WIPEONFORK): a load of one word tells. All that belongs to a process
 //! alone keeps the generation it was made under and compares it at each use.
 
-use super::process::process_id;
 use super::random::random;
+use super::raw::process_id;
 use core::ptr::NonNull;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::sync::Once;

@@ -1,11 +1,6 @@
-//! The identity of this process and its host. Users and groups are numbers of the mounts' user namespace.
+//! The user, groups and namespaces of this process, and its host. Users and groups are numbers of the mounts' user namespace.
 
 use crate::user_namespace::{group_outside, user_outside};
-
-/// This process.
-pub(crate) fn process_id() -> u32 {
-    rustix::process::getpid().as_raw_nonzero().get() as u32
-}
 
 /// Sends SIGKILL to a process.
 pub(crate) fn kill(pid: u32) {

@@ -1,7 +1,6 @@
 //! Unpredictable numbers.
 
-use super::clock::monotonic_ns;
-use super::process::process_id;
+use super::raw::{clock_ns, process_id};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Eight unpredictable bytes, so that no two processes, or runs of one, share xids.
@@ -10,6 +9,6 @@ pub(crate) fn random() -> u64 {
     match getrandom(&mut bytes[..], GetRandomFlags::empty()) {
         Ok(8) => u64::from_ne_bytes(bytes),
         // For a kernel without it, time and process are different enough.
-        _ => monotonic_ns() ^ u64::from(process_id()) << 32,
+        _ => clock_ns(libc::CLOCK_MONOTONIC) ^ u64::from(process_id()) << 32,
     }
 }

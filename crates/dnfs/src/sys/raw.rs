@@ -55,6 +55,21 @@ pub(crate) fn thread_id() -> u64 {
     mark
 }
 
+/// This process.
+pub(crate) fn process_id() -> u32 {
+    rustix::process::getpid().as_raw_nonzero().get() as u32
+}
+
+/// The time of a clock, in ns.
+#[inline]
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is ours to be written. By libc's name, which no hook has: it reads the kernel's clock page without a
+    // system call, and rustix, without libc, may allocate when it looks for that page.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// The calling thread in 32 bits, never 0; two threads have the same once in 2^31 times.
 #[inline]
 pub(crate) fn thread_number() -> u32 {

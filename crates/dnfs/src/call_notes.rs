@@ -7,10 +7,10 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::time::Duration;
 use std::sync::Arc;
 
+use crate::process::this_process;
 use crate::segment::layout::{CALL_NOTE_COUNT, CALL_NOTES_OFFSET, CallNote};
 use crate::slot_limiter::{Members, Owner};
 use crate::sys::clock::monotonic_ns;
-use crate::sys::fork;
 use crate::sys::raw::process_id;
 use crate::sys::shm::Mapping;
 use nfs_proto::nfs3::Procedure;
@@ -53,7 +53,7 @@ impl CallNotes {
     /// of its own. Async-signal-safe, does not allocate.
     #[cold]
     pub(crate) fn note(&self, procedure: u32, waited: Duration) -> Option<NotedCall> {
-        if fork::shares_memory() {
+        if this_process().identity.shares_memory() {
             return None; // a note would carry its parent's owner word
         }
         let owner = self.members.owner()?;
@@ -69,7 +69,7 @@ impl CallNotes {
         note.pid.store(process_id(), Relaxed);
         note.procedure.store(procedure, Relaxed);
         note.since_ns.store(since_ns, Release);
-        Some(NotedCall { place, owner, fork_generation: fork::fork_generation() })
+        Some(NotedCall { place, owner, fork_generation: this_process().identity.generation() })
     }
 
     /// Removes the note: the call was answered or given up.
@@ -77,7 +77,7 @@ impl CallNotes {
     pub(crate) fn forget(&self, noted: NotedCall) {
         let Some(note) = self.notes().get(noted.place) else { return };
         // After a fork inside the call, the note belongs to the parent.
-        if noted.fork_generation == fork::fork_generation() && note.owner.load(Acquire) == noted.owner {
+        if noted.fork_generation == this_process().identity.generation() && note.owner.load(Acquire) == noted.owner {
             note.since_ns.store(0, Release);
             let _ = note.owner.compare_exchange(noted.owner, 0, AcqRel, Relaxed);
         }
@@ -156,7 +156,7 @@ mod tests {
         let notes = notes(&segment);
         let noted = notes.note(6, Duration::from_secs(1)).unwrap();
         let child = Child::run(|| {
-            fork::note_fork();
+            this_process().note_fork();
             notes.forget(noted);
         });
         assert!(child.succeeded());

@@ -10,6 +10,7 @@ use crate::gone::Refusals;
 use crate::limits::{DIRECTORY_BYTES, GATHERED_CALL_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MIN};
 use crate::nfs3_types::{self as convert, refusal};
 use crate::options::GonePolicy;
+use crate::process::this_process;
 use crate::rpc::fault::Fault;
 use crate::rpc::pool::Pool;
 use crate::rpc::service::{NFS, RetryPolicy, Service};
@@ -18,7 +19,6 @@ use crate::single_call::SingleCall;
 use crate::slot_limiter::{SlotLimiter, SlotPermit};
 use crate::sys::clock;
 use crate::sys::connect::SOCKET_TIMEOUT;
-use crate::sys::fork;
 use crate::url::NfsUrl;
 use nfs_proto::nfs3::{FsInfoOk, FsInfoResult, NfsStatus, ObjectArgs, Outcome, Procedure};
 use nfs_proto::xdr::{Decode, Encode, Reader};
@@ -212,7 +212,7 @@ impl Client {
 
     /// Called in a child after fork; async-signal-safe. The client never uses the parent's connections again.
     pub fn after_fork_child(&self) {
-        fork::note_fork();
+        this_process().note_fork();
         self.pool.reset_after_fork();
     }
 

@@ -4,7 +4,8 @@
 
 use crate::file::FileHandle;
 use crate::limits::DIRECTORIES_MAX;
-use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
+use crate::process::this_process;
+use crate::sys::fork_lock::{ForkGuard, ForkLock};
 use std::collections::HashMap;
 
 /// What a name in a directory is.
@@ -53,7 +54,7 @@ impl Directories {
     }
 
     fn lock(&self) -> Option<ForkGuard<'_, Inner>> {
-        self.0.try_lock(Holder::current(), |torn| std::mem::forget(std::mem::take(torn)))
+        self.0.try_lock(this_process().current_thread(), |torn| std::mem::forget(std::mem::take(torn)))
     }
 
     /// Forgets everything.

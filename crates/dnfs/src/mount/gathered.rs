@@ -17,12 +17,12 @@ use crate::file::{FsError, Stability};
 use crate::limits::{IN_FLIGHT_MS, KEEPER_START_MS, RUN_WAIT_MS};
 use crate::options::StablePolicy;
 use crate::payload::Payload;
+use crate::process::this_process;
 use crate::retention::layout::{CHUNK_BYTES, RUN_CHUNKS, Run};
 use crate::retention::{Extent, Gathered, HeldRun, Hold, Retention, WriteGuard};
 use crate::segment::SegmentError;
 use crate::segment::layout::Slot;
 use crate::sys::clock::{monotonic_ms, sleep};
-use crate::sys::fork::shares_memory;
 use crate::sys::region::Region;
 use crate::sys::signals_blocked::SignalsBlocked;
 
@@ -140,7 +140,7 @@ impl Mount {
             && self.client.slot_limiter.is_none()
             && !slot.is_mapped()
             && slot.refused.load(Relaxed) == 0
-            && !shares_memory()
+            && !this_process().identity.shares_memory()
     }
 
     /// Sends the run of a file, if it has one. Returns the server's refusal, if any.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::DirectoryPlaceholder;
+use crate::process::this_process;
 use crate::sys::clock::give_way;
-use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
+use crate::sys::fork_lock::{ForkGuard, ForkLock};
 
 /// How often a thread yields to the one that holds the table. The holder needs a microsecond, unless it is stopped.
 const TURNS_MAX: u32 = 10_000;
@@ -72,7 +73,7 @@ impl<V> KnownDirectories<V> {
     }
 
     fn lock(&self) -> Option<ForkGuard<'_, Inner<V>>> {
-        let me = Holder::current();
+        let me = this_process().current_thread();
         for _ in 0..TURNS_MAX {
             let taken = self.0.try_lock(me, |torn| std::mem::forget(std::mem::replace(torn, Inner::new())));
             if taken.is_some() || self.0.is_held_by(me) {
@@ -109,9 +110,9 @@ mod tests {
     fn a_signal_handler_that_came_in_between_finds_nothing_and_does_not_wait() {
         let known = KnownDirectories::new();
         known.insert(placeholder(1), Arc::new(()));
-        known.0.set_holder(Holder::current());
+        known.0.set_holder(this_process().current_thread());
         assert!(known.find(placeholder(1)).is_none());
-        known.0.set_holder(Holder::current().other_thread().before_fork());
+        known.0.set_holder(this_process().current_thread().other_thread().before_fork());
         assert!(known.find(placeholder(1)).is_none(), "what a fork left torn is given up");
         assert!(known.insert(placeholder(1), Arc::new(())).is_none() && known.find(placeholder(1)).is_some());
     }

@@ -104,12 +104,12 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
 use crate::options::{ClosePolicy, StablePolicy};
+use crate::process::this_process;
 use crate::retention::Retention;
 use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
 use crate::segment::url_notes::UrlRoot;
 use crate::slot_limiter::{Members, WriterGuard};
-use crate::sys::fork;
 use crate::sys::internal_fd::InternalFd;
 use crate::url::NfsUrl;
 use directories::Directories;
@@ -272,7 +272,7 @@ impl Mount {
     }
 
     fn cell(&self) -> &ActivityCell {
-        &self.segment.cells()[fork::known_process_id() as usize % CELL_COUNT]
+        &self.segment.cells()[this_process().identity.process_id() as usize % CELL_COUNT]
     }
 
     fn url_root(&self) -> UrlRoot {

@@ -18,12 +18,12 @@ use crate::error::Error;
 use crate::event_count::EventCount;
 use crate::limits::{EARLY_AGE_MS, EARLY_PAUSE_MS, EARLY_SMALL_BYTES, HOLDER_CHECK_MS};
 use crate::nfs3_types::handle;
+use crate::process::this_process;
 use crate::rpc::early_lane::{Broken, EarlyLane};
 use crate::rpc::io_slices::total;
 use crate::segment::layout::Slot;
 use crate::sys::clock::monotonic_ns;
-use crate::sys::fork::{fork_generation, shares_memory};
-use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
+use crate::sys::fork_lock::{ForkGuard, ForkLock};
 use crate::sys::poll;
 
 /// A future read: its reader and its file.
@@ -63,7 +63,7 @@ impl ReadAhead {
         let engine = Engine {
             lane: EarlyLane::new(EarlyReads::DEPTH),
             reads: EarlyReads::new(),
-            fork_generation: fork_generation(),
+            fork_generation: this_process().identity.generation(),
             pause_until_ns: 0,
         };
         Self {
@@ -75,7 +75,7 @@ impl ReadAhead {
     }
 
     pub(super) fn after_fork_child(&self) {
-        if let Some(mut engine) = self.engine.try_lock(Holder::current(), Engine::abandon) {
+        if let Some(mut engine) = self.engine.try_lock(this_process().current_thread(), Engine::abandon) {
             engine.lane.reset_after_fork();
             engine.reads.clear();
             self.in_use.store(0, Relaxed);
@@ -85,7 +85,7 @@ impl ReadAhead {
     /// Runs `work` under the lock. `None` for a signal handler that interrupted the holder, and if another thread holds the
     /// lock for long.
     fn with<T>(&self, work: impl FnOnce(&mut Engine) -> T) -> Option<T> {
-        let me = Holder::current();
+        let me = this_process().current_thread();
         let lock = || self.engine.try_lock(me, Engine::abandon);
         let mut engine = match lock() {
             Some(engine) => engine,
@@ -113,9 +113,9 @@ impl Engine {
 
     /// Detects a fork that this library did not see.
     fn begin(&mut self) {
-        if self.fork_generation != fork_generation() {
+        if self.fork_generation != this_process().identity.generation() {
             self.abandon();
-            self.fork_generation = fork_generation();
+            self.fork_generation = this_process().identity.generation();
         }
     }
 
@@ -227,7 +227,7 @@ impl Mount {
     }
 
     fn early_key(&self, of: &EarlyRead<'_>) -> Option<(&Slot, Key)> {
-        if !self.may_read_ahead() || self.client.slot_limiter.is_some() || shares_memory() {
+        if !self.may_read_ahead() || self.client.slot_limiter.is_some() || this_process().identity.shares_memory() {
             return None; // with a limit of calls, a READ without a waiter would keep its slot
         }
         let slot = self.segment.slot(of.file)?;
@@ -260,7 +260,7 @@ impl Mount {
     /// Receives a reply, or waits while another thread does, as long as `there` returns that one is expected. `None` for a
     /// signal handler whose thread does that.
     fn await_early(&self, there: impl Fn(&Engine) -> There, begun_ns: u64) -> Option<()> {
-        let me = Holder::current();
+        let me = this_process().current_thread();
         let ahead = &self.read_ahead;
         let lock = || ahead.receiver.try_lock(me, |()| ());
         let receiver = match lock() {
@@ -295,7 +295,7 @@ impl Mount {
         if !engine.reads.has_unwanted(now_ns) {
             return false;
         }
-        let Some(receiver) = self.read_ahead.receiver.try_lock(Holder::current(), |()| ()) else { return false };
+        let Some(receiver) = self.read_ahead.receiver.try_lock(this_process().current_thread(), |()| ()) else { return false };
         let received = engine.lane.is_readable() && self.receive_early(engine, now_ns);
         self.read_ahead.unlock(receiver);
         received

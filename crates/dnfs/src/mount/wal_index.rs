@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::{Entry, Mount, Object};
 use crate::file::{FileHandle, FileKind};
-use crate::sys::fork;
+use crate::process::this_process;
 use crate::sys::range_lock::{conflict, set_range};
 
 const SUFFIX: &[u8] = b"-shm";
@@ -117,7 +117,7 @@ pub fn claim_wal_index(index: BorrowedFd<'_>, side: WalIndexSide) -> Result<(), 
         return Err(in_use(index));
     }
     // Only the message uses this lock. Without it the message names no process.
-    let _ = set_range(index, libc::F_RDLCK, PROCESSES + i64::from(fork::known_process_id()), 1);
+    let _ = set_range(index, libc::F_RDLCK, PROCESSES + i64::from(this_process().identity.process_id()), 1);
     Ok(())
 }
 

@@ -11,9 +11,9 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::PIECE_BLOCKS_MAX;
 use super::layout::{AreaHeader, BLOCK_LOCK_COUNT, CHUNK_BYTES};
+use crate::process::this_process;
 use crate::segment::FileRef;
 use crate::slot_limiter::{Lease, Members, Owner};
-use crate::sys::fork;
 
 /// The lock words, the gate, and the members that may hold them.
 #[derive(Clone, Copy)]
@@ -143,7 +143,7 @@ impl<'a> BlockLocks<'a> {
 impl WriteGuard<'_> {
     /// Whether this process took the locks; false in a child that inherited them by fork.
     pub(crate) fn is_of_this_process(&self) -> bool {
-        self.words.fork_generation == fork::fork_generation()
+        self.words.fork_generation == this_process().identity.generation()
     }
 
     /// Whether no other thread has taken the blocks over.
@@ -160,7 +160,7 @@ impl<'a> Words<'a> {
         let start = u64::from(file.slot).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         let first = (start.wrapping_add(block) % BLOCK_LOCK_COUNT as u64) as usize;
         let count = ((end - block) as usize).min(PIECE_BLOCKS_MAX);
-        Self { locks, owner, fork_generation: fork::fork_generation(), first, count, taken: 0 }
+        Self { locks, owner, fork_generation: this_process().identity.generation(), first, count, taken: 0 }
     }
 
     /// Takes the words, if all are free.
@@ -199,7 +199,7 @@ impl<'a> Words<'a> {
 impl Drop for Words<'_> {
     fn drop(&mut self) {
         // After a fork inside a write, the words belong to the parent.
-        if self.fork_generation != fork::fork_generation() {
+        if self.fork_generation != this_process().identity.generation() {
             return;
         }
         for turn in 0..self.taken {

@@ -9,7 +9,7 @@ use super::stream::Stream;
 use crate::call_notes::CONNECTING;
 use crate::error::ProtocolError;
 use crate::limits::{ATTACH_BYTES_MAX, ATTACH_ROUNDS_MAX};
-use crate::sys::fork;
+use crate::process::this_process;
 use crate::sys::random::random;
 use nfs_proto::channel1::{self, AttachArgs, ChannelResult, ChannelStatus, FenceArgs, Procedure};
 use nfs_proto::record::{self, Framed};
@@ -48,12 +48,12 @@ impl ChannelIdentity {
     pub(crate) fn attach(&mut self, stream: &mut Stream<'_>, service: &Service) -> Result<(), Fault> {
         let support = &service.channel_support;
         if self.channel == 0 {
-            self.channel = fork::next_channel();
+            self.channel = this_process().next_channel();
             self.generation = 0;
         }
         self.generation = self.generation.saturating_add(1);
         for _ in 0..ATTACH_ROUNDS_MAX {
-            let (instance, process) = (support.instance(), fork::process_number());
+            let (instance, process) = (support.instance(), this_process().identity.number());
             if let Some(members) = &service.leases {
                 members.publish_fence_number(process); // before a connection has it
             }
@@ -72,7 +72,7 @@ impl ChannelIdentity {
                 ChannelStatus::Fenced => {
                     // This process was stopped and another one took over its locks. The server has ended all its calls. It
                     // continues under another number, and each call checks its leases before it is resent.
-                    fork::renew_process_number(process);
+                    this_process().identity.renew_number(process);
                     self.renew();
                     return Err(Fault::Broken(io::ErrorKind::ConnectionReset.into()));
                 }
@@ -127,7 +127,7 @@ fn send_and_receive(
     call: &[u8],
     timer: &mut ResponseTimer,
 ) -> Result<Option<ChannelResult>, Fault> {
-    let generation = fork::fork_generation();
+    let generation = this_process().identity.generation();
     let mut sent = 0;
     while sent < call.len() {
         still_ours(generation)?;
@@ -155,7 +155,7 @@ fn send_and_receive(
 
 /// Checks that this is not a child that a signal handler forked: the connection belongs to the parent.
 fn still_ours(generation: u32) -> Result<(), Fault> {
-    if fork::fork_generation() == generation { Ok(()) } else { Err(Fault::Forked) }
+    if this_process().identity.generation() == generation { Ok(()) } else { Err(Fault::Forked) }
 }
 
 fn read_reply(xid: u32, record: &[u8]) -> Result<Option<ChannelResult>, Fault> {

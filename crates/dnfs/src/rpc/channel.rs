@@ -18,9 +18,9 @@ use super::service::Service;
 use super::unanswered;
 use crate::error::{Error, ProtocolError};
 use crate::limits::SLOTS_MAX;
+use crate::process::this_process;
 use crate::slot_limiter::KeptConnections;
 use crate::sys::clock;
-use crate::sys::fork;
 use nfs_proto::nfs3::Procedure;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -62,7 +62,7 @@ impl Channel {
     /// # Errors
     /// When the retry policy gives up, or the RPC layer of the server refused a call. The connection is closed then.
     pub(crate) fn run<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<bool, Error> {
-        if fork::shares_memory() && !self.connection.is_aside() {
+        if this_process().identity.shares_memory() && !self.connection.is_aside() {
             return self.run_aside(service, calls);
         }
         service.renew_leases();
@@ -264,7 +264,7 @@ impl Channel {
         let mut backoff = Backoff::new();
         loop {
             self.disconnect(); // it may have been made under that number
-            fork::renew_process_number(number);
+            this_process().identity.renew_number(number);
             match self.connect(service).and_then(|()| self.connection.fence(service, number)) {
                 Ok(Some(fenced)) => return Ok(fenced),
                 Ok(None) => {} // the server still executes calls of it

@@ -9,9 +9,9 @@ use super::tls::TlsStream;
 use super::tls_handshake;
 use crate::address::local_for;
 use crate::error::Error;
+use crate::process::this_process;
 use crate::slot_limiter::{KeptConnections, KeptPlace};
 use crate::sys::connect::Connect;
-use crate::sys::fork;
 use crate::sys::socket::Socket;
 use std::io;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Connection {
         if self.socket.is_some() {
             return if self.move_count == move_count { Ok(false) } else { Err(Fault::Moved) };
         }
-        if !self.aside && fork::is_unexpected() {
+        if !self.aside && this_process().identity.is_unexpected() {
             // This is the parent's memory, and the parent has other descriptors. The next call sees that and uses another
             // connection.
             let source = io::Error::from_raw_os_error(libc::EBADF);
@@ -207,11 +207,11 @@ impl Connection {
 
     #[inline]
     fn is_of_parent(&self) -> bool {
-        self.fork_generation != fork::fork_generation()
+        self.fork_generation != this_process().identity.generation()
     }
 
     fn begin_anew(&mut self) {
-        (self.fork_generation, self.local_port, self.connected_before) = (fork::fork_generation(), None, false);
+        (self.fork_generation, self.local_port, self.connected_before) = (this_process().identity.generation(), None, false);
         self.identity.renew();
     }
 

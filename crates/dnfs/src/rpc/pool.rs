@@ -2,9 +2,9 @@
 
 use crate::event_count::EventCount;
 use crate::limits::CHANNELS_MAX;
+use crate::process::this_process;
 use crate::rpc::channel::Channel;
 use crate::slot_limiter::KeptConnections;
-use crate::sys::fork;
 use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
 use crate::sys::stack_mark::{MarkPlace, StackMark};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Drop for Lease<'_> {
 impl Pool {
     /// A pool of at most `count` connections, and one more for each signal handler inside a call.
     pub(crate) fn new(count: usize) -> Self {
-        fork::watch_forks();
+        this_process().watch_forks();
         Self {
             entries: (0..CHANNELS_MAX).map(|_| ForkLock::new(Channel::new())).collect(),
             users: (0..CHANNELS_MAX).map(|_| MarkPlace::new()).collect(),
@@ -76,15 +76,15 @@ impl Pool {
 
     /// Runs `work` on a channel that no other call uses.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Channel) -> T) -> T {
-        if fork::shares_memory() {
+        if this_process().identity.shares_memory() {
             return self.with_last(work);
         }
         let mark = StackMark::new(); // dropped after the lease
-        let mut lease = match self.free(self.count, Holder::current()) {
+        let mut lease = match self.free(self.count, this_process().current_thread()) {
             Some(lease) => lease,
             None => self.channel_freed.wait_until(|_| {
                 self.kept.iter().for_each(|kept| kept.renew_leases());
-                let me = Holder::current(); // a second time: this may be the child of a signal handler's fork
+                let me = this_process().current_thread(); // a second time: this may be the child of a signal handler's fork
                 let count = if self.is_nested(me) { CHANNELS_MAX } else { self.count };
                 self.free(count, me).or_else(|| self.take_left(me))
             }),
@@ -112,7 +112,7 @@ impl Pool {
     #[cold]
     fn with_last<T>(&self, work: impl FnOnce(&mut Channel) -> T) -> T {
         let mut lease = self.channel_freed.wait_until(|_| {
-            let me = Holder::current();
+            let me = this_process().current_thread();
             let mut entries = self.entries.iter().zip(&self.users).rev();
             let (user, channel) = entries.find_map(|(entry, user)| Some((user, entry.try_lock(me, Channel::abandon)?)))?;
             Some(Lease { channel, user, finished: false, _freed: Freed(&self.channel_freed) })
@@ -125,7 +125,7 @@ impl Pool {
     /// In a child after fork: closes the parent's descriptors. A channel that a frame below a signal handler was using at the
     /// fork stays with that frame.
     pub(crate) fn reset_after_fork(&self) {
-        let me = Holder::current();
+        let me = this_process().current_thread();
         for entry in &self.entries {
             if let Some(mut channel) = entry.try_lock(me, Channel::abandon) {
                 channel.reset_after_fork();
@@ -142,7 +142,7 @@ impl Pool {
 
     /// Whether the caller is a signal handler that interrupted a call of its thread.
     pub(crate) fn is_in_use_by_this_thread(&self) -> bool {
-        self.is_nested(Holder::current())
+        self.is_nested(this_process().current_thread())
     }
 
     /// Whether this thread holds a channel. It is then in a signal handler and must not wait for that channel.
@@ -172,8 +172,8 @@ mod tests {
     fn a_handler_between_claim_and_lock_does_not_wait_for_its_own_thread() {
         let pool = Pool::new(1);
         // The state of a thread that a signal interrupts right after it took a channel, or right before it releases it.
-        pool.entries[0].set_holder(Holder::current());
-        pool.with(|_| assert!(pool.entries[1].is_held_by(Holder::current())));
+        pool.entries[0].set_holder(this_process().current_thread());
+        pool.with(|_| assert!(pool.entries[1].is_held_by(this_process().current_thread())));
     }
 
     #[test]
@@ -181,9 +181,9 @@ mod tests {
         for count in [1, CHANNELS_MAX] {
             let pool = Pool::new(count);
             for entry in &pool.entries {
-                entry.set_holder(Holder::current().other_thread().before_fork());
+                entry.set_holder(this_process().current_thread().other_thread().before_fork());
             }
-            pool.with(|_| assert!(pool.entries[0].is_held_by(Holder::current())));
+            pool.with(|_| assert!(pool.entries[0].is_held_by(this_process().current_thread())));
         }
     }
 

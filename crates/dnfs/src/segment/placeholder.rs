@@ -11,9 +11,9 @@ use std::os::fd::BorrowedFd;
 
 use super::layout::{FLAG_DESCRIPTION_LOCKS, FLAG_PROBED, Slot};
 use super::{FileRef, RuntimeDir, Segment, SegmentError, local};
+use crate::process::this_process;
 use crate::slot_limiter::{LeaseLock, Locked, Strength};
 use crate::sys::fd::Fd;
-use crate::sys::fork;
 use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::{Errno, mkdir, open, open_array, rmdir, unlink, unlink_array};
 use crate::sys::range_lock;
@@ -108,7 +108,7 @@ impl Segment {
             Err(Errno(libc::ENOENT)) => return Ok(None),
             Err(errno) => return Err(local("open a placeholder")(errno)),
         };
-        let pinned = Pinned { fd, fork_generation: fork::fork_generation() };
+        let pinned = Pinned { fd, fork_generation: this_process().identity.generation() };
         self.mark_open(file, std::os::fd::AsFd::as_fd(&pinned.fd))?;
         Ok(self.slot(file).map(|_| pinned))
     }
@@ -215,7 +215,7 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         // An explicit unlock, because a child that was forked meanwhile shares the open file and would keep the lock. Such a
         // child does not unlock.
-        if self.fork_generation == fork::fork_generation() {
+        if self.fork_generation == this_process().identity.generation() {
             let _ = range_lock::unlock(&self.fd, OPEN_BYTE);
         }
     }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use super::members::Owner;
 use crate::limits::{LEASE_THREADS_MAX, THREAD_LEASES_MAX};
-use crate::sys::fork::fork_generation;
+use crate::process::this_process;
 use crate::sys::raw::thread_id;
 use crate::sys::stack_mark::{MarkPlace, StackMark};
 
@@ -211,7 +211,7 @@ impl Thread {
             let thread = &THREADS[place];
             let found = thread.id.load(Relaxed);
             if found == id || (found == 0 && thread.id.compare_exchange(0, id, AcqRel, Relaxed).is_ok()) {
-                let generation = fork_generation();
+                let generation = this_process().identity.generation();
                 if thread.fork_generation.load(Relaxed) != generation {
                     // After a fork, the copied leases belong to the parent.
                     thread.count.store(0, Relaxed);

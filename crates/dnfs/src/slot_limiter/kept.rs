@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::members::{Members, Owner};
 use crate::limits::{KEPT_CONNECTIONS_MAX, KEPT_CONNECTIONS_MIN, KEPT_LOOK_MS, KEPT_LOW_MS};
+use crate::process::this_process;
 use crate::sys::clock::monotonic_ms;
-use crate::sys::fork;
 
 /// Places for connections that stay open, shared by all processes of a mount.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl KeptConnections {
         let places = self.table().places.iter().take(self.count());
         let is_taken = |place: &AtomicU64| place.load(Relaxed) == 0 && place.compare_exchange(0, owner, AcqRel, Relaxed).is_ok();
         let place = places.enumerate().find(|(_, place)| is_taken(place))?.0;
-        Some(KeptPlace { kept: Arc::clone(self), place, owner, fork_generation: fork::fork_generation() })
+        Some(KeptPlace { kept: Arc::clone(self), place, owner, fork_generation: this_process().identity.generation() })
     }
 
     fn free_dead(&self) {
@@ -110,7 +110,7 @@ impl KeptConnections {
 impl Drop for KeptPlace {
     fn drop(&mut self) {
         // After a fork, the copied place belongs to the parent.
-        if self.fork_generation == fork::fork_generation() {
+        if self.fork_generation == this_process().identity.generation() {
             let _ = self.kept.table().places[self.place].compare_exchange(self.owner, 0, AcqRel, Relaxed);
         }
     }

@@ -9,8 +9,8 @@ use super::Members;
 use super::call_frames::CallFrame;
 use super::members::Owner;
 use crate::limits::{FENCE_PAUSE_MS, IN_FLIGHT_MS, LEASE_MS, LEASES_MAX};
+use crate::process::this_process;
 use crate::sys::clock::{monotonic_ms, sleep};
-use crate::sys::fork;
 use crate::sys::raw::thread_number;
 
 /// One lease, in the segment.
@@ -90,7 +90,7 @@ impl Lease<'_> {
 
     /// Whether this process took it; false in a child that inherited it by fork.
     pub(crate) fn is_of_this_process(&self) -> bool {
-        self.fork_generation == fork::fork_generation()
+        self.fork_generation == this_process().identity.generation()
     }
 
     /// Renews it, for a thread that makes no calls.
@@ -124,7 +124,7 @@ impl Members {
     pub(crate) fn lease(&self, strength: Strength) -> Option<Lease<'_>> {
         let process = self.owner().map_or(OUTSIDER, |owner| owner >> 32);
         // The connection may be older than this process' place, which another process may have had before.
-        self.publish_for(process, fork::process_number());
+        self.publish_for(process, this_process().identity.number());
         let (records, thread) = (&self.table().leases, thread_number());
         let start = (thread as usize >> 3).wrapping_mul(7);
         let order = || (0..LEASES_MAX).map(|step| start.wrapping_add(step) % LEASES_MAX);
@@ -143,7 +143,7 @@ impl Members {
         if !CallFrame::note(self.table_id(), owner, strength == Strength::Strong) {
             record.stamp_ms.store(NEVER_OLD, SeqCst);
         }
-        Some(Lease { members: self, owner, fork_generation: fork::fork_generation() })
+        Some(Lease { members: self, owner, fork_generation: this_process().identity.generation() })
     }
 
     /// Takes the lease of a process that died. A lease that may still be needed to fence that process is taken only when it is

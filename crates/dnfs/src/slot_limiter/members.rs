@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::leases::{Fence, OUTSIDER};
 use crate::limits::{KEEPER_MEMBERS, MEMBER_RETRY_MS, MEMBERS_MAX};
+use crate::process::this_process;
 use crate::segment::layout::{CALLS_OFFSET, SlotTable};
 use crate::sys::clock::monotonic_ms;
-use crate::sys::fork;
 use crate::sys::liveness_lock::LivenessFile;
 use crate::sys::local_file::{CPath, Errno};
 use crate::sys::raw::{process_id, thread_number};
@@ -54,7 +54,7 @@ impl Members {
 
     /// The only member of a table that no other process sees.
     pub(crate) fn alone(memory: Arc<Mapping>) -> Self {
-        Self::new(memory, 0, None, u64::from(fork::fork_generation()) << 32)
+        Self::new(memory, 0, None, u64::from(this_process().identity.generation()) << 32)
     }
 
     fn new(memory: Arc<Mapping>, table_offset: usize, path: Option<CPath>, mine: u64) -> Self {
@@ -107,7 +107,7 @@ impl Members {
     }
 
     fn try_owner(&self) -> Result<Owner, Errno> {
-        let generation = u64::from(fork::fork_generation());
+        let generation = u64::from(this_process().identity.generation());
         let mut mine = self.mine.load(Acquire);
         while mine >> 32 != generation {
             mine = self.claim(mine, generation)?;
@@ -123,7 +123,7 @@ impl Members {
         }
         let mine = self.mine.load(Acquire);
         // After a fork, the copied place belongs to the parent, which may have died.
-        let is_ours = bits == mine as u32 && mine >> 32 == u64::from(fork::fork_generation());
+        let is_ours = bits == mine as u32 && mine >> 32 == u64::from(this_process().identity.generation());
         if is_ours || self.path.is_none() {
             return false;
         }

@@ -8,13 +8,13 @@ use super::{KeptConnections, Members, SlotLimiter};
 use crate::activity::SlotUse;
 use crate::file::FileKind;
 use crate::limits::{KEPT_CONNECTIONS_MAX, KEPT_CONNECTIONS_MIN};
+use crate::process::this_process;
 use crate::segment::tests::fresh_segment;
 use crate::segment::tests::tempdir::TempDir;
 use crate::segment::{AttrRecord, NewFile, Segment};
 use crate::sys::clock;
 use crate::sys::clock::sleep;
 use crate::sys::clock::{give_way, monotonic_ns};
-use crate::sys::fork;
 use crate::sys::local_file::{CPath, Errno};
 use crate::sys::random::random;
 use crate::sys::shm::tests::{Bystander, Child};
@@ -127,7 +127,7 @@ fn a_call_inside_a_call_of_the_same_thread_is_let_through() {
 #[test]
 fn child_that_comes_out_of_a_fork_inside_a_call_leaves_the_slot_to_its_parent() {
     let (_place, segment, limiter) = limiter(1);
-    fork::watch_forks();
+    this_process().watch_forks();
     let held = std::cell::RefCell::new(Some(limiter.acquire(1)));
     // The child has a copy of `held`, as after a fork in a signal handler inside a call.
     let child = Child::run(|| {
@@ -181,7 +181,7 @@ fn limit_of_a_process_alone_holds_among_its_threads_and_anew_in_a_child() {
         }
     });
     let _held = limiter.acquire(2);
-    fork::watch_forks();
+    this_process().watch_forks();
     assert!(Child::run(|| assert_eq!(limiter.acquire(2).count(), 2)).succeeded());
 }
 

@@ -6,13 +6,13 @@
 
 use super::clock;
 use super::fd::Fd;
-use super::fork;
 use super::fork_lock::{ForkLock, Holder};
 use super::local_file::{CPath, Errno, LOCK_FILE_MODE, open};
 use super::record_lock;
 use super::signals_blocked::SignalsBlocked;
 use crate::event_count::EventCount;
 use crate::limits::FILE_LOCKS_MAX;
+use crate::process::this_process;
 use core::time::Duration;
 
 /// The locks of this process: files by a hash of their path, and the thread. An entry of another fork generation is free.
@@ -64,7 +64,7 @@ impl FileLock {
     fn take(path: &CPath, place: Option<Place>, wait: bool) -> Result<Self, Errno> {
         let fd = open(path, libc::O_WRONLY | libc::O_CREAT, LOCK_FILE_MODE)?;
         patiently(|| record_lock::take_file(fd.number(), wait))?;
-        Ok(Self { fd: Some(fd), generation: fork::fork_generation(), _place: place })
+        Ok(Self { fd: Some(fd), generation: this_process().identity.generation(), _place: place })
     }
 }
 
@@ -83,7 +83,7 @@ fn patiently(take: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
 impl Drop for FileLock {
     fn drop(&mut self) {
         let fd = self.fd.take();
-        if self.generation == fork::fork_generation() {
+        if self.generation == this_process().identity.generation() {
             drop(fd); // and with it the lock, before the place
         } else {
             // This is a child that was forked meanwhile: neither the lock nor, perhaps, the descriptor belongs to it.
@@ -103,17 +103,17 @@ impl Place {
 
     /// For a child that shares the memory, the kernel's lock suffices. If the child is killed, it leaves nothing in the table.
     fn attempt_if_needed(file: u64) -> Result<Option<Option<Self>>, Errno> {
-        if fork::shares_memory_alone() { Ok(Some(None)) } else { Ok(Self::attempt(file)?.map(Some)) }
+        if this_process().identity.shares_memory_alone() { Ok(Some(None)) } else { Ok(Self::attempt(file)?.map(Some)) }
     }
 
     /// `None` if another thread has it, or if there is no place.
     fn attempt(file: u64) -> Result<Option<Self>, Errno> {
-        let holder = Holder::current();
+        let (holder, generation) = (this_process().current_thread(), this_process().identity.generation());
         with_table(|table| {
             let mut free = None;
             for place in table {
                 match place {
-                    Some((held, by)) if by.is_of_this_process() => {
+                    Some((held, by)) if by.is_of(generation) => {
                         if *held == file {
                             return if *by == holder { Err(Errno(libc::EDEADLK)) } else { Ok(None) };
                         }
@@ -144,7 +144,7 @@ impl Drop for Place {
 /// Runs `work` on the table. The caller has blocked signals: a handler would wait for its own thread.
 fn with_table<T>(work: impl FnOnce(&mut [Option<(u64, Holder)>; FILE_LOCKS_MAX]) -> T) -> T {
     loop {
-        if let Some(mut table) = HELD.try_lock(Holder::current(), |torn| *torn = [None; FILE_LOCKS_MAX]) {
+        if let Some(mut table) = HELD.try_lock(this_process().current_thread(), |torn| *torn = [None; FILE_LOCKS_MAX]) {
             return work(&mut table);
         }
         clock::give_way();

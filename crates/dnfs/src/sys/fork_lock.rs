@@ -4,8 +4,6 @@
 //! fork while a thread of the parent held the lock. That thread does not exist here, so the next caller takes the lock. The
 //! value may be incomplete, as the parent's thread left it.
 
-use super::fork::fork_generation;
-use super::raw::thread_number;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::AtomicU64;
@@ -16,16 +14,16 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 pub(crate) struct Holder(u64);
 
 impl Holder {
-    /// The calling thread. After a fork it is another holder.
+    /// A thread by its number ([`super::raw::thread_number`]) in the process with this fork generation.
     #[inline]
-    pub(crate) fn current() -> Self {
-        Self(u64::from(fork_generation()) << 32 | u64::from(thread_number()))
+    pub(crate) const fn new(generation: u32, thread: u32) -> Self {
+        Self((generation as u64) << 32 | thread as u64)
     }
 
-    /// Whether there was no fork since.
+    /// Whether it is a thread of the process with this fork generation.
     #[inline]
-    pub(crate) fn is_of_this_process(self) -> bool {
-        (self.0 >> 32) as u32 == fork_generation()
+    pub(crate) const fn is_of(self, generation: u32) -> bool {
+        (self.0 >> 32) as u32 == generation
     }
 
     const fn is_of_another_process(self, word: u64) -> bool {
@@ -143,11 +141,12 @@ impl<T> Drop for ForkGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::this_process;
 
     #[test]
     fn a_lock_that_a_fork_copied_held_is_taken_over_and_its_value_put_in_order() {
         let lock = ForkLock::new(7);
-        let me = Holder::current();
+        let me = this_process().current_thread();
         lock.set_holder(me.other_thread().before_fork());
         let mut guard = lock.try_lock(me, |value| *value = 0).unwrap();
         assert_eq!(*guard, 0);
@@ -159,7 +158,7 @@ mod tests {
     #[test]
     fn a_lock_held_by_another_thread_or_by_the_frame_below_is_left_alone() {
         let lock = ForkLock::new(7);
-        let me = Holder::current();
+        let me = this_process().current_thread();
         for holder in [me, me.other_thread(), me.before_fork()] {
             lock.set_holder(holder);
             assert!(lock.try_lock(me, |_| panic!("it is in use")).is_none());
@@ -175,7 +174,7 @@ mod tests {
                 scope.spawn(|| {
                     let mut turns = 0;
                     while turns < 5_000 {
-                        if let Some(mut guard) = lock.try_lock(Holder::current(), |_| unreachable!()) {
+                        if let Some(mut guard) = lock.try_lock(this_process().current_thread(), |_| unreachable!()) {
                             *guard += 1;
                             turns += 1;
                         }

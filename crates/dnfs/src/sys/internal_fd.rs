@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::clock::sleep;
 use super::fd::Fd;
-use super::fork;
 use crate::limits::DESCRIPTOR_MIN;
+use crate::process::this_process;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::{Resource, getrlimit};
 
@@ -37,7 +37,7 @@ pub fn is_internal_fd(fd: i32) -> bool {
 /// The old number stays open for 10 ms, for threads that were about to use it.
 #[must_use]
 pub fn move_internal_fd(fd: i32) -> bool {
-    if fork::shares_memory() {
+    if this_process().identity.shares_memory() {
         return false; // the numbers are the parent's
     }
     let has_it = |first: &usize| is_set(&MOVABLE, *first) && number_of(*first as i32) == fd;
@@ -89,7 +89,7 @@ impl InternalFd {
             lowest = up.number() + 1;
         };
         set_internal_fd(fd.number(), true);
-        if !fork::shares_memory() {
+        if !this_process().identity.shares_memory() {
             set(&MOVABLE, fd.number(), true);
         }
         Self(ManuallyDrop::new(fd))
@@ -153,7 +153,7 @@ pub fn lowest_internal_fd() -> i32 {
 
 /// Marks a descriptor as this crate's, or removes the mark. For the preload library, which has such descriptors too.
 pub fn set_internal_fd(fd: i32, internal: bool) {
-    if fork::shares_memory() {
+    if this_process().identity.shares_memory() {
         return; // the marks are the parent's, and so are the numbers
     }
     set(&INTERNAL, fd, internal);

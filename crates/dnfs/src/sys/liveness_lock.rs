@@ -8,13 +8,13 @@ use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use super::clock;
-use super::fork::{fork_generation, shares_memory};
-use super::fork_lock::{ForkLock, Holder};
+use super::fork_lock::ForkLock;
 use super::internal_fd::InternalFd;
 use super::local_file::{CPath, Errno, LOCK_FILE_MODE, open};
 use super::record_lock;
 use super::signals_blocked::SignalsBlocked;
 use crate::limits::MEMBER_FILES_MAX;
+use crate::process::this_process;
 
 /// A file this process has open.
 #[derive(Clone, Copy)]
@@ -50,10 +50,10 @@ impl LivenessFile {
         path: &CPath,
         choose: impl FnOnce(&dyn Fn(u32) -> bool) -> Result<u32, Errno>,
     ) -> Result<u32, Errno> {
-        if shares_memory() {
+        if this_process().identity.shares_memory() {
             return Err(Errno(libc::ENOLCK)); // the lock would be the child's
         }
-        let generation = u64::from(fork_generation());
+        let generation = u64::from(this_process().identity.generation());
         self.with_entry(path, |opened| {
             if opened.joined >> 32 != generation {
                 let fd = opened.fd;
@@ -70,7 +70,7 @@ impl LivenessFile {
     pub(crate) fn open(&self, path: &CPath) -> Result<i32, Errno> {
         match self.0.load(Acquire) {
             fd if fd >= 0 => Ok(fd),
-            _ if shares_memory() => Err(Errno(libc::ENOLCK)), // the descriptor would be the child's
+            _ if this_process().identity.shares_memory() => Err(Errno(libc::ENOLCK)), // the descriptor would be the child's
             _ => self.with_entry(path, |opened| Ok(opened.fd)),
         }
     }
@@ -125,7 +125,7 @@ impl Drop for LivenessFile {
 fn with_table<T>(work: impl FnOnce(&mut [Opened; MEMBER_FILES_MAX]) -> T) -> T {
     let _signals = SignalsBlocked::new();
     loop {
-        if let Some(mut table) = OPENED.try_lock(Holder::current(), |_| ()) {
+        if let Some(mut table) = OPENED.try_lock(this_process().current_thread(), |_| ()) {
             return work(&mut table);
         }
         clock::give_way();

@@ -95,9 +95,9 @@ impl Socket {
 #[cfg(test)]
 mod tests {
     use super::super::connect::Connect;
-    use super::super::fork::watch_forks;
     use super::super::internal_fd::{is_internal_fd, lowest_internal_fd};
     use super::*;
+    use crate::process::this_process;
     use std::io::Read as _;
     use std::net::TcpListener;
     use std::time::Duration;
@@ -146,7 +146,7 @@ mod tests {
         use crate::rpc::connection::Connection;
         use crate::rpc::service::{NFS, RetryPolicy, Service};
         use std::io::Write as _;
-        watch_forks();
+        this_process().watch_forks();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let who = crate::Credentials::of_process();
         let service = Service::new(listener.local_addr().unwrap(), NFS, &who, RetryPolicy::Mounting);

@@ -1,0 +1,74 @@
+//! What exists once in a process, however many mounts it has.
+//!
+//! [`Process`] owns all of it, and [`this_process`] returns it. Its initial value is a constant, so that hooks and signal handlers
+//! can use it before anything is initialised.
+//!
+//! A fork copies the object, perhaps while another thread changes it. [`Process::note_fork`] is the only reset: it gives the child
+//! its own fork generation. What belongs to one process is stored with the generation of that process, and is ignored under
+//! another. The rest is as valid in the child as in the parent.
+
+use crate::sys::fork::{self, Identity};
+use crate::sys::fork_lock::Holder;
+use crate::sys::raw::thread_number;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// All that exists once in a process.
+pub(crate) struct Process {
+    /// Which process this is, and whether a fork of any kind has made it another.
+    pub(crate) identity: Identity,
+    /// Whether the handler for children of `fork` is registered.
+    fork_handler: Once,
+    /// Number of channels so far.
+    channels: AtomicU64,
+}
+
+static PROCESS: Process = Process { identity: Identity::new(), fork_handler: Once::new(), channels: AtomicU64::new(0) };
+
+/// The object of this process.
+#[inline]
+pub(crate) fn this_process() -> &'static Process {
+    &PROCESS
+}
+
+impl Process {
+    /// The calling thread. After a fork it is another holder.
+    #[inline]
+    pub(crate) fn current_thread(&'static self) -> Holder {
+        Holder::new(self.identity.generation(), thread_number())
+    }
+
+    /// A number for a channel, unique in this process.
+    pub(crate) fn next_channel(&self) -> u64 {
+        self.channels.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Makes [`Self::note_fork`] run in every child of `fork`.
+    pub(crate) fn watch_forks(&'static self) {
+        self.identity.generation();
+        self.fork_handler.call_once(|| fork::run_in_children(in_child));
+    }
+
+    /// Called in a child of a fork. Async-signal-safe; further calls change nothing.
+    pub(crate) fn note_fork(&'static self) {
+        self.identity.note_fork();
+    }
+}
+
+extern "C" fn in_child() {
+    this_process().note_fork();
+}
+
+/// Whether this is a child that has the memory of its parent and not its process id (CLONE_VM without CLONE_THREAD), and perhaps
+/// other descriptors: it takes part in what lies in memory, as a thread does, and makes connections of its own.
+#[inline]
+#[must_use]
+pub fn shares_memory() -> bool {
+    this_process().identity.shares_memory()
+}
+
+/// Called before a child is created that shares this memory without being a thread (CLONE_VM without CLONE_THREAD).
+/// `files_too`: it shares the descriptors as well. From then on the process id is read each time.
+pub fn expect_sharing(files_too: bool) {
+    this_process().identity.expect_sharing(files_too);
+}

@@ -7,11 +7,14 @@
 //! its own fork generation. What belongs to one process is stored with the generation of that process, and is ignored under
 //! another. The rest is as valid in the child as in the parent.
 
+mod descriptors;
+
 use crate::sys::fork::{self, Identity};
 use crate::sys::fork_lock::Holder;
 use crate::sys::raw::thread_number;
+use descriptors::Descriptors;
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// All that exists once in a process.
 pub(crate) struct Process {
@@ -19,11 +22,25 @@ pub(crate) struct Process {
     pub(crate) identity: Identity,
     /// Whether the handler for children of `fork` is registered.
     fork_handler: Once,
+    /// By how much the monotonic clock of this process' time namespace is ahead of the host's, in ns.
+    pub(crate) clock_ahead_ns: AtomicI64,
+    /// The descriptors of this crate.
+    pub(crate) descriptors: &'static Descriptors,
     /// Number of channels so far.
     channels: AtomicU64,
 }
 
-static PROCESS: Process = Process { identity: Identity::new(), fork_handler: Once::new(), channels: AtomicU64::new(0) };
+static PROCESS: Process = Process {
+    identity: Identity::new(),
+    fork_handler: Once::new(),
+    clock_ahead_ns: AtomicI64::new(0),
+    descriptors: &DESCRIPTORS,
+    channels: AtomicU64::new(0),
+};
+
+// The large tables consist of zeros, which take no space in the file of a library. As parts of `PROCESS`, which has other values
+// too, they would take 2 MiB there.
+static DESCRIPTORS: Descriptors = Descriptors::new();
 
 /// The object of this process.
 #[inline]

@@ -1,15 +1,12 @@
 //! Clocks and sleeping.
 
-use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::thread::{NanosleepRelativeResult, Timespec, nanosleep};
 use std::time::Duration;
 
 use super::raw::clock_ns;
 use super::whole_file;
-
-/// By how much the monotonic clock of this process' time namespace is ahead of the host's, in ns.
-static AHEAD_NS: AtomicI64 = AtomicI64::new(0);
+use crate::process::this_process;
 
 /// The monotonic clock in nanoseconds, the same for all processes of the host once [`learn_time_namespace`] was called.
 pub(crate) fn monotonic_ns() -> u64 {
@@ -19,7 +16,8 @@ pub(crate) fn monotonic_ns() -> u64 {
 /// Determines the offset of the clock of this process' time namespace: times in shared memory are those of the host.
 pub(crate) fn learn_time_namespace() {
     let offsets = whole_file::read("/proc/self/timens_offsets", 4096).ok().and_then(|(bytes, _)| String::from_utf8(bytes).ok());
-    AHEAD_NS.store(offsets.and_then(|offsets| monotonic_offset(&offsets)).unwrap_or(0), Relaxed);
+    let ahead_ns = offsets.and_then(|offsets| monotonic_offset(&offsets)).unwrap_or(0);
+    this_process().clock_ahead_ns.store(ahead_ns, Relaxed);
 }
 
 /// The offset of the monotonic clock, in ns, in the kernel's list: a line for each clock with seconds and nanoseconds.
@@ -30,7 +28,7 @@ fn monotonic_offset(offsets: &str) -> Option<i64> {
 }
 
 fn hosts_ns(clock: libc::clockid_t) -> u64 {
-    clock_ns(clock).saturating_add_signed(AHEAD_NS.load(Relaxed).saturating_neg())
+    clock_ns(clock).saturating_add_signed(this_process().clock_ahead_ns.load(Relaxed).saturating_neg())
 }
 
 /// Milliseconds of the same clock.

@@ -8,11 +8,15 @@
 //! another. The rest is as valid in the child as in the parent.
 
 mod descriptors;
+mod locks;
 
+use crate::limits::MEMBER_FILES_MAX;
 use crate::sys::fork::{self, Identity};
-use crate::sys::fork_lock::Holder;
+use crate::sys::fork_lock::{ForkLock, Holder};
 use crate::sys::raw::thread_number;
 use descriptors::Descriptors;
+use locks::FileLocks;
+pub(crate) use locks::{HeldLocks, LivenessFiles, NO_LOCKS, OpenedFile};
 use std::sync::Once;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -26,6 +30,10 @@ pub(crate) struct Process {
     pub(crate) clock_ahead_ns: AtomicI64,
     /// The descriptors of this crate.
     pub(crate) descriptors: &'static Descriptors,
+    /// The locks of whole files that threads of this process hold.
+    pub(crate) file_locks: FileLocks,
+    /// The files of liveness locks that this process has open.
+    pub(crate) liveness_files: ForkLock<LivenessFiles>,
     /// Number of channels so far.
     channels: AtomicU64,
 }
@@ -35,6 +43,8 @@ static PROCESS: Process = Process {
     fork_handler: Once::new(),
     clock_ahead_ns: AtomicI64::new(0),
     descriptors: &DESCRIPTORS,
+    file_locks: FileLocks::new(),
+    liveness_files: ForkLock::new([OpenedFile::FREE; MEMBER_FILES_MAX]),
     channels: AtomicU64::new(0),
 };
 

@@ -6,18 +6,12 @@
 
 use super::clock;
 use super::fd::Fd;
-use super::fork_lock::{ForkLock, Holder};
+use super::fork_lock::Holder;
 use super::local_file::{CPath, Errno, LOCK_FILE_MODE, open};
 use super::record_lock;
 use super::signals_blocked::SignalsBlocked;
-use crate::event_count::EventCount;
-use crate::limits::FILE_LOCKS_MAX;
-use crate::process::this_process;
+use crate::process::{HeldLocks, NO_LOCKS, this_process};
 use core::time::Duration;
-
-/// The locks of this process: files by a hash of their path, and the thread. An entry of another fork generation is free.
-static HELD: ForkLock<[Option<(u64, Holder)>; FILE_LOCKS_MAX]> = ForkLock::new([None; FILE_LOCKS_MAX]);
-static RELEASED: EventCount = EventCount::new();
 
 /// Pause after the kernel reports a deadlock between threads of two processes that does not exist.
 const AGAIN: Duration = Duration::from_millis(1);
@@ -95,7 +89,7 @@ impl Drop for FileLock {
 impl Place {
     /// Waits for the place of this file. Signals are blocked while the table is used.
     fn wait(file: u64) -> Result<Option<Self>, Errno> {
-        RELEASED.wait_until(|_| {
+        this_process().file_locks.released.wait_until(|_| {
             let _signals = SignalsBlocked::new();
             Self::attempt_if_needed(file).transpose()
         })
@@ -137,14 +131,15 @@ impl Drop for Place {
                 *place = None;
             }
         });
-        RELEASED.notify(u32::MAX);
+        this_process().file_locks.released.notify(u32::MAX);
     }
 }
 
 /// Runs `work` on the table. The caller has blocked signals: a handler would wait for its own thread.
-fn with_table<T>(work: impl FnOnce(&mut [Option<(u64, Holder)>; FILE_LOCKS_MAX]) -> T) -> T {
+fn with_table<T>(work: impl FnOnce(&mut HeldLocks) -> T) -> T {
     loop {
-        if let Some(mut table) = HELD.try_lock(this_process().current_thread(), |torn| *torn = [None; FILE_LOCKS_MAX]) {
+        let locked = this_process().file_locks.held.try_lock(this_process().current_thread(), |torn| *torn = NO_LOCKS);
+        if let Some(mut table) = locked {
             return work(&mut table);
         }
         clock::give_way();

@@ -8,27 +8,11 @@ use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use super::clock;
-use super::fork_lock::ForkLock;
 use super::internal_fd::InternalFd;
 use super::local_file::{CPath, Errno, LOCK_FILE_MODE, open};
 use super::record_lock;
 use super::signals_blocked::SignalsBlocked;
-use crate::limits::MEMBER_FILES_MAX;
-use crate::process::this_process;
-
-/// A file this process has open.
-#[derive(Clone, Copy)]
-struct Opened {
-    users: u32, // 0: the entry is free
-    path: u64,  // its hash
-    fd: i32,
-    /// Generation in the high half, the result of [`LivenessFile::join`] in the low one; 0: not joined in this process.
-    joined: u64,
-}
-
-const FREE: Opened = Opened { users: 0, path: 0, fd: -1, joined: 0 };
-
-static OPENED: ForkLock<[Opened; MEMBER_FILES_MAX]> = ForkLock::new([FREE; MEMBER_FILES_MAX]);
+use crate::process::{LivenessFiles, OpenedFile, this_process};
 
 /// One user's handle of a file of liveness locks.
 #[derive(Debug)]
@@ -75,14 +59,14 @@ impl LivenessFile {
         }
     }
 
-    fn with_entry<T>(&self, path: &CPath, work: impl FnOnce(&mut Opened) -> Result<T, Errno>) -> Result<T, Errno> {
+    fn with_entry<T>(&self, path: &CPath, work: impl FnOnce(&mut OpenedFile) -> Result<T, Errno>) -> Result<T, Errno> {
         with_table(|table| {
             let entry = match table.iter().position(|opened| opened.users > 0 && opened.path == path.hash()) {
                 Some(found) => found,
                 None => {
                     let free = table.iter().position(|opened| opened.users == 0).ok_or(Errno(libc::ENFILE))?;
                     let fd = InternalFd::moved_up(open(path, libc::O_WRONLY | libc::O_CREAT, LOCK_FILE_MODE)?).into_raw();
-                    table[free] = Opened { fd, path: path.hash(), joined: 0, users: 0 };
+                    table[free] = OpenedFile { fd, path: path.hash(), joined: 0, users: 0 };
                     free
                 }
             };
@@ -111,7 +95,7 @@ impl Drop for LivenessFile {
             for opened in table.iter_mut().filter(|opened| opened.users > 0 && opened.fd == fd) {
                 opened.users -= 1;
                 if opened.users == 0 {
-                    *opened = FREE;
+                    *opened = OpenedFile::FREE;
                     // SAFETY: the number came out of `into_raw`, and its last user is this one.
                     drop(unsafe { InternalFd::from_raw(fd) });
                 }
@@ -122,10 +106,10 @@ impl Drop for LivenessFile {
 
 /// Runs `work` on the table with signals blocked: a handler would wait for its own thread. If a fork copied the table during a
 /// change, the child can use it: `users` is written last, and `joined` identifies the process.
-fn with_table<T>(work: impl FnOnce(&mut [Opened; MEMBER_FILES_MAX]) -> T) -> T {
+fn with_table<T>(work: impl FnOnce(&mut LivenessFiles) -> T) -> T {
     let _signals = SignalsBlocked::new();
     loop {
-        if let Some(mut table) = OPENED.try_lock(this_process().current_thread(), |_| ()) {
+        if let Some(mut table) = this_process().liveness_files.try_lock(this_process().current_thread(), |_| ()) {
             return work(&mut table);
         }
         clock::give_way();

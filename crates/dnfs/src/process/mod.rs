@@ -7,13 +7,16 @@
 //! its own fork generation. What belongs to one process is stored with the generation of that process, and is ignored under
 //! another. The rest is as valid in the child as in the parent.
 
+mod calls;
 mod descriptors;
 mod locks;
 
-use crate::limits::MEMBER_FILES_MAX;
+use crate::limits::{LEASE_THREADS_MAX, MEMBER_FILES_MAX};
 use crate::sys::fork::{self, Identity};
 use crate::sys::fork_lock::{ForkLock, Holder};
 use crate::sys::raw::thread_number;
+use calls::Calls;
+pub(crate) use calls::{CallingThread, NotedLease};
 use descriptors::Descriptors;
 use locks::FileLocks;
 pub(crate) use locks::{HeldLocks, LivenessFiles, NO_LOCKS, OpenedFile};
@@ -34,6 +37,8 @@ pub(crate) struct Process {
     pub(crate) file_locks: FileLocks,
     /// The files of liveness locks that this process has open.
     pub(crate) liveness_files: ForkLock<LivenessFiles>,
+    /// The calls in which the threads are, and the leases that they hold.
+    pub(crate) calls: &'static Calls,
     /// Number of channels so far.
     channels: AtomicU64,
 }
@@ -45,12 +50,14 @@ static PROCESS: Process = Process {
     descriptors: &DESCRIPTORS,
     file_locks: FileLocks::new(),
     liveness_files: ForkLock::new([OpenedFile::FREE; MEMBER_FILES_MAX]),
+    calls: &CALLS,
     channels: AtomicU64::new(0),
 };
 
 // The large tables consist of zeros, which take no space in the file of a library. As parts of `PROCESS`, which has other values
 // too, they would take 2 MiB there.
 static DESCRIPTORS: Descriptors = Descriptors::new();
+static CALLS: Calls = Calls([const { CallingThread::new() }; LEASE_THREADS_MAX]);
 
 /// The object of this process.
 #[inline]
@@ -63,6 +70,12 @@ impl Process {
     #[inline]
     pub(crate) fn current_thread(&'static self) -> Holder {
         Holder::new(self.identity.generation(), thread_number())
+    }
+
+    /// The entry of the calling thread, and its index. `None` if other threads use all entries that this thread may have.
+    #[inline]
+    pub(crate) fn calling_thread(&'static self) -> Option<(u16, &'static CallingThread)> {
+        self.calls.current(&self.identity)
     }
 
     /// A number for a channel, unique in this process.

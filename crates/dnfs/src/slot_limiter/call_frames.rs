@@ -1,44 +1,14 @@
 //! Which leases the current call of each thread holds. The leases of a call that a signal handler interrupted, or that the
 //! thread left by `longjmp`, are not among them.
 //!
-//! The preload library registers each call here. A thread's entry is found by the address of its control block. Signal handlers
-//! use this module too, so it has no thread-local variable.
+//! The preload library registers each call here. The entries of the threads are a part of [`crate::process::Process`].
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::members::Owner;
-use crate::limits::{LEASE_THREADS_MAX, THREAD_LEASES_MAX};
-use crate::process::this_process;
-use crate::sys::raw::thread_id;
+use crate::limits::THREAD_LEASES_MAX;
+use crate::process::{CallingThread, NotedLease, this_process};
 use crate::sys::stack_mark::{MarkPlace, StackMark};
-
-/// Entries that a search for a thread examines.
-const PROBES: usize = 32;
-
-struct Thread {
-    /// Address of its control block; 0: free.
-    id: AtomicU64,
-    fork_generation: AtomicU32,
-    /// The leases of the current call are those from `base` to `count`.
-    base: AtomicU32,
-    count: AtomicU32,
-    /// Number of marked calls that the thread is in: each one interrupts the one before. Calls that the thread left by a jump count too.
-    depth: AtomicU32,
-    /// Stack mark of the innermost call.
-    innermost: MarkPlace,
-    /// 1 while a call has disabled the thread's cancellation, and for a moment before and after.
-    uncancelled: AtomicU32,
-    leases: [Listed; THREAD_LEASES_MAX],
-}
-
-struct Listed {
-    owner: AtomicU64,
-    /// Address of the mount's table; the lowest bit is set if the lease is strong.
-    table: AtomicUsize,
-}
-
-static THREADS: [Thread; LEASE_THREADS_MAX] = [const { Thread::new() }; LEASE_THREADS_MAX];
 
 /// A call of the program into the library. It ends when this is dropped.
 #[derive(Debug)]
@@ -59,8 +29,8 @@ pub struct CallFrame {
 pub fn begin_call() -> CallFrame {
     let mut frame =
         CallFrame { thread: None, base: 0, count: 0, depth: 0, outer: (0, 0), uncancelled: 0, mark: StackMark::new() };
-    if let Some((place, thread)) = Thread::current() {
-        frame.thread = Some(place as u16);
+    if let Some((place, thread)) = this_process().calling_thread() {
+        frame.thread = Some(place);
         (frame.base, frame.count) = (thread.base.load(Relaxed), thread.count.load(Relaxed));
         (frame.depth, frame.outer) = (thread.depth.load(Relaxed), thread.innermost.noted());
         frame.uncancelled = thread.uncancelled.load(Relaxed);
@@ -73,7 +43,7 @@ pub fn begin_call() -> CallFrame {
 /// does not count.
 #[must_use]
 pub fn is_inside_call() -> bool {
-    let Some((_, thread)) = Thread::current() else { return false };
+    let Some((_, thread)) = this_process().calling_thread() else { return false };
     if thread.depth.load(Relaxed) == 0 {
         return false;
     }
@@ -118,8 +88,8 @@ impl CallFrame {
     }
 
     #[inline]
-    fn thread(&self) -> Option<&'static Thread> {
-        self.thread.and_then(|place| THREADS.get(usize::from(place)))
+    fn thread(&self) -> Option<&'static CallingThread> {
+        self.thread.and_then(|place| this_process().calls.get(place))
     }
 }
 
@@ -140,13 +110,13 @@ impl CallFrame {
     /// Notes that the current call holds this lease of the mount with this table. False if there is no free entry; the thread
     /// then neither renews nor checks the lease.
     pub(super) fn note(table: usize, owner: Owner, is_strong: bool) -> bool {
-        let Some((_, thread)) = Thread::current() else { return false };
+        let Some((_, thread)) = this_process().calling_thread() else { return false };
         let mut count = thread.count.load(Relaxed) as usize;
         if count == THREAD_LEASES_MAX {
             if thread.base.load(Relaxed) == 0 {
                 return false; // all entries belong to this call
             }
-            thread.drop_oldest();
+            thread.drop_oldest_lease();
             count -= 1;
         }
         // The count is stored first, so that a signal handler uses the next entry.
@@ -160,12 +130,12 @@ impl CallFrame {
 
     /// Removes the note of a lease.
     pub(super) fn forget(table: usize, owner: Owner) {
-        let Some((_, thread)) = Thread::current() else { return };
+        let Some((_, thread)) = this_process().calling_thread() else { return };
         let count = thread.count.load(Relaxed) as usize;
-        let is_it = |place: &Listed| place.owner.load(Relaxed) == owner && place.table.load(Relaxed) & !1 == table;
+        let is_it = |place: &NotedLease| place.owner.load(Relaxed) == owner && place.table.load(Relaxed) & !1 == table;
         let Some(at) = thread.leases.iter().take(count).rposition(is_it) else { return };
         for place in at..count - 1 {
-            thread.copy(place + 1, place);
+            thread.copy_lease(place + 1, place);
         }
         thread.leases[count - 1].owner.store(0, Relaxed);
         thread.count.store(count as u32 - 1, Release);
@@ -175,7 +145,7 @@ impl CallFrame {
     /// thread's leases are not noted.
     #[inline]
     pub(super) fn each(table: usize, mut visit: impl FnMut(Owner, bool)) -> bool {
-        let Some((_, thread)) = Thread::current() else { return false };
+        let Some((_, thread)) = this_process().calling_thread() else { return false };
         let (base, count) = (thread.base.load(Relaxed) as usize, thread.count.load(Relaxed) as usize);
         for place in thread.leases.iter().take(count).skip(base) {
             let (owner, of) = (place.owner.load(Acquire), place.table.load(Relaxed));
@@ -184,63 +154,6 @@ impl CallFrame {
             }
         }
         true
-    }
-}
-
-impl Thread {
-    const fn new() -> Self {
-        Self {
-            id: AtomicU64::new(0),
-            fork_generation: AtomicU32::new(0),
-            base: AtomicU32::new(0),
-            count: AtomicU32::new(0),
-            depth: AtomicU32::new(0),
-            innermost: MarkPlace::new(),
-            uncancelled: AtomicU32::new(0),
-            leases: [const { Listed { owner: AtomicU64::new(0), table: AtomicUsize::new(0) } }; THREAD_LEASES_MAX],
-        }
-    }
-
-    /// The entry of the calling thread, and its index. `None` if other threads use all entries that this thread may have.
-    #[inline]
-    fn current() -> Option<(usize, &'static Self)> {
-        let id = thread_id();
-        let start = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
-        for step in 0..PROBES {
-            let place = start.wrapping_add(step) % LEASE_THREADS_MAX;
-            let thread = &THREADS[place];
-            let found = thread.id.load(Relaxed);
-            if found == id || (found == 0 && thread.id.compare_exchange(0, id, AcqRel, Relaxed).is_ok()) {
-                let generation = this_process().identity.generation();
-                if thread.fork_generation.load(Relaxed) != generation {
-                    // After a fork, the copied leases belong to the parent.
-                    thread.count.store(0, Relaxed);
-                    thread.base.store(0, Relaxed);
-                    thread.depth.store(0, Relaxed);
-                    thread.uncancelled.store(0, Relaxed);
-                    thread.fork_generation.store(generation, Relaxed);
-                }
-                return Some((place, thread));
-            }
-        }
-        None
-    }
-
-    fn copy(&self, from: usize, to: usize) {
-        let (from, to) = (&self.leases[from], &self.leases[to]);
-        to.owner.store(0, Relaxed);
-        to.table.store(from.table.load(Relaxed), Relaxed);
-        to.owner.store(from.owner.load(Relaxed), Relaxed);
-    }
-
-    /// Frees an entry: removes the lowest one. It belongs to the outermost call, or to a call that the thread left.
-    #[cold]
-    fn drop_oldest(&self) {
-        for place in 1..THREAD_LEASES_MAX {
-            self.copy(place, place - 1);
-        }
-        self.count.store(THREAD_LEASES_MAX as u32 - 1, Relaxed);
-        self.base.store(self.base.load(Relaxed).saturating_sub(1), Relaxed);
     }
 }
 

@@ -57,8 +57,8 @@ pub use file::{Attributes, FileHandle, FileKind, FsError, SetAttributes, Stabili
 pub use options::{ClosePolicy, GonePolicy, Options, StablePolicy, TransportSecurity};
 pub use payload::LazyBuffer;
 pub use pipeline::{Answer, Pipeline, Work};
-pub use process::{expect_sharing, shares_memory};
-pub use rpc::events::{Cause, Denial, Event, ProcedureName, UnansweredCall, report_to};
+pub use process::{expect_sharing, report_to, shares_memory};
+pub use rpc::events::{Cause, Denial, Event, ProcedureName, UnansweredCall};
 pub use slot_limiter::{CallFrame, begin_call, is_inside_call};
 pub use sys::clock::cpu_time;
 pub use sys::internal_fd::{is_internal_fd, lowest_internal_fd, move_internal_fd, set_internal_fd};

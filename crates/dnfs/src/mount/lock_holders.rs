@@ -3,9 +3,10 @@
 //! range is locked.
 
 use std::os::fd::AsFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use super::LockRange;
+use crate::process::this_process;
 use crate::sys::local_file::{read_at, write_at};
 use crate::sys::process::pid_namespace;
 
@@ -14,9 +15,6 @@ const HOLDERS_MAX: usize = 128;
 /// PID, PID namespace, first byte, byte after the last.
 const WORDS: usize = 4;
 const RECORD_BYTES: usize = WORDS * 8;
-
-/// Threads of this process write one after the other. If two processes write at the same moment, one entry may be lost.
-static WRITING: Mutex<()> = Mutex::new(());
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Holder {
@@ -32,7 +30,8 @@ pub(super) fn note(file: impl AsFd, pid: u32, range: LockRange, holds: bool) {
     if pid == 0 {
         return;
     }
-    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    // Threads of this process write one after the other. If two processes write at the same moment, one entry may be lost.
+    let _writing = this_process().lock_holders.lock().unwrap_or_else(PoisonError::into_inner);
     let (start, end) = bounds(range);
     let holder = Holder { pid: pid.into(), namespace: own_namespace(), start, end };
     let mut holders = read(&file);

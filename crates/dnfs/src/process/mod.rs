@@ -5,13 +5,16 @@
 //!
 //! A fork copies the object, perhaps while another thread changes it. [`Process::note_fork`] is the only reset: it gives the child
 //! its own fork generation. What belongs to one process is stored with the generation of that process, and is ignored under
-//! another. The rest is as valid in the child as in the parent.
+//! another. The child inherits the rest.
 
 mod calls;
 mod descriptors;
 mod locks;
+mod namespaces;
+mod reports;
 
 use crate::limits::{LEASE_THREADS_MAX, MEMBER_FILES_MAX};
+use crate::rpc::events::Event;
 use crate::sys::fork::{self, Identity};
 use crate::sys::fork_lock::{ForkLock, Holder};
 use crate::sys::raw::thread_number;
@@ -20,7 +23,11 @@ pub(crate) use calls::{CallingThread, NotedLease};
 use descriptors::Descriptors;
 use locks::FileLocks;
 pub(crate) use locks::{HeldLocks, LivenessFiles, NO_LOCKS, OpenedFile};
-use std::sync::Once;
+use namespaces::UserNamespaces;
+pub(crate) use namespaces::{IdMap, UserNamespace};
+use reports::Reports;
+use std::path::PathBuf;
+use std::sync::{Mutex, Once, OnceLock};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// All that exists once in a process.
@@ -39,8 +46,23 @@ pub(crate) struct Process {
     pub(crate) liveness_files: ForkLock<LivenessFiles>,
     /// The calls in which the threads are, and the leases that they hold.
     pub(crate) calls: &'static Calls,
+    /// The user namespaces that the process has been in.
+    pub(crate) user_namespaces: UserNamespaces,
+    /// The directory above the runtime directories of all mounts, for the user that the process had at the first use.
+    pub(crate) runtime_root: OnceLock<RuntimeRoot>,
+    /// Where events are reported.
+    pub(crate) reports: Reports,
+    /// Held while a thread changes the list of lock holders in a file.
+    pub(crate) lock_holders: Mutex<()>,
     /// Number of channels so far.
     channels: AtomicU64,
+}
+
+/// The directory above the runtime directories of all mounts.
+pub(crate) struct RuntimeRoot {
+    pub(crate) path: PathBuf,
+    /// The user named it; otherwise it is the default.
+    pub(crate) is_named: bool,
 }
 
 static PROCESS: Process = Process {
@@ -51,6 +73,10 @@ static PROCESS: Process = Process {
     file_locks: FileLocks::new(),
     liveness_files: ForkLock::new([OpenedFile::FREE; MEMBER_FILES_MAX]),
     calls: &CALLS,
+    user_namespaces: UserNamespaces::new(),
+    runtime_root: OnceLock::new(),
+    reports: Reports::new(),
+    lock_holders: Mutex::new(()),
     channels: AtomicU64::new(0),
 };
 
@@ -111,4 +137,40 @@ pub fn shares_memory() -> bool {
 /// `files_too`: it shares the descriptors as well. From then on the process id is read each time.
 pub fn expect_sharing(files_too: bool) {
     this_process().identity.expect_sharing(files_too);
+}
+
+/// Registers a function that is called for each [`Event`].
+///
+/// Any call of this crate may call the function, which must not block. Only the first registration counts.
+pub fn report_to(reporter: fn(Event)) {
+    this_process().reports.register(reporter);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    #[test]
+    fn no_other_module_has_a_static_with_a_state() {
+        let mut faults = Vec::new();
+        check(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut faults);
+        assert!(faults.is_empty(), "make it a member of Process: {faults:#?}");
+    }
+
+    fn check(directory: &Path, faults: &mut Vec<String>) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                check(&path, faults);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("process/mod.rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+                let statics = code.lines().map(str::trim_start).filter(|line| {
+                    let item = line.strip_prefix("pub").map_or(*line, |rest| rest.split_once(' ').map_or("", |(_, item)| item));
+                    item.starts_with("static ") || item.contains("thread_local!")
+                });
+                faults.extend(statics.map(|line| format!("{}: {line}", path.display())));
+            }
+        }
+    }
 }

@@ -11,7 +11,8 @@ use super::layout::{
     Record, Run, data_offset,
 };
 use crate::limits::RETAIN_BYTES_MIN;
-use crate::rpc::events::{Event, report};
+use crate::process::this_process;
+use crate::rpc::events::Event;
 use crate::segment::runtime_dir::{FILE_MODE, RuntimeDir};
 use crate::slot_limiter::{Lease, LeaseLock, Members, Strength};
 use crate::sys::local_file::{CPath, Errno, allocate, free_bytes, open, rename, stat, truncate, unlink};
@@ -83,7 +84,7 @@ impl Retention {
             Err(Errno(libc::EINTR)) => return self.map_if_there(),
             Err(_) => {
                 retain_bytes.store(0, Release);
-                report(Event::NothingKept);
+                this_process().reports.report(Event::NothingKept);
             }
         }
         Ok(self.is_mapped())

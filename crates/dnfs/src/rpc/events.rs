@@ -5,7 +5,7 @@ use crate::file::FileHandle;
 use nfs_proto::nfs3::Procedure;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A change in the state of a server, or of what this host can promise.
@@ -175,20 +175,5 @@ impl std::fmt::Display for ProcedureName {
             Some(procedure) => write!(Capitals(f), "{procedure:?}"),
             None => write!(f, "procedure {}", self.0),
         }
-    }
-}
-
-static REPORTER: OnceLock<fn(Event)> = OnceLock::new();
-
-/// Registers a function that is called for each [`Event`].
-///
-/// Any call of this crate may call the function, which must not block. Only the first registration counts.
-pub fn report_to(reporter: fn(Event)) {
-    let _ = REPORTER.set(reporter);
-}
-
-pub(crate) fn report(event: Event) {
-    if let Some(reporter) = REPORTER.get() {
-        reporter(event);
     }
 }

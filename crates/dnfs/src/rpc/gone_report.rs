@@ -1,7 +1,8 @@
 //! Reports that a server no longer exports the volume of a mount: once when that begins and once when it is over.
 
-use super::events::{Event, report};
+use super::events::Event;
 use crate::limits::REPORT_EVERY_MS;
+use crate::process::this_process;
 use crate::sys::clock::monotonic_ms;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ impl GoneReport {
         if is_due && !self.is_reported.swap(true, Relaxed) {
             self.reported_ms.store(now_ms, Relaxed);
             self.since_ms.store(now_ms.saturating_sub(waited.as_millis() as u64), Relaxed);
-            report(Event::ExportGone { server, export: Arc::clone(&self.export), waited });
+            this_process().reports.report(Event::ExportGone { server, export: Arc::clone(&self.export), waited });
         }
     }
 
@@ -40,14 +41,14 @@ impl GoneReport {
     pub(crate) fn served(&self, server: SocketAddr) {
         if self.is_reported.swap(false, Relaxed) {
             let away_ms = monotonic_ms().saturating_sub(self.since_ms.load(Relaxed));
-            report(Event::ExportBack { server, export: Arc::clone(&self.export), away: Duration::from_millis(away_ms) });
+            this_process().reports.report(Event::ExportBack { server, export: Arc::clone(&self.export), away: Duration::from_millis(away_ms) });
         }
     }
 
     /// The server has the volume, but the directory of the mount was removed.
     pub(crate) fn removed(&self, server: SocketAddr) {
         if self.is_reported.swap(false, Relaxed) {
-            report(Event::DirectoryRemoved { server, export: Arc::clone(&self.export) });
+            this_process().reports.report(Event::DirectoryRemoved { server, export: Arc::clone(&self.export) });
         }
     }
 
@@ -55,7 +56,7 @@ impl GoneReport {
     pub(crate) fn replaced(&self, server: SocketAddr) {
         self.is_reported.store(false, Relaxed);
         if !self.is_replaced.swap(true, Relaxed) {
-            report(Event::VolumeReplaced { server, export: Arc::clone(&self.export) });
+            this_process().reports.report(Event::VolumeReplaced { server, export: Arc::clone(&self.export) });
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use super::answers::Answers;
 use super::channel_support::ChannelSupport;
-use super::events::{Cause, Denial, Event, report};
+use super::events::{Cause, Denial, Event};
 use super::gone_report::GoneReport;
 use super::probe;
 use super::tls_config::TlsConfig;
 use crate::call_notes::CallNotes;
 use crate::credentials::Credentials;
 use crate::limits::{CONNECT_ATTEMPT_MS, FENCE_MS, MOUNT_CONNECT_MS, PROBE_EVERY_MS, REPORT_EVERY_MS};
+use crate::process::this_process;
 use crate::segment::{ExportState, Segment};
 use crate::slot_limiter::Members;
 use crate::sys::clock::monotonic_ms;
@@ -242,7 +243,7 @@ impl Service {
         {
             self.reported_ms.store(now_ms, Ordering::Relaxed);
             self.silent_since_ms.store(now_ms.saturating_sub(silent.as_millis() as u64), Ordering::Relaxed);
-            report(Event::NotResponding { server: self.server(), cause, silent });
+            this_process().reports.report(Event::NotResponding { server: self.server(), cause, silent });
         }
     }
 
@@ -269,12 +270,8 @@ impl Service {
     /// Reports that this process cannot reach the server, at most once a minute.
     #[cold]
     pub(crate) fn report_denied(&self, denial: Denial) {
-        /// When that was last reported, for any mount.
-        static REPORTED_MS: AtomicU64 = AtomicU64::new(0);
-        let (now_ms, reported_ms) = (monotonic_ms(), REPORTED_MS.load(Ordering::Relaxed));
-        let is_due = reported_ms == 0 || now_ms.saturating_sub(reported_ms) >= REPORT_EVERY_MS;
-        if is_due && REPORTED_MS.compare_exchange(reported_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            report(Event::Denied { server: self.server(), denial });
+        if this_process().reports.take_denial_turn(monotonic_ms()) {
+            this_process().reports.report(Event::Denied { server: self.server(), denial });
         }
     }
 
@@ -290,7 +287,7 @@ impl Service {
     fn report_responding(&self) {
         if self.unresponsive.load(Ordering::Relaxed) && self.unresponsive.swap(false, Ordering::Relaxed) {
             let away_ms = monotonic_ms().saturating_sub(self.silent_since_ms.load(Ordering::Relaxed));
-            report(Event::Responding { server: self.server(), away: Duration::from_millis(away_ms) });
+            this_process().reports.report(Event::Responding { server: self.server(), away: Duration::from_millis(away_ms) });
         }
     }
 }

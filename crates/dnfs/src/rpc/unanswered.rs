@@ -6,10 +6,11 @@
 
 use super::call_table::{CallTable, Overdue};
 use super::calls::Calls;
-use super::events::{Event, UnansweredCall, report};
+use super::events::{Event, UnansweredCall};
 use super::fault::Fault;
 use super::service::{Liveness, NFS, RetryPolicy, Service};
 use crate::nfs3_types::handle_of;
+use crate::process::this_process;
 use nfs_proto::nfs3::{self, Procedure};
 use nfs_proto::xdr::{Decode, Reader, Writer};
 
@@ -51,7 +52,7 @@ pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, service: &Service
     }
     let is_idempotent = Procedure::from_number(calls.procedure()).is_some_and(Procedure::is_idempotent);
     let renewed = is_idempotent && !service.channel_support.is_present();
-    report(Event::Unanswered { server: service.server(), call: named(table, calls, &overdue), renewed });
+    this_process().reports.report(Event::Unanswered { server: service.server(), call: named(table, calls, &overdue), renewed });
     table.wait_longer(overdue.xid);
     if renewed { Err(Fault::Unanswered) } else { Ok(()) }
 }

@@ -7,10 +7,10 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use super::error::{SegmentError, local};
 use super::trust::{Distrust, GROUP_RIGHTS, Sharing, Untrusted};
+use crate::process::{RuntimeRoot, this_process};
 use crate::sys::access_list::{has_default, set_default};
 use crate::sys::fd::Fd;
 use crate::sys::local_file::{
@@ -21,12 +21,6 @@ use crate::sys::random::random;
 
 /// The environment variable that names the directory.
 pub const VARIABLE: &str = "MILLRACE_RUNTIME_DIR";
-
-struct Root {
-    path: PathBuf,
-    /// The user named it; otherwise it is the default.
-    is_named: bool,
-}
 
 /// The directory above every [`crate::mount::Mount::runtime_dir`] of this process: that of the user it had at the first call.
 /// Sends no call, and does not check whether this process may use the directory.
@@ -55,15 +49,14 @@ pub fn make_runtime_root(path: &Path) -> Result<(), SegmentError> {
     sharing_of(path.as_os_str().as_bytes()).map(|_| ())
 }
 
-fn root() -> &'static Root {
-    static ROOT: OnceLock<Root> = OnceLock::new();
-    ROOT.get_or_init(root_of_environment)
+fn root() -> &'static RuntimeRoot {
+    this_process().runtime_root.get_or_init(root_of_environment)
 }
 
-fn root_of_environment() -> Root {
+fn root_of_environment() -> RuntimeRoot {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = variable(VARIABLE) {
-        return Root { path: path.components().collect(), is_named: true };
+        return RuntimeRoot { path: path.components().collect(), is_named: true };
     }
     let uid = effective_uid();
     let shared = open(&CPath::new(b"/dev/shm"), libc::O_RDONLY | libc::O_DIRECTORY, 0).is_ok();
@@ -72,7 +65,7 @@ fn root_of_environment() -> Root {
         Some(session) if !shared => session.join("millrace"),
         _ => PathBuf::from(format!("/dev/shm/millrace-{uid}")),
     };
-    Root { path, is_named: false }
+    RuntimeRoot { path, is_named: false }
 }
 
 /// Whether it is the default directory of this user.

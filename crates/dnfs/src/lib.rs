@@ -1,11 +1,12 @@
 //! Direct NFS in user space: an NFSv3 client inside the process that uses it. Blocking, fork-aware, no helper threads.
 //!
-//! Three layers:
+//! Three layers, over one object of the process:
 //! - `rpc`: channels. A channel is one TCP connection, with or without TLS, driven by the caller that waits on it. It
 //!   reconnects and resends unanswered calls.
 //! - [`Client`]: the procedures of one export, typed, on a few channels per process. It waits for a server that does not
 //!   respond, unless the mount is soft. It uses NFSv3; its users see only the types of [`mod@file`], which belong to no version.
 //! - [`mount`]: the export as one file system for all processes of the user on this host, by a segment of shared memory.
+//! - `process`: what exists once in a process: its identity, which a fork changes, its descriptors and its locks.
 //!
 //! It runs inside databases that fork and receive signals at any instruction. So it has no async runtime, does not allocate
 //! while reading, writing or committing, and takes no lock that a signal handler could find taken. It caches no data, uses TCP

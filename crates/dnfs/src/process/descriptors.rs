@@ -57,7 +57,7 @@ impl Descriptors {
     /// Notes that a descriptor has moved. False if there is no place for its new number.
     pub(crate) fn note_move(&self, first: i32, to: i32) -> bool {
         let place = self.place(first).filter(|_| to < MARKED_DESCRIPTORS as i32);
-        place.map(|moved| moved.store(to + 1, Ordering::Release)).is_some()
+        place.inspect(|moved| moved.store(to + 1, Ordering::Release)).is_some()
     }
 
     /// Removes the note of a move: the descriptor is closed, or is known by its current number.

@@ -38,7 +38,7 @@ pub(crate) struct Process {
     fork_handler: Once,
     /// By how much the monotonic clock of this process' time namespace is ahead of the host's, in ns.
     pub(crate) clock_ahead_ns: AtomicI64,
-    /// The descriptors of this crate.
+    /// The descriptors of this crate and of preload that stay open.
     pub(crate) descriptors: &'static Descriptors,
     /// The locks of whole files that threads of this process hold.
     pub(crate) file_locks: FileLocks,

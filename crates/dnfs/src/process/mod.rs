@@ -27,8 +27,8 @@ use namespaces::UserNamespaces;
 pub(crate) use namespaces::{IdMap, UserNamespace};
 use reports::Reports;
 use std::path::PathBuf;
-use std::sync::{Mutex, Once, OnceLock};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, Once, OnceLock};
 
 /// All that exists once in a process.
 pub(crate) struct Process {

@@ -41,7 +41,11 @@ impl GoneReport {
     pub(crate) fn served(&self, server: SocketAddr) {
         if self.is_reported.swap(false, Relaxed) {
             let away_ms = monotonic_ms().saturating_sub(self.since_ms.load(Relaxed));
-            this_process().reports.report(Event::ExportBack { server, export: Arc::clone(&self.export), away: Duration::from_millis(away_ms) });
+            this_process().reports.report(Event::ExportBack {
+                server,
+                export: Arc::clone(&self.export),
+                away: Duration::from_millis(away_ms),
+            });
         }
     }
 

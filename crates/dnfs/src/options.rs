@@ -268,7 +268,7 @@ impl Options {
             | "tcp-syncnt"
             | "nolock" => {}
             _ if self.set_waiting(key, value)? || self.set_writing(key, value)? || self.set_security(key, value)? => {}
-            _ => return Err(UrlError::Key { key: key.into(), nearest: nearest(key) }),
+            _ => return Err(UrlError::Key { key: key.into(), nearest: host::nearest(key, KEYS.iter().copied()) }),
         }
         Ok(())
     }
@@ -401,25 +401,4 @@ impl Options {
 fn addresses(list: &str) -> Option<Vec<IpAddr>> {
     let found: Vec<IpAddr> = list.split(',').map(|address| address.parse().ok()).collect::<Option<_>>()?;
     (found.len() <= ADDRESSES_MAX).then_some(found)
-}
-
-/// The key with the fewest edits, if it is similar enough to be the intended one.
-fn nearest(key: &str) -> Option<&'static str> {
-    KEYS.iter()
-        .map(|&known| (strsim::levenshtein(key, known), known))
-        .min()
-        .filter(|&(edits, known)| edits <= known.len().div_ceil(3))
-        .map(|(_, known)| known)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_misspelled_key_names_the_nearest() {
-        assert_eq!(nearest("mount_port"), Some("mountport"));
-        assert_eq!(nearest("rszie"), Some("rsize"));
-        assert_eq!(nearest("completely-else"), None);
-    }
 }

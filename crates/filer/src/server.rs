@@ -1,8 +1,9 @@
 //! A running filer: the services and the connections they share, reload, simulated power cut, stop.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use host::Unpoisoned;
 use volume::CutReport;
 
 use crate::config::ConfigError;
@@ -149,7 +150,7 @@ impl Server {
     /// # Errors
     /// The fault in the configuration. In that case nothing has changed.
     pub fn reload(&self) -> Option<Result<Reloaded, ConfigError>> {
-        let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut setup = self.setup.lock().unpoisoned();
         let done = setup.as_mut()?.reload(&self.filer);
         self.renew(setup.as_ref());
         if let Err(error) = &done {
@@ -166,7 +167,7 @@ impl Server {
         quotas: Quotas,
         change: impl FnOnce(&str) -> Result<String, EditError>,
     ) -> Option<Result<Reloaded, ChangeError>> {
-        let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut setup = self.setup.lock().unpoisoned();
         let done = setup.as_mut()?.edit(&self.filer, new, quotas, change);
         self.renew(setup.as_ref());
         Some(done)

@@ -8,9 +8,10 @@ use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 pub(crate) use edit::ChangeError;
+use host::Unpoisoned;
 use results::sizes::{about_text, bytes_text};
 use rpc_tls::ServerTls;
 use volume::medium::{Medium, Profile};
@@ -260,7 +261,7 @@ fn open_all(settings: &Settings) -> Result<Vec<Entry>, ConfigError> {
             if entry.is_err() {
                 next.store(settings.volumes.len(), Ordering::Relaxed);
             }
-            opened.lock().unwrap_or_else(PoisonError::into_inner).insert(nth, entry);
+            opened.lock().unpoisoned().insert(nth, entry);
         }
     };
     std::thread::scope(|scope| {
@@ -269,7 +270,7 @@ fn open_all(settings: &Settings) -> Result<Vec<Entry>, ConfigError> {
         }
         work();
     });
-    let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let opened = opened.into_inner().unpoisoned();
     let (opened, mut failed): (Vec<_>, Vec<_>) = opened.into_values().partition(Result::is_ok);
     let entries: Vec<Entry> = opened.into_iter().flatten().flatten().collect();
     match failed.drain(..).find_map(Result::err) {

@@ -3,9 +3,10 @@
 use crate::open_file::OpenFile;
 use dnfs::FileHandle;
 use dnfs::mount::{DirItem, Mount};
+use host::Unpoisoned;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// An open directory.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl OpenDirectory {
         begins: bool,
         fetch: impl FnOnce() -> Result<Vec<DirItem>, Errno>,
     ) -> Result<Arc<Vec<DirItem>>, Errno> {
-        let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listing = self.listing.lock().unpoisoned();
         match listing.as_ref().filter(|_| !begins) {
             Some(known) => Ok(Arc::clone(known)),
             None => Ok(Arc::clone(listing.insert(Arc::new(fetch()?)))),
@@ -54,17 +55,17 @@ impl OpenDirectory {
 
 impl Handles {
     pub(crate) fn add_file(&self, file: Arc<OpenFile>, node: u64) -> u64 {
-        self.inner().add(Open::File(file, node))
+        self.0.lock().unpoisoned().add(Open::File(file, node))
     }
 
     pub(crate) fn add_directory(&self, directory: OpenDirectory) -> u64 {
-        self.inner().add(Open::Directory(Arc::new(directory)))
+        self.0.lock().unpoisoned().add(Open::Directory(Arc::new(directory)))
     }
 
     /// # Errors
     /// EBADF.
     pub(crate) fn file(&self, number: u64) -> Result<Arc<OpenFile>, Errno> {
-        match self.inner().open.get(&number) {
+        match self.0.lock().unpoisoned().open.get(&number) {
             Some(Open::File(file, _)) => Ok(Arc::clone(file)),
             _ => Err(Errno::BADF),
         }
@@ -73,7 +74,7 @@ impl Handles {
     /// # Errors
     /// EBADF.
     pub(crate) fn directory(&self, number: u64) -> Result<Arc<OpenDirectory>, Errno> {
-        match self.inner().open.get(&number) {
+        match self.0.lock().unpoisoned().open.get(&number) {
             Some(Open::Directory(directory)) => Ok(Arc::clone(directory)),
             _ => Err(Errno::BADF),
         }
@@ -81,7 +82,7 @@ impl Handles {
 
     /// Removes an open file or directory. Returns a file with its node, or `None` for a directory.
     pub(crate) fn remove(&self, number: u64) -> Option<(Arc<OpenFile>, u64)> {
-        match self.inner().open.remove(&number)? {
+        match self.0.lock().unpoisoned().open.remove(&number)? {
             Open::File(file, node) => Some((file, node)),
             Open::Directory(_) => None,
         }
@@ -89,11 +90,7 @@ impl Handles {
 
     /// The numbers of all open files and directories.
     pub(crate) fn all(&self) -> Vec<u64> {
-        self.inner().open.keys().copied().collect()
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unpoisoned().open.keys().copied().collect()
     }
 }
 

@@ -7,10 +7,11 @@ use crate::open_file::{OpenFile, errno};
 use crate::protocol::request::Lock;
 use crate::protocol::{LOCK_FLOCK, Unique, reply};
 use dnfs::mount::{FileRef, LockKind, LockRange, OwnerLocks};
+use host::Unpoisoned;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 #[derive(Debug, Default)]
@@ -46,7 +47,7 @@ impl Locks {
     /// GETLK: the conflicting lock.
     pub(crate) fn conflict(&self, file: &Arc<OpenFile>, lock: &Lock) -> Result<Vec<u8>, Errno> {
         let kind = kind(lock.kind)?.ok_or(Errno::INVAL)?;
-        let owner = match self.owners().get(&(file.file(), lock.owner)) {
+        let owner = match self.owners.lock().unpoisoned().get(&(file.file(), lock.owner)) {
             Some(owner) => Arc::clone(owner),
             None => Arc::new(file.mount().owner_locks(file.file(), 0).map_err(|error| errno(&error))?),
         };
@@ -56,14 +57,14 @@ impl Locks {
 
     fn attempt_records(&self, file: &Arc<OpenFile>, lock: &Lock) -> Result<bool, Errno> {
         let (kind, range, key) = (kind(lock.kind)?, range(lock)?, (file.file(), lock.owner));
-        let known = self.owners().get(&key).cloned();
+        let known = self.owners.lock().unpoisoned().get(&key).cloned();
         let owner = match (known, kind) {
             (Some(known), _) => known,
             (None, None) => return Ok(true), // there is nothing to unlock
             (None, Some(_)) => {
                 let fresh = Arc::new(file.mount().owner_locks(file.file(), lock.pid).map_err(|error| errno(&error))?);
                 // Another thread of the same owner may have added it meanwhile.
-                Arc::clone(self.owners().entry(key).or_insert(fresh))
+                Arc::clone(self.owners.lock().unpoisoned().entry(key).or_insert(fresh))
             }
         };
         if kind.is_some() {
@@ -77,7 +78,7 @@ impl Locks {
 
     /// Releases all record locks of an owner on a file, after it closed a descriptor of the file (POSIX, close).
     pub(crate) fn give_up(&self, file: &OpenFile, owner: u64) {
-        self.owners().remove(&(file.file(), owner));
+        self.owners.lock().unpoisoned().remove(&(file.file(), owner));
     }
 
     /// Releases the locks of an open file description that has ended.
@@ -88,7 +89,7 @@ impl Locks {
 
     /// Adds a waiting request.
     pub(crate) fn wait(&self, unique: Unique, file: Arc<OpenFile>, lock: Lock) {
-        self.waits().push(Wait { unique, file, lock });
+        self.waits.lock().unpoisoned().push(Wait { unique, file, lock });
         self.comes.notify_all();
     }
 
@@ -99,12 +100,12 @@ impl Locks {
 
     /// Waits until there are waiting requests, pauses for up to [`LOCK_LOOK_MS`] ms, and retries them. Returns those that wait no longer.
     pub(crate) fn look(&self, is_interrupted: impl Fn(Unique) -> bool) -> Vec<(Wait, Look)> {
-        let mut waits = self.waits();
+        let mut waits = self.waits.lock().unpoisoned();
         while waits.is_empty() {
-            waits = self.comes.wait(waits).unwrap_or_else(PoisonError::into_inner);
+            waits = self.comes.wait(waits).unpoisoned();
         }
         let pause = Duration::from_millis(LOCK_LOOK_MS);
-        let all = self.comes.wait_timeout(waits, pause).unwrap_or_else(PoisonError::into_inner).0.clone();
+        let all = self.comes.wait_timeout(waits, pause).unpoisoned().0.clone();
         let mut ended = Vec::new();
         for wait in all {
             let look = match self.attempt(&wait.file, &wait.lock) {
@@ -117,7 +118,7 @@ impl Locks {
                 ended.push((wait, look));
             }
         }
-        self.waits().retain(|wait| !ended.iter().any(|(other, _)| other.unique == wait.unique));
+        self.waits.lock().unpoisoned().retain(|wait| !ended.iter().any(|(other, _)| other.unique == wait.unique));
         ended
     }
 
@@ -125,14 +126,6 @@ impl Locks {
     pub(crate) fn undo(&self, wait: &Wait) {
         let unlock = Lock { kind: libc::F_UNLCK as u32, ..wait.lock };
         let _ = self.attempt(&wait.file, &unlock);
-    }
-
-    fn owners(&self) -> MutexGuard<'_, HashMap<(FileRef, u64), Arc<OwnerLocks>>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn waits(&self) -> MutexGuard<'_, Vec<Wait>> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::open_file::OpenFile;
 use crate::protocol::ROOT;
 use dnfs::FileHandle;
+use host::Unpoisoned;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 #[derive(Debug)]
 pub(crate) struct Nodes(Mutex<Inner>);
@@ -39,12 +40,12 @@ impl Nodes {
     /// # Errors
     /// ESTALE if no reply contained it.
     pub(crate) fn handle(&self, node: u64) -> Result<FileHandle, Errno> {
-        self.inner().by_number.get(&node).map(|node| node.handle).ok_or(Errno::STALE)
+        self.0.lock().unpoisoned().by_number.get(&node).map(|node| node.handle).ok_or(Errno::STALE)
     }
 
     /// Makes the directory of this handle the root.
     pub(crate) fn replace_root(&self, root: FileHandle) {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock().unpoisoned();
         let Some(node) = inner.by_number.get_mut(&ROOT) else { return };
         node.open.clear();
         let old = std::mem::replace(&mut node.handle, root);
@@ -54,7 +55,7 @@ impl Nodes {
 
     /// The node of an object for a reply to the kernel. Counts the reply.
     pub(crate) fn number_for_reply(&self, handle: &FileHandle) -> u64 {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock().unpoisoned();
         if let Some(number) = inner.by_handle.get(handle).copied()
             && let Some(node) = inner.by_number.get_mut(&number)
         {
@@ -70,7 +71,7 @@ impl Nodes {
 
     /// Notes that the kernel has forgotten `count` replies.
     pub(crate) fn forget(&self, number: u64, count: u64) {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock().unpoisoned();
         let Some(node) = inner.by_number.get_mut(&number).filter(|_| number != ROOT) else { return };
         node.lookups = node.lookups.saturating_sub(count);
         if node.lookups == 0
@@ -82,37 +83,33 @@ impl Nodes {
 
     /// Notes that a node was found by the name of a WAL index.
     pub(crate) fn note_wal_index(&self, number: u64, directory: FileHandle, name: &[u8]) {
-        if let Some(node) = self.inner().by_number.get_mut(&number) {
+        if let Some(node) = self.0.lock().unpoisoned().by_number.get_mut(&number) {
             node.wal_index = Some((directory, name.to_vec()));
         }
     }
 
     /// Directory and name by which a node may be a WAL index.
     pub(crate) fn wal_index(&self, number: u64) -> Option<(FileHandle, Vec<u8>)> {
-        self.inner().by_number.get(&number)?.wal_index.clone()
+        self.0.lock().unpoisoned().by_number.get(&number)?.wal_index.clone()
     }
 
     /// Notes that the file of a node was opened.
     pub(crate) fn opened(&self, number: u64, file: &Arc<OpenFile>) {
-        if let Some(node) = self.inner().by_number.get_mut(&number) {
+        if let Some(node) = self.0.lock().unpoisoned().by_number.get_mut(&number) {
             node.open.push(Arc::clone(file));
         }
     }
 
     /// Notes that it was closed.
     pub(crate) fn closed(&self, number: u64, file: &Arc<OpenFile>) {
-        if let Some(node) = self.inner().by_number.get_mut(&number) {
+        if let Some(node) = self.0.lock().unpoisoned().by_number.get_mut(&number) {
             node.open.retain(|other| !Arc::ptr_eq(other, file));
         }
     }
 
     /// An open file of a node.
     pub(crate) fn open_file(&self, number: u64) -> Option<Arc<OpenFile>> {
-        self.inner().by_number.get(&number)?.open.first().cloned()
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unpoisoned().by_number.get(&number)?.open.first().cloned()
     }
 }
 

@@ -4,13 +4,14 @@
 use crate::wal_indexes::Claim;
 use dnfs::file::{Attributes, FsError, Stability};
 use dnfs::mount::{Entry, FileRef, Mount, OpenHow};
+use host::Unpoisoned;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A regular file.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ impl OpenFile {
 
     /// Owners whose record locks are released at the latest when this is closed.
     pub(crate) fn lock_owners(&self) -> MutexGuard<'_, Vec<u64>> {
-        self.lock_owners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock_owners.lock().unpoisoned()
     }
 
     fn may_write(&self) -> bool {

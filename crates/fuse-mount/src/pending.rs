@@ -2,8 +2,9 @@
 //! the signals that callers got meanwhile.
 
 use crate::protocol::Unique;
+use host::Unpoisoned;
 use std::collections::HashMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
@@ -22,24 +23,24 @@ struct Waiting {
 impl Pending {
     /// Adds a request of a thread.
     pub(crate) fn begin(&self, unique: Unique, thread: u32) {
-        self.requests().insert(unique, Waiting { thread, interrupted: None });
+        self.requests.lock().unpoisoned().insert(unique, Waiting { thread, interrupted: None });
     }
 
     /// Takes the request out. Returns false if another thread has done so; only the one that took it may reply.
     #[must_use]
     pub(crate) fn take(&self, unique: Unique) -> bool {
-        self.requests().remove(&unique).is_some()
+        self.requests.lock().unpoisoned().remove(&unique).is_some()
     }
 
     /// Whether a request still waits for its reply.
     pub(crate) fn waits(&self, unique: Unique) -> bool {
-        self.requests().contains_key(&unique)
+        self.requests.lock().unpoisoned().contains_key(&unique)
     }
 
     /// Notes that the caller got a signal. Returns false if there is no such request: it was not read yet, or has its reply.
     #[must_use]
     pub(crate) fn interrupt(&self, unique: Unique) -> bool {
-        let mut requests = self.requests();
+        let mut requests = self.requests.lock().unpoisoned();
         let Some(waiting) = requests.get_mut(&unique) else { return false };
         waiting.interrupted.get_or_insert_with(Instant::now);
         self.interrupted.notify_all();
@@ -48,13 +49,13 @@ impl Pending {
 
     /// Whether the caller got a signal. Also true if the request has its reply.
     pub(crate) fn is_interrupted(&self, unique: Unique) -> bool {
-        self.requests().get(&unique).is_none_or(|waiting| waiting.interrupted.is_some())
+        self.requests.lock().unpoisoned().get(&unique).is_none_or(|waiting| waiting.interrupted.is_some())
     }
 
     /// Waits until a caller that waits for its reply has got a signal. Returns all such requests, with their threads and the time since
     /// the signal.
     pub(crate) fn await_interrupted(&self) -> Vec<(Unique, u32, Duration)> {
-        let mut requests = self.requests();
+        let mut requests = self.requests.lock().unpoisoned();
         loop {
             let found: Vec<_> = requests
                 .iter()
@@ -63,12 +64,8 @@ impl Pending {
             if !found.is_empty() {
                 return found;
             }
-            requests = self.interrupted.wait(requests).unwrap_or_else(PoisonError::into_inner);
+            requests = self.interrupted.wait(requests).unpoisoned();
         }
-    }
-
-    fn requests(&self) -> MutexGuard<'_, HashMap<Unique, Waiting>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,8 +3,9 @@
 
 use crate::limits::{RECENT_MAX, RECENT_MS};
 use dnfs::mount::Entry;
+use host::Unpoisoned;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ impl Recent {
         if thread == 0 {
             return;
         }
-        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.0.lock().unpoisoned();
         if found.len() >= RECENT_MAX {
             found.clear(); // most of these threads have ended
         }
@@ -32,7 +33,7 @@ impl Recent {
 
     /// Takes the last lookup of a thread for its next request. `None` if it is too old, or about another node.
     pub(crate) fn take(&self, thread: u32, node: u64) -> Option<Entry> {
-        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&thread)?;
+        let found = self.0.lock().unpoisoned().remove(&thread)?;
         (found.node == node && found.at.elapsed() < Duration::from_millis(RECENT_MS)).then_some(found.entry)
     }
 }

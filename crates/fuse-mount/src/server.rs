@@ -17,11 +17,12 @@ use crate::protocol::request::{Header, Operation, decode, forgets};
 use crate::users::Users;
 use dnfs::NfsUrl;
 use dnfs::mount::Mount;
+use host::Unpoisoned;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// A mounted file system.
@@ -93,13 +94,13 @@ impl Server {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new().name(name.into()).spawn(move || work(&shared)).map_err(MountError::Thread)?;
         }
-        shared.crew().count(1);
+        shared.crew.lock().unpoisoned().count(1);
         start_worker(&shared).map_err(MountError::Thread)?;
-        let mut crew = shared.crew();
+        let mut crew = shared.crew.lock().unpoisoned();
         let ended = loop {
             match crew.ended {
                 Some(ended) => break ended,
-                None => crew = shared.changed.wait(crew).unwrap_or_else(PoisonError::into_inner),
+                None => crew = shared.changed.wait(crew).unpoisoned(),
             }
         };
         drop(crew);
@@ -131,10 +132,6 @@ impl Crew {
 }
 
 impl Shared {
-    fn crew(&self) -> MutexGuard<'_, Crew> {
-        self.crew.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The loop of a thread.
     fn work(self: Arc<Self>) {
         let mut request = vec![0; REQUEST_BYTES_MAX];
@@ -168,7 +165,7 @@ impl Shared {
     }
 
     fn end(&self, error: Option<Errno>) {
-        let mut crew = self.crew();
+        let mut crew = self.crew.lock().unpoisoned();
         crew.ended.get_or_insert(error);
         self.changed.notify_all();
     }
@@ -196,7 +193,7 @@ impl Shared {
 
     /// Ends this thread's wait for requests. Starts another thread if it was the last one waiting.
     fn take_turn(self: &Arc<Self>) -> Turn {
-        let mut crew = self.crew();
+        let mut crew = self.crew.lock().unpoisoned();
         if crew.waiting > 1 {
             crew.waiting -= 1;
             return Turn::Serve;
@@ -208,7 +205,7 @@ impl Shared {
         crew.waiting -= 1;
         drop(crew);
         if let Err(error) = start_worker(self) {
-            let mut crew = self.crew();
+            let mut crew = self.crew.lock().unpoisoned();
             crew.threads -= 1;
             // It is still the last waiting thread: it serves this request and then the next.
             tracing::warn!(%error, "cannot start a thread: requests wait for each other");
@@ -217,15 +214,15 @@ impl Shared {
     }
 
     fn enqueue(&self, request: Vec<u8>) {
-        let mut crew = self.crew();
+        let mut crew = self.crew.lock().unpoisoned();
         while crew.queue.len() >= QUEUE_MAX && crew.ended.is_none() {
-            crew = self.changed.wait(crew).unwrap_or_else(PoisonError::into_inner);
+            crew = self.changed.wait(crew).unpoisoned();
         }
         crew.queue.push_back(request);
     }
 
     fn next_queued(&self) -> Option<Vec<u8>> {
-        let mut crew = self.crew();
+        let mut crew = self.crew.lock().unpoisoned();
         let next = crew.queue.pop_front();
         if crew.queue.len() + 1 == QUEUE_MAX {
             self.changed.notify_all();
@@ -235,7 +232,7 @@ impl Shared {
 
     /// Counts this thread as waiting again. Returns false if enough other threads wait; it must then end.
     fn wait_again(&self) -> bool {
-        let mut crew = self.crew();
+        let mut crew = self.crew.lock().unpoisoned();
         if crew.waiting >= IDLE_WORKERS_MAX {
             crew.threads -= 1;
             return false;

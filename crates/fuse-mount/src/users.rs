@@ -3,8 +3,9 @@
 use crate::limits::USERS_MAX;
 use dnfs::mount::{Mount, MountSpec};
 use dnfs::{Credentials, FileHandle, NfsUrl};
+use host::Unpoisoned;
 use rustix::io::Errno;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Users by their credentials, the most recently used last.
 #[derive(Debug)]
@@ -22,12 +23,12 @@ impl Users {
 
     /// The handle of the root.
     pub(crate) fn root(&self) -> FileHandle {
-        self.first().client().parts().root
+        self.first.lock().unpoisoned().client().parts().root
     }
 
     /// The file system of the root.
     pub(crate) fn fsid(&self) -> u64 {
-        self.first().fsid()
+        self.first.lock().unpoisoned().fsid()
     }
 
     /// Attaches again if the server exports another volume, and calls `replaced` with the new mount before a request uses it.
@@ -35,7 +36,7 @@ impl Users {
     /// # Errors
     /// The errors of attaching.
     pub(crate) fn attach_if_replaced(&self, replaced: impl FnOnce(&Mount)) -> Result<(), Errno> {
-        let mut first = self.first();
+        let mut first = self.first.lock().unpoisoned();
         if !first.is_retired() {
             return Ok(());
         }
@@ -58,7 +59,7 @@ impl Users {
     /// ENFILE if too many users have open files; the errors of creating it.
     pub(crate) fn of(&self, who: &Credentials) -> Result<Arc<Mount>, Errno> {
         let who = who.for_url(&self.url);
-        let mut known = self.known();
+        let mut known = self.known.lock().unpoisoned();
         if let Some(at) = known.iter().position(|(other, mount)| *other == who && !mount.is_retired()) {
             let found = Arc::clone(&known.get(at).ok_or(Errno::IO)?.1);
             let end = known.len();
@@ -73,17 +74,10 @@ impl Users {
             let unused = known.iter().position(|(_, mount)| Arc::strong_count(mount) == 1).ok_or(Errno::NFILE)?;
             known.remove(unused);
         }
-        let mount = self.first().with_credentials(&who).map_err(|error| Errno::from_raw_os_error(error.errno()))?;
+        let mount =
+            self.first.lock().unpoisoned().with_credentials(&who).map_err(|error| Errno::from_raw_os_error(error.errno()))?;
         let mount = Arc::new(mount);
         known.push((who, Arc::clone(&mount)));
         Ok(mount)
-    }
-
-    fn first(&self) -> MutexGuard<'_, Arc<Mount>> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Vec<(Credentials, Arc<Mount>)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,12 +3,13 @@
 
 use dnfs::FileHandle;
 use dnfs::mount::{Mount, WalIndexSide, claim_wal_index};
+use host::Unpoisoned;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// The claim on an index. Dropping it releases the claim.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl WalIndexes {
     /// EBUSY if another side has it open; the log names that side.
     pub(crate) fn claim(&self, mount: &Mount, directory: &FileHandle, name: &[u8]) -> Result<Option<Arc<Claim>>, Errno> {
         let Some(path) = mount.wal_index(directory, name) else { return Ok(None) };
-        let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claims = self.0.lock().unpoisoned();
         if let Some(claim) = claims.get(&path).and_then(Weak::upgrade) {
             return Ok(Some(claim));
         }

@@ -53,7 +53,7 @@ mod tests {
 
     /// Mean and standard deviation of [`ROUNDS`] samples.
     fn moments(mut sample: impl FnMut(&mut Random) -> f64) -> (f64, f64) {
-        let values: Vec<f64> = (0..ROUNDS).map(|n| sample(&mut Random::of(crate::random::mix(n + 7)))).collect();
+        let values: Vec<f64> = (0..ROUNDS).map(|n| sample(&mut Random::new(crate::random::mix(n + 7)))).collect();
         let mean = values.iter().sum::<f64>() / ROUNDS as f64;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / ROUNDS as f64;
         (mean, variance.sqrt())

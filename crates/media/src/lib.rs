@@ -22,3 +22,4 @@ pub use distribution::Distribution;
 pub use medium::{Kind, Medium, Operation};
 pub use parse::SpecError;
 pub use profile::{Nvram, PROFILES, Placement, Profile, Service};
+pub use random::Random;

@@ -91,7 +91,7 @@ impl Medium {
     /// one monotonic clock, which all processes that share the state use. `draw` determines its random numbers.
     #[must_use]
     pub fn submit(&self, state: &[AtomicU64], now_ns: u64, operation: Operation, draw: u64) -> u64 {
-        let mut submission = Submission { medium: self, state, now: now_ns, random: Random::of(draw) };
+        let mut submission = Submission { medium: self, state, now: now_ns, random: Random::new(draw) };
         let (count, time, done) = match operation.kind {
             Kind::Read => (at::READS, at::READ_NS, submission.read(&operation)),
             Kind::Buffered => (at::WRITES, at::WRITE_NS, submission.buffered(&operation)),

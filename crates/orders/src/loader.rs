@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use host::Unpoisoned;
 use serde::Serialize;
 
 use crate::database::{Config, Copier, Database, DiskSpace, Unfinished};
@@ -362,17 +363,17 @@ impl Work {
     }
 
     fn fail(&self, error: OrdersError) {
-        let mut failed = self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut failed = self.failed.lock().unpoisoned();
         // The first error is the cause; those after it are jobs that stopped for it.
         failed.get_or_insert(error);
     }
 
     fn has_failed(&self) -> bool {
-        self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some()
+        self.failed.lock().unpoisoned().is_some()
     }
 
     fn outcome(&self) -> Result<(), OrdersError> {
-        let mut failed = self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut failed = self.failed.lock().unpoisoned();
         failed.take().map_or(Ok(()), Err)
     }
 

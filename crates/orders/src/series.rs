@@ -5,8 +5,9 @@
 //! percentiles of a second are exact over all threads.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use host::Unpoisoned;
 use results::histogram::ResponseTimes;
 use results::orders_run::SeriesSecond;
 
@@ -74,7 +75,7 @@ impl Series {
 
     /// Thread `thread` adds what ended in second `index`; it will add nothing to an earlier one.
     pub fn add(&self, thread: u32, index: usize, second: &Second) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unpoisoned();
         let Some(offset) = index.checked_sub(state.closed.len()).filter(|_| index < state.seconds) else {
             debug_assert!(index >= state.seconds, "second {index} is closed already");
             return;
@@ -88,19 +89,19 @@ impl Series {
 
     /// Thread `thread` will add nothing to seconds before `index`.
     pub fn pass(&self, thread: u32, index: usize) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).pass(thread, index);
+        self.state.lock().unpoisoned().pass(thread, index);
     }
 
     /// The last second that is closed.
     #[must_use]
     pub fn last_closed(&self) -> Option<SeriesSecond> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).closed.last().copied()
+        self.state.lock().unpoisoned().closed.last().copied()
     }
 
     /// Every second, when no thread adds any more.
     #[must_use]
     pub fn finish(&self) -> Vec<SeriesSecond> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unpoisoned();
         let seconds = state.seconds;
         state.close_before(seconds);
         state.closed.clone()

@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use host::escape::plain;
 use results::audit::{Audit, Finding, Severity, Verdict};
 use serde::Serialize;
 
-use crate::report::{fingerprint, plain, severity, verdict};
+use crate::report::{fingerprint, severity, verdict};
 
 /// Version of the form that is printed as JSON.
 const SCHEMA: u32 = 1;

@@ -17,7 +17,6 @@ pub mod facts;
 pub mod judge;
 pub mod limits;
 pub mod measured;
-pub mod nearest;
 mod quantity;
 pub mod reference;
 pub mod report;

@@ -10,9 +10,10 @@ mod read;
 use std::fmt;
 use std::path::Path;
 
+use host::nearest;
+
 use crate::builtin;
 use crate::expression::Expression;
-use crate::nearest::nearest;
 use crate::reference::{Catalogue, CatalogueRow, NotTestable, NotTestableFile, ReferenceFile};
 use crate::rule::Rule;
 use crate::template::Template;

@@ -1,5 +1,7 @@
 //! A value as a finding shows it: one line, bounded, without characters that a terminal would act on.
 
+use host::escape::plain_character;
+
 use crate::facts::Value;
 use crate::limits::SHOWN_CHARACTERS_MAX;
 
@@ -10,7 +12,7 @@ pub(crate) fn shown(value: &Value) -> String {
         Value::Int(number) => number.to_string(),
         Value::Text(text) if text.is_empty() => "empty".to_owned(),
         Value::Text(text) => {
-            let mut line: String = text.chars().take(SHOWN_CHARACTERS_MAX).flat_map(escaped).collect();
+            let mut line: String = text.chars().take(SHOWN_CHARACTERS_MAX).flat_map(plain_character).collect();
             if text.chars().nth(SHOWN_CHARACTERS_MAX).is_some() {
                 line.push('…');
             }
@@ -31,15 +33,6 @@ pub(crate) fn shown(value: &Value) -> String {
             line
         }
     }
-}
-
-/// Control characters and the marks that turn the direction of text, escaped; all others as they are.
-fn escaped(character: char) -> impl Iterator<Item = char> {
-    let acts = character.is_control()
-        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let code = acts.then(|| character.escape_default());
-    let plain = (!acts).then_some(character);
-    code.into_iter().flatten().chain(plain)
 }
 
 #[cfg(test)]

@@ -14,13 +14,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use host::nearest;
 use results::audit::{Audit, Finding, Verdict};
 use serde::Deserialize;
 use time::Date;
 use time::macros::format_description;
 
 use crate::limits::{WAIVER_FILE_BYTES_MAX, WAIVERS_MAX};
-use crate::nearest::nearest;
 
 /// Version of the file's format.
 const SCHEMA: i64 = 1;

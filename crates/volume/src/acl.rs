@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use host::Unpoisoned;
+
 use crate::descriptor::{Access, Descriptor};
 use crate::error::Error;
-use crate::lock::locked;
 use crate::node::Node;
 use crate::sys;
 use crate::types::{Attr, Kind, Time};
@@ -156,7 +157,7 @@ impl VolumeInner {
         if !self.has_acls {
             return Ok(None);
         }
-        if let Some((ctime, acl)) = &*locked(&kept.read)
+        if let Some((ctime, acl)) = &*kept.read.lock().unpoisoned()
             && *ctime == attr.ctime
         {
             return Ok(acl.clone());
@@ -167,7 +168,7 @@ impl VolumeInner {
             _ => sys::acl_of(&*descriptor),
         })?;
         if is_settled(attr.ctime) {
-            *locked(&kept.read) = Some((attr.ctime, acl.clone()));
+            *kept.read.lock().unpoisoned() = Some((attr.ctime, acl.clone()));
         }
         Ok(acl)
     }

@@ -1,14 +1,14 @@
 //! Reads and sets attributes, and reports the free space of the store.
 
 use std::os::fd::AsFd;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
+use host::Unpoisoned;
 use rustix::fs::StatVfsMountFlags;
 
 use crate::descriptor::{Access, Descriptor};
 use crate::error::Error;
 use crate::limits::OFFSET_MAX;
-use crate::lock::locked;
 use crate::node::Node;
 use crate::quiesce::Change;
 use crate::sys::{self, RawStat, RawTime};
@@ -90,7 +90,7 @@ impl Volume {
         volume.may_change(&[node])?;
         let mut change = volume.begin_change();
         let descriptor = volume.descriptor(node)?;
-        let _attrs = locked(&node.0.attr_lock);
+        let _attrs = node.0.attr_lock.lock().unpoisoned();
         if let Some(loss) = &mut change.loss {
             loss.before_attr(&node.0.identity, &*descriptor, None)?;
         }
@@ -133,9 +133,9 @@ impl VolumeInner {
         decide: &dyn Fn(&Attr) -> Result<SetAttr, Error>,
     ) -> Result<Wcc, Error> {
         let descriptor = self.descriptor(node)?;
-        let _attrs = locked(&node.0.attr_lock);
+        let _attrs = node.0.attr_lock.lock().unpoisoned();
         let names_too = self.options.exclusive && node.kind() == Kind::Directory;
-        let names = names_too.then(|| node.0.names.write().unwrap_or_else(PoisonError::into_inner));
+        let names = names_too.then(|| node.0.names.write().unpoisoned());
         let around = self.around(node, &descriptor);
         let now = around.as_ref().map_or_else(|| self.attr_of(node, &descriptor), |around| Ok(around.before))?;
         let set = &decide(&now)?;
@@ -207,7 +207,7 @@ impl VolumeInner {
             return Ok(descriptor);
         }
         // The file was busy, read-only or not permitted when it was opened. That may have changed.
-        *locked(&node.0.descriptor) = None;
+        *node.0.descriptor.lock().unpoisoned() = None;
         let descriptor = self.descriptor(node)?;
         if descriptor.access == Access::ReadWrite {
             return Ok(descriptor);

@@ -1,7 +1,9 @@
 //! A file of the volume opened for block I/O.
 
 use std::sync::atomic::Ordering;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{RwLock, RwLockReadGuard};
+
+use host::Unpoisoned;
 
 use crate::error::Error;
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, DEVICE_OPEN_TIMEOUT};
@@ -148,7 +150,7 @@ impl BlockDevice {
     /// Size of the device in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
-        *self.lock_size()
+        *self.size.read().unpoisoned()
     }
 
     /// Size of a logical block in bytes.
@@ -313,7 +315,7 @@ impl BlockDevice {
         if !size.is_multiple_of(u64::from(block_bytes)) {
             return Err(BlockError::UnalignedSize { size, block_bytes });
         }
-        let mut now = self.size.write().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.size.write().unpoisoned();
         let (volume, node) = (&*self.open.volume.0, &self.open.node);
         volume.may_change(&[node])?;
         let mut change = volume.begin_change();
@@ -328,15 +330,11 @@ impl BlockDevice {
         if !offset.is_multiple_of(block) || !bytes.is_multiple_of(block) {
             return Err(BlockError::Unaligned { offset, bytes, block_bytes: self.block_bytes });
         }
-        let size = self.lock_size();
+        let size = self.size.read().unpoisoned();
         if offset.checked_add(bytes).is_none_or(|end| end > *size) {
             return Err(BlockError::OutOfRange { offset, bytes, size: *size });
         }
         Ok(size)
-    }
-
-    fn lock_size(&self) -> RwLockReadGuard<'_, u64> {
-        self.size.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

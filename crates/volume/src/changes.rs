@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::lock::locked;
+use host::Unpoisoned;
 
 /// No new change may begin.
 const STOPPED: u64 = 1 << 63;
@@ -42,16 +42,16 @@ impl Changes {
                 return InFlightChange(self);
             }
             self.end();
-            let mut lock = locked(&self.lock);
+            let mut lock = self.lock.lock().unpoisoned();
             while self.state.load(Ordering::SeqCst) & STOPPED != 0 {
-                lock = self.moved.wait(lock).unwrap_or_else(std::sync::PoisonError::into_inner);
+                lock = self.moved.wait(lock).unpoisoned();
             }
         }
     }
 
     fn end(&self) {
         if self.state.fetch_sub(1, Ordering::SeqCst) == STOPPED | 1 {
-            let _lock = locked(&self.lock);
+            let _lock = self.lock.lock().unpoisoned();
             self.moved.notify_all();
         }
     }
@@ -61,7 +61,7 @@ impl Changes {
     /// **Errors**: it takes longer than `timeout`; then this caller stops nothing.
     pub(crate) fn stop(&self, timeout: Duration) -> Result<Duration, StillInFlight> {
         let began = Instant::now();
-        let mut lock = locked(&self.lock);
+        let mut lock = self.lock.lock().unpoisoned();
         while self.state.load(Ordering::SeqCst) & STOPPED != 0 {
             lock = self.wait(lock, began, timeout, 0)?;
         }
@@ -93,13 +93,13 @@ impl Changes {
         if waited >= timeout {
             return Err(StillInFlight { waited, count });
         }
-        let (lock, _) = self.moved.wait_timeout(lock, timeout - waited).unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (lock, _) = self.moved.wait_timeout(lock, timeout - waited).unpoisoned();
         Ok(lock)
     }
 
     /// Lets changes begin again.
     pub(crate) fn resume(&self) {
-        let _lock = locked(&self.lock);
+        let _lock = self.lock.lock().unpoisoned();
         self.state.fetch_and(!STOPPED, Ordering::SeqCst);
         self.moved.notify_all();
     }

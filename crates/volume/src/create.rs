@@ -7,12 +7,13 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
+use host::Unpoisoned;
+
 use crate::acl::Subject;
 use crate::attrs::{apply, check_size};
 use crate::creator::{Creator, Judge};
 use crate::descriptor::{Access, Descriptor};
 use crate::error::Error;
-use crate::lock::locked;
 use crate::make::{NewOwner, check_new_name};
 use crate::node::Node;
 use crate::quiesce::Change;
@@ -107,7 +108,7 @@ impl VolumeInner {
         };
         self.check_writable_as_file(&node)?;
         let descriptor = self.descriptor(&node)?;
-        let attrs = locked(&node.0.attr_lock);
+        let attrs = node.0.attr_lock.lock().unpoisoned();
         may_take(&Subject::of(self, &node, self.attr_of(&node, &descriptor)?))?;
         let sizing = self.resize(&node, &descriptor, *size)?;
         if let Some(loss) = &mut change.loss {

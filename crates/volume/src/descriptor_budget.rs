@@ -8,9 +8,10 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use host::Unpoisoned;
+
 use crate::descriptor_cache::DescriptorCache;
 use crate::limits::{DESCRIPTORS_MAX, DESCRIPTORS_MIN, DESCRIPTORS_RESERVED, EVICTED_TOGETHER};
-use crate::lock::locked;
 use crate::sys;
 
 /// The budget of a process.
@@ -47,7 +48,7 @@ impl DescriptorBudget {
 
     pub(crate) fn add(&self, cache: &Arc<DescriptorCache>) {
         self.volumes.fetch_add(1, Ordering::Relaxed);
-        let mut caches = locked(&self.caches);
+        let mut caches = self.caches.lock().unpoisoned();
         caches.retain(|cache| cache.strong_count() > 0);
         caches.push(Arc::downgrade(cache));
     }
@@ -78,7 +79,7 @@ impl DescriptorBudget {
     /// Closes descriptors that are unused and need no flush. Takes them from the volume with the most descriptors that has such ones. Returns
     /// how many it closed.
     pub(crate) fn evict_clean(&self) -> usize {
-        let mut caches: Vec<_> = locked(&self.caches).iter().filter_map(Weak::upgrade).collect();
+        let mut caches: Vec<_> = self.caches.lock().unpoisoned().iter().filter_map(Weak::upgrade).collect();
         caches.sort_by_cached_key(|cache| std::cmp::Reverse(cache.open_count()));
         caches.iter().map(|cache| cache.evict_clean(EVICTED_TOGETHER)).find(|closed| *closed > 0).unwrap_or(0)
     }

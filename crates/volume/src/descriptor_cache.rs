@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 
+use host::Unpoisoned;
+
 use crate::descriptor_budget::{DescriptorBudget, Room};
 use crate::limits::DESCRIPTORS_MIN;
-use crate::lock::locked;
 use crate::node::NodeInner;
 
 /// Which nodes have a descriptor, in the order of the eviction clock.
@@ -58,7 +59,7 @@ impl DescriptorCache {
 
     /// Notes that the node got a descriptor.
     pub(crate) fn opened(&self, node: &Arc<NodeInner>) {
-        let mut clock = locked(&self.clock);
+        let mut clock = self.clock.lock().unpoisoned();
         if clock.len() > self.sweep_at.load(Ordering::Relaxed) {
             // These files were removed since. The weak reference keeps the memory of the node, and the table may still have the node.
             clock
@@ -86,7 +87,7 @@ impl DescriptorCache {
 
     /// Closes up to `count` descriptors that are unused and need no flush. Returns how many it closed.
     pub(crate) fn evict_clean(&self, count: usize) -> usize {
-        let mut clock = locked(&self.clock);
+        let mut clock = self.clock.lock().unpoisoned();
         let mut closed = 0;
         // Two passes: the first one clears the marks of use.
         for _ in 0..2 * clock.len() {
@@ -120,7 +121,7 @@ impl DescriptorCache {
 
     /// Of the nodes whose descriptors need a flush, the one that was opened first.
     fn oldest_dirty(&self) -> Option<Arc<NodeInner>> {
-        let clock = locked(&self.clock);
+        let clock = self.clock.lock().unpoisoned();
         clock.iter().filter_map(Weak::upgrade).find(|node| node.is_dirty() && !node.is_device())
     }
 }
@@ -143,13 +144,13 @@ mod tests {
         let identity = KernelHandle { kind: 1, len: 1, bytes: [number; KERNEL_HANDLE_BYTES_MAX] };
         let node = Arc::new(NodeInner::new(identity, Kind::File, u64::from(number), 0));
         let fd = sys::open_path("/dev/null".as_ref(), libc::O_RDWR, 0).unwrap();
-        *locked(&node.descriptor) = Some(Arc::new(Descriptor::new(fd, Access::ReadWrite, cache)));
+        *node.descriptor.lock().unpoisoned() = Some(Arc::new(Descriptor::new(fd, Access::ReadWrite, cache)));
         cache.opened(&node);
         node
     }
 
     fn is_open(node: &Arc<NodeInner>) -> bool {
-        locked(&node.descriptor).is_some()
+        node.descriptor.lock().unpoisoned().is_some()
     }
 
     #[test]
@@ -202,9 +203,9 @@ mod tests {
         let cache = DescriptorCache::new(&DescriptorBudget::with_bound(1000));
         let nodes: Vec<_> = (0..20 * DESCRIPTORS_MIN).map(|number| opened(&cache, number as u8)).collect();
         // The node table still has the first half of them.
-        nodes.iter().for_each(|node| *locked(&node.descriptor) = None);
+        nodes.iter().for_each(|node| *node.descriptor.lock().unpoisoned() = None);
         let kept = nodes.into_iter().take(10 * DESCRIPTORS_MIN).collect::<Vec<_>>();
         (0..20 * DESCRIPTORS_MIN).for_each(|number| drop(opened(&cache, number as u8)));
-        assert!(locked(&cache.clock).len() <= 2 * DESCRIPTORS_MIN + 1, "{}", kept.len());
+        assert!(cache.clock.lock().unpoisoned().len() <= 2 * DESCRIPTORS_MIN + 1, "{}", kept.len());
     }
 }

@@ -9,8 +9,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 
+use host::Unpoisoned;
+
 use crate::error::OpenError;
-use crate::lock::locked;
 use crate::sys;
 
 /// The locks; dropping it releases them.
@@ -62,7 +63,7 @@ impl DirectoryLock {
 fn hold(dir: &Path, how: How) -> io::Result<Option<Arc<OwnedFd>>> {
     let fd = sys::open_path(dir, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
     let found = sys::stat(&fd)?;
-    let mut of_process = locked(&OF_PROCESS);
+    let mut of_process = OF_PROCESS.lock().unpoisoned();
     of_process.retain(|_, lock| lock.strong_count() > 0);
     let known = of_process.get(&(found.dev, found.ino)).and_then(Weak::upgrade);
     let lock = known.clone().unwrap_or_else(|| Arc::new(fd));

@@ -1,7 +1,9 @@
 //! Group commit: one caller flushes an object for all callers that were waiting when the flush began.
 
 use std::io;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
+
+use host::Unpoisoned;
 
 /// The flushes of one object.
 #[derive(Debug, Default)]
@@ -33,7 +35,7 @@ impl GroupCommit {
     ///
     /// **Errors**: the error number of that flush, returned to each caller that waited for it.
     pub(crate) fn flush(&self, whole: bool, mut flush: impl FnMut(bool) -> io::Result<()>) -> Result<(), i32> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unpoisoned();
         let wanted = state.begun + 1;
         state.whole_wanted |= whole;
         loop {
@@ -48,7 +50,7 @@ impl GroupCommit {
             }
             if state.running {
                 state.waiting += 1;
-                state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.ended.wait(state).unpoisoned();
                 state.waiting -= 1;
                 continue;
             }
@@ -58,7 +60,7 @@ impl GroupCommit {
             let cover_all = std::mem::take(&mut state.whole_wanted);
             drop(state);
             let result = flush(cover_all);
-            state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state = self.state.lock().unpoisoned();
             state.running = false;
             match result {
                 Ok(()) => {
@@ -76,7 +78,7 @@ impl GroupCommit {
     /// Number of callers that wait for another caller's flush.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).waiting
+        self.state.lock().unpoisoned().waiting
     }
 }
 

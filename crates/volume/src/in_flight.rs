@@ -6,7 +6,9 @@
 //! the direct ones in flight have ended. If a direct write may not begin, it goes through the page cache without waiting,
 //! so neither kind can starve the other.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex};
+
+use host::Unpoisoned;
 
 /// Writes in flight to one file.
 #[derive(Debug, Default)]
@@ -33,10 +35,10 @@ pub(crate) struct InFlightGuard<'a> {
 impl InFlight {
     /// Begins a buffered write. Waits while a direct one is in flight.
     pub(crate) fn buffered(&self) -> InFlightGuard<'_> {
-        let mut state = self.state();
+        let mut state = self.state.lock().unpoisoned();
         state.waiting += 1;
         while state.direct > 0 {
-            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.ended.wait(state).unpoisoned();
         }
         state.waiting -= 1;
         state.buffered += 1;
@@ -46,22 +48,18 @@ impl InFlight {
     /// Begins a direct write. `None` if it may not begin. `clean` returns whether no buffered data waits for a flush; it is called
     /// while no write can begin or end.
     pub(crate) fn direct(&self, clean: impl FnOnce() -> bool) -> Option<InFlightGuard<'_>> {
-        let mut state = self.state();
+        let mut state = self.state.lock().unpoisoned();
         if state.buffered > 0 || state.waiting > 0 || !clean() {
             return None;
         }
         state.direct += 1;
         Some(InFlightGuard { in_flight: self, direct: true })
     }
-
-    fn state(&self) -> MutexGuard<'_, Counts> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.in_flight.state();
+        let mut state = self.in_flight.state.lock().unpoisoned();
         let count = if self.direct { &mut state.direct } else { &mut state.buffered };
         *count -= 1;
         let wake = self.direct && *count == 0 && state.waiting > 0;
@@ -101,7 +99,7 @@ mod tests {
                 let _guard = in_flight.buffered();
                 began.store(true, Ordering::SeqCst);
             });
-            while in_flight.state().waiting == 0 {
+            while in_flight.state.lock().unpoisoned().waiting == 0 {
                 std::thread::yield_now();
             }
             assert!(!began.load(Ordering::SeqCst));

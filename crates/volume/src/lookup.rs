@@ -3,12 +3,13 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use host::Unpoisoned;
+
 use crate::descriptor::{Access, Descriptor};
 use crate::devices_directory::DEVICES;
 use crate::error::Error;
 use crate::identity::Identify;
 use crate::limits::{DEPTH_MAX, LINK_BYTES_MAX, NAME_BYTES_MAX};
-use crate::lock::locked;
 use crate::node::{Node, NodeInner, Place};
 use crate::sys::{self, Listing, RawEntry, RawStat};
 use crate::types::{Attr, DirEntry, Kind};
@@ -117,7 +118,7 @@ impl VolumeInner {
                 Some((_, found)) if found != mount => return Err(Error::CrossDevice),
                 Some((identity, _)) => {
                     if let Some(node) = self.nodes.find(&identity) {
-                        let cached = locked(&node.0.descriptor).clone();
+                        let cached = node.0.descriptor.lock().unpoisoned().clone();
                         if let Some(cached) = cached {
                             node.0.used.store(true, std::sync::atomic::Ordering::Relaxed);
                             let attr = self.attr_of(&node, &cached)?;
@@ -168,7 +169,7 @@ impl VolumeInner {
         if matches!(self.identify, Identify::Kernel { .. }) || *node == self.root {
             return;
         }
-        *locked(&node.0.place) = Some(Place { parent: dir.clone(), name: name.into() });
+        *node.0.place.lock().unpoisoned() = Some(Place { parent: dir.clone(), name: name.into() });
         self.tree_search.seen(node, dir, name);
     }
 
@@ -177,7 +178,7 @@ impl VolumeInner {
         if *dir == self.root {
             return Ok((dir.clone(), self.attr_of(dir, descriptor)?));
         }
-        let known = locked(&dir.0.place).as_ref().map(|place| place.parent.clone());
+        let known = dir.0.place.lock().unpoisoned().as_ref().map(|place| place.parent.clone());
         let fd = sys::open_at(descriptor, b"..", libc::O_PATH | libc::O_DIRECTORY, 0)?;
         let stat = sys::stat(&fd)?;
         if let Some(parent) = known

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use host::Unpoisoned;
+
 use crate::error::Error;
-use crate::lock::locked;
 use crate::record::{Host, Record};
 use crate::state::Store;
 
@@ -40,7 +41,7 @@ impl LossEpoch {
     /// Records that everything is flushed and nothing more will be written. The verifier then stays the same over a reboot.
     /// **Durability**: on disk when it returns `Ok`. **Errors**: [`Error::Poisoned`] after a failed flush.
     pub(crate) fn stopped_cleanly(&self) -> Result<(), Error> {
-        let store = locked(&self.store);
+        let store = self.store.lock().unpoisoned();
         if self.is_poisoned() {
             return Err(Error::Poisoned);
         }
@@ -69,7 +70,7 @@ impl LossEpoch {
     /// failure, and a process killed before the record was written would start again with the old verifier.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.is_poisoned() {
-            drop(locked(&self.store));
+            drop(self.store.lock().unpoisoned());
             return Err(Error::Poisoned);
         }
         Ok(())
@@ -77,7 +78,7 @@ impl LossEpoch {
 
     /// Increments the epoch and poisons the volume. `whole`: the loss may concern every file. Returns the new epoch.
     pub(crate) fn poison(&self, whole: bool) -> u64 {
-        let mut store = locked(&self.store);
+        let mut store = self.store.lock().unpoisoned();
         self.poisoned.store(true, Ordering::SeqCst);
         // Even if the record cannot be written, the verifier has changed in memory, and all promises of durability fail.
         let _ = self.record_loss(&mut store, whole);
@@ -87,7 +88,7 @@ impl LossEpoch {
     /// Increments the epoch, which changes the verifier. `whole`: the loss may concern every file. Returns the new epoch, and whether it is
     /// on disk. In memory it has changed in any case.
     pub(crate) fn advance(&self, whole: bool) -> (u64, io::Result<()>) {
-        let mut store = locked(&self.store);
+        let mut store = self.store.lock().unpoisoned();
         let recorded = self.record_loss(&mut store, whole);
         (self.number(), recorded)
     }

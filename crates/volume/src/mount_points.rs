@@ -7,8 +7,10 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock};
+
+use host::Unpoisoned;
 
 use crate::node::Node;
 use crate::state::replace;
@@ -83,7 +85,7 @@ impl Volume {
         for point in points.iter().filter(|point| point.parent.0 == self.0.root_stat.dev) {
             by_parent.entry(point.parent.1).or_default().push((point.clone(), AtomicBool::new(!point.is_mounted)));
         }
-        let mut known = self.0.mount_points.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.mount_points.known.write().unpoisoned();
         self.0.mount_points.any.store(!by_parent.is_empty(), Ordering::Release);
         *known = by_parent;
     }
@@ -94,7 +96,7 @@ impl Volume {
         if !points.any.load(Ordering::Acquire) {
             return false;
         }
-        let known = points.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = points.known.read().unpoisoned();
         let in_dir = known.get(&dir.fileid()).map(Vec::as_slice).unwrap_or_default();
         let is_named = |point: &MountPoint| point.dir.file_name().is_some_and(|own| own.as_bytes() == name);
         let Some((point, logged)) = in_dir.iter().find(|(point, _)| is_named(point)) else { return false };

@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
+use host::Unpoisoned;
+
 use crate::acl::KeptAcl;
 use crate::descriptor::Descriptor;
 use crate::group_commit::GroupCommit;
 use crate::handle::Handle;
 use crate::in_flight::InFlight;
 use crate::limits::UNSTABLE_DRAGGED_BYTES_MAX;
-use crate::lock::locked;
 use crate::quota::charged::Charged;
 use crate::sys::KernelHandle;
 use crate::times::TimesWanted;
@@ -213,8 +214,8 @@ impl NodeInner {
 
     /// Called when the object is gone, or after a simulated power cut: closes the descriptor, and no change waits for a flush.
     pub(crate) fn forget(&self) {
-        *locked(&self.descriptor) = None;
-        *locked(&self.place) = None;
+        *self.descriptor.lock().unpoisoned() = None;
+        *self.place.lock().unpoisoned() = None;
         let mark = self.change_mark();
         self.flushed_whole.fetch_max(mark, Ordering::SeqCst);
         self.flushed.fetch_max(mark, Ordering::SeqCst);

@@ -5,8 +5,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use host::Unpoisoned;
+
 use crate::limits::{NODE_SHARDS, NODES_MAX};
-use crate::lock::locked;
 use crate::node::{Node, NodeInner};
 use crate::sys::KernelHandle;
 
@@ -49,12 +50,12 @@ impl NodeTable {
     }
 
     pub(crate) fn find(&self, identity: &KernelHandle) -> Option<Node> {
-        locked(self.shard(identity)).get(identity).map(|inner| Node(inner.clone()))
+        self.shard(identity).lock().unpoisoned().get(identity).map(|inner| Node(inner.clone()))
     }
 
     /// The node with the identity of `fresh`: the one in the table if there is one, else `fresh`, which is added.
     pub(crate) fn intern(&self, fresh: Arc<NodeInner>) -> Node {
-        let mut shard = locked(self.shard(&fresh.identity));
+        let mut shard = self.shard(&fresh.identity).lock().unpoisoned();
         if let Some(inner) = shard.get(&fresh.identity) {
             return Node(inner.clone());
         }
@@ -68,12 +69,12 @@ impl NodeTable {
     /// Visits each node.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&Arc<NodeInner>)) {
         for shard in &self.shards {
-            locked(shard).values().for_each(&mut visit);
+            shard.lock().unpoisoned().values().for_each(&mut visit);
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| locked(shard).len()).sum()
+        self.shards.iter().map(|shard| shard.lock().unpoisoned().len()).sum()
     }
 }
 

@@ -4,11 +4,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use host::Unpoisoned;
+
 use crate::descriptor::{Access, Descriptor};
 use crate::descriptor_cache::DescriptorCache;
 use crate::error::Error;
 use crate::identity::{self, Identify};
-use crate::lock::locked;
 use crate::node::{Node, NodeInner};
 use crate::options::ReadAhead;
 use crate::sys;
@@ -19,7 +20,7 @@ impl VolumeInner {
     /// The node's descriptor. Opens the object if the node has no descriptor.
     pub(crate) fn descriptor(&self, node: &Node) -> Result<Arc<Descriptor>, Error> {
         let inner = &node.0;
-        if let Some(descriptor) = &*locked(&inner.descriptor) {
+        if let Some(descriptor) = &*inner.descriptor.lock().unpoisoned() {
             inner.used.store(true, Ordering::Relaxed);
             return Ok(descriptor.clone());
         }
@@ -46,7 +47,7 @@ impl VolumeInner {
     /// Keeps a descriptor in the node. If another caller has stored one meanwhile, returns that one instead.
     pub(crate) fn keep(&self, node: &Node, fd: OwnedFd, access: Access) -> Arc<Descriptor> {
         let inner = &node.0;
-        let mut slot = locked(&inner.descriptor);
+        let mut slot = inner.descriptor.lock().unpoisoned();
         inner.used.store(true, Ordering::Relaxed);
         if let Some(descriptor) = &*slot {
             return descriptor.clone();

@@ -3,11 +3,12 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use host::Unpoisoned;
+
 use crate::acl::Subject;
 use crate::creator::Judge;
 use crate::descriptor::Descriptor;
 use crate::error::Error;
-use crate::lock::locked;
 use crate::node::Node;
 use crate::sys::{self, KernelHandle, RawStat};
 use crate::volume::{Volume, VolumeInner};
@@ -115,14 +116,14 @@ impl VolumeInner {
     /// Called after an object has lost a name. If it was the last one, the node keeps nothing of the object.
     pub(crate) fn name_gone(&self, victim: Option<KernelHandle>) {
         let Some(node) = victim.and_then(|victim| self.nodes.find(&victim)) else { return };
-        let cached = locked(&node.0.descriptor).clone();
+        let cached = node.0.descriptor.lock().unpoisoned().clone();
         match cached {
             Some(cached) if sys::stat(&*cached).is_ok_and(|stat| stat.nlink == 0) => {
                 node.0.forget();
                 self.tree_search.gone(&node.0.identity);
             }
             // The object has another name, or that is not known. The next open searches for it.
-            _ => *locked(&node.0.place) = None,
+            _ => *node.0.place.lock().unpoisoned() = None,
         }
     }
 

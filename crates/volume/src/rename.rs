@@ -1,7 +1,9 @@
 //! Renames objects and adds names: rename, link.
 
 use std::os::fd::AsFd;
-use std::sync::{PoisonError, RwLockWriteGuard};
+use std::sync::RwLockWriteGuard;
+
+use host::Unpoisoned;
 
 use crate::acl::Subject;
 use crate::creator::Judge;
@@ -165,7 +167,7 @@ impl<'d> Alone<'d> {
     fn of(one: &'d Node, other: &'d Node) -> Self {
         let key = |node: &Node| (node.0.identity.kind, node.0.identity.len, node.0.identity.bytes);
         let (first, second) = if key(one) <= key(other) { (one, other) } else { (other, one) };
-        let hold = |node: &'d Node| node.0.names.write().unwrap_or_else(PoisonError::into_inner);
+        let hold = |node: &'d Node| node.0.names.write().unpoisoned();
         Self { _one: hold(first), _other: (first != second).then(|| hold(second)) }
     }
 }

@@ -14,12 +14,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use host::Unpoisoned;
 
 use crate::descriptor::Descriptor;
 use crate::error::Error;
-use crate::lock::locked;
 use crate::node::Node;
 use crate::sys::RawStat;
 use crate::types::{Attr, Kind};
@@ -64,7 +64,7 @@ impl WccState {
 
     /// Begins a change under the lock. `fine`: no two states have the same ctime. Returns `None` if its `before` is not certain.
     fn begin(&self, started: Watch, before: &Attr, fine: bool) -> Watch {
-        let left = locked(&self.left).take();
+        let left = self.left.lock().unpoisoned().take();
         let is_left = |left: Left| Some(left.begun) == started && is_same(&left.attr, before);
         started.filter(|_| fine || left.is_some_and(is_left))
     }
@@ -73,7 +73,7 @@ impl WccState {
     fn end(&self, started: Watch, certain: Watch, before: Attr, after: Attr) -> Wcc {
         let begun = self.begun.load(Ordering::SeqCst);
         if started == Some(begun) && before.ctime != after.ctime {
-            *locked(&self.left) = Some(Left { attr: after, begun });
+            *self.left.lock().unpoisoned() = Some(Left { attr: after, begun });
         }
         Wcc { before: (certain == Some(begun)).then_some(before), after }
     }
@@ -156,7 +156,7 @@ impl VolumeInner {
             add()?;
             return Ok(None);
         }
-        let _alone = dir.0.names.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = dir.0.names.write().unpoisoned();
         let around = self.around(dir, at);
         add()?;
         Ok(self.end_around(around, at))

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 
+use host::Unpoisoned;
+
 use crate::limits::WRITERS_AT_ONCE_MAX;
-use crate::lock::locked;
 
 /// The writers of one file.
 #[derive(Default)]
@@ -62,7 +63,7 @@ impl WriteTurns {
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
-        locked(self.line.get_or_init(Box::default))
+        self.line.get_or_init(Box::default).lock().unpoisoned()
     }
 
     #[cold]
@@ -100,16 +101,16 @@ mod tests {
                 let (turns, begun) = (&turns, &begun);
                 scope.spawn(move || {
                     let _turn = turns.begin();
-                    locked(begun).push(number);
+                    begun.lock().unpoisoned().push(number);
                 });
                 while turns.line().waiting.len() <= number {
                     std::thread::yield_now();
                 }
             }
-            assert!(locked(&begun).is_empty());
+            assert!(begun.lock().unpoisoned().is_empty());
             drop(writing.pop_front());
         });
-        assert_eq!(*locked(&begun), (0..8).collect::<Vec<_>>());
+        assert_eq!(*begun.lock().unpoisoned(), (0..8).collect::<Vec<_>>());
         drop(writing);
         assert_eq!((turns.writers.load(Ordering::Relaxed), turns.line().free), (0, 0));
     }

@@ -3,7 +3,8 @@
 //! range is locked.
 
 use std::os::fd::AsFd;
-use std::sync::PoisonError;
+
+use host::Unpoisoned;
 
 use super::LockRange;
 use crate::process::this_process;
@@ -31,7 +32,7 @@ pub(super) fn note(file: impl AsFd, pid: u32, range: LockRange, holds: bool) {
         return;
     }
     // Threads of this process write one after the other. If two processes write at the same moment, one entry may be lost.
-    let _writing = this_process().lock_holders.lock().unwrap_or_else(PoisonError::into_inner);
+    let _writing = this_process().lock_holders.lock().unpoisoned();
     let (start, end) = bounds(range);
     let holder = Holder { pid: pid.into(), namespace: own_namespace(), start, end };
     let mut holders = read(&file);

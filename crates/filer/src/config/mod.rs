@@ -352,10 +352,8 @@ impl Reader<'_> {
 fn in_words(message: &str) -> String {
     let unknown = || {
         let (field, known) = message.strip_prefix("unknown field `")?.split_once("`, expected ")?;
-        let known = known.split('`').skip(1).step_by(2);
-        let (wrong, key) = known.map(|key| (strsim::levenshtein(field, key), key)).min()?;
-        // Accepts a typing error in a short name, and a missing or swapped word in a long one.
-        (wrong <= 1 + field.len() / 4).then(|| format!("unknown field `{field}`: did you mean `{key}`?"))
+        let key = host::nearest(field, known.split('`').skip(1).step_by(2))?;
+        Some(format!("unknown field `{field}`: did you mean `{key}`?"))
     };
     unknown().unwrap_or_else(|| message.replace('\n', ", "))
 }

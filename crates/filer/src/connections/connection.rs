@@ -4,7 +4,9 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+
+use host::Unpoisoned;
 
 use super::Totals;
 use super::delivery::{Delivery, SentMark, SentMarks};
@@ -125,7 +127,7 @@ impl Connection {
 
     /// Closes the connection with a TCP reset once no thread uses it any more. No reply leaves from now on.
     pub(crate) fn reset(&self) {
-        self.outbox().broken = true;
+        self.outbox.lock().unpoisoned().broken = true;
         self.transport.reset_on_close();
         // This wakes the connection's thread. Unlike a shutdown of the sending side, it sends the peer nothing.
         self.transport.shutdown(Shutdown::Read);
@@ -138,7 +140,7 @@ impl Connection {
 
     /// Applies `stamp` to everything that is sent from now on.
     pub(crate) fn stamp_with(&self, stamp: Box<dyn Stamp>) {
-        self.outbox().stamp = Some(stamp);
+        self.outbox.lock().unpoisoned().stamp = Some(stamp);
     }
 
     /// A reference to the connection, by which the filer asks later whether the peer has received a reply.
@@ -158,10 +160,10 @@ impl Connection {
 
     /// Sends from the connection's own thread, which may wait for the peer. `marks` belong to replies in `bytes`.
     pub(super) fn send(&self, bytes: &mut Vec<u8>, marks: &[SentMark]) -> io::Result<()> {
-        let mut outbox = self.outbox();
+        let mut outbox = self.outbox.lock().unpoisoned();
         while outbox.sending {
             outbox.waiting = true;
-            outbox = self.sent.wait(outbox).unwrap_or_else(PoisonError::into_inner);
+            outbox = self.sent.wait(outbox).unpoisoned();
         }
         outbox.waiting = false;
         if outbox.broken {
@@ -182,7 +184,7 @@ impl Connection {
 
     /// As [`Self::queue`]. `marks` belong to replies in `bytes` whose delivery the filer may ask for later.
     pub(crate) fn queue_marked(self: &Arc<Self>, bytes: &mut Vec<u8>, mut reservations: Vec<Reservation>, mut marks: SentMarks) {
-        let mut outbox = self.outbox();
+        let mut outbox = self.outbox.lock().unpoisoned();
         outbox.stamp(bytes);
         if outbox.broken || bytes.is_empty() {
             return;
@@ -231,7 +233,7 @@ impl Connection {
     fn send_pending(&self, mut result: io::Result<()>) -> io::Result<()> {
         loop {
             if result.is_err() {
-                let mut outbox = self.outbox();
+                let mut outbox = self.outbox.lock().unpoisoned();
                 outbox.broken = true;
                 (outbox.pending, outbox.reservations, outbox.marks) = Default::default();
                 self.drop_now();
@@ -244,7 +246,7 @@ impl Connection {
 
     /// Takes what was queued while this thread was sending. If the queue is empty, releases the sending side and returns `None`.
     fn take_pending(&self) -> Option<(Vec<u8>, Vec<Reservation>, SentMarks)> {
-        let mut outbox = self.outbox();
+        let mut outbox = self.outbox.lock().unpoisoned();
         if !outbox.pending.is_empty() {
             let Outbox { pending, reservations, marks, .. } = &mut *outbox;
             return Some((std::mem::take(pending), std::mem::take(reservations), std::mem::take(marks)));
@@ -261,11 +263,7 @@ impl Connection {
 
     /// Whether many replies of other threads wait for the peer.
     pub(super) fn has_backlog(&self) -> bool {
-        self.outbox().pending.len() > SLOW_BYTES_PER_CONNECTION_MAX
-    }
-
-    fn outbox(&self) -> MutexGuard<'_, Outbox> {
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outbox.lock().unpoisoned().pending.len() > SLOW_BYTES_PER_CONNECTION_MAX
     }
 
     /// The local address that the peer connected to.

@@ -7,8 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+
+use host::Unpoisoned;
 
 use super::connection::Connection;
 use super::delivery::SentMarks;
@@ -92,14 +94,14 @@ impl DelayedReplies {
 
     /// Number of replies that wait now.
     pub(crate) fn waiting(&self) -> usize {
-        self.shared.queue().schedule.replies.len()
+        self.shared.queue.lock().unpoisoned().schedule.replies.len()
     }
 
     /// Keeps a reply until it is due. Waits while other replies fill the memory.
     pub(crate) fn delay(&self, connection: &Arc<Connection>, due: Instant, mut record: Vec<u8>, marks: SentMarks) {
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock().unpoisoned();
         while queue.bytes > 0 && queue.bytes + record.len() > DELAYED_BYTES_MAX {
-            queue = self.shared.released.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self.shared.released.wait(queue).unpoisoned();
         }
         if queue.closed || !(queue.running || self.start(&mut queue)) {
             // The filer stops, or no thread can be started: the reply leaves early.
@@ -126,7 +128,7 @@ impl DelayedReplies {
     /// Accepts no more replies, and waits until all are sent. Returns false if they are not sent within `limit`.
     pub(crate) fn finish(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock().unpoisoned();
         queue.closed = true;
         self.shared.earlier.notify_one();
         while queue.bytes > 0 {
@@ -134,7 +136,7 @@ impl DelayedReplies {
             if left.is_zero() {
                 return false;
             }
-            queue = self.shared.released.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+            queue = self.shared.released.wait_timeout(queue, left).unpoisoned().0;
         }
         true
     }
@@ -146,7 +148,7 @@ impl Shared {
         sys::wake_on_time();
         let mut due_now: Vec<Reply> = Vec::new();
         let mut sending_ns = 0;
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock().unpoisoned();
         loop {
             let now = Instant::now();
             let bytes = queue.schedule.take_due(now, &mut due_now);
@@ -157,7 +159,7 @@ impl Shared {
                 self.sent.fetch_add(due_now.len() as u64, Ordering::Relaxed);
                 send(&mut due_now);
                 sending_ns += sys::thread_cpu_ns().saturating_sub(begun_ns);
-                queue = self.queue();
+                queue = self.queue.lock().unpoisoned();
                 queue.bytes -= bytes;
                 self.released.notify_all();
                 continue;
@@ -167,19 +169,15 @@ impl Shared {
             queue = match next {
                 Some(at) => {
                     let left = at.saturating_duration_since(now);
-                    self.earlier.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0
+                    self.earlier.wait_timeout(queue, left).unpoisoned().0
                 }
                 None if queue.closed => {
                     queue.running = false;
                     return;
                 }
-                None => self.earlier.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                None => self.earlier.wait(queue).unpoisoned(),
             };
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

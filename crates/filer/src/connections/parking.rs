@@ -11,9 +11,10 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use host::Unpoisoned;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::Timespec;
 
@@ -140,7 +141,7 @@ impl Parking {
     /// Parks a connection until it becomes readable. If epoll cannot add it, gives it a thread now.
     pub(super) fn park(self: &Arc<Self>, parked: Parked) {
         if let Some(back) = self.try_park(parked) {
-            self.state().push_ready(back);
+            self.state.lock().unpoisoned().push_ready(back);
             self.start_ready();
         }
     }
@@ -149,9 +150,9 @@ impl Parking {
     fn try_park(&self, parked: Parked) -> Option<Parked> {
         let (id, connection) = (parked.id, Arc::clone(&parked.connection));
         // Inserted before epoll knows it, because the event may come at once.
-        self.state().parked.insert(id, parked);
+        self.state.lock().unpoisoned().parked.insert(id, parked);
         let added = epoll::add(&self.epoll, connection.socket(), EventData::new_u64(id), EventFlags::IN | EventFlags::RDHUP);
-        if added.is_ok() { None } else { self.state().parked.remove(&id) }
+        if added.is_ok() { None } else { self.state.lock().unpoisoned().parked.remove(&id) }
     }
 
     /// Starts the thread that gives threads to connections that become readable. It runs until the process ends.
@@ -175,7 +176,7 @@ impl Parking {
         if epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), limit).is_err() {
             return;
         }
-        let mut state = self.state();
+        let mut state = self.state.lock().unpoisoned();
         for event in events.iter() {
             let Some(parked) = state.parked.remove(&event.data.u64()) else { continue };
             let _ = epoll::delete(&self.epoll, parked.connection.socket());
@@ -185,19 +186,19 @@ impl Parking {
 
     /// Starts threads for the connections that wait for one, up to [`RUNNING_MAX`].
     fn start_ready(self: &Arc<Self>) {
-        let mut state = self.state();
+        let mut state = self.state.lock().unpoisoned();
         while let Some(parked) = state.ready.begin() {
             let (parking, client) = (Arc::clone(self), parked.connection.client());
             // If no thread starts, the closure is dropped and the connection is taken back from here.
             let place = Arc::new(Mutex::new(Some(parked)));
             let own = Arc::clone(&place);
             let serve = move || {
-                let parked = own.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let parked = own.lock().unpoisoned().take();
                 parked.into_iter().for_each(|parked| parking.serve(parked));
             };
             if std::thread::Builder::new().name("connection".into()).stack_size(STACK_BYTES).spawn(serve).is_err() {
                 state.ready.end(client);
-                let parked = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let parked = place.lock().unpoisoned().take();
                 parked.into_iter().for_each(|parked| state.push_ready(parked));
                 break;
             }
@@ -217,7 +218,7 @@ impl Parking {
                     None
                 }
             };
-            let mut state = self.state();
+            let mut state = self.state.lock().unpoisoned();
             state.ready.end(client);
             back.into_iter().for_each(|back| state.push_ready(back));
             let next = state.ready.begin();
@@ -226,10 +227,6 @@ impl Parking {
             let Some(next) = next else { return };
             parked = next;
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

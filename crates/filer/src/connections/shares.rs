@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
+
+use host::Unpoisoned;
 
 /// Bytes by address of the connected clients.
 #[derive(Debug, Default)]
@@ -12,7 +14,7 @@ pub(crate) struct Shares(Mutex<HashMap<IpAddr, Weak<AtomicUsize>>>);
 impl Shares {
     /// The bytes that a client holds. All its connections share this counter.
     pub(crate) fn of(&self, client: IpAddr) -> Arc<AtomicUsize> {
-        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.0.lock().unpoisoned();
         if let Some(share) = clients.get(&client).and_then(Weak::upgrade) {
             return share;
         }

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use host::Unpoisoned;
 
 use super::admission::{self, Candidate, Counts, Full, Newcomer, Pool};
 use super::connection::Connection;
@@ -40,24 +42,24 @@ pub(crate) struct Shut<'t>(&'t ConnectionTable);
 
 impl Drop for Shut<'_> {
     fn drop(&mut self) {
-        self.0.open().shut = false;
+        self.0.open.lock().unpoisoned().shut = false;
     }
 }
 
 impl ConnectionTable {
     /// Connections open now.
     pub(crate) fn count(&self) -> usize {
-        self.open().connections.len()
+        self.open.lock().unpoisoned().connections.len()
     }
 
     /// Connections accepted since the start.
     pub(crate) fn begun(&self) -> u64 {
-        self.open().next
+        self.open.lock().unpoisoned().next
     }
 
     /// Adds a connection and returns its number. `None` while no connection is admitted.
     pub(crate) fn add(&self, connection: &Arc<Connection>, pool: Pool) -> Option<u64> {
-        let mut open = self.open();
+        let mut open = self.open.lock().unpoisoned();
         if open.shut {
             return None;
         }
@@ -71,7 +73,7 @@ impl ConnectionTable {
 
     /// Removes a connection that has ended.
     pub(crate) fn remove(&self, id: u64) {
-        let mut open = self.open();
+        let mut open = self.open.lock().unpoisoned();
         let removed = open.connections.remove(&id);
         open.leaving -= usize::from(removed.as_ref().is_some_and(|entry| entry.leaving));
         drop(open);
@@ -84,7 +86,7 @@ impl ConnectionTable {
     /// # Errors
     /// The limit that is reached, if no open connection may be closed.
     pub(crate) fn admit(&self, newcomer: &Newcomer) -> Result<(), Full> {
-        let mut open = self.open();
+        let mut open = self.open.lock().unpoisoned();
         if admission::is_open(open.connections.len(), newcomer) {
             return Ok(());
         }
@@ -100,37 +102,37 @@ impl ConnectionTable {
 
     /// Closes one idle connection. Returns false if no connection is idle.
     pub(crate) fn spare_one(&self) -> bool {
-        let mut open = self.open();
+        let mut open = self.open.lock().unpoisoned();
         let chosen = admission::choose(&open.candidates(|_| true), sys::coarse_seconds());
         chosen.is_some_and(|id| open.have_leave(id))
     }
 
     /// Decides again which NFS clients are known.
     pub(crate) fn update_known(&self, knows: &dyn Fn(IpAddr) -> bool) {
-        for entry in self.open().connections.values().filter(|entry| entry.pool == Pool::Nfs) {
+        for entry in self.open.lock().unpoisoned().connections.values().filter(|entry| entry.pool == Pool::Nfs) {
             entry.connection.set_known(knows(entry.client));
         }
     }
 
     /// Admits no connection while the result exists. `None` if that is the case already.
     pub(crate) fn shut(&self) -> Option<Shut<'_>> {
-        let mut open = self.open();
+        let mut open = self.open.lock().unpoisoned();
         (!std::mem::replace(&mut open.shut, true)).then_some(Shut(self))
     }
 
     /// Makes all connections receive nothing more. Requests in progress are still answered.
     pub(crate) fn finish_all(&self) {
-        self.open().connections.values().for_each(|entry| entry.connection.finish());
+        self.open.lock().unpoisoned().connections.values().for_each(|entry| entry.connection.finish());
     }
 
     /// Closes all connections at once.
     pub(crate) fn drop_all(&self) {
-        self.open().connections.values().for_each(|entry| entry.connection.drop_now());
+        self.open.lock().unpoisoned().connections.values().for_each(|entry| entry.connection.drop_now());
     }
 
     /// Waits until no connection is open. Returns false if one is open at the deadline.
     pub(crate) fn wait_until_empty(&self, deadline: Instant) -> bool {
-        let mut open = self.open();
+        let mut open = self.open.lock().unpoisoned();
         while !open.connections.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -142,11 +144,7 @@ impl ConnectionTable {
     }
 
     fn wait<'t>(&'t self, open: MutexGuard<'t, Open>, limit: Duration) -> MutexGuard<'t, Open> {
-        self.closed.wait_timeout(open, limit).unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.closed.wait_timeout(open, limit).unpoisoned().0
     }
 }
 

@@ -1,8 +1,10 @@
 //! The memory that the connections of all services hold together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use host::Unpoisoned;
 
 use super::parking::Crowd;
 use super::shares::{Shares, add_up_to};
@@ -81,7 +83,7 @@ impl Totals {
             if left.is_zero() {
                 break;
             }
-            waiting = self.given_back.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+            waiting = self.given_back.wait_timeout(waiting, left).unpoisoned().0;
             fits = try_to();
         }
         *waiting -= 1;
@@ -94,6 +96,6 @@ impl Totals {
 
     /// Number of connections that wait until others free buffers.
     pub(super) fn waiting(&self) -> MutexGuard<'_, usize> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unpoisoned()
     }
 }

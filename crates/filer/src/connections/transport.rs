@@ -7,9 +7,10 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use host::Unpoisoned;
 use rpc_tls::{Incoming, RecordFault, Sealer, ServerTls, Taken, TlsFault, Wire};
 
 use super::delivery::SentMark;
@@ -202,7 +203,7 @@ impl Transport {
     }
 
     fn sealing(&self) -> Option<MutexGuard<'_, Sealing>> {
-        self.sealing.get().map(|sealing| sealing.lock().unwrap_or_else(PoisonError::into_inner))
+        self.sealing.get().map(|sealing| sealing.lock().unpoisoned())
     }
 }
 

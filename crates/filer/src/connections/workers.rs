@@ -1,8 +1,10 @@
 //! The threads that execute requests which wait for the medium, so that these waits overlap.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+
+use host::Unpoisoned;
 
 use super::Totals;
 use super::connection::{Connection, Reservation};
@@ -62,7 +64,7 @@ impl<S: CarryOut> Workers<S> {
     /// # Errors
     /// The job, if the pool accepts no job. The caller then executes it.
     pub(super) fn submit(&self, job: Job<S::Request>) -> Result<(), Job<S::Request>> {
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock().unpoisoned();
         if queue.closed {
             return Err(job);
         }
@@ -82,7 +84,7 @@ impl<S: CarryOut> Workers<S> {
 
     /// The number of busy workers and of requests that wait for one.
     pub(crate) fn load(&self) -> Load {
-        let queue = self.shared.queue();
+        let queue = self.shared.queue.lock().unpoisoned();
         Load { busy: queue.running, queued: queue.queued }
     }
 
@@ -94,7 +96,7 @@ impl<S: CarryOut> Workers<S> {
     /// Accepts no more jobs. Waits for the accepted ones and for delayed replies. Returns false if they do not end within `limit`.
     pub(crate) fn finish(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock().unpoisoned();
         queue.closed = true;
         std::iter::from_fn(|| queue.idle.call()).for_each(|worker| worker.wake());
         drop(queue);
@@ -103,13 +105,13 @@ impl<S: CarryOut> Workers<S> {
 
     /// Waits until no job waits or runs. Returns false if one does at the deadline.
     pub(crate) fn wait_until_idle(&self, deadline: Instant) -> bool {
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock().unpoisoned();
         while queue.running > 0 || queue.queued > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            queue = self.shared.idle.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+            queue = self.shared.idle.wait_timeout(queue, left).unpoisoned().0;
         }
         true
     }
@@ -129,7 +131,7 @@ impl<S: CarryOut> Shared<S> {
 
     fn work(self: &Arc<Self>) {
         let (own, mut out) = (Worker::current(), Vec::new());
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock().unpoisoned();
         let mut was_long_idle = false;
         loop {
             if let Some(batch) = queue.begin() {
@@ -145,7 +147,7 @@ impl<S: CarryOut> Shared<S> {
                 if out.capacity() > REPLY_BYTES_IDLE {
                     out = Vec::new();
                 }
-                queue = self.queue();
+                queue = self.queue.lock().unpoisoned();
                 queue.end(&tenant, group);
                 if queue.running == 0 && queue.queued == 0 {
                     self.idle.notify_all();
@@ -165,7 +167,7 @@ impl<S: CarryOut> Shared<S> {
                 let watches = queue.idle.add(&own, may_end);
                 drop(queue);
                 own.wait(watches.then_some(WORKER_IDLE));
-                queue = self.queue();
+                queue = self.queue.lock().unpoisoned();
                 queue.idle.remove(&own, watches);
                 was_long_idle = since.elapsed() >= WORKER_IDLE;
             }
@@ -178,9 +180,5 @@ impl<S: CarryOut> Shared<S> {
         if catch_unwind(AssertUnwindSafe(|| self.service.carry_out(jobs, &self.delayed, out))).is_err() {
             tracing::error!("a request panicked on a worker: its reply is missing");
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue<S::Request>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

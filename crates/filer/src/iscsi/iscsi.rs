@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
+
+use host::Unpoisoned;
 
 use super::refused_logins::RefusedLogins;
 use super::sessions::{SessionEntry, Sessions};
@@ -57,13 +59,13 @@ impl Iscsi {
 
     /// Replaces the settings. Names and portals stay as they are.
     pub(crate) fn set(&self, settings: Settings) {
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *self.settings.write().unpoisoned() = Arc::new(settings);
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
     /// The current settings.
     pub(crate) fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.settings.read().unpoisoned())
     }
 
     /// Changes with the settings.

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use host::Unpoisoned;
 use iscsi_proto::login::LoginStatus;
 use iscsi_proto::scsi::{Lun as LunNumber, Nexus};
 use iscsi_proto::target::{Admission, Ending, KeepAlive, Opening, Pulse, Registry, Replies, Tasks, Tsih};
@@ -86,7 +87,7 @@ impl Link {
             }
             return;
         }
-        let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut alive = self.alive.lock().unpoisoned();
         let turns = self.turns.load(Ordering::Relaxed);
         let has_moved = turns != std::mem::replace(&mut alive.1, turns);
         let is_serving = self.is_serving.load(Ordering::Acquire);
@@ -136,7 +137,7 @@ impl Sessions {
             is_serving: AtomicBool::new(false),
             alive: Mutex::new((alive, 0)),
         });
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = self.links.lock().unpoisoned();
         links.retain(|link| link.strong_count() > 0);
         links.push_back(Arc::downgrade(&link));
         link
@@ -149,8 +150,7 @@ impl Sessions {
 
     /// Acts on the expired deadlines of all connections.
     pub(super) fn tick(&self) {
-        let links: Vec<Arc<Link>> =
-            self.links.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect();
+        let links: Vec<Arc<Link>> = self.links.lock().unpoisoned().iter().filter_map(Weak::upgrade).collect();
         let now = self.started.elapsed();
         links.iter().for_each(|link| link.tick(now));
     }
@@ -178,11 +178,11 @@ impl Sessions {
             is_open: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
         });
-        let Admission { tsih, replaced } = self.registry().admit(opening, Arc::clone(&entry))?;
+        let Admission { tsih, replaced } = self.registry.lock().unpoisoned().admit(opening, Arc::clone(&entry))?;
         // A session that ended by itself may still have a running task.
         let mut old: Vec<Arc<SessionEntry>> = self.ending(|other| other.nexus.is_some() && other.nexus == entry.nexus);
         // A request to end the replaced session finds it in this list, even if this login gives up waiting before it has ended.
-        self.ending.lock().unwrap_or_else(PoisonError::into_inner).extend(replaced.clone());
+        self.ending.lock().unpoisoned().extend(replaced.clone());
         old.extend(replaced);
         for old in old {
             tracing::info!(initiator = entry.initiator, peer = %old.peer, "session replaced by a new one of the same name");
@@ -221,19 +221,19 @@ impl Sessions {
 
     /// The sessions that have ended and still have running tasks.
     fn ending(&self, is_meant: impl Fn(&SessionEntry) -> bool) -> Vec<Arc<SessionEntry>> {
-        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ending = self.ending.lock().unpoisoned();
         ending.retain(|entry| entry.is_executing());
         ending.iter().filter(|entry| is_meant(entry)).cloned().collect()
     }
 
     /// Waits until a session and its last task have ended. No write of it may follow a write of the next session.
     fn wait_for_end(&self, session: &SessionEntry, deadline: Instant) -> bool {
-        let mut registry = self.registry();
+        let mut registry = self.registry.lock().unpoisoned();
         while !session.has_ended.load(Ordering::Acquire) || session.tasks.executing() > 0 {
             if Instant::now() >= deadline {
                 return false;
             }
-            registry = self.ended.wait_timeout(registry, TASK_PAUSE).unwrap_or_else(PoisonError::into_inner).0;
+            registry = self.ended.wait_timeout(registry, TASK_PAUSE).unpoisoned().0;
         }
         drop(registry);
         true
@@ -241,9 +241,9 @@ impl Sessions {
 
     /// Waits until aborted tasks of these sessions have ended, if they are at this LUN and may change data.
     pub(super) fn wait_for_tasks(&self, sessions: &[Arc<SessionEntry>], lun: u16) {
-        let mut registry = self.registry();
+        let mut registry = self.registry.lock().unpoisoned();
         while sessions.iter().any(|entry| entry.is_ending(lun)) {
-            registry = self.ended.wait_timeout(registry, TASK_PAUSE).unwrap_or_else(PoisonError::into_inner).0;
+            registry = self.ended.wait_timeout(registry, TASK_PAUSE).unpoisoned().0;
         }
     }
 
@@ -251,7 +251,7 @@ impl Sessions {
     pub(super) fn close(&self, tsih: Tsih, entry: &Arc<SessionEntry>) {
         entry.tasks.abort(None);
         if entry.is_executing() {
-            let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ending = self.ending.lock().unpoisoned();
             ending.retain(|entry| entry.is_executing());
             ending.push(Arc::clone(entry));
         }
@@ -261,7 +261,7 @@ impl Sessions {
     }
 
     fn forget(&self, tsih: Tsih, entry: &Arc<SessionEntry>) {
-        let mut registry = self.registry();
+        let mut registry = self.registry.lock().unpoisoned();
         // Another session may have its TSIH by now.
         if registry.iter().any(|(number, _, other)| number == tsih && Arc::ptr_eq(other, entry)) {
             registry.remove(tsih);
@@ -270,7 +270,7 @@ impl Sessions {
 
     /// All sessions.
     pub(crate) fn all(&self) -> Vec<Arc<SessionEntry>> {
-        self.registry().iter().map(|(_, _, entry)| Arc::clone(entry)).collect()
+        self.registry.lock().unpoisoned().iter().map(|(_, _, entry)| Arc::clone(entry)).collect()
     }
 
     /// The sessions of a target.
@@ -297,18 +297,14 @@ impl Sessions {
                 connection.queue(&mut request, Vec::new());
             }
         }
-        let mut registry = self.registry();
+        let mut registry = self.registry.lock().unpoisoned();
         while !registry.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            registry = self.ended.wait_timeout(registry, left).unwrap_or_else(PoisonError::into_inner).0;
+            registry = self.ended.wait_timeout(registry, left).unpoisoned().0;
         }
-    }
-
-    fn registry(&self) -> MutexGuard<'_, Registry<Arc<SessionEntry>>> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The targets: one for each volume, with its LUNs.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use host::Unpoisoned;
 use iscsi_proto::scsi::{Nexus, TargetPort};
 
 use super::sessions::Sessions;
@@ -33,12 +34,12 @@ impl Targets {
             let target = known.unwrap_or_else(|| Arc::new(open(export, naming, sessions)));
             now.insert(target.luns.target().to_owned(), target);
         }
-        *self.by_name.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
+        *self.by_name.lock().unpoisoned() = Arc::new(now);
     }
 
     /// All targets.
     pub(crate) fn all(&self) -> Arc<BTreeMap<String, Arc<Target>>> {
-        Arc::clone(&self.by_name.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.by_name.lock().unpoisoned())
     }
 
     /// The target with this name.

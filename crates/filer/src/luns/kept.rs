@@ -9,8 +9,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
+use host::Unpoisoned;
 use serde::{Deserialize, Serialize};
 use volume::opening;
 
@@ -73,14 +74,14 @@ impl LossReports {
 
     /// The epoch that a nexus knows. `None` if it never wrote here, or if that was long ago.
     pub(super) fn of(&self, nexus: &str) -> Option<u64> {
-        locked(&self.noted).losses.of(nexus)
+        self.noted.lock().unpoisoned().losses.of(nexus)
     }
 
     /// Notes that a nexus knows an epoch, and returns when `keep` has written that to disk. Callers that wait for the disk at the same time
     /// share the next write.
     pub(super) fn set<E>(&self, nexus: &str, epoch: u64, keep: impl FnOnce(&ReportedLosses) -> Result<(), E>) -> Result<(), E> {
         let own = {
-            let mut noted = locked(&self.noted);
+            let mut noted = self.noted.lock().unpoisoned();
             if noted.losses.of(nexus) == Some(epoch) {
                 return Ok(());
             }
@@ -88,22 +89,18 @@ impl LossReports {
             noted.changes += 1;
             noted.changes
         };
-        let mut kept = locked(&self.kept);
+        let mut kept = self.kept.lock().unpoisoned();
         if *kept >= own {
             return Ok(());
         }
         let (losses, changes) = {
-            let noted = locked(&self.noted);
+            let noted = self.noted.lock().unpoisoned();
             (noted.losses.clone(), noted.changes)
         };
         keep(&losses)?;
         *kept = changes;
         Ok(())
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Kept {
@@ -217,10 +214,10 @@ mod tests {
         let (reported, written) = (LossReports::new(ReportedLosses::default()), Mutex::new(Vec::new()));
         let write = |losses: &ReportedLosses| -> Result<(), ()> {
             // The first write is slow, so the other callers wait during it.
-            while locked(&written).is_empty() && locked(&reported.noted).changes < INITIATORS {
+            while written.lock().unpoisoned().is_empty() && reported.noted.lock().unpoisoned().changes < INITIATORS {
                 std::thread::yield_now();
             }
-            locked(&written).push(losses.nexuses.len() as u64);
+            written.lock().unpoisoned().push(losses.nexuses.len() as u64);
             Ok(())
         };
         std::thread::scope(|scope| {
@@ -229,7 +226,7 @@ mod tests {
                 scope.spawn(move || reported.set(&nexus.to_string(), 1, write).unwrap());
             }
         });
-        let written = locked(&written).clone();
+        let written = written.lock().unpoisoned().clone();
         assert!(written.len() <= 2 && written.last() == Some(&INITIATORS), "{written:?}");
     }
 

@@ -1,7 +1,8 @@
 //! A LUN that is served.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use host::Unpoisoned;
 use iscsi_proto::scsi::{Asc, Host, HostError, Identity, LogicalUnit, Nexus, Settings};
 use volume::Volume;
 
@@ -87,11 +88,11 @@ impl Lun {
     }
 
     pub(crate) fn record(&self) -> RwLockReadGuard<'_, LunRecord> {
-        self.record.read().unwrap_or_else(PoisonError::into_inner)
+        self.record.read().unpoisoned()
     }
 
     pub(super) fn set_record(&self, record: LunRecord) {
-        *self.record.write().unwrap_or_else(PoisonError::into_inner) = record;
+        *self.record.write().unpoisoned() = record;
     }
 
     /// The LUN's data as a block device.
@@ -106,7 +107,7 @@ impl Lun {
 
     /// The logical unit.
     pub(crate) fn unit(&self) -> Arc<Unit> {
-        Arc::clone(&self.unit.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.unit.read().unpoisoned())
     }
 
     /// The LUN's counters.
@@ -121,12 +122,12 @@ impl Lun {
 
     /// Must be held while commands of the LUN are executed.
     pub(crate) fn executing(&self) -> Executing<'_> {
-        Executing(self.executing.read().unwrap_or_else(PoisonError::into_inner))
+        Executing(self.executing.read().unpoisoned())
     }
 
     /// Waits for the commands in progress, and prevents further ones from beginning.
     pub(crate) fn halt(&self) -> Halted<'_> {
-        Halted(self.executing.write().unwrap_or_else(PoisonError::into_inner))
+        Halted(self.executing.write().unpoisoned())
     }
 
     /// Attaches a new nexus. The reply to its first command reports what happened to the unit since its last session. Returns what the
@@ -160,7 +161,7 @@ impl Lun {
     /// Restarts the unit after a power cut, with the reservations that were kept. No session exists at this time.
     pub(super) fn power_cycle(&self) -> Result<(), LunError> {
         let fresh = unit(&self.name, &self.of_volume, &self.record(), &self.kept, &self.store)?;
-        *self.unit.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
+        *self.unit.write().unpoisoned() = Arc::new(fresh);
         Ok(())
     }
 

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use host::Unpoisoned;
 
 use crate::latency::{Counted, Latencies};
 use crate::limits::LUN_INITIATORS_COUNTED_MAX;
@@ -84,7 +86,7 @@ impl LunStats {
 
     /// The counters of an initiator. Initiators beyond the limit share counters with an empty name.
     pub(crate) fn of(&self, initiator: &str) -> Arc<InitiatorStats> {
-        let mut initiators = self.initiators.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut initiators = self.initiators.lock().unpoisoned();
         let full = initiators.len() >= LUN_INITIATORS_COUNTED_MAX && !initiators.contains_key(initiator);
         let name = if full { "" } else { initiator };
         Arc::clone(initiators.entry(name.to_owned()).or_default())
@@ -105,7 +107,7 @@ impl LunStats {
 
     /// Commands and bytes of each initiator.
     pub(crate) fn initiators(&self) -> Vec<(String, u64, u64)> {
-        let initiators = self.initiators.lock().unwrap_or_else(PoisonError::into_inner);
+        let initiators = self.initiators.lock().unpoisoned();
         let counted = |(name, of): (&String, &Arc<InitiatorStats>)| {
             (name.clone(), of.commands.load(Ordering::Relaxed), of.bytes.load(Ordering::Relaxed))
         };

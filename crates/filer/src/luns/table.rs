@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, RwLock};
 
+use host::Unpoisoned;
 use iscsi_proto::scsi::Nexus;
 use volume::{Durable, Volume};
 
@@ -83,7 +84,7 @@ impl Luns {
         });
         if let Err(error) = opened {
             tracing::error!(volume = self.volume_name, lun = name, %error, "failed to open a LUN: it is not served");
-            self.write().failed.insert(name.to_owned(), error.to_string());
+            self.open.write().unpoisoned().failed.insert(name.to_owned(), error.to_string());
         }
     }
 
@@ -94,7 +95,7 @@ impl Luns {
             return Err(LunError::NumberTaken { number, name: other.name().to_owned() });
         }
         let lun = Arc::new(Lun::open(name, &self.of_volume, record, &self.files.data(name)?)?);
-        let mut open = self.write();
+        let mut open = self.open.write().unpoisoned();
         open.failed.remove(name);
         open.by_number.insert(number, Arc::clone(&lun));
         Ok(lun)
@@ -116,17 +117,17 @@ impl Luns {
 
     /// All LUNs, by number.
     pub(crate) fn all(&self) -> Vec<Arc<Lun>> {
-        self.read().by_number.values().cloned().collect()
+        self.open.read().unpoisoned().by_number.values().cloned().collect()
     }
 
     /// The LUN with this number.
     pub(crate) fn numbered(&self, number: u16) -> Option<Arc<Lun>> {
-        self.read().by_number.get(&number).cloned()
+        self.open.read().unpoisoned().by_number.get(&number).cloned()
     }
 
     /// Names of the LUNs that cannot be served, with the reason.
     pub(crate) fn failed(&self) -> Vec<(String, String)> {
-        self.read().failed.iter().map(|(name, reason)| (name.clone(), reason.clone())).collect()
+        self.open.read().unpoisoned().failed.iter().map(|(name, reason)| (name.clone(), reason.clone())).collect()
     }
 
     /// The LUN with this name.
@@ -134,7 +135,7 @@ impl Luns {
     /// # Errors
     /// [`LunError::NotFound`].
     pub(crate) fn named(&self, name: &str) -> Result<Arc<Lun>, LunError> {
-        let open = self.read();
+        let open = self.open.read().unpoisoned();
         open.by_number.values().find(|lun| lun.name() == name).cloned().ok_or_else(|| LunError::NotFound {
             volume: self.volume_name.clone(),
             name: name.to_owned(),
@@ -147,7 +148,7 @@ impl Luns {
     /// # Errors
     /// The invalid property, or why the LUN cannot be created. In that case nothing of it remains.
     pub(crate) fn create(&self, new: NewLun) -> Result<Arc<Lun>, LunError> {
-        let _changing = self.changing();
+        let _changing = self.changing.lock().unpoisoned();
         let NewLun { name, size, number, mut options } = new;
         check_name(&name)?;
         check_size(size, options.block_bytes)?;
@@ -190,7 +191,7 @@ impl Luns {
 
     /// The number of a new LUN.
     fn number_for(&self, wanted: Option<u16>) -> Result<u16, LunError> {
-        let open = self.read();
+        let open = self.open.read().unpoisoned();
         match wanted {
             Some(number) if number > LUN_NUMBER_MAX => Err(LunError::Number(number)),
             Some(number) => match open.by_number.get(&number) {
@@ -206,7 +207,7 @@ impl Luns {
     /// # Errors
     /// The new size is smaller and `shrink` is not set, is not a whole number of blocks, or the volume has no space.
     pub(crate) fn resize(&self, name: &str, size: u64, shrink: bool) -> Result<Arc<Lun>, LunError> {
-        let _changing = self.changing();
+        let _changing = self.changing.lock().unpoisoned();
         let lun = self.named(name)?;
         let (now, block_bytes, thin) = (lun.device().size(), lun.device().block_bytes(), lun.record().thin);
         check_size(size, block_bytes)?;
@@ -236,7 +237,7 @@ impl Luns {
         name: &str,
         change: impl FnOnce(&mut Vec<String>) -> Result<(), LunError>,
     ) -> Result<Arc<Lun>, LunError> {
-        let _changing = self.changing();
+        let _changing = self.changing.lock().unpoisoned();
         let lun = self.named(name)?;
         let mut record = lun.record().clone();
         change(&mut record.initiators)?;
@@ -255,11 +256,11 @@ impl Luns {
     /// # Errors
     /// `users` are logged in, or the LUN cannot be removed.
     pub(crate) fn delete(&self, name: &str, users: Vec<String>) -> Result<(), LunError> {
-        let _changing = self.changing();
-        if let Some(file) = self.read().failed.get(name).map(|_| name.to_owned()) {
+        let _changing = self.changing.lock().unpoisoned();
+        if let Some(file) = self.open.read().unpoisoned().failed.get(name).map(|_| name.to_owned()) {
             // A LUN that cannot be served is not in use.
             self.files.remove(&file)?;
-            self.write().failed.remove(name);
+            self.open.write().unpoisoned().failed.remove(name);
             return Ok(());
         }
         let lun = self.named(name)?;
@@ -269,7 +270,7 @@ impl Luns {
         let mut record = lun.record().clone();
         record.state = LunState::Deleting;
         self.files.write(name, &record)?;
-        self.write().by_number.remove(&record.lun);
+        self.open.write().unpoisoned().by_number.remove(&record.lun);
         self.changed(None);
         // Commands in progress end first. Sessions notice the deletion with their next command.
         drop(lun.halt());
@@ -282,8 +283,8 @@ impl Luns {
         for lun in self.all() {
             if let Err(error) = lun.power_cycle() {
                 tracing::error!(volume = self.volume_name, lun = lun.name(), %error, "failed to open a LUN: it is not served");
-                self.write().by_number.remove(&lun.number());
-                self.write().failed.insert(lun.name().to_owned(), error.to_string());
+                self.open.write().unpoisoned().by_number.remove(&lun.number());
+                self.open.write().unpoisoned().failed.insert(lun.name().to_owned(), error.to_string());
             }
         }
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -294,18 +295,6 @@ impl Luns {
         self.generation.fetch_add(1, Ordering::AcqRel);
         let others = self.all().into_iter().filter(|lun| but.is_none_or(|but| !Arc::ptr_eq(but, lun)));
         others.for_each(|lun| lun.unit().luns_changed());
-    }
-
-    fn changing(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Open> {
-        self.open.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Open> {
-        self.open.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

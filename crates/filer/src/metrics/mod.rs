@@ -11,8 +11,10 @@ pub mod text;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use host::Unpoisoned;
 
 use crate::limits::{METRICS_CLIENTS_MAX, METRICS_TIMEOUT, STACK_BYTES};
 use crate::server::Server;
@@ -92,7 +94,7 @@ fn accept(listener: &TcpListener, server: &Arc<Server>) {
 /// Answers one request. Writes one page at a time, so that any number of collectors use one core at most.
 fn talk(stream: &TcpStream, server: &Server, turn: &Mutex<()>) -> io::Result<()> {
     let page = || {
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = turn.lock().unpoisoned();
         page::write(server)
     };
     http::answer(stream, Instant::now() + METRICS_TIMEOUT, page, || health(server))

@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::time::Instant;
 
+use host::Unpoisoned;
 use nfs_proto::channel1::{AttachArgs, ChannelStatus, FenceArgs};
 
 use crate::connections::connection::Connection;
@@ -126,7 +127,7 @@ impl Drop for Attachment {
     fn drop(&mut self) {
         // No thread holds it any more.
         if let Some(ChannelOf { ended, .. }) = self.channel.get() {
-            let mut count = ended.count.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut count = ended.count.lock().unpoisoned();
             *count += 1;
             ended.moved.notify_all();
         }
@@ -157,7 +158,7 @@ impl Channels {
         }
         let process = Process { mount: self.seed.hash_one((export, secret)), number: process };
         let id = ChannelId { process, channel };
-        let mut state = self.lock();
+        let mut state = self.state.lock().unpoisoned();
         if state.fenced.contains_key(&process) {
             // The process continues under another number. By then no call under this number may run.
             let before = state.connections_of(process);
@@ -206,7 +207,7 @@ impl Channels {
         }
         let Some(caller) = own.channel.get().filter(|of| of.has_secret) else { return ChannelStatus::Denied };
         let process = Process { number: args.process, ..caller.id.process };
-        let mut state = self.lock();
+        let mut state = self.state.lock().unpoisoned();
         // The number belongs to a process of another mount, whose connections this fence does not end.
         if state.channels.keys().any(|id| id.process.number == process.number && id.process != process) {
             return ChannelStatus::Denied;
@@ -225,20 +226,16 @@ impl Channels {
     fn end(&self, connections: &[Weak<Attachment>]) -> ChannelStatus {
         connections.iter().filter_map(Weak::upgrade).for_each(|connection| connection.fence());
         let deadline = Instant::now() + FENCE_WAIT;
-        let mut count = self.ended.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.ended.count.lock().unpoisoned();
         // Each thread that may still run a call of a connection holds it.
         while connections.iter().any(|connection| connection.strong_count() > 0) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return ChannelStatus::Busy;
             }
-            count = self.ended.moved.wait_timeout(count, left).unwrap_or_else(PoisonError::into_inner).0;
+            count = self.ended.moved.wait_timeout(count, left).unpoisoned().0;
         }
         ChannelStatus::Ok
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use host::Unpoisoned;
 
 use crate::limits::CLIENTS_COUNTED_MAX;
 use crate::nfs::stats::{CountedRow, Row};
@@ -53,7 +55,7 @@ impl Clients {
     /// The counters of a client. At the limit, this removes a client without a connection to make room.
     pub(crate) fn of(&self, address: IpAddr) -> Arc<Client> {
         let address = address.to_canonical();
-        let mut state = self.state();
+        let mut state = self.state.lock().unpoisoned();
         if let Some(client) = state.named.get(&address) {
             return Arc::clone(client);
         }
@@ -69,14 +71,10 @@ impl Clients {
 
     /// The counters by client in the order of addresses, and those of all other clients.
     pub(crate) fn counted(&self) -> (Vec<(IpAddr, CountedRow)>, CountedRow) {
-        let state = self.state();
+        let state = self.state.lock().unpoisoned();
         let mut named: Vec<_> = state.named.iter().map(|(address, client)| (*address, client.counted())).collect();
         named.sort_unstable_by_key(|(address, _)| *address);
         (named, state.others.counted())
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,8 +6,9 @@
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
+use host::Unpoisoned;
 use nfs_proto::mount3::MountStatus;
 use volume::handle_tag;
 
@@ -110,7 +111,7 @@ impl Exports {
     fn judged_for(&self, peer: &Peer) -> Arc<[Judged]> {
         let Peer { address, role, security, .. } = *peer;
         let traits = Traits { address, is_privileged: peer.is_privileged(), role, security };
-        let mut known = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.judged.lock().unpoisoned();
         if let Some(judged) = known.get(&traits).and_then(Weak::upgrade) {
             return judged;
         }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use host::Unpoisoned;
 use results::filer_stats::ProcedureStats;
 use rpc_tls::ServerTls;
 
@@ -81,7 +82,7 @@ impl Filer {
     /// The exports that are served now.
     #[must_use]
     pub fn exports(&self) -> Arc<Exports> {
-        Arc::clone(&self.exports.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.exports.lock().unpoisoned())
     }
 
     /// Whether a rule of any export names a client, whatever else it asks for.
@@ -91,7 +92,7 @@ impl Filer {
 
     /// Replaces the exports. Evaluates the rules for each connection again. Calls in progress keep the former exports until their end.
     pub(crate) fn replace_exports(&self, mut exports: Exports) {
-        let mut current = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.exports.lock().unpoisoned();
         exports.generation = current.generation + 1;
         let generation = exports.generation;
         let before = std::mem::replace(&mut *current, Arc::new(exports));
@@ -104,12 +105,12 @@ impl Filer {
     /// Certificates for clients that start TLS. `None` if TLS is off.
     #[must_use]
     pub fn tls(&self) -> Option<ServerTls> {
-        self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.tls.lock().unpoisoned().clone()
     }
 
     /// Sets the certificates for connections that start TLS from now on. Other connections keep theirs.
     pub fn set_tls(&self, tls: Option<ServerTls>) {
-        *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
+        *self.tls.lock().unpoisoned() = tls;
     }
 
     /// The exports as this client sees them now.
@@ -158,7 +159,7 @@ impl Filer {
 
     /// The mounts that clients have reported. The list is advisory.
     pub(crate) fn mounts(&self) -> MutexGuard<'_, VecDeque<Mount>> {
-        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.mounts.lock().unpoisoned()
     }
 
     /// Remembers a mount, once.
@@ -175,7 +176,7 @@ impl Filer {
 
     /// Logs a uid that an unprivileged filer cannot serve, once.
     pub(crate) fn refused(&self, uid: u32, own: u32) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock().unpoisoned();
         if refused.len() < REFUSED_UIDS_LOGGED_MAX && refused.insert(uid) {
             tracing::warn!(uid, own, "uid refused: an unprivileged filer serves its own uid only");
         }

@@ -14,9 +14,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hasher;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use host::Unpoisoned;
 use nfs_proto::rpc::Xid;
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
@@ -224,7 +225,7 @@ impl ReplyCache {
 
     /// `None` while the verdict is [`Verdict::Undecided`].
     fn claim_at(&self, key: CallKey, sender: &Sender, now: Instant) -> Option<Claim<'_>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock().unpoisoned();
         let mut entries = state.calls.get_mut(&key).into_iter().flatten();
         let found = entries.find_map(|entry| match entry.judge(sender, now) {
             Verdict::NewCall => None,
@@ -247,7 +248,7 @@ impl ReplyCache {
     /// socket stays open for some time. A connection with calls in progress is not closed here, because their replies must still leave.
     pub(crate) fn ended(&self, connection: &Arc<Connection>) {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.state.lock().unpoisoned();
         let is_old = |(since, _): &(Instant, _)| now.saturating_duration_since(*since) >= CLOSING_KEPT;
         let mut closed = Vec::new();
         while state.closing.front().is_some_and(is_old) || state.closing.len() >= CLOSING_MAX {
@@ -262,14 +263,14 @@ impl ReplyCache {
 
     /// What it holds now.
     pub(crate) fn contents(&self) -> Contents {
-        let state = self.lock();
+        let state = self.state.lock().unpoisoned();
         let replies = state.calls.values().flatten().filter(|entry| entry.done.is_some()).count();
         Contents { hits: state.hits, replies, bytes: state.bytes }
     }
 
     /// Forgets all stored replies, as a reboot would.
     pub(crate) fn clear(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock().unpoisoned();
         state.done.clear();
         state.bytes = 0;
         state.closing.clear();
@@ -277,10 +278,6 @@ impl ReplyCache {
             entries.retain(|entry| entry.done.is_none());
             !entries.is_empty()
         });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -297,7 +294,7 @@ impl Running<'_> {
     /// too. Returns the mark to be set when the call's own connection sends the reply.
     pub(crate) fn done(mut self, reply: &[u8], keep: bool) -> Option<SentMark> {
         let number = std::mem::take(&mut self.number);
-        let mut state = self.cache.lock();
+        let mut state = self.cache.state.lock().unpoisoned();
         let (own, resends) = if keep && reply.len() <= REPLY_KEPT_BYTES_MAX {
             let client = state.entry(&self.key, number)?.client;
             state.make_room(client, reply.len());
@@ -326,7 +323,7 @@ impl Drop for Running<'_> {
         if self.number == 0 {
             return;
         }
-        let entry = self.cache.lock().remove(&self.key, self.number);
+        let entry = self.cache.state.lock().unpoisoned().remove(&self.key, self.number);
         let resends = entry.into_iter().flat_map(|entry| entry.resends);
         resends.filter_map(|mark| mark.connection()).for_each(|connection| connection.drop_now());
     }
@@ -483,7 +480,7 @@ mod tests {
         }
         drop(first(&cache, key(0), &sender));
         assert_eq!(repeat(&cache, key(1), &sender, Duration::ZERO), b"reply");
-        assert!(cache.lock().calls.len() <= REPLIES_KEPT);
+        assert!(cache.state.lock().unpoisoned().calls.len() <= REPLIES_KEPT);
     }
 
     #[test]
@@ -516,12 +513,12 @@ mod tests {
         for number in 0..REPLIES_KEPT as u32 {
             first(&cache, key(number), &sender).done(&large, true);
         }
-        let state = cache.lock();
+        let state = cache.state.lock().unpoisoned();
         assert!(state.bytes <= REPLY_BYTES_KEPT && state.bytes > REPLY_BYTES_KEPT - 2 * REPLY_KEPT_BYTES_MAX);
         assert_eq!(state.calls.len() * REPLY_KEPT_BYTES_MAX, state.bytes);
         drop(state);
         cache.clear();
-        assert_eq!(cache.lock().bytes, 0);
+        assert_eq!(cache.state.lock().unpoisoned().bytes, 0);
         drop(first(&cache, key(REPLIES_KEPT as u32 - 1), &sender));
     }
 }

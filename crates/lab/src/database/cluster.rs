@@ -13,7 +13,7 @@ use crate::database::engine::{Engine, Settings, Start};
 use crate::database::session::Session;
 use crate::error::LabError;
 use crate::host::interrupt;
-use crate::host::process::{Launch, Process, describe};
+use crate::host::process::{Launch, Process};
 use crate::limits::{DATABASE_MAKE_MAX, DATABASE_START_MAX, DATABASE_STOP_MAX};
 use crate::sys::User;
 
@@ -112,15 +112,7 @@ impl ClusterPlace {
         self.clean_environment(&mut command);
         let mut launch = Launch::new(name, command, log);
         launch.user = Some(&self.user);
-        launch.pipe_stdout = true;
-        let mut process = launch.start()?;
-        let Some(stdout) = process.take_stdout() else { return Err(process.failure("has no output")) };
-        let reader = std::thread::spawn(move || std::io::read_to_string(stdout));
-        match process.wait(limit)? {
-            Some(status) if status.success() => Ok(reader.join().ok().and_then(Result::ok).unwrap_or_default()),
-            Some(status) => Err(process.failure(&describe(status))),
-            None => Err(process.failure(&format!("did not end within {} s", limit.as_secs()))),
-        }
+        launch.output(limit)
     }
 
     /// The server sees no variable of the caller that could change its behaviour.

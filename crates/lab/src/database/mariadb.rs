@@ -8,6 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ::host::escape::percent_encoded;
+
 use crate::database::engine::{Engine, Parts, Settings, Signals, Start};
 use crate::database::session::Session;
 use crate::error::LabError;
@@ -176,8 +178,7 @@ fn option(name: &str, path: &Path) -> OsString {
 
 /// A value in the query of a URL: every sign that has a meaning there is written as its number.
 fn in_a_query(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    percent_encoded(text, |byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Records with invented, seeded figures: the paths local and dnfs, runs that scatter around a level.
 //!
-//! It depends on `results` alone, so that the tests of the binary can use the same file.
+//! It depends on `results` and `media` alone, so that the tests of the binary can use the same file.
 
 use std::collections::BTreeMap;
 
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use media::Random;
 use results::compare::{Comparison, CpuTime, PathResult, PathStatus, PlanRecord, ResponseMs, Run, SCHEMA};
 use results::environment::{Environment, Store};
 use results::statistics::MeanInterval;
@@ -32,8 +31,8 @@ impl Default for Level {
 
 /// The record of a number: its seed, its commit, its day.
 pub(crate) fn record(number: u64, level: &Level) -> Comparison {
-    let mut chance = SplitMix64::seed_from_u64(number);
-    let commit = format!("{:012x}", chance.next_u64() >> 16);
+    let mut chance = Random::new(number);
+    let commit = format!("{:012x}", chance.bits() >> 16);
     let paths = [("local", 12_000.0, 1.6), ("dnfs", 10_000.0, 2.1)];
     let paths: Vec<PathResult> = paths.map(|(name, orders, cpu)| path(name, orders, cpu, level, &mut chance)).into();
     Comparison {
@@ -79,11 +78,11 @@ pub(crate) fn record(number: u64, level: &Level) -> Comparison {
     }
 }
 
-fn path(name: &str, orders: f64, cpu: f64, level: &Level, chance: &mut SplitMix64) -> PathResult {
-    let of_record = level.factor * (1.0 + level.records_noise * normal(chance));
+fn path(name: &str, orders: f64, cpu: f64, level: &Level, chance: &mut Random) -> PathResult {
+    let of_record = level.factor * (1.0 + level.records_noise * chance.normal());
     let runs: Vec<Run> = (1..=level.repeats)
         .map(|round| {
-            let factor = of_record * (1.0 + level.runs_noise * normal(chance));
+            let factor = of_record * (1.0 + level.runs_noise * chance.normal());
             let (oets, made) = (orders * factor, (orders * factor / 2.0) as u64);
             Run {
                 sequence: round,
@@ -100,7 +99,7 @@ fn path(name: &str, orders: f64, cpu: f64, level: &Level, chance: &mut SplitMix6
         })
         .collect();
     let oets: Vec<f64> = runs.iter().map(|run| run.oets_per_minute).collect();
-    let p99 = 40.0 / of_record * (1.0 + 0.05 * normal(chance));
+    let p99 = 40.0 / of_record * (1.0 + 0.05 * chance.normal());
     PathResult {
         name: name.into(),
         arm: name.into(),
@@ -120,9 +119,4 @@ fn path(name: &str, orders: f64, cpu: f64, level: &Level, chance: &mut SplitMix6
 fn moment(number: u64) -> String {
     let (day, month, year) = (number % 28 + 1, number / 28 % 12 + 1, 2026 + number / 336);
     format!("{year}-{month:02}-{day:02}T04:00:00Z")
-}
-
-/// About normal around 0 with a deviation of 1: the sum of twelve.
-fn normal(chance: &mut SplitMix64) -> f64 {
-    (0..12).map(|_| (chance.next_u64() >> 11) as f64 / (1u64 << 53) as f64).sum::<f64>() - 6.0
 }

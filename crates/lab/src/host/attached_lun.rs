@@ -2,7 +2,6 @@
 //! Needs root.
 
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use serde::Deserialize;
 
 use crate::error::LabError;
 use crate::host::interrupt;
-use crate::host::process::{Launch, describe};
+use crate::host::process::Launch;
 use crate::host::procfs;
 use crate::limits::{ATTACH_MAX, BUSY_MAX, DETACH_MAX};
 use crate::sys;
@@ -106,18 +105,7 @@ impl LunHost {
     ) -> Result<AttachedLun, LabError> {
         let mut command = self.command("attach");
         command.args(["--client", "millrace", "--json", "--mount"]).arg(mount).args(options).args(urls);
-        let mut launch = Launch::new("millrace iscsi attach", command, log.clone());
-        launch.pipe_stdout = true;
-        let mut process = launch.start()?;
-        match process.wait(ATTACH_MAX)? {
-            Some(status) if status.success() => {}
-            Some(status) => return Err(process.failure(&describe(status))),
-            None => return Err(process.failure(&format!("did not end within {} s", ATTACH_MAX.as_secs()))),
-        }
-        let mut line = String::new();
-        if let Some(mut stdout) = process.take_stdout() {
-            stdout.read_to_string(&mut line).map_err(LabError::file("read the output of the attachment of", mount))?;
-        }
+        let line = Launch::new("millrace iscsi attach", command, log.clone()).output(ATTACH_MAX)?;
         let ready = serde_json::from_str(&line);
         let pids = match ready.map_err(|source| LabError::Record { program: "millrace iscsi attach", source })? {
             Ready::One { pid } => vec![pid],

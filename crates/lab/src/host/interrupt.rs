@@ -1,6 +1,6 @@
 //! Ctrl-C as a value: looked at between steps, so that every step can clean up.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::LabError;
 use crate::sys;
@@ -27,15 +27,8 @@ pub(crate) fn wait_for<T>(
     limit: Duration,
     mut ready: impl FnMut() -> Result<Option<T>, LabError>,
 ) -> Result<Option<T>, LabError> {
-    let end = Instant::now() + limit;
-    loop {
+    ::host::poll(limit, POLL_EVERY, || {
         check()?;
-        if let Some(value) = ready()? {
-            return Ok(Some(value));
-        }
-        if Instant::now() >= end {
-            return Ok(None);
-        }
-        std::thread::sleep(POLL_EVERY);
-    }
+        ready()
+    })
 }

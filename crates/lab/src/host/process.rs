@@ -74,12 +74,17 @@ impl<'a> Launch<'a> {
     /// Starts it and waits for its end; an exit code other than 0 is an error with the
     /// end of its log.
     pub(crate) fn run(self, limit: Duration) -> Result<(), LabError> {
+        self.start()?.succeed(limit)
+    }
+
+    /// As [`Self::run`]; what it printed.
+    pub(crate) fn output(mut self, limit: Duration) -> Result<String, LabError> {
+        self.pipe_stdout = true;
         let mut process = self.start()?;
-        match process.wait(limit)? {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => Err(process.failure(&describe(status))),
-            None => Err(process.failure(&format!("did not end within {} s", limit.as_secs()))),
-        }
+        let Some(stdout) = process.take_stdout() else { return Err(process.failure("has no output")) };
+        let reader = std::thread::spawn(move || std::io::read_to_string(stdout));
+        process.succeed(limit)?;
+        Ok(reader.join().ok().and_then(Result::ok).unwrap_or_default())
     }
 }
 
@@ -107,6 +112,15 @@ impl Process {
     /// Waits for its end; `None` after `limit`.
     pub(crate) fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>, LabError> {
         interrupt::wait_for(limit, || Ok(self.poll()))
+    }
+
+    /// Waits for its end; an exit code other than 0 or an end after the limit is an error.
+    fn succeed(&mut self, limit: Duration) -> Result<(), LabError> {
+        match self.wait(limit)? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(self.failure(&describe(status))),
+            None => Err(self.failure(&format!("did not end within {} s", limit.as_secs()))),
+        }
     }
 
     /// Asks it to stop with `signal` and waits; an exit other than 0 or too late is an error.
@@ -146,11 +160,7 @@ impl Drop for Process {
         // Backends leave the process group (setsid), so the tree is read, not the group.
         let tree = procfs::tree(self.pid());
         let _ = sys::signal(self.pid(), self.stop_signal);
-        let end = Instant::now() + KILL_AFTER;
-        while self.poll().is_none() && Instant::now() < end {
-            std::thread::sleep(interrupt::POLL_EVERY);
-        }
-        if self.poll().is_none() {
+        if ::host::poll(KILL_AFTER, interrupt::POLL_EVERY, || Ok::<_, ()>(self.poll())) == Ok(None) {
             for pid in tree.into_iter().chain(procfs::tree(self.pid())) {
                 let _ = sys::signal(pid, libc::SIGKILL);
             }

@@ -2,13 +2,12 @@
 //! modest pace, one at a time in each of a few threads. Arms that claim the same medium must
 //! agree, else what is compared is the media and not the paths.
 
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use media::Random;
 use results::compare::{PathResult, ReadProbe};
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +69,7 @@ fn read_part(file: &File, blocks: u64, seed: u64, end: Instant) -> std::io::Resu
             break;
         }
         // A fixed sequence of places, the same on every arm.
-        let place = SplitMix64::seed_from_u64(seed * READS_IN_A_ROUND + step).next_u64() % blocks.max(1);
+        let place = Random::new(seed * READS_IN_A_ROUND + step).below(blocks);
         let begin = Instant::now();
         file.read_at(&mut block, place * PROBE_BLOCK_BYTES as u64)?;
         let taken = begin.elapsed();

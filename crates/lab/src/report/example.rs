@@ -1,6 +1,6 @@
 //! The example record: a comparison with every part filled by invented, seeded figures, to test the page and to look at it.
 //!
-//! Nothing in it was measured, and it says so where the verdict stands. It depends on `results` alone, so that the
+//! Nothing in it was measured, and it says so where the verdict stands. It depends on `results` and `media` alone, so that the
 //! browser test can use the same file.
 
 // Named by its path, for the browser test takes this file by its own.
@@ -13,6 +13,7 @@ mod regimes;
 
 use std::collections::BTreeMap;
 
+use media::Random;
 use results::compare::{
     BlockReadUs, Bottleneck, Checks, Comparison, Cpu, CpuTime, DatabaseCounters, Gate, Io, OwnerCpu, PathResult, PathStatus,
     ProcedureCount, Proof, ResponseMs, Run, SCHEMA, Traffic,
@@ -23,12 +24,12 @@ use results::statistics::MeanInterval;
 
 use across_arms::{against, curve, environment, ladder, plan, predictions, tunings};
 pub(crate) use inputs::Size;
-use inputs::{KINDS, Kind, SeededRandom};
+use inputs::{KINDS, Kind};
 pub(crate) use regimes::with_regimes;
 
 /// The example of a seed.
 pub(crate) fn comparison(seed: u64, size: Size) -> Comparison {
-    let mut chance = SeededRandom::new(seed);
+    let mut chance = Random::new(seed);
     let media: &[Option<&str>] = if size.media { &[None, Some("fc15k,spindles=80")] } else { &[None] };
     let mut paths = Vec::new();
     for (slower, medium) in media.iter().enumerate() {
@@ -106,7 +107,7 @@ fn traffic(kind: Kind) -> Traffic {
     }
 }
 
-fn path(kind: Kind, medium: Option<&str>, size: Size, chance: &mut SeededRandom) -> PathResult {
+fn path(kind: Kind, medium: Option<&str>, size: Size, chance: &mut Random) -> PathResult {
     let runs: Vec<Run> = (1..=size.repeats).map(|round| run(kind, round, size, chance)).collect();
     let oets: Vec<f64> = runs.iter().map(|run| run.oets_per_minute).collect();
     let cpu = processor_time(kind);
@@ -178,7 +179,7 @@ fn owners(kind: Kind) -> Vec<(&'static str, f64, f64)> {
     }
 }
 
-fn run(kind: Kind, round: u32, size: Size, chance: &mut SeededRandom) -> Run {
+fn run(kind: Kind, round: u32, size: Size, chance: &mut Random) -> Run {
     let level = kind.orders_per_s * (1.0 + 0.012 * chance.normal());
     let checkpoint = size.seconds as f64 * 0.55;
     let mut second = |at: f64| {
@@ -273,7 +274,7 @@ fn slots() -> SlotUse {
 }
 
 /// Reads around `mean`, in buckets of a quarter of a doubling, with a second hump of slow ones.
-fn spread(mean: f64, chance: &mut SeededRandom) -> ReadLatency {
+fn spread(mean: f64, chance: &mut Random) -> ReadLatency {
     let bounds_us: Vec<f64> = (0..64).map(|place| 8.0 * 2f64.powf(f64::from(place) / 4.0)).collect();
     let mut counts = vec![0u64; bounds_us.len() + 1];
     let mut sum_us = 0.0;

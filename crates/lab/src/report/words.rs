@@ -4,6 +4,7 @@ use results::compare::{Bottleneck, BottleneckKind};
 use results::judgement::Prediction;
 
 pub(crate) use crate::summary::{grouped, interval_words};
+pub(crate) use ::host::escape::markup as escape;
 
 /// Names of quantities, the same in every table, page and message.
 pub(crate) const ORDERS: &str = "orders/min";
@@ -17,22 +18,6 @@ pub(crate) const WITHOUT_FILER: &str = "without filer";
 /// Behind a predicted point whose measured figure must not be used: that it is not counted, and why.
 pub(super) fn not_counted(point: &Prediction) -> String {
     point.doubt.as_ref().map_or_else(String::new, |doubt| format!(" (not counted: {doubt})"))
-}
-
-/// Text for HTML.
-pub(crate) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(other),
-        }
-    }
-    safe
 }
 
 /// JSON inside a script element must not end it: `<` is written as an escape, and so are the two

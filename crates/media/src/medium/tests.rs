@@ -15,7 +15,7 @@ impl Bench {
     fn new(spec: &str) -> Self {
         let medium = Medium::new(Profile::parse(spec).unwrap());
         let state = (0..medium.words()).map(|_| AtomicU64::new(0)).collect();
-        Self { medium, state, places: Random::of(42) }
+        Self { medium, state, places: Random::new(42) }
     }
 
     fn at(&self, now: u64, kind: Kind, file: u64, offset: u64, bytes: u64) -> u64 {
@@ -252,7 +252,7 @@ fn a_cloud_volume_gives_its_operations_or_its_bytes() {
 
 #[test]
 fn no_spoilt_state_delays_beyond_the_bound_or_stops_the_model() {
-    let mut words = Random::of(99);
+    let mut words = Random::new(99);
     for spec in ["fc15k,spindles=8", "nvram-array", "cloud", "nvme"] {
         let bench = Bench::new(spec);
         for round in 0..200u64 {

@@ -6,6 +6,7 @@ mod meter;
 pub(super) use meter::{Meter, Rates};
 
 use clap::ValueEnum;
+use media::Random;
 
 /// Seconds between two lines of progress on stderr.
 const PROGRESS_S: f64 = 2.0;
@@ -146,38 +147,27 @@ pub(super) fn remarks(what: &str, zeros: bool, passes: f64) -> Vec<String> {
 
 /// Where the calls go: block after block, or any block.
 pub(super) struct Offsets {
-    random: bool,
-    state: u64,
+    /// `None`: block after block.
+    random: Option<Random>,
+    next: u64,
     blocks: u64,
     block_bytes: u64,
 }
 
 impl Offsets {
     pub(super) fn new(rw: Rw, blocks: u64, block_bytes: u64) -> Self {
-        let random = rw.is_random();
-        // The same blocks in every run, so that runs can be compared.
-        Self { random, state: if random { 88_172_645_463_325_252 } else { 0 }, blocks, block_bytes }
+        Self::of_thread(rw, blocks, block_bytes, 0)
     }
 
-    /// The same for one of several threads, which begins elsewhere.
+    /// The same for one of several threads, which begins elsewhere. The same blocks in every run, so that runs can be compared.
     pub(super) fn of_thread(rw: Rw, blocks: u64, block_bytes: u64, thread: u64) -> Self {
-        let mut offsets = Self::new(rw, blocks, block_bytes);
-        // A state of 0 would stay there.
-        offsets.state =
-            if offsets.random { offsets.state.rotate_left((thread % 64) as u32) | 1 } else { thread * 1_024 % blocks };
-        offsets
+        Self { random: rw.is_random().then(|| Random::new(thread)), next: thread * 1_024, blocks, block_bytes }
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        if self.random {
-            // xorshift64 (Marsaglia 2003).
-            self.state ^= self.state << 13;
-            self.state ^= self.state >> 7;
-            self.state ^= self.state << 17;
-            return self.state % self.blocks * self.block_bytes;
-        }
-        self.state += 1;
-        (self.state - 1) % self.blocks * self.block_bytes
+        let block = self.random.as_mut().map_or(self.next, Random::bits);
+        self.next += 1;
+        block % self.blocks * self.block_bytes
     }
 }
 

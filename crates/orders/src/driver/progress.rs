@@ -1,7 +1,9 @@
 //! Reports of a run while it goes on, warm-up included.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
+
+use host::Unpoisoned;
 
 /// What ended in the time since the report before.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -58,7 +60,7 @@ impl Parts {
 
     fn change(&self, thread: u32, change: impl FnOnce(&mut Part)) {
         if let Some(part) = self.0.get(thread as usize) {
-            change(&mut part.lock().unwrap_or_else(PoisonError::into_inner));
+            change(&mut part.lock().unpoisoned());
         }
     }
 
@@ -66,7 +68,7 @@ impl Parts {
     pub(super) fn take(&self, seconds: f64) -> Progress {
         let mut all = Part::default();
         for part in &self.0 {
-            let part = std::mem::take(&mut *part.lock().unwrap_or_else(PoisonError::into_inner));
+            let part = std::mem::take(&mut *part.lock().unpoisoned());
             all.transactions += part.transactions;
             all.failed += part.failed;
             all.sum_ms += part.sum_ms;

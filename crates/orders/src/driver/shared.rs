@@ -1,9 +1,10 @@
 //! What the threads of a run share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use host::Unpoisoned;
 use tokio::sync::watch;
 
 use super::options::RunOptions;
@@ -111,23 +112,23 @@ impl Shared {
 
     /// Ends the run; the first failure is the one reported.
     pub(super) fn fail(&self, error: OrdersError) {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.failed.lock().unpoisoned().get_or_insert(error);
         self.stop.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn take_failure(&self) -> Option<OrdersError> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.failed.lock().unpoisoned().take()
     }
 
     /// Notes an error for the user, unless there were too many already.
     pub(super) fn warning(&self, text: impl FnOnce() -> String) {
         if self.warned.fetch_add(1, Ordering::Relaxed) < ERRORS_PRINTED_MAX {
-            self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text());
+            self.warnings.lock().unpoisoned().push(text());
         }
     }
 
     pub(super) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.warnings.lock().unpoisoned())
     }
 
     /// Notes that a transaction succeeded at `now`.

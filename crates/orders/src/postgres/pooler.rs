@@ -6,10 +6,11 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use host::Unpoisoned;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
@@ -83,7 +84,7 @@ async fn backend(client: &Client) -> Result<Option<i32>, Error> {
 async fn announced(client: &Client) -> Option<i32> {
     let tape = Tape::default();
     client.cancel_token().cancel_query_raw(tape.clone(), NoHandshake).await.ok()?;
-    let written = tape.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let written = tape.0.lock().unpoisoned();
     let request = written.last_chunk::<CANCEL_REQUEST_BYTES>()?;
     Some(i32::from_be_bytes(*request[8..].first_chunk()?))
 }
@@ -102,7 +103,7 @@ impl AsyncRead for Tape {
 
 impl AsyncWrite for Tape {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0.lock().unpoisoned().extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 

@@ -6,9 +6,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use host::Unpoisoned;
 
 use super::limits::{ASKED_TIME_MAX, COMMAND_TIME_MAX, COMMANDS_AT_A_TIME, ERROR_BYTES_MAX, FILE_BYTES_MAX};
 
@@ -105,14 +108,9 @@ fn wait(mut child: Child, time_max: Duration) -> Ran {
         pipe.and_then(|pipe| pipe.recv_timeout(left).ok())
     });
     let (output, complaints) = (texts.next().flatten(), texts.next().flatten());
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Some(status),
-            Ok(None) if begin.elapsed() < time_max && output.is_some() => thread::park_timeout(Duration::from_millis(1)),
-            _ => break None,
-        }
-    };
-    let (Some(status), Some(output)) = (status, output) else {
+    let left = if output.is_some() { time_max.saturating_sub(begin.elapsed()) } else { Duration::ZERO };
+    let status = host::poll(left, Duration::from_millis(1), || child.try_wait());
+    let (Ok(Some(status)), Some(output)) = (status, output) else {
         // Both may fail only because the child has ended meanwhile.
         let _ = child.kill();
         let _ = child.wait();
@@ -157,30 +155,21 @@ pub fn run_all(runner: &dyn Runner, lines: &[Vec<String>]) -> Vec<Ran> {
 
 /// The same by a function.
 pub(super) fn run_each(lines: &[Vec<String>], run: &(dyn Fn(&[&str]) -> Ran + Sync)) -> Vec<Ran> {
-    let next = Mutex::new(0_usize);
+    let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Ran>> = lines.iter().map(|_| Mutex::new(Ran::Not("not run".to_owned()))).collect();
     thread::scope(|scope| {
         for _ in 0..COMMANDS_AT_A_TIME.min(lines.len()) {
             scope.spawn(|| {
                 loop {
-                    let index = match next.lock() {
-                        Ok(mut next) => {
-                            *next += 1;
-                            *next - 1
-                        }
-                        Err(_) => return,
-                    };
+                    let index = next.fetch_add(1, Ordering::Relaxed);
                     let (Some(line), Some(place)) = (lines.get(index), results.get(index)) else { return };
                     let words: Vec<&str> = line.iter().map(String::as_str).collect();
-                    let ran = run(&words);
-                    if let Ok(mut place) = place.lock() {
-                        *place = ran;
-                    }
+                    *place.lock().unpoisoned() = run(&words);
                 }
             });
         }
     });
-    results.into_iter().map(|ran| ran.into_inner().unwrap_or_else(|_| Ran::Not("not run".to_owned()))).collect()
+    results.into_iter().map(|ran| ran.into_inner().unpoisoned()).collect()
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub use json::json;
 pub use junit::junit;
 pub use sarif::sarif;
 pub use text::text;
-pub use words::{fingerprint, plain, verdict};
+pub use words::{fingerprint, verdict};
 
 /// How an audit is looked at.
 #[derive(Debug, Clone, Copy)]

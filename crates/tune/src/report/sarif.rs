@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use host::escape::{percent_encoded, plain};
 use results::audit::{Audit, Finding, Severity, Verdict};
 use serde_json::{Map, Value, json};
 
 use super::origins::{Origin, origins};
-use super::words::{fingerprint, plain, status};
+use super::words::{fingerprint, status};
 use super::{Look, Weight};
 use crate::describe::{activation, severity};
 
@@ -191,15 +192,7 @@ fn physical(path: &str, line: Option<u32>) -> Value {
 /// A path as a relative reference (RFC 3986 4.2): whatever is neither unreserved nor a slash is written in hexadecimal. A colon
 /// in the first part, which would read as a scheme, is so too.
 fn uri(path: &str) -> String {
-    let mut uri = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            uri.push(char::from(byte));
-        } else {
-            uri.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    uri
+    percent_encoded(path, |byte| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte))
 }
 
 /// That the audit ran, when its facts were taken, and what was odd about them (3.20).

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use host::escape::plain;
 use results::audit::{Audit, Finding, Verdict};
 
 use super::groups::{by_group, heading};
 use super::origins::found_with_origins;
-use super::words::{count, plain, status};
+use super::words::{count, status};
 use super::{Counts, Look, Weight, by_layer};
 use crate::describe::{activation, layer as layer_name, severity};
 

@@ -12,8 +12,11 @@ mod spec;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
+
+use host::Unpoisoned;
+use media::Random;
 
 pub use report::{FaultInjection, FaultReport, FaultStatus};
 pub use spec::{FAULT_DELAY_MS_MAX, FAULT_TEXT_BYTES_MAX, FaultError, FaultKind, FaultSpec};
@@ -21,7 +24,6 @@ pub use spec::{FAULT_DELAY_MS_MAX, FAULT_TEXT_BYTES_MAX, FaultError, FaultKind, 
 pub(crate) use data::Torn;
 
 use crate::limits::{FAULT_INJECTIONS_KEPT, FAULTS_MAX};
-use crate::random::Random;
 
 /// All faults of a volume.
 #[derive(Debug, Default)]
@@ -98,7 +100,7 @@ impl Faults {
     /// [`SetError::Spec`], [`SetError::Full`].
     pub fn set(&self, fault: FaultSpec) -> Result<u64, SetError> {
         fault.check()?;
-        let mut list = self.list();
+        let mut list = self.list.lock().unpoisoned();
         if list.set.len() == FAULTS_MAX {
             return Err(SetError::Full);
         }
@@ -112,7 +114,7 @@ impl Faults {
 
     /// Clears the fault with this number, or all. Ends their waits. Returns how many it cleared.
     pub fn clear(&self, id: Option<u64>) -> usize {
-        let mut list = self.list();
+        let mut list = self.list.lock().unpoisoned();
         let before = list.set.len();
         list.set.retain(|armed| id.is_some_and(|id| armed.status.id != id));
         self.arm(&list);
@@ -125,7 +127,7 @@ impl Faults {
     /// The faults that are set, and what they affected.
     #[must_use]
     pub fn report(&self) -> FaultReport {
-        let list = self.list();
+        let list = self.list.lock().unpoisoned();
         FaultReport {
             faults: list.set.iter().map(|armed| armed.status.clone()).collect(),
             injected: list.injected,
@@ -145,7 +147,7 @@ impl Faults {
         if !self.any(kinds) {
             return None;
         }
-        let mut list = self.list();
+        let mut list = self.list.lock().unpoisoned();
         let injection =
             list.set.iter_mut().filter(|armed| kinds.has(armed.status.fault.kind)).find_map(|armed| armed.try_on(probe))?;
         list.injected += 1;
@@ -167,7 +169,7 @@ impl Faults {
 
     /// Adds to the record of an injection what it did in detail.
     fn add_detail(&self, injection: &Injection, detail: String) {
-        let mut list = self.list();
+        let mut list = self.list.lock().unpoisoned();
         if let Some(record) =
             list.injections.iter_mut().rev().find(|record| (record.id, record.nth) == (injection.id, injection.nth))
         {
@@ -177,26 +179,22 @@ impl Faults {
 
     /// Waits for the delay of an injection, or until its fault is cleared or [`Faults::release_waiters`] is called.
     pub fn wait(&self, injection: &Injection) {
-        let list = self.list();
+        let list = self.list.lock().unpoisoned();
         let releases = list.releases;
         let on = |list: &mut List| list.releases == releases && list.set.iter().any(|armed| armed.status.id == injection.id);
         // A time-out is the usual end.
-        drop(self.changed.wait_timeout_while(list, injection.delay, on).unwrap_or_else(PoisonError::into_inner));
+        drop(self.changed.wait_timeout_while(list, injection.delay, on).unpoisoned());
     }
 
     /// Ends all current waits, before the volume is closed or a power cut is simulated.
     pub fn release_waiters(&self) {
-        self.list().releases += 1;
+        self.list.lock().unpoisoned().releases += 1;
         self.changed.notify_all();
     }
 
     fn arm(&self, list: &List) {
         let kinds = list.set.iter().fold(0, |kinds, armed| kinds | Kinds::of(&[armed.status.fault.kind]).0);
         self.kinds.store(kinds, Ordering::SeqCst);
-    }
-
-    fn list(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Decides which changes that are not durable survive a cut.
 
-use crate::random::Random;
+use media::Random;
 
 /// The decisions of one seed.
 #[derive(Debug, Clone)]

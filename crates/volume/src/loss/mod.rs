@@ -15,7 +15,9 @@ mod pages;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use host::Unpoisoned;
 
 use crate::sys::KernelHandle;
 use chance::Chance;
@@ -42,11 +44,11 @@ impl LossLock {
     }
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Loss> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.read().unpoisoned()
     }
 
     pub(crate) fn write(&self) -> LossGuard<'_> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.write().unpoisoned()
     }
 }
 

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 
+use host::Unpoisoned;
+
 use super::account::Quota;
 use crate::descriptor::Descriptor;
 use crate::error::Error;
 use crate::limits::OFFSET_MAX;
-use crate::lock::locked;
 use crate::sys;
 
 /// The size of this file was not read yet. No file has this size: `OFFSET_MAX` is the largest.
@@ -61,7 +62,7 @@ impl Charged {
         if size <= now {
             return Ok(false);
         }
-        let _one = locked(&self.growing);
+        let _one = self.growing.lock().unpoisoned();
         now = self.size.load(Ordering::SeqCst);
         while size > now {
             quota.take(size - now)?;

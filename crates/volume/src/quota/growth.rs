@@ -1,6 +1,8 @@
 //! Charges a file for its new size before it gets that size.
 
-use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLockReadGuard, RwLockWriteGuard};
+
+use host::Unpoisoned;
 
 use super::account::Quota;
 use crate::descriptor::Descriptor;
@@ -88,7 +90,7 @@ impl VolumeInner {
         // A write of no bytes makes no file larger, whatever its offset.
         if self.counts_sizes() && len > 0 {
             let charged = &node.0.charged;
-            growth.writer = Some(charged.writers.read().unwrap_or_else(PoisonError::into_inner));
+            growth.writer = Some(charged.writers.read().unpoisoned());
             growth.charged = charged.raise(offset.saturating_add(len as u64), &self.quota, descriptor)?;
         }
         Ok(growth)
@@ -118,7 +120,7 @@ impl VolumeInner {
 
     fn lock_size<'n>(&'n self, node: &'n Node) -> Option<Sizing<'n>> {
         self.counts_sizes().then(|| {
-            let alone = node.0.charged.writers.write().unwrap_or_else(PoisonError::into_inner);
+            let alone = node.0.charged.writers.write().unpoisoned();
             Sizing { volume: self, node, _alone: alone }
         })
     }

@@ -15,8 +15,9 @@ pub(crate) use growth::Growth;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use host::Unpoisoned;
+
 use crate::error::Error;
-use crate::lock::locked;
 use crate::node::NodeInner;
 use crate::types::FsStat;
 use crate::volume::{Volume, VolumeInner};
@@ -37,7 +38,7 @@ impl Volume {
     /// **Errors**: the tree could not be walked; then there is still no limit.
     pub fn set_quota(&self, limit_bytes: Option<u64>) -> Result<(), Error> {
         let quota = &self.0.quota;
-        let _one = locked(&quota.setting);
+        let _one = quota.setting.lock().unpoisoned();
         match limit_bytes {
             None => quota.counting.store(false, Ordering::SeqCst),
             Some(limit) if quota.counting.load(Ordering::SeqCst) => quota.limit.store(limit, Ordering::SeqCst),

@@ -11,8 +11,9 @@ mod walk;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
+use host::Unpoisoned;
+
 use crate::limits::{DIRECTORIES_MAX, GONE_MAX};
-use crate::lock::locked;
 use crate::node::Node;
 use crate::sys::KernelHandle;
 use crate::types::Kind;
@@ -52,7 +53,7 @@ pub(super) struct Wanted {
 impl TreeSearch {
     /// Called when an object was found under a name.
     pub(crate) fn seen(&self, node: &Node, dir: &Node, name: &[u8]) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock().unpoisoned();
         state.gone.remove(&node.0.identity);
         state.wanted.remove(&node.fileid());
         if node.kind() == Kind::Directory && state.directories.len() < DIRECTORIES_MAX {
@@ -62,14 +63,14 @@ impl TreeSearch {
 
     /// Called after a rename: the current walk may have missed the object.
     pub(crate) fn renamed(&self) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock().unpoisoned();
         state.renames += 1;
         state.drop_old_answers();
     }
 
     /// Notes that an object is gone.
     pub(crate) fn gone(&self, identity: &KernelHandle) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock().unpoisoned();
         if state.gone.len() >= GONE_MAX {
             state.gone.clear();
         }
@@ -78,7 +79,7 @@ impl TreeSearch {
 
     /// Forgets where objects were seen, after a simulated power cut.
     pub(crate) fn forget(&self) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock().unpoisoned();
         state.directories.clear();
         state.gone.clear();
         state.renames += 1;

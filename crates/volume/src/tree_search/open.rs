@@ -2,13 +2,14 @@
 
 use std::os::fd::OwnedFd;
 
+use host::Unpoisoned;
+
 use super::walk::walk_while_wanted;
 use super::{State, Wanted};
 use crate::error::Error;
 use crate::handle::Named;
 use crate::identity::Identify;
 use crate::limits::{DEPTH_MAX, WANTED_MAX};
-use crate::lock::locked;
 use crate::node::Node;
 use crate::sys::{self, Listing};
 use crate::types::Kind;
@@ -20,7 +21,7 @@ impl VolumeInner {
     /// **Errors**: [`Error::Busy`] while the search goes on, [`Error::Stale`] if the object is gone.
     pub(crate) fn open_at_place(&self, node: &Node, flags: libc::c_int) -> Result<OwnedFd, Error> {
         for _ in 0..2 {
-            let place = locked(&node.0.place).clone();
+            let place = node.0.place.lock().unpoisoned().clone();
             if let Some(place) = place {
                 self.open_ancestors(&place.parent)?;
                 let parent = self.descriptor(&place.parent)?;
@@ -32,7 +33,7 @@ impl VolumeInner {
                         return Ok(fd);
                     }
                 }
-                *locked(&node.0.place) = None;
+                *node.0.place.lock().unpoisoned() = None;
             }
             self.find_by_walk(&Named {
                 identity: node.0.identity,
@@ -48,8 +49,8 @@ impl VolumeInner {
     fn open_ancestors(&self, node: &Node) -> Result<(), Error> {
         let mut chain = Vec::new();
         let mut at = node.clone();
-        while at != self.root && locked(&at.0.descriptor).is_none() {
-            let place = locked(&at.0.place).clone();
+        while at != self.root && at.0.descriptor.lock().unpoisoned().is_none() {
+            let place = at.0.place.lock().unpoisoned().clone();
             chain.push(at);
             let Some(place) = place else { break };
             at = place.parent;
@@ -72,14 +73,14 @@ impl VolumeInner {
     ///
     /// **Errors**: as [`Self::open_at_place`].
     pub(crate) fn find_by_walk(&self, named: &Named) -> Result<Node, Error> {
-        if locked(&self.tree_search.state).gone.contains(&named.identity) {
+        if self.tree_search.state.lock().unpoisoned().gone.contains(&named.identity) {
             return Err(Error::Stale);
         }
         if let Some(node) = self.find_in(named.parent_hint, named) {
             return Ok(node);
         }
         let wanted = {
-            let mut state = locked(&self.tree_search.state);
+            let mut state = self.tree_search.state.lock().unpoisoned();
             let ended = state.walks_ended;
             match state.wanted.get(&named.fileid) {
                 Some(wanted) if wanted.walk <= ended => state.wanted.remove(&named.fileid),
@@ -98,7 +99,7 @@ impl VolumeInner {
         }
         if !wanted.missed {
             // Another process may have moved it during the walk. It counts as gone only after a second walk.
-            self.want(&mut locked(&self.tree_search.state), named.fileid, true);
+            self.want(&mut self.tree_search.state.lock().unpoisoned(), named.fileid, true);
             return Err(Error::Busy);
         }
         self.tree_search.gone(&named.identity);
@@ -133,7 +134,7 @@ impl VolumeInner {
     fn directory_of(&self, fileid: u64) -> Option<Node> {
         let mut names = Vec::new();
         {
-            let state = locked(&self.tree_search.state);
+            let state = self.tree_search.state.lock().unpoisoned();
             let mut at = fileid;
             while at != self.root.fileid() {
                 let (parent, name) = state.directories.get(&at)?;

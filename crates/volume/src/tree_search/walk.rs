@@ -4,8 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
+use host::Unpoisoned;
+
 use crate::limits::{DIRECTORIES_MAX, WALK_REPEATS_MAX};
-use crate::lock::locked;
 use crate::sys::{self, Listing};
 use crate::types::Kind;
 use crate::volume::VolumeInner;
@@ -14,7 +15,7 @@ use crate::volume::VolumeInner;
 pub(super) fn walk_while_wanted(volume: &Weak<VolumeInner>) {
     while let Some(inner) = volume.upgrade() {
         {
-            let mut state = locked(&inner.tree_search.state);
+            let mut state = inner.tree_search.state.lock().unpoisoned();
             let ended = state.walks_ended;
             if !state.wanted.values().any(|wanted| wanted.walk > ended) {
                 state.walking = false;
@@ -23,14 +24,14 @@ pub(super) fn walk_while_wanted(volume: &Weak<VolumeInner>) {
             state.walks_begun += 1;
         }
         for _ in 0..WALK_REPEATS_MAX {
-            let renames = locked(&inner.tree_search.state).renames;
+            let renames = inner.tree_search.state.lock().unpoisoned().renames;
             // Objects in a directory that cannot be read are not found, and so count as gone.
             let _ = walk(&inner);
-            if locked(&inner.tree_search.state).renames == renames {
+            if inner.tree_search.state.lock().unpoisoned().renames == renames {
                 break;
             }
         }
-        let mut state = locked(&inner.tree_search.state);
+        let mut state = inner.tree_search.state.lock().unpoisoned();
         state.walks_ended = state.walks_begun;
     }
 }
@@ -68,7 +69,7 @@ fn list_one(volume: &VolumeInner, fd: OwnedFd, dir: u64, root: bool) -> io::Resu
             _ => false,
         };
         let fileid = volume.listed_fileid(&names, &entry);
-        let mut state = locked(&volume.tree_search.state);
+        let mut state = volume.tree_search.state.lock().unpoisoned();
         if let Some(wanted) = state.wanted.get_mut(&fileid)
             && !wanted.places.iter().any(|(seen, _)| *seen == dir)
         {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use media::Random;
 use results::compare::{Against, DatabaseSystem, PathResult, PlanRecord};
 use results::curves::{CurvePoint, LadderStep};
 use results::environment::{Environment, Store};
 use results::judgement::{FixedLoad, Prediction, RelativeDifference};
 use results::statistics::{Difference, MeanInterval};
 
-use super::inputs::{KINDS, SeededRandom, Size};
+use super::inputs::{KINDS, Size};
 
 pub(super) fn against(paths: &[PathResult]) -> Vec<Against> {
     let Some((first, oets)) = paths.first().and_then(|path| Some((path, path.oets_per_minute.as_ref()?))) else {
@@ -60,7 +61,7 @@ pub(super) fn predictions() -> Vec<Prediction> {
     }]
 }
 
-pub(super) fn curve(chance: &mut SeededRandom) -> Vec<CurvePoint> {
+pub(super) fn curve(chance: &mut Random) -> Vec<CurvePoint> {
     let mut points = Vec::new();
     for kind in [KINDS[1], KINDS[3]] {
         for users in [1u32, 2, 4, 6, 8, 12, 16, 24] {
@@ -85,7 +86,7 @@ pub(super) fn curve(chance: &mut SeededRandom) -> Vec<CurvePoint> {
     points
 }
 
-pub(super) fn ladder(chance: &mut SeededRandom) -> Vec<LadderStep> {
+pub(super) fn ladder(chance: &mut Random) -> Vec<LadderStep> {
     let steps = [
         ("start", "", "", 36_240.0, 36_240.0),
         ("log apart", "layout", "split", 39_100.0, 39_100.0),

@@ -1,7 +1,4 @@
-//! What the example is made from: its size, its arms by their leading figures, seeded random numbers.
-
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+//! What the example is made from: its size, its arms by their leading figures.
 
 /// How much there is in the example.
 #[derive(Debug, Clone, Copy)]
@@ -10,25 +7,6 @@ pub(crate) struct Size {
     pub(crate) repeats: u32,
     /// `None` and a medium: two facets; otherwise one.
     pub(crate) media: bool,
-}
-
-/// Random numbers that are the same for the same seed.
-pub(super) struct SeededRandom(SplitMix64);
-
-impl SeededRandom {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(SplitMix64::seed_from_u64(seed))
-    }
-
-    /// From 0 to 1.
-    pub(super) fn share(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// About normal around 0 with a deviation of 1: the sum of twelve.
-    pub(super) fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.share()).sum::<f64>() - 6.0
-    }
 }
 
 /// One arm of the example, by its leading figures.

@@ -190,10 +190,7 @@ fn stop_daemon(attached: &Attached) -> anyhow::Result<()> {
             // One that has ended meanwhile is what is wanted.
             let _ = kill_process(pid, signal);
         }
-        let limit = Instant::now() + END;
-        while attached.is_served() && Instant::now() < limit {
-            std::thread::sleep(LOOK);
-        }
+        let _ = host::poll(END, LOOK, || Ok::<_, ()>((!attached.is_served()).then_some(())));
     }
     if attached.is_served() {
         bail!("end the process that serves it: `fuser {}/lock` names it", attached.directory.display());

@@ -1,5 +1,7 @@
 //! Connection strings: libpq's key=value lists and URLs (PostgreSQL 18, 34.1.1).
 
+use host::escape::percent_decoded;
+
 use super::error::ConninfoError;
 use super::keywords::{Support, keyword};
 
@@ -151,19 +153,8 @@ fn push_decoded(pairs: &mut Pairs, name: &'static str, text: &str) -> Result<(),
 
 /// Percent-encoding (RFC 3986 2.1).
 pub(crate) fn decoded(text: &str) -> Result<String, ConninfoError> {
-    let wrong = || ConninfoError::Syntax { what: "a % is not followed by two hexadecimal digits that make UTF-8" };
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-        let (Some(high), Some(low)) = (digit(), digit()) else { return Err(wrong()) };
-        bytes.push(u8::try_from(high * 16 + low).unwrap_or_default());
-    }
-    String::from_utf8(bytes).map_err(|_| wrong())
+    let what = "a % is not followed by two hexadecimal digits that make UTF-8";
+    percent_decoded(text).ok_or(ConninfoError::Syntax { what })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The name that was probably meant.
+//! The name that the user probably meant.
 
 use strsim::levenshtein;
 
@@ -11,8 +11,9 @@ const fn wrong_max(letters: usize) -> usize {
 /// Longest name that is compared; longer ones are no typing errors.
 const NAME_LETTERS_MAX: usize = 100;
 
-/// The known name that is nearest to `word`, if any is near: the same with other letters, one that begins so, or one that `word` is a
-/// part of.
+/// The known name that is nearest to `word`. A name is near if few letters differ, also from the beginning of the name, or if `word` is
+/// a part of it. `None` if there is no near name.
+#[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = word.chars().count();
     if letters == 0 || letters > NAME_LETTERS_MAX {
@@ -33,6 +34,7 @@ mod tests {
     use super::nearest;
 
     const KNOWN: [&str; 4] = ["linux-swappiness", "linux-thp-never", "solaris-redo-direct-io", "oracle-setall"];
+    const OPTIONS: [&str; 4] = ["mountport", "nfsport", "rsize", "wsize"];
 
     #[test]
     fn a_typing_error_and_a_part_find_their_name() {
@@ -40,11 +42,14 @@ mod tests {
         assert_eq!(nearest("redo-direct", KNOWN), Some("solaris-redo-direct-io"));
         assert_eq!(nearest("orakle-setal", KNOWN), Some("oracle-setall"));
         assert_eq!(nearest("solaris-redo-dirct", KNOWN), Some("solaris-redo-direct-io"));
+        assert_eq!(nearest("mount_port", OPTIONS), Some("mountport"));
+        assert_eq!(nearest("rszie", OPTIONS), Some("rsize"));
     }
 
     #[test]
     fn what_is_near_to_nothing_has_no_nearest_name() {
         assert_eq!(nearest("checkpoint-timeout", KNOWN), None);
+        assert_eq!(nearest("completely-else", OPTIONS), None);
         assert_eq!(nearest("", KNOWN), None);
         assert_eq!(nearest(&"x".repeat(5_000), KNOWN), None);
     }

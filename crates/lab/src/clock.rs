@@ -5,13 +5,13 @@ use std::time::SystemTime;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Now as RFC 3339 has it, in whole seconds: `2026-01-31T08:05:09Z`.
+/// The current time in RFC 3339, in whole seconds: `2026-01-31T08:05:09Z`.
 #[must_use]
 pub fn utc_now() -> String {
     utc(SystemTime::now())
 }
 
-/// Another moment in the same form.
+/// A given time in the same form.
 #[must_use]
 pub fn utc(moment: SystemTime) -> String {
     // Fails only beyond the year 9999.

@@ -1,6 +1,6 @@
 //! The comparison: prepares a work directory and a loaded state, carries out the runs of
-//! the plan in interleaved order, and leaves a record. Ends everything it started and
-//! removes everything it made, whatever happens.
+//! the plan in interleaved order, and leaves a record. In every case, it ends everything that it started and
+//! removes everything that it created.
 
 mod conclude;
 mod dry_run;
@@ -55,13 +55,13 @@ pub use request::Request;
 
 use crate::run::progress::Event;
 
-/// Carries the plan out, writes `results.json` and `report.html`, returns the record.
+/// Carries out the plan, writes `results.json` and `report.html`, and returns the record.
 ///
 /// Must be called on the main thread. Catches SIGINT, SIGTERM and SIGHUP.
 ///
 /// # Errors
-/// Whatever kept it from ending. Processes are ended and directories removed by then, save
-/// logs, which are moved to `out/logs`.
+/// The error that ended the comparison. Processes are ended and directories removed by then, except
+/// for logs, which are moved to `out/logs`.
 pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Comparison, LabError> {
     crate::host::interrupt::catch();
     sys::adopt_orphans();
@@ -124,7 +124,7 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
     Ok(comparison)
 }
 
-/// Exit code of a finished comparison: 0 measured, 1 a gate was missed, 3 not valid, or one of its regimes is not, or failed.
+/// Exit code of a finished comparison: 0 measured, 1 a gate failed, 3 it or one of its scenarios is not valid, or a scenario failed.
 #[must_use]
 pub fn exit_code(comparison: &Comparison) -> u8 {
     let unsound = |regime: &RegimeResult| !regime.valid && !matches!(regime.status, RegimeStatus::LeftOut);
@@ -137,7 +137,7 @@ pub fn exit_code(comparison: &Comparison) -> u8 {
     }
 }
 
-/// Of a filer of ours nothing stays but what was asked to be kept, and the logs.
+/// Describes what remains after the loss of Millrace's filer: only kept files, if requested, and the logs.
 fn say_what_is_left(loss: &mut FilerLoss, work: &WorkDir, request: &Request) {
     if !loss.left.is_empty() {
         return; // on a filer that is not ours
@@ -174,7 +174,7 @@ fn carry_out(
     let prospects = regimes::prospects(plan, prepared, &request.program);
     regimes::announce(plan, &prospects, &estimate, prepared.measured.len(), progress);
     let _awake = plan.keep_awake.then(KeepAwake::begin).transpose()?;
-    // Made before the long load, so that a target where nothing may be made ends it at once.
+    // Created before the long load, so that an unusable target ends the comparison at once.
     let mut places = runs::place(&request.plan, prepared, &program, work, request.overwrite_devices, progress)?;
     let loaded = initial_load::load(plan, work, &place, &program, progress)?;
     environment.database_version.clone_from(&loaded.version);

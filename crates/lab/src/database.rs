@@ -1,4 +1,4 @@
-//! The database as the laboratory needs it: its programs, a throw-away cluster, its counters.
+//! The database for the laboratory: its programs, a temporary cluster, its counters.
 
 pub(crate) mod cluster;
 pub(crate) mod engine;

@@ -1,5 +1,5 @@
-//! Two comparisons side by side: what differs in environment, plan, parameters and figures; and a gate that holds a new
-//! one against an old one. Pure.
+//! Compares two comparisons: the differences in environment, plan, parameters and figures; and a gate that checks a new
+//! comparison against an old one. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -13,36 +13,36 @@ use crate::judge;
 use crate::plan::IscsiClient;
 use crate::report::words::{CPU, CPU_WITHOUT_FILER, ORDERS};
 
-/// Everything that differs.
+/// All differences.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Diff {
-    /// Where it was measured.
+    /// Differences in the environment.
     pub environment: Vec<Change>,
-    /// What was asked for.
+    /// Differences in the plan.
     pub plan: Vec<Change>,
-    /// Knobs of the tunings.
+    /// Differences in the tunings.
     pub parameters: Vec<Change>,
-    /// Arms that only one side measured.
+    /// Configurations that only one side measured.
     pub only: Vec<String>,
-    /// Figures of the arms both sides measured.
+    /// Figures of the configurations that both sides measured.
     pub figures: Vec<FigureChange>,
 }
 
-/// One thing that differs.
+/// One difference.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Change {
     /// Its name.
     pub name: String,
-    /// On the first side; absent when it has none.
+    /// Value on the first side; `None` if it has none.
     pub a: Option<String>,
-    /// On the second side.
+    /// Value on the second side; `None` if it has none.
     pub b: Option<String>,
 }
 
-/// One figure of one arm on both sides.
+/// One figure of one configuration on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FigureChange {
-    /// The arm.
+    /// The configuration.
     pub arm: String,
     /// The figure with its unit.
     pub figure: String,
@@ -50,16 +50,16 @@ pub struct FigureChange {
     pub a: f64,
     /// Mean on the second side.
     pub b: f64,
-    /// `b` against `a` in percent with its interval, from the runs of both sides.
+    /// `b` compared with `a` in percent with its interval, from the runs of both sides.
     pub difference: Option<RelativeDifference>,
-    /// More is better (orders), or worse (times, costs).
+    /// Whether larger values are better (orders) or worse (times, costs).
     pub more_is_better: bool,
 }
 
-/// A figure of each run.
+/// Extracts a figure from each run.
 type Pick = fn(&PathResult) -> Vec<RunValue>;
 
-/// Figures that are compared: name with unit, whether more is better, value of each run.
+/// Compared figures: name with unit, whether larger values are better, value of each run.
 const FIGURES: [(&str, bool, Pick); 5] = [
     (ORDERS, true, judge::oets),
     (CPU, false, cpu_cost),
@@ -68,7 +68,7 @@ const FIGURES: [(&str, bool, Pick); 5] = [
     ("transaction, ms", false, response_ms),
 ];
 
-/// What differs between two comparisons.
+/// Computes the differences between two comparisons.
 #[must_use]
 pub fn diff(a: &Comparison, b: &Comparison) -> Diff {
     let mut only = Vec::new();
@@ -105,20 +105,20 @@ pub fn diff(a: &Comparison, b: &Comparison) -> Diff {
     }
 }
 
-/// Who carried a path, as far as it could be somebody else. Records of before say none, and their LUNs were carried by ours.
+/// The client of a path that supports several. Records of older versions contain none; their LUNs used Millrace's client.
 fn client(path: &PathResult) -> &str {
     path.client.as_deref().unwrap_or(IscsiClient::Millrace.name())
 }
 
-/// Why no figure of one record may be held against the other's: a guest's and those of another machine say nothing of each other.
+/// Why no figure of one record may be compared with the other's: figures of a guest and of another machine are not comparable.
 pub(crate) fn not_comparable(a: &Comparison, b: &Comparison) -> Option<String> {
     let (a, b) = (a.environment.guest.as_deref(), b.environment.guest.as_deref());
     let words = |label: Option<&str>| label.map_or_else(|| "not in a guest".to_owned(), |label| format!("in a guest ({label})"));
     (a != b).then(|| format!("the first was measured {}, the second {}", words(a), words(b)))
 }
 
-/// Holds `now` against a baseline: an arm's orders must not be lower, nor its processor time per order higher, than the
-/// runs of both can show. An arm of the baseline that is not measured now is a missed gate.
+/// Checks `now` against a baseline: a configuration's orders must not be lower, nor its processor time per order higher, than the
+/// runs of both can show. A configuration of the baseline that is not measured now counts as a failed gate.
 #[must_use]
 pub fn gates(baseline: &Comparison, now: &Comparison) -> Vec<Gate> {
     let mut gates = Vec::new();
@@ -148,7 +148,7 @@ pub fn gates(baseline: &Comparison, now: &Comparison) -> Vec<Gate> {
     gates
 }
 
-/// The ratio in the sense "1 is as good as before, less is worse", and about the least that runs like these don't show
+/// The ratio, where 1 is as good as before and less is worse, and the approximate smallest ratio that runs like these do not show
 /// to be worse.
 pub(crate) fn as_gate(difference: &RelativeDifference, more_is_better: bool) -> (f64, f64) {
     let ratio = |percent: f64| if more_is_better { 1.0 + percent / 100.0 } else { 1.0 / (1.0 + percent / 100.0) };
@@ -192,7 +192,7 @@ fn ran(paths: &[PathResult]) -> impl Iterator<Item = &PathResult> {
     paths.iter().filter(|path| path.status != PathStatus::Skipped && !path.runs.is_empty())
 }
 
-/// Further regimes of both sides with the same name, medium and load. The rate of a fixed load is found anew each time, so
+/// Further scenarios of both sides with the same name, medium and load. The rate of a fixed load is determined by each comparison, so
 /// figures of two rates are not compared.
 fn shared_regimes<'a>(
     a: &'a Comparison,
@@ -224,13 +224,13 @@ fn figures_of(a: &PathResult, b: &PathResult) -> Vec<FigureChange> {
     figures
 }
 
-/// Difference of the runs of two records. Their rounds are no neighbours in time: numbered apart they are never paired.
+/// Difference of the runs of two records. Their rounds are not close in time, so different numbers prevent pairing.
 pub(crate) fn between_records(first: &[RunValue], second: &[RunValue]) -> Option<RelativeDifference> {
     let apart: Vec<RunValue> = second.iter().map(|run| RunValue { round: u32::MAX - run.round, ..*run }).collect();
     relative_difference(first, &apart)
 }
 
-/// The difference and what may be said of it.
+/// The difference, and the claim that it allows.
 pub(crate) fn difference_words(found: &RelativeDifference, more_is_better: bool) -> String {
     let interval = found
         .low_percent
@@ -250,7 +250,7 @@ fn cpu_cost(path: &PathResult) -> Vec<RunValue> {
     cpu_of(path, |_| true)
 }
 
-/// Processor seconds for 1,000 orders on the database's host, in each run: the storage of the reports was a machine of its own.
+/// Processor seconds per 1,000 orders on the database's host, in each run: the storage of the published reports was a separate machine.
 pub(crate) fn cpu_cost_without_filer(path: &PathResult) -> Vec<RunValue> {
     cpu_of(path, |owner| owner != "filer")
 }
@@ -281,7 +281,7 @@ fn response_ms(path: &PathResult) -> Vec<RunValue> {
     path.runs.iter().filter_map(value).collect()
 }
 
-/// Differences of two records, field by field, nested ones by dotted names.
+/// Differences of two records, field by field; nested fields have dotted names.
 fn changes<T: Serialize>(a: &T, b: &T) -> Vec<Change> {
     let flat = |record: &T| {
         let mut fields = BTreeMap::new();
@@ -342,7 +342,7 @@ mod tests {
         let missed: Vec<Gate> = gates(&before, &after).into_iter().filter(|gate| !gate.passed).collect();
         assert!(missed.iter().any(|gate| gate.promise.contains("orders/min of dnfs")), "{missed:?}");
         assert!(missed.iter().all(|gate| !gate.promise.contains("local")), "{missed:?}");
-        // The other way round everything is better: nothing is missed.
+        // In the other direction, everything is better and no gate fails.
         assert!(gates(&after, &before).iter().all(|gate| gate.passed));
         after.paths.retain(|path| path.arm == "local");
         assert!(diff(&before, &after).only.iter().any(|line| line.contains("dnfs: first side only")));

@@ -1,4 +1,4 @@
-//! What this host can measure, what not, why, and the command that fixes it.
+//! Reports what this host can measure, what it cannot, why, and the command that fixes it.
 
 use std::path::{Path, PathBuf};
 
@@ -15,45 +15,45 @@ use crate::paths::storage_path::{Asked, PathRef, WhyNot};
 use crate::plan::{DEFAULT_PLAN, Overrides, Plan, Tuning};
 use crate::sys;
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// What was checked.
     pub subject: String,
-    /// Whether it is as it should be.
+    /// State of the result.
     pub state: State,
-    /// What was found.
+    /// Description of the result.
     pub found: String,
-    /// What fixes it, when something should be fixed.
+    /// The fix, if there is something to fix.
     pub fix: Option<String>,
 }
 
-/// How a finding counts.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// As it should be.
+    /// Correct.
     Good,
-    /// Worth knowing; a comparison can run.
+    /// Useful to know; a comparison can run.
     Note,
-    /// Not in this version; nothing to fix.
+    /// Not supported in this version; nothing to fix.
     NotBuilt,
-    /// Keeps a path from being measured.
+    /// Prevents the measurement of a path.
     Missing,
 }
 
-/// What doctor examines.
+/// Options of doctor.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// This program.
     pub program: PathBuf,
-    /// Where a comparison would work.
+    /// Base of a comparison's work directory.
     pub work_base: PathBuf,
-    /// Directory of PostgreSQL's server programs, when not to be searched.
+    /// Directory of PostgreSQL's server programs; `None` to search for it.
     pub pg_bin: Option<PathBuf>,
 }
 
-/// Looks at everything a comparison needs. Changes nothing but a probe file it removes.
+/// Checks everything that a comparison needs. Changes nothing, except for a probe file that it removes.
 #[must_use]
 pub fn examine(options: &Options) -> Vec<Finding> {
     let mut findings = vec![programs(options), mariadb(), user()];
@@ -73,7 +73,7 @@ pub fn all_good(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.state != State::Missing)
 }
 
-/// The findings as text, one line each and the fix below.
+/// The findings as text: one line each, with the fix below it.
 #[must_use]
 pub fn render(findings: &[Finding]) -> String {
     let mut text = String::new();
@@ -112,7 +112,7 @@ fn programs(options: &Options) -> Finding {
     }
 }
 
-/// Of a database beside PostgreSQL it is told, and no path hangs on it.
+/// Reports MariaDB. No path requires it.
 fn mariadb() -> Finding {
     let kind = DatabaseKind::MariaDb;
     match engine::find(kind, None) {
@@ -200,7 +200,7 @@ fn load() -> Finding {
     finding("host", State::Good, words, None)
 }
 
-/// A path stands on what every comparison needs, and on what it says itself.
+/// The finding for a path: it depends on the requirements of every comparison and on its own.
 fn path_finding(path: PathRef, options: &Options, before: &[Finding]) -> Finding {
     let why_not =
         path.why_not(&Asked { program: &options.program, target: None, medium: false, luns: 1, tuning: &Tuning::default() });

@@ -1,4 +1,4 @@
-//! What can go wrong in the laboratory.
+//! Errors of the laboratory.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use crate::database::kind::DatabaseKind;
 use crate::paths::filer_loss::FilerLoss;
 use crate::sys;
 
-/// Failure of a comparison. The text names the object and never repeats its source.
+/// Failure of a comparison. The text names the object and does not repeat its source.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// SIGINT or SIGTERM came.
+    /// SIGINT or SIGTERM was received.
     #[error("finish: stopped by a signal; every process has ended, and the work directory is removed")]
     Interrupted,
-    /// The same, with finished runs to go on from.
+    /// The same, with finished runs to continue from.
     #[error(
         "finish: stopped by a signal; every process has ended, and the work directory is removed, except the finished runs in {out}",
         out = out.display()
@@ -20,29 +20,29 @@ pub enum LabError {
     InterruptedWithRuns {
         /// Directory of the record.
         out: PathBuf,
-        /// How to go on, in one line; none where it cannot be gone on with.
+        /// How to continue, in one line; `None` if that is not possible.
         hint: Option<String>,
     },
-    /// An operation on a file or directory.
+    /// An operation on a file or directory failed.
     #[error("{action} {path}", path = path.display())]
     File {
-        /// What was tried, `create directory` for example.
+        /// What was attempted, for example `create directory`.
         action: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
         /// Why it failed.
         source: std::io::Error,
     },
-    /// A call on an export that is not ours.
+    /// A call on an existing export failed.
     #[error("{action} {export}")]
     Nfs {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
-        /// On which export.
+        /// The export.
         export: String,
         /// Why it failed.
         source: Box<dnfs::Error>,
-        /// What can be done about it, in one line.
+        /// What the user can do about it, in one line.
         advice: Option<String>,
     },
     /// A program could not be started.
@@ -53,79 +53,79 @@ pub enum LabError {
         /// Why.
         source: std::io::Error,
     },
-    /// A program ended badly or too late. `detail` holds the end of its log.
+    /// A program failed or did not end in time. `detail` contains the end of its log.
     #[error("go on: {program} {outcome}{detail}")]
     Program {
-        /// The program and its part in the comparison.
+        /// The program and its role in the comparison.
         program: String,
         /// How it ended.
         outcome: String,
-        /// The end of what it wrote, each line indented on a line of its own, or nothing.
+        /// The end of its output, each line indented, or empty.
         detail: String,
     },
-    /// The filer below a run went away.
+    /// The filer of a run was lost.
     #[error("go on: {0}")]
     FilerLost(Box<FilerLoss>),
-    /// A database statement.
+    /// A statement in PostgreSQL failed.
     #[error("{action} in the database")]
     Database {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
         /// Why it failed.
         source: Box<tokio_postgres::Error>,
     },
-    /// The same on MariaDB.
+    /// A statement in MariaDB failed.
     #[error("{action} in the database")]
     MariaDb {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
         /// Why it failed.
         source: Box<mysql_async::Error>,
     },
-    /// A server that was named by the user.
+    /// A session with a server that the user named could not be opened.
     #[error("open a session")]
     Session {
-        /// Why there is none.
+        /// The cause.
         source: orders::error::OrdersError,
     },
     /// The database did not answer in time.
     #[error("{action} in the database within {seconds} s")]
     DatabaseSlow {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
-        /// The limit.
+        /// The time limit.
         seconds: u64,
     },
-    /// The filer's admin socket.
+    /// A request to the filer's admin socket failed.
     #[error("ask the filer for {what}: {detail}")]
     Filer {
-        /// What was asked.
+        /// The requested information.
         what: &'static str,
-        /// What came instead.
+        /// The response or error.
         detail: String,
     },
-    /// A record of a child that can't be read.
+    /// The record of a child process cannot be read.
     #[error("read the record of {program}")]
     Record {
-        /// Who wrote it.
+        /// The program that wrote it.
         program: &'static str,
         /// What is wrong with it.
         source: serde_json::Error,
     },
-    /// Something this host lacks, with the way to get it.
+    /// This host lacks something; the hint says how to get it.
     #[error("{what}")]
     Missing {
-        /// What is missing.
+        /// The missing thing.
         what: String,
         /// The command or option that fixes it.
         hint: String,
     },
-    /// A plan or an option that makes no sense.
+    /// A plan or an option is invalid.
     #[error("{what}")]
     Plan {
-        /// What is wrong.
+        /// What is invalid.
         what: String,
-        /// What would be right.
+        /// What would be valid.
         hint: String,
     },
 }
@@ -149,12 +149,12 @@ impl LabError {
         }
     }
 
-    /// A plan or an option that makes no sense.
+    /// The error for an invalid plan or option.
     pub(crate) fn plan(what: impl Into<String>, hint: &str) -> Self {
         Self::Plan { what: what.into(), hint: hint.to_owned() }
     }
 
-    /// A medium that makes no sense.
+    /// The error for an invalid medium.
     pub(crate) fn medium(text: &str, error: &media::SpecError) -> Self {
         Self::plan(format!("use the medium \"{text}\": {error}"), &error.hint())
     }
@@ -164,17 +164,17 @@ impl LabError {
         move |source| Self::Database { action, source: Box::new(source) }
     }
 
-    /// The same of a session on MariaDB.
+    /// Attaches the action to an error of MariaDB.
     pub(crate) fn mariadb(action: &'static str) -> impl FnOnce(mysql_async::Error) -> Self {
         move |source| Self::MariaDb { action, source: Box::new(source) }
     }
 
-    /// Something that PostgreSQL has and this database has not.
+    /// The error for a feature that only PostgreSQL has.
     pub(crate) fn not_of(what: &str, kind: DatabaseKind) -> Self {
         Self::plan(format!("{what} with {}", kind.title()), "only with PostgreSQL: --database postgresql")
     }
 
-    /// Says in which run it came, where that matters.
+    /// Adds the run in which the error occurred, if that matters.
     pub(crate) fn in_run(mut self, run: impl FnOnce() -> String) -> Self {
         match &mut self {
             Self::FilerLost(loss) => loss.run = run(),
@@ -190,7 +190,7 @@ impl LabError {
         Self::InterruptedWithRuns { out: out.to_owned(), hint: Some(hint) }
     }
 
-    /// The same of a command that does not take `--resume`.
+    /// The same for a command without `--resume`.
     #[must_use]
     pub fn without_resuming(self) -> Self {
         match self {
@@ -199,7 +199,7 @@ impl LabError {
         }
     }
 
-    /// What the program ends with: 2, could not run; after a signal 128 and its number, as of a program that the signal ended.
+    /// Exit code of the program: 2 if it could not run; after a signal, 128 plus its number, as for a program that the signal ended.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -208,7 +208,7 @@ impl LabError {
         }
     }
 
-    /// What the user can do about it, when that is known.
+    /// What the user can do about it, if that is known.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {
@@ -238,10 +238,10 @@ impl LabError {
     }
 }
 
-/// What makes an export writable for the database.
+/// How the user can make an export writable for the database.
 pub(crate) const EXPORT_WRITABLE: &str = "the database's user must be allowed to write there, or name another with ?uid=N&gid=N";
 
-/// What a shell gives for a program that this signal ended.
+/// The exit code that a shell reports for a program that this signal ended.
 fn signal_code(signal: i32) -> u8 {
     match u8::try_from(signal) {
         Ok(signal @ 1..128) => signal + 128,

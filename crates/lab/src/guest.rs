@@ -1,11 +1,11 @@
-//! A guest with a stock distribution kernel in QEMU, for kernel storage clients on hosts whose own kernel has none.
+//! A guest in QEMU with a distribution's standard kernel, for kernel storage clients that the host's own kernel lacks.
 //!
-//! The guest's root is this host's, read-only over 9p under a tmpfs overlay: every program of the host is there, and nothing that
-//! the guest writes reaches the host, save in the shared directories. Its network is QEMU's user-mode network, which needs no
-//! rights: the host's loopback is 10.0.2.2, and 10.0.3.2, 10.0.4.2, … through further network interfaces.
+//! The guest's root is this host's, read-only over 9p under a tmpfs overlay: it has every program of the host, and no file that
+//! the guest writes reaches the host, except in the shared directories. Its network is QEMU's user-mode network, which needs no
+//! privileges: the host's loopback is 10.0.2.2, and 10.0.3.2, 10.0.4.2, … through further network interfaces.
 //!
-//! Interface: [`status::examine`] says what is there, [`fetch::fetch`] brings the kernel, [`run::run`] boots it and runs a command.
-//! docs/guest.md says what may be concluded from what is measured inside, docs/design/023-guest.md why it is built so.
+//! Interface: [`status::examine`] checks the requirements, [`fetch::fetch`] gets the kernel, [`run::run`] boots it and runs a command.
+//! docs/guest.md describes what measurements inside a guest show, docs/design/023-guest.md the design.
 
 pub mod cache;
 pub mod compare;
@@ -27,10 +27,10 @@ mod work;
 
 use run::{EMULATED, VIRTUAL};
 
-/// Variable that a guest's first process sets for its command: who runs the guest.
+/// Variable that a guest's first process sets for its command: the accelerator.
 const VARIABLE: &str = "MILLRACE_GUEST";
 
-/// How figures measured by this process are to be read where it runs in a guest; none elsewhere.
+/// How to read figures that this process measures if it runs in a guest; `None` otherwise.
 #[must_use]
 pub fn label() -> Option<&'static str> {
     label_of(&std::env::var(VARIABLE).ok()?)

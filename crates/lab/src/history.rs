@@ -1,6 +1,6 @@
-//! Records of many comparisons: which of them may be compared, how their figures go on, and a comparison against its last one.
+//! Records of many comparisons: which of them may be compared, how their figures develop, and a comparison with its predecessor.
 //!
-//! A record is read, reduced to an [`Entry`] and dropped, so that a thousand records take no more memory than their runs' figures.
+//! A record is read, reduced to an [`Entry`] and dropped, so that a thousand records need only the memory of their runs' figures.
 
 mod conditions;
 mod entry;

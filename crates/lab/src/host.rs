@@ -1,4 +1,4 @@
-//! This host: child processes, control groups, signals, what the kernel counts, what the record says of it.
+//! This host: child processes, control groups, signals, the kernel's counters, facts for the record.
 
 pub(crate) mod attached_lun;
 pub(crate) mod block_device;

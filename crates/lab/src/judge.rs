@@ -1,4 +1,4 @@
-//! What may be concluded: from results of arms to the sentence at the top. Pure: takes records, gives records.
+//! Draws conclusions, from the results of configurations to the verdict. Pure: takes and returns records.
 
 mod against;
 mod bottleneck;
@@ -22,36 +22,36 @@ pub(crate) use saturation::tests::arm as arm_on_a_medium;
 pub(crate) use saturation::{Saturation, saturation};
 pub(crate) use waits::session_time;
 
-/// Share of the host that others may use before the figures are called disturbed.
+/// Share of the host above which use by other programs makes the figures disturbed.
 const OTHERS_BUSY_MAX: f64 = 0.20;
-/// Share of the processor time wanted here that may be steal time before the same is said. It
-/// comes in bursts, so a tenth on average is far more for some.
+/// The same for steal time, as a share of the requested processor time. Steal time
+/// comes in bursts, so a mean of a tenth is far more for some runs.
 pub(crate) const STOLEN_MAX: f64 = 0.10;
 
 /// The conclusions of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judgement {
-    /// The sentence at the top.
+    /// The verdict: the sentence at the top of the report.
     pub(crate) verdict: String,
-    /// Each measured arm against the first measured one.
+    /// Each measured configuration compared with the first measured one.
     pub(crate) against_first: Vec<Against>,
-    /// What a reader must know before believing the figures.
+    /// Restrictions that a reader must know before using the figures.
     pub(crate) notes: Vec<String>,
-    /// Why the figures are no result: the sentence at the top begins with it.
+    /// Why the figures are not a result. The verdict begins with these reasons.
     pub(crate) not_a_result: Vec<String>,
-    /// No measured arm failed a proof or a check.
+    /// Whether no measured configuration failed a proof or a check.
     pub(crate) valid: bool,
 }
 
-/// Fills what each arm's runs allow to say of it alone: bottleneck, steady state, Little's law.
+/// Fills in the conclusions about one configuration alone: bottleneck, steady state, Little's law.
 pub(crate) fn judge_alone(path: &mut PathResult, database: DatabaseKind) {
     path.steady = steady::judge(&path.runs);
     path.little = littles_law::judge(&path.runs);
     path.bottleneck = Some(bottleneck::judge(path, database));
 }
 
-/// Compares the arms and concludes. Fills what only a comparison can tell: the relative CPU cost. `guest` is how figures of the guest
-/// are to be read in which they were measured.
+/// Compares the configurations and draws conclusions. Fills in the relative CPU cost, which needs a comparison. `guest` is the label
+/// of the guest in which the figures were measured.
 pub(crate) fn judge(paths: &mut [PathResult], plan: &PlanRecord, guest: Option<&str>) -> Judgement {
     against::relative_cpu_cost(paths);
     let against_first = against::against_first(paths);
@@ -71,7 +71,7 @@ pub(crate) fn judge(paths: &mut [PathResult], plan: &PlanRecord, guest: Option<&
     Judgement { verdict, against_first, notes, not_a_result, valid }
 }
 
-/// Why figures that were measured soundly are no result: a guest, a single run on each path, or a host that others used meanwhile.
+/// Why correctly measured figures are not a result: a guest, a single run on each path, or a host that other programs used.
 fn not_a_result(paths: &[PathResult], plan: &PlanRecord, guest: Option<&str>) -> Vec<String> {
     let ran: Vec<&PathResult> = paths.iter().filter(|path| path.oets_per_minute.is_some()).collect();
     let mut reasons: Vec<String> = guest.map(str::to_owned).into_iter().collect();
@@ -89,8 +89,8 @@ fn not_a_result(paths: &[PathResult], plan: &PlanRecord, guest: Option<&str>) ->
     reasons
 }
 
-/// The plan's gates on paths of which an arm ran beside the first. One is missed where the 95 % interval of the ratio lies below it, so
-/// that a path which is as good as promised does not pass one time and fail the next; a single run has its ratio alone.
+/// The plan's gates on paths with a configuration that ran besides the first one. A gate fails if the 95 % interval of the ratio is
+/// below it, so that a path at the required value does not pass once and fail the next time; a single run has only its ratio.
 pub(crate) fn gates(paths: &[PathResult], against: &[Against], gates: &[ShareGate]) -> Vec<Gate> {
     let is_of = |arm: &str, path: &str| paths.iter().any(|result| result.arm == arm && result.name == path);
     let judged = |gate: &ShareGate| {
@@ -107,7 +107,7 @@ pub(crate) fn gates(paths: &[PathResult], against: &[Against], gates: &[ShareGat
     gates.iter().filter_map(judged).collect()
 }
 
-/// OETs per minute of each run with the error inside it.
+/// OETs per minute of each run, with the error from inside the run.
 pub(crate) fn oets(path: &PathResult) -> Vec<RunValue> {
     let value = |run: &results::compare::Run| {
         let seconds: Vec<f64> = run.per_second.iter().map(|orders| *orders as f64 * 60.0).collect();
@@ -117,7 +117,7 @@ pub(crate) fn oets(path: &PathResult) -> Vec<RunValue> {
     path.runs.iter().map(value).collect()
 }
 
-/// What a reader of the figures must know: each text once, with the names of all paths that it is about.
+/// Notes for the reader of the figures: each text once, with the names of all paths that it applies to.
 fn merged(paths: &[PathResult]) -> Vec<String> {
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     for path in paths {
@@ -131,7 +131,7 @@ fn merged(paths: &[PathResult]) -> Vec<String> {
     found.into_iter().map(|(text, names)| format!("{}: {text}", names.join(", "))).collect()
 }
 
-/// What a reader of this arm's figures must know.
+/// Notes for the reader of this configuration's figures.
 fn notes(path: &PathResult) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(cpu) = path.cpu.as_ref().filter(|cpu| cpu.others_busy_share > OTHERS_BUSY_MAX) {
@@ -172,7 +172,7 @@ fn notes(path: &PathResult) -> Vec<String> {
     notes
 }
 
-/// A part of a whole; 0 of nothing.
+/// `part` divided by `whole`; 0 if `whole` is 0.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

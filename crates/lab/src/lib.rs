@@ -1,12 +1,12 @@
 //! The laboratory: plans, storage paths, the database's life, measuring, comparing, reports.
 //!
 //! It starts processes (the database, `millrace serve`, `millrace orders run`) and reads
-//! their records, so that its own memory and threads stay out of what is measured. It never
-//! touches a running database or a file it did not make.
+//! their records, so that its own memory and threads are not part of the measurement. It never
+//! changes a running database or a file that it did not create.
 //!
-//! Interface: [`plan::Plan`] says what to do, [`compare::compare`] does it, [`report`] shows it,
-//! [`doctor`] says what this host can measure,
-//! [`guest`] boots a kernel that has the storage clients this host's kernel lacks. Storage paths are in `paths`, one file each.
+//! Interface: [`plan::Plan`] describes the work, [`compare::compare`] carries it out, [`report`] displays it,
+//! [`doctor`] reports what this host can measure, and
+//! [`guest`] boots a kernel with storage clients that this host's kernel lacks. Storage paths are in `paths`, one file each.
 #![deny(unsafe_code)]
 
 pub mod clock;

@@ -1,4 +1,4 @@
-//! What is counted while a run is measured, and what proves that the database used its path.
+//! Counters during a measured run, and the proof that the database used its path.
 
 pub mod metrics;
 pub mod probe;

@@ -1,11 +1,11 @@
-//! Storage paths: the ways from a database to its files, all behind one interface.
+//! Storage paths: the ways from a database to its files, all with one interface.
 //!
-//! A path is a value of [`storage_path::StoragePath`]. It says why it cannot be measured here, which targets it accepts, and
-//! puts the files of an arm in place ([`placement::Placement`]); a placement starts whatever serves the files of one run
-//! ([`storage::Storage`]). Preparing, measuring, doctor, dry run and skip reasons go through these three.
+//! A path is a value of [`storage_path::StoragePath`]. It reports why it cannot be measured here, which targets it accepts, and
+//! places the files of a configuration ([`placement::Placement`]); a placement starts the processes that serve the files of one run
+//! ([`storage::Storage`]). Preparation, measurement, doctor, dry run and skip reasons use these three.
 //!
 //! A new path is a file in `paths/`, its line in [`ALL`], and the places that know paths by name: the knobs of a tuning
-//! (`plan::tuning`), the pair of NFS clients (`report::nfs_clients`) and the published findings (`shapes`). One that can only be
+//! (`plan::tuning`), the pair of NFS clients (`report::nfs_clients`) and the published findings (`shapes`). A path that can only be
 //! skipped implements the first three methods of [`storage_path::StoragePath`]: the default methods return an error, and there
 //! is no fallback to another path.
 
@@ -32,19 +32,19 @@ use storage_path::PathRef;
 /// Every path, in the order of a report.
 pub(crate) static ALL: [PathRef; 6] = [&local::Local, &dnfs::Dnfs, &iscsi::MILLRACE, &knfs::Knfs, &device::FC, &device::BLOCK];
 
-/// The path of this name.
+/// The path with this name.
 pub(crate) fn find(name: &str) -> Option<PathRef> {
     ALL.iter().copied().find(|path| path.name() == name)
 }
 
-/// The path of an arm that was measured, with the client that carried it.
+/// The path of a measured configuration, with the client that it used.
 pub(crate) fn of(result: &PathResult) -> Option<PathRef> {
     let path = find(&result.name)?;
     let with_client = result.client.as_deref().and_then(|client| path.with_client(client));
     Some(with_client.unwrap_or(path))
 }
 
-/// Why two arms are never ranked, where they are not.
+/// Why two configurations are never ranked; `None` if they may be.
 pub(crate) fn never_ranked(one: &PathResult, other: &PathResult) -> Option<&'static str> {
     let why = |one: &PathResult, other: &PathResult| {
         of(one)?.never_ranked_with().filter(|(name, _)| *name == other.name).map(|(_, why)| why)
@@ -52,7 +52,7 @@ pub(crate) fn never_ranked(one: &PathResult, other: &PathResult) -> Option<&'sta
     why(one, other).or_else(|| why(other, one))
 }
 
-/// The file system of an arm that is striped over LUNs, in a sentence.
+/// The file system of a configuration that is striped over LUNs, in a sentence.
 pub(crate) fn striped(result: &PathResult) -> Option<String> {
     let luns = result.layout_name.as_deref()?.parse::<Layout>().ok()?.luns();
     of(result).filter(|_| luns > 1)?.striped(luns)

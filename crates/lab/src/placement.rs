@@ -1,7 +1,7 @@
-//! Where the files of an arm's database are put: directories of this host, or a directory on an export.
+//! Placement of the files of a configuration's database: directories of this host, or a directory on an export.
 //!
-//! On storage that is not ours everything happens inside one new directory with our mark; it
-//! is removed at the end, and by the next comparison when this one is killed.
+//! On existing storage, everything is inside one new directory with the owner's mark. It
+//! is removed at the end, or by the next comparison if this one is killed.
 
 pub(crate) mod directories;
 pub(crate) mod export;

@@ -1,4 +1,4 @@
-//! What a comparison shall do: the plan file, the options over it, and the arms they make.
+//! The plan of a comparison: the plan file, the options that override it, and the resulting configurations (`[[arm]]`).
 
 mod arm;
 mod experiment;
@@ -45,74 +45,74 @@ pub use overrides::Overrides;
 pub use regime::{HOST, Regime};
 pub use tuning::{Knob, TUNED, Tuning, UNTUNED};
 
-/// The plan carried out when none is named.
+/// The default plan.
 pub const DEFAULT_PLAN: &str = include_str!("../../../plans/compare.toml");
 
 /// Its name.
 const DEFAULT_NAME: &str = "compare";
 
-/// A plan ready to be carried out.
+/// A plan that is ready to be carried out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Its file without directory and ending, `compare` for the built-in one.
+    /// File name of the plan without directory and extension, `compare` for the built-in one.
     pub name: String,
-    /// The file it was read from in place of the one asked for, because this is a guest.
+    /// The file that was read instead of the requested one, because this host is a guest.
     pub in_place: Option<PathBuf>,
-    /// What is compared, in the order asked for; the first is what the others are held against.
+    /// The compared configurations in the requested order. The others are compared with the first one.
     pub arms: Vec<Arm>,
-    /// Sets of knobs by name, `untuned` and `tuned` among them.
+    /// Tunings by name, including `untuned` and `tuned`.
     pub tunings: BTreeMap<String, Tuning>,
-    /// Which database is compared with.
+    /// The database.
     pub database: DatabaseKind,
     /// Warehouses to load.
     pub warehouses: u32,
-    /// Users of an arm whose load names no number.
+    /// Users of a configuration whose load gives no number.
     pub users: u32,
     /// Threads of the driver.
     pub threads: u32,
     /// Seconds measured in each run.
     pub seconds: u64,
-    /// Seconds dropped before.
+    /// Seconds of warm-up before the measured interval.
     pub warmup_seconds: u64,
-    /// First seed.
+    /// First seed of the driver.
     pub seed: u64,
     /// Runs on each path.
     pub repeats: u32,
-    /// Time after which no further round is started.
+    /// Time after which no further round starts.
     pub budget: Duration,
-    /// The database's buffers as a share of what was loaded.
+    /// The database's buffers as a share of the loaded database.
     pub buffers_share: f64,
-    /// Most page cache in bytes that the database, and each filer of ours, may keep; not limited when absent.
+    /// Upper limit in bytes of the page cache of the database and of each of Millrace's filers; `None` for no limit.
     pub page_cache_bytes: Option<u64>,
-    /// Least shares of the first arm's OETs that paths must reach.
+    /// Minimum shares of the first configuration's OETs that paths must reach.
     pub share_gates: Vec<ShareGate>,
-    /// The database that the thresholds are of, where they are left out because another one is compared with.
+    /// The database that the thresholds apply to, if they are ignored because another database is compared.
     pub gates_of_another: Option<DatabaseKind>,
-    /// Keep this host's processors from sleeping during runs.
+    /// Whether to keep this host's processors from sleeping during runs.
     pub keep_awake: bool,
-    /// A first look, not a measurement.
+    /// Whether the result is only a first impression, not a measurement.
     pub quick: bool,
-    /// Steps between two tunings, if the plan has any; their arms are among `arms`.
+    /// Steps between two tunings, if the plan has any; their configurations are included in `arms`.
     pub ladder: Option<Ladder>,
-    /// The report this plan stands for.
+    /// The published report that this plan reproduces.
     pub stands_for: Option<StandsFor>,
-    /// Parts that arms play in checked shapes.
+    /// Roles of configurations in checked shapes.
     pub roles: Roles,
-    /// The same arms in further regimes, after their own.
+    /// Further scenarios with the same configurations, after the plan's own runs.
     pub regimes: Vec<Regime>,
-    /// Every regime gets its repeats.
+    /// Whether every scenario gets all repeats.
     pub full: bool,
 }
 
-/// Of the plans that this version reads.
+/// Schema of the plans that this version reads.
 const SCHEMA: i64 = 1;
 
 impl Plan {
     /// Reads the plan file, or the built-in plan, and applies the options.
     ///
     /// # Errors
-    /// [`LabError::File`] when the file can't be read, [`LabError::Plan`] when something in
-    /// it or in the options makes no sense.
+    /// [`LabError::File`] if the file cannot be read, [`LabError::Plan`] if a value in
+    /// it or in the options is invalid.
     pub fn read(file: Option<&Path>, overrides: &Overrides) -> Result<Self, LabError> {
         let Some(path) = file else { return Self::parse(DEFAULT_PLAN, overrides) };
         let file = read_file(path)?;
@@ -139,12 +139,12 @@ impl Plan {
         let arms = arms_of(&file, overrides)?;
         let own: DatabaseKind = file.database.system.parse()?;
         let database = overrides.database.as_ref().map_or(Ok(own), |name| name.parse())?;
-        // A threshold is a promise about the plan's own database.
+        // A threshold applies only to the plan's own database.
         let gates_of_another = Some(own).filter(|own| *own != database && !overrides.no_gates && !file.gates.is_empty());
         let without_gates = overrides.no_gates || gates_of_another.is_some();
         let mut tunings = Tuning::built_in(database);
         tunings.extend(file.tuning);
-        // A path of the user's own replaces the plan's arms, the ladder's too.
+        // Paths from the command line replace the plan's configurations, including those of the ladder.
         let ladder = file.ladder.filter(|_| overrides.paths.is_none());
         if let Some(ladder) = &ladder {
             ladder.check(&tunings)?;
@@ -176,7 +176,7 @@ impl Plan {
             quick: overrides.quick,
             ladder,
             stands_for: file.report.map(StandsFor::from),
-            // Of the user's own arms nothing is known.
+            // Roles are not known for configurations from the command line.
             roles: if overrides.paths.is_none() { file.shape } else { Roles::new() },
             regimes,
             full: overrides.full,
@@ -236,21 +236,21 @@ impl Plan {
         self.tunings.iter().try_for_each(|(name, tuning)| tuning.check(name))
     }
 
-    /// The knobs of an arm.
+    /// The tuning of a configuration.
     #[must_use]
     pub fn tuning_of(&self, arm: &Arm) -> &Tuning {
         static NONE: LazyLock<Tuning> = LazyLock::new(Tuning::default);
         self.tunings.get(&arm.tuning).unwrap_or(&NONE)
     }
 
-    /// Seconds measured in a run of an arm.
+    /// Seconds measured in a run of a configuration.
     #[must_use]
     pub fn seconds_of(&self, arm: &Arm) -> u64 {
         arm.load.seconds.unwrap_or(self.seconds)
     }
 
-    /// Whether the database of an arm opens its data files past the page cache of its own host: where a tuning of MariaDB
-    /// says so.
+    /// Whether the database of a configuration bypasses the page cache of its own host for its data files: if a tuning of MariaDB
+    /// requires it.
     #[must_use]
     pub fn is_past_page_cache(&self, arm: &Arm) -> bool {
         let knobs = &self.tuning_of(arm).database;
@@ -259,7 +259,7 @@ impl Plan {
         self.database == DatabaseKind::MariaDb && direct
     }
 
-    /// Most users any arm may have, for the database's connection limit.
+    /// Largest number of users of any configuration, for the database's connection limit.
     #[must_use]
     pub fn users_most(&self) -> u32 {
         let of = |arm: &Arm| match arm.load.level {
@@ -270,26 +270,26 @@ impl Plan {
         self.arms.iter().map(of).chain(regimes).max().unwrap_or(self.users)
     }
 
-    /// Most volumes that any arm spreads tables and indexes over.
+    /// Largest number of volumes over which a configuration spreads tables and indexes.
     #[must_use]
     pub fn shares_most(&self) -> u32 {
         self.arms.iter().map(|arm| arm.layout.shares()).max().unwrap_or(1)
     }
 
-    /// Bytes that one run may add to its copy; where the log is archived, it is there twice.
+    /// Bytes that one run may add to its copy; twice as many if the log is archived.
     #[must_use]
     pub fn growth_bytes(&self) -> u64 {
         let archived = self.arms.iter().any(|arm| arm.layout == Layout::SplitArchive);
         if archived { 2 * RUN_GROWTH_BYTES } else { RUN_GROWTH_BYTES }
     }
 
-    /// Bytes of the loaded database, estimated.
+    /// Estimated bytes of the loaded database.
     #[must_use]
     pub fn database_bytes(&self) -> u64 {
         DATABASE_BASE_BYTES + u64::from(self.warehouses) * WAREHOUSE_BYTES
     }
 
-    /// Bytes that must be free: the kept state, one copy of it, growth of a run and a tenth.
+    /// Bytes that must be free: the kept state, one copy of it, the growth of a run, and a tenth more.
     #[must_use]
     pub fn needed_bytes(&self) -> u64 {
         (2 * self.database_bytes() + self.growth_bytes()) / 10 * 11
@@ -299,12 +299,12 @@ impl Plan {
     #[must_use]
     pub fn buffers_bytes(&self, database_bytes: u64) -> u64 {
         let share = database_bytes as f64 * self.buffers_share;
-        // Whole MiB, so that the setting reads well.
+        // Whole MiB, so that the setting is easy to read.
         ((share as u64) >> 20 << 20).max(crate::limits::BUFFERS_BYTES_MIN)
     }
 }
 
-/// `90`, `90s`, `12m` or `1h`.
+/// Parses `90`, `90s`, `12m` or `1h`.
 ///
 /// # Errors
 /// [`LabError::Plan`] for anything else.
@@ -336,7 +336,7 @@ fn read_file(path: &Path) -> Result<PlanFile, LabError> {
     plan_file(&text, &format!("plan {}", path.display()))
 }
 
-/// The schema is looked at first: keys of a later one would be called unknown.
+/// Checks the schema first, because keys of a later one would be reported as unknown.
 fn plan_file(text: &str, name: &str) -> Result<PlanFile, LabError> {
     let schema = text.parse::<toml::Table>().ok().and_then(|table| table.get("schema").and_then(toml::Value::as_integer));
     if let Some(schema) = schema.filter(|schema| *schema != SCHEMA) {

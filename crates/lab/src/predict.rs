@@ -1,9 +1,9 @@
-//! What another load, more slots or another medium would give: a queueing model fitted to what one run measured.
+//! Predicts the effect of another load, more slots or another medium: a queueing model fitted to the measurements of one run.
 //!
-//! [`fit::fit`] takes processor time, reads, their latency, log flushes, slots and lock waits of one arm; whatever of the
-//! measured round they don't explain becomes one more time of its own, so the model meets the run it comes from.
-//! [`model::System::predict`] answers for another number of users or a changed part; [`ladder::ladder`] holds every
-//! other point of a comparison against it. Nothing is fitted to the point that is predicted.
+//! [`fit::fit`] uses processor time, reads, their latency, log flushes, slots and lock waits of one configuration. The part of the
+//! measured cycle that they do not explain becomes a separate time, so that the model reproduces its own run.
+//! [`model::System::predict`] predicts another number of users or a changed part; [`ladder::ladder`] compares every
+//! other point of a comparison with it. Nothing is fitted to the predicted point.
 
 pub mod cache;
 pub mod fit;

@@ -1,4 +1,4 @@
-//! Reading the record of an earlier comparison.
+//! Reads the record of an earlier comparison.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::report;
 /// Reads `results.json`, or the one in a directory.
 ///
 /// # Errors
-/// When there is none, it is too large, or it is no record of a comparison.
+/// The file does not exist, is too large, or is not a record of a comparison.
 pub fn read(path: &Path) -> Result<Comparison, LabError> {
     let file = report::record_file(path);
     let size = std::fs::metadata(&file).map_err(LabError::file("read the record", &file))?.len();

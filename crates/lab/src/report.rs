@@ -1,6 +1,6 @@
-//! Shows a comparison: a table for the terminal, one page for the browser, CSV, Markdown and an SVG picture, the record itself.
+//! Displays a comparison: a table for the terminal, one page for the browser, CSV, Markdown and an SVG picture, the record itself.
 //!
-//! Everything here reads a record and nothing else, so that an old one can be shown again.
+//! All of these use only the record, so an old one can be displayed again.
 
 mod bars;
 mod columns;
@@ -54,7 +54,7 @@ pub const PAGE: &str = "report.html";
 /// Writes `results.json` and `report.html` into `out`.
 ///
 /// # Errors
-/// When a file can't be written.
+/// A file cannot be written.
 pub fn write(comparison: &Comparison, out: &Path) -> Result<(), LabError> {
     for (name, text) in [(RECORD, json(comparison)?), (PAGE, html(comparison)?)] {
         let path = out.join(name);
@@ -66,14 +66,14 @@ pub fn write(comparison: &Comparison, out: &Path) -> Result<(), LabError> {
 /// The record as indented JSON with a final line end.
 ///
 /// # Errors
-/// When a figure can't be written as JSON.
+/// A figure cannot be written as JSON.
 pub fn json(comparison: &Comparison) -> Result<String, LabError> {
     let text =
         serde_json::to_string_pretty(comparison).map_err(|source| LabError::Record { program: "the comparison", source })?;
     Ok(text + "\n")
 }
 
-/// The record's file in a directory, or the file that was named.
+/// The record's file in a directory, or the given file.
 #[must_use]
 pub fn record_file(place: &Path) -> PathBuf {
     if place.is_dir() { place.join(RECORD) } else { place.to_owned() }

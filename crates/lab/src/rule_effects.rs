@@ -1,9 +1,9 @@
-//! What rules of the tuner bring on the order load: a ladder from a database's own defaults, each rule's settings alone and all
-//! added up, and which of them are worth keeping.
+//! Measures the effect of the tuner's rules on the order load: a ladder from a database's own defaults, each rule's settings alone
+//! and all accumulated, and which of them are worth keeping.
 //!
-//! A change is kept when the 99 % interval of its difference lies above zero (docs/lab.md, What may be concluded): from the start,
-//! or from those before it where all of them are kept, for a bottleneck may hide behind another. One that loses on top of those
-//! is not kept though it gains alone. What is not shown is not kept, whatever the mean says.
+//! A change is kept if the 99 % interval of its difference is above zero (docs/lab.md, What may be concluded): compared with the
+//! start, or with the changes before it if all of them are kept, because one bottleneck may hide another. A change that loses
+//! when added to those is not kept, even if it gains alone. A change without a shown gain is not kept, whatever its mean.
 
 mod change;
 mod choose;

@@ -30,7 +30,7 @@ use crate::run::progress::Progress;
 use crate::run::setup::{Setup, Turn, driver_options};
 
 impl Setup<'_> {
-    /// Carries one run out where the files of its arm are put. Returns what was counted here and the
+    /// Carries out one run at the place of its configuration's files. Returns the counters of this process and the
     /// driver's own record.
     pub(crate) fn run(
         &self,
@@ -66,14 +66,14 @@ impl Setup<'_> {
         steps.done("measure");
 
         if turn.arm.medium.is_some() {
-            // Reading the whole database block by block would take minutes on a slow medium and says nothing about it.
+            // Reading the complete database block by block would take minutes on a slow medium, without information about it.
             progress.step(&format!("{}: starting again without the medium", turn.name()));
             processes.stop()?;
             let arm = Arm { medium: None, ..turn.arm.clone() };
             processes = RunProcesses::start(self, Turn { arm: &arm, ..turn }, placement)?;
             steps.done("restart");
         }
-        // The checks join and sort whole tables in memory that the load does not need.
+        // The checks join and sort complete tables in memory, which the load does not need.
         processes.lift_memory_limits()?;
         progress.step(&format!("{}: checking consistency", turn.name()));
         let checks = orders.check(turn.sequence, &mut || processes.expect_storage());
@@ -83,14 +83,14 @@ impl Setup<'_> {
         progress.step(&format!("{}: stopping", turn.name()));
         processes.stop()?;
         placement.clear()?;
-        // What the clients of this run shared: the next run begins with counters at zero.
+        // Removes the shared state of this run's clients, so that the next run starts with counters at zero.
         workdir::empty_directory(self.work.runtime())?;
         steps.done("stop");
         Ok((Run { checks, probe, folio_bytes, step_s: steps.seconds, ..run }, record))
     }
 
-    /// The same state of the page cache before each run on each path: the copy is in it, in small folios, or nothing of it where the
-    /// plan limits the page cache.
+    /// Establishes the same state of the page cache before each run on each path: the copy is in it, in small folios, or nothing of it
+    /// if the plan limits the page cache.
     fn prepare_page_cache(&self, placement: &dyn Placement, progress: &mut Progress<'_>) -> Result<(), LabError> {
         let Some(files) = placement.cached_files() else { return Ok(()) };
         page_cache::forget(files)?;
@@ -196,7 +196,7 @@ impl Setup<'_> {
         Ok((driver, warm_up))
     }
 
-    /// Holds the database's own reads against those of the path between two samples.
+    /// Compares the database's own reads with those of the path between two samples.
     fn prove(
         &self,
         source: ProofSource,
@@ -216,15 +216,15 @@ impl Setup<'_> {
 #[derive(Debug, Clone, Copy)]
 struct Sessions {
     count: u64,
-    /// Those that the server may have begun by itself.
+    /// Number of sessions that the server may have started itself.
     own: u64,
-    /// Bytes each reads outside the buffers when it begins.
+    /// Bytes that each session reads at its start, not counted as block reads.
     start_bytes: u64,
 }
 
 impl Sessions {
-    /// `start_bytes`: what a session read when it began before the load. At the end the file may be gone for a moment: a change of the
-    /// catalog removes it, and the next session writes it anew.
+    /// `start_bytes`: bytes that a session read at its start before the load. At the end, the file may be missing for a moment: a
+    /// change of the catalog removes it, and the next session writes it again.
     fn of(record: &OrdersRun, elapsed: Duration, start_bytes: u64, processes: &mut RunProcesses) -> Result<Self, LabError> {
         let session = processes.server().session();
         let count = u64::from(record.connections.max(record.users));
@@ -239,7 +239,7 @@ fn volume_reads(before: &Sample, after: &Sample) -> BTreeMap<String, u64> {
     pairs.map(|((_, then), (part, now))| (part.name(), now.saturating_sub(*then))).collect()
 }
 
-/// What was called between two moments; procedures never called are left out.
+/// Calls between two moments, without procedures that were never called.
 fn calls_between(
     before: &BTreeMap<String, ProcedureCount>,
     after: &BTreeMap<String, ProcedureCount>,

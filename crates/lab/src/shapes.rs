@@ -1,8 +1,8 @@
-//! Relations between the figures of five vendor reports ("shapes"), looked for in our records: shown, not shown, or could not
-//! be shown and why.
+//! Checks comparisons for relations between the figures of five vendor reports ("shapes"): shown, not shown, or could not
+//! be shown, with the reason.
 //!
-//! Today's hosts, databases and caches are others than the reports' (their host had 2 to 8 cores and 2003's disks): ratios
-//! are printed beside theirs, never asserted. A shape is looked for in the comparisons whose plan says which arm plays which part in it.
+//! Today's hosts, databases and caches differ from the reports' (their host had 2 to 8 cores and disks of 2003), so ratios
+//! are printed beside the reports' but never asserted. A shape is checked in comparisons whose plan assigns its roles to configurations.
 
 mod checks;
 mod seen;
@@ -14,15 +14,15 @@ use results::compare::Comparison;
 use checks::SHAPES;
 use seen::Seen;
 
-/// Calls that one write of 64 KiB cost with the limits of the three generations of TR-3322 section 4, oldest first.
+/// Calls for one write of 64 KiB with the limits of the three generations in TR-3322 section 4, oldest first.
 pub type GenerationCalls = [u64; 3];
 
-/// What was found of a shape.
+/// Result of checking a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The figures have it.
+    /// The figures have the relation.
     Shown,
-    /// They do not.
+    /// The figures do not have it.
     NotShown,
     /// There are no figures.
     CouldNot,
@@ -33,15 +33,15 @@ pub enum Outcome {
 pub struct Shape {
     /// `SC1` to `SC13`.
     pub id: &'static str,
-    /// What is to be seen.
+    /// The expected relation.
     pub expectation: &'static str,
-    /// What the report found, with its place.
+    /// The report's finding, with its place in the report.
     pub theirs: &'static str,
-    /// Whether it was seen.
+    /// Result of the check.
     pub outcome: Outcome,
-    /// Our figures, or why there are none.
+    /// The figures of this check, or why there are none.
     pub ours: String,
-    /// When and for which report it was measured; empty when it was not.
+    /// Date of the measurement and report that it reproduces; empty if there is no measurement.
     pub source: String,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Looks for every shape. Of several comparisons that could show one, the last that has figures counts.
+/// Checks every shape. Of several comparisons that could show one, the last with figures counts.
 #[must_use]
 pub fn look(comparisons: &[Comparison], generations: Option<GenerationCalls>) -> Vec<Shape> {
     SHAPES.iter().map(|check| look_for(check, comparisons, generations)).collect()
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_gain_from_more_users_is_judged_by_what_the_seconds_of_the_runs_can_tell() {
         use results::compare::{CpuTime, Run};
-        // Ten parts of 24 seconds, which are the batches of the error, each with so many orders in a second.
+        // Ten parts of 24 seconds, which are the batches of the error, each with a given number of orders per second.
         let of = |id: &str, parts: [u64; 10]| {
             let cpu = BTreeMap::from([("database".to_owned(), CpuTime { user_s: 1.0, sys_s: 1.0 })]);
             let per_second: Vec<u64> = parts.iter().flat_map(|orders| [*orders; 24]).collect();

@@ -1,4 +1,4 @@
-//! From runs to the figures of an arm. Pure: takes records, gives records.
+//! Computes the figures of a configuration from its runs. Pure: takes and returns records.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::measure::cache_class;
 use crate::measure::{proof, traffic};
 use crate::plan::{Arm, Layout};
 
-/// What is the same for every path.
+/// Values that are the same for every path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Common {
-    /// Which database ran.
+    /// The database.
     pub(crate) database: DatabaseKind,
-    /// It opens its data files past the page cache of its own host.
+    /// Whether it bypasses the page cache of its own host for its data files.
     pub(crate) past_page_cache: bool,
     /// Block size of the database in bytes.
     pub(crate) block_bytes: u64,
@@ -30,11 +30,11 @@ pub(crate) struct Common {
     pub(crate) database_bytes: u64,
     /// Buffers of the database in bytes.
     pub(crate) buffers_bytes: u64,
-    /// Most page cache of the database and of each filer of ours; not limited when absent.
+    /// Upper limit of the page cache of the database and of each of Millrace's filers; `None` for no limit.
     pub(crate) page_cache_bytes: Option<u64>,
 }
 
-/// An arm that was not run.
+/// The result of a configuration that was not run.
 pub(crate) fn skipped(arm: &Arm, reason: &str) -> PathResult {
     PathResult {
         name: arm.path.kind.name().to_owned(),
@@ -52,7 +52,7 @@ pub(crate) fn skipped(arm: &Arm, reason: &str) -> PathResult {
     }
 }
 
-/// The result of an arm from its runs and the driver's records of them.
+/// The result of a configuration, from its runs and the driver's records.
 pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], common: Common) -> PathResult {
     for (run, record) in runs.iter_mut().zip(records) {
         run.load = Some(run_load(record));
@@ -117,7 +117,7 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
     result
 }
 
-/// The load of a run in figures.
+/// Figures of the load of a run.
 pub(crate) fn run_load(record: &OrdersRun) -> RunLoad {
     let all = &record.transactions;
     let kinds = [&all.new_order, &all.payment, &all.order_status, &all.delivery, &all.stock_level];
@@ -135,7 +135,7 @@ pub(crate) fn run_load(record: &OrdersRun) -> RunLoad {
     }
 }
 
-/// Mean by the database's clock; percentiles by our client's, when it timed the reads.
+/// Mean by the database's clock; percentiles by the NFS client's, if it timed the reads.
 fn block_read(mean: f64, latency: Option<&ReadLatency>) -> BlockReadUs {
     let quantile = |share| latency.and_then(|latency| latency.quantile_us(share));
     BlockReadUs { mean, p50: quantile(0.5), p99: quantile(0.99) }
@@ -147,7 +147,7 @@ fn read_latency(runs: &[Run]) -> Option<ReadLatency> {
     (whole.count > 0).then_some(whole)
 }
 
-/// Slots over all runs: means weighed by time.
+/// Slots over all runs: means are weighted by time.
 fn slot_use(runs: &[Run]) -> Option<SlotUse> {
     let mut whole: Option<SlotUse> = None;
     let mut seconds = 0.0;
@@ -186,13 +186,13 @@ fn wire_bytes(runs: &[Run]) -> Option<f64> {
     (!bytes.is_empty()).then(|| share(bytes.iter().sum::<u64>() as f64, sum(runs, |run| run.orders) as f64))
 }
 
-/// `8,120 ± 310`, or the mean alone.
+/// Formats `8,120 ± 310`, or the mean alone.
 pub(crate) fn interval_words(interval: &MeanInterval) -> String {
     let mean = grouped(interval.mean);
     interval.ci95.map_or_else(|| mean.clone(), |half| format!("{mean} ± {}", grouped(half)))
 }
 
-/// A rounded number with commas between thousands.
+/// Formats a rounded number with commas between thousands.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -206,7 +206,7 @@ pub(crate) fn grouped(value: f64) -> String {
 }
 
 fn join_checks(runs: &[Run]) -> Checks {
-    // 12 conditions after each run: the record counts conditions, so the worst run stands.
+    // 12 conditions after each run: the record counts conditions, so the worst run is used.
     let worst = runs.iter().max_by_key(|run| run.checks.failed);
     let mut checks = worst.map(|run| run.checks.clone()).unwrap_or_default();
     checks.failures = runs.iter().flat_map(|run| run.checks.failures.clone()).collect();
@@ -250,7 +250,7 @@ fn response_ms(records: &[OrdersRun]) -> BTreeMap<String, ResponseMs> {
 
 fn cpu(runs: &[Run], common: Common) -> Cpu {
     let orders = sum(runs, |run| run.orders) as f64;
-    // The mean of the runs, as of the orders: `diff` and `history` find the same figure.
+    // The mean of the runs, as for the orders, so that `diff` and `history` compute the same value.
     let counted = runs.iter().filter(|run| run.orders > 0).count() as f64;
     let mut cpu = Cpu::default();
     for run in runs {

@@ -14,11 +14,11 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getppid, kill_process, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
 
-/// Number of the first of the caught signals; 0 until it comes.
+/// Number of the first caught signal; 0 until one is received.
 static INTERRUPTED: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn note_interrupt(signal: libc::c_int) {
-    // Not the first one: nothing to note.
+    // Only the first signal is stored.
     let _ = INTERRUPTED.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
 }
 
@@ -37,27 +37,27 @@ pub(crate) fn catch_interrupts() {
     }
 }
 
-/// Whether one of the caught signals has come.
+/// Whether one of the caught signals was received.
 pub(crate) fn interrupted() -> bool {
     interrupt_signal() != 0
 }
 
-/// The first of the caught signals that has come; 0 before.
+/// The first caught signal that was received; 0 before.
 pub(crate) fn interrupt_signal() -> i32 {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// Adopts orphans of our children, so that the check at the end finds every process we started.
+/// Adopts orphaned descendants, so that the check at the end finds every process that this program started.
 pub(crate) fn adopt_orphans() {
     let _ = set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Collects the child `pid` if it has ended. Returns whether it did.
+/// Reaps the child `pid` if it has ended. Returns whether it did.
 pub(crate) fn reap(pid: u32) -> bool {
     Pid::from_raw(pid.cast_signed()).is_some_and(|pid| matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))))
 }
 
-/// Has the child run in a process group of its own and die with `signal` when the thread
+/// Makes the child run in its own process group and receive `signal` when the thread
 /// that starts it (the main thread) ends, even by SIGKILL.
 pub(crate) fn bind_to_parent(command: &mut Command, signal: i32) {
     let parent = rustix::process::getpid();
@@ -73,7 +73,7 @@ pub(crate) fn bind_to_parent(command: &mut Command, signal: i32) {
     }
 }
 
-/// Sends `signal` to one process. An error says that it is gone.
+/// Sends `signal` to one process. An error means that it is gone.
 pub(crate) fn signal(pid: u32, signal: i32) -> io::Result<()> {
     let (Some(pid), Some(signal)) = (Pid::from_raw(pid.cast_signed()), Signal::from_named_raw(signal)) else {
         return Err(Errno::INVAL.into());
@@ -114,7 +114,7 @@ pub(crate) fn user_by_uid(uid: u32) -> Option<User> {
     look_up(|record, buffer, result| unsafe { libc::getpwuid_r(uid, record, buffer.as_mut_ptr(), buffer.len(), result) })
 }
 
-/// The name of a user of this host.
+/// Name of a user of this host.
 #[must_use]
 pub fn user_name(uid: u32) -> Option<String> {
     user_by_uid(uid).map(|user| user.name)
@@ -136,28 +136,28 @@ fn look_up(ask: impl FnOnce(*mut libc::passwd, &mut [libc::c_char], *mut *mut li
     Some(User { name: name.to_str().ok()?.to_owned(), uid, gid })
 }
 
-/// Free bytes for an unprivileged user on the file system that holds `path`.
+/// Free bytes for an unprivileged user on the file system that contains `path`.
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let facts = rustix::fs::statvfs(path)?;
     Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
 }
 
-/// Has `to` share the extents of `from` (FICLONE). Fails where the file system can't.
+/// Makes `to` share the extents of `from` (FICLONE). Fails if the file system does not support it.
 pub(crate) fn reflink(from: &File, to: &File) -> io::Result<()> {
     Ok(rustix::fs::ioctl_ficlone(to, from)?)
 }
 
-/// Has the kernel drop the cached pages of a file, as far as they are clean.
+/// Makes the kernel drop the clean cached pages of a file.
 pub(crate) fn forget_pages(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
 }
 
-/// Has the kernel read nothing ahead on this open file.
+/// Disables read-ahead on this open file.
 pub(crate) fn expect_random_reads(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random)?)
 }
 
-/// The next range of a file that holds data, at `from` or after it; `None` where only a hole is left.
+/// The next range of a file that contains data, at `from` or after it; `None` if only a hole is left.
 pub(crate) fn data_from(file: &File, from: u64) -> io::Result<Option<(u64, u64)>> {
     match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(from)) {
         Ok(data) => Ok(Some((data, rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(data))?))),
@@ -174,7 +174,7 @@ pub(crate) struct CachedPages {
 }
 
 impl CachedPages {
-    /// Where the file begins.
+    /// Address of the start of the file.
     pub(crate) fn address(&self) -> u64 {
         self.address as u64
     }
@@ -187,7 +187,7 @@ impl Drop for CachedPages {
     }
 }
 
-/// Maps the first `bytes` of a file and touches the pages of it that are in the page cache; nothing is read from the device for the others.
+/// Maps the first `bytes` of a file and touches those of its pages that are in the page cache. Other pages are not read.
 pub(crate) fn map_cached(file: &File, bytes: u64) -> io::Result<CachedPages> {
     const PAGE_BYTES: usize = 4096;
     if rustix::param::page_size() != PAGE_BYTES {
@@ -219,9 +219,9 @@ pub(crate) fn map_cached(file: &File, bytes: u64) -> io::Result<CachedPages> {
     Ok(map)
 }
 
-/// Writes everything of the file system that holds `directory` to its device.
+/// Writes all data of the file system that contains `directory` to its device.
 ///
-/// Durability: when it returns, all data and metadata written before are on the device.
+/// Durability: all data and metadata written before are on the device when it returns.
 pub(crate) fn sync_file_system(directory: &File) -> io::Result<()> {
     Ok(rustix::fs::syncfs(directory)?)
 }

@@ -1,5 +1,5 @@
 //! The log of acknowledged orders: one line `w d o_id` per New-Order whose commit was
-//! acknowledged. What it names must survive any crash of the database or of its storage.
+//! acknowledged. These orders must survive any crash of the database or of its storage.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -30,7 +30,7 @@ pub struct AckLog {
 }
 
 impl AckLog {
-    /// Opens or creates the log; lines are added at its end.
+    /// Opens or creates the log. Lines are appended.
     ///
     /// # Errors
     /// [`OrdersError::File`].
@@ -39,10 +39,10 @@ impl AckLog {
         Ok(Self { file, path: path.to_owned() })
     }
 
-    /// Adds one order, called after its commit was acknowledged and never before.
+    /// Appends one order. Call it only after its commit was acknowledged.
     ///
-    /// **Durability**: the line is in the kernel when this returns (one `write` in append mode, so
-    /// threads need no lock); it survives the driver, not the host.
+    /// **Durability**: the line is in the kernel's page cache when this returns (one `write` in append mode, so
+    /// threads need no lock). It survives a crash of the driver, but not of the host.
     ///
     /// # Errors
     /// [`OrdersError::File`].
@@ -52,20 +52,20 @@ impl AckLog {
     }
 }
 
-/// What a log holds.
+/// Contents of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AckLogContents {
-    /// Every whole line, in order.
+    /// All complete lines, in order.
     pub orders: Vec<AcknowledgedOrder>,
-    /// Whether a last line without its end was left out.
+    /// Whether the last line was incomplete and left out.
     pub cut_short: bool,
 }
 
 /// Reads a log.
 ///
 /// # Errors
-/// [`OrdersError::File`] when it cannot be read or is larger than any real one,
-/// [`OrdersError::AckLine`] when a whole line is not three numbers in their ranges.
+/// [`OrdersError::File`] if the log cannot be read or exceeds the size limit,
+/// [`OrdersError::AckLine`] if a complete line is not three numbers in their ranges.
 pub fn read(path: &Path) -> Result<AckLogContents, OrdersError> {
     let file = File::open(path).map_err(|source| file_error(path, source))?;
     let length = file.metadata().map_err(|source| file_error(path, source))?.len();
@@ -82,7 +82,7 @@ pub fn read(path: &Path) -> Result<AckLogContents, OrdersError> {
     let mut text = Vec::new();
     for line in 1.. {
         text.clear();
-        // 64 bytes hold three 32-bit numbers; more is not a line of this log.
+        // Three 32-bit numbers fit into 64 bytes; a longer line is not from this log.
         let mut limited = std::io::Read::take(&mut reader, 64);
         let taken = limited.read_until(b'\n', &mut text).map_err(|source| file_error(path, source))?;
         if taken == 0 {

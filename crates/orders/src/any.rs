@@ -55,11 +55,10 @@ impl AnyDatabase {
         Self::open(&ConnectionOptions::of(dsn), mode)
     }
 
-    /// The database that these options name, a PostgreSQL unless the connection string says otherwise.
+    /// The database that these options name: PostgreSQL unless the connection string is a URL of another one. Does not connect.
     ///
     /// # Errors
-    /// [`OrdersError::Conninfo`] and its like; [`OrdersError::NotOfMySql`]; [`OrdersError::WithoutOracle`]. Nothing is
-    /// connected yet.
+    /// [`OrdersError::Conninfo`] and similar; [`OrdersError::NotOfMySql`]; [`OrdersError::WithoutOracle`].
     pub fn open(options: &ConnectionOptions, mode: Mode) -> Result<Self, OrdersError> {
         let dsn = options.dsn.as_deref().unwrap_or_default();
         let is_other = MySql::is_dsn(dsn) || dsn.starts_with("oracle://");
@@ -93,7 +92,7 @@ impl AnyDatabase {
     /// The same database with a share of the warehouses on each of these servers too.
     ///
     /// # Errors
-    /// [`OrdersError::Conninfo`], and [`OrdersError::NodesOfMySql`] where shares are not known.
+    /// [`OrdersError::Conninfo`], and [`OrdersError::NodesOfMySql`] if the database cannot be split.
     pub fn with_nodes(self, dsns: &[String]) -> Result<Self, OrdersError> {
         match self {
             Self::Postgres(database) => Ok(Self::Postgres(Box::new(database.with_nodes(dsns)?))),
@@ -102,7 +101,7 @@ impl AnyDatabase {
         }
     }
 
-    /// The same database, asked only for what every engine of PostgreSQL's wire protocol has.
+    /// The same database, using only features that every engine of PostgreSQL's wire protocol has.
     ///
     /// # Errors
     /// [`OrdersError::NotOfMySql`].
@@ -113,7 +112,7 @@ impl AnyDatabase {
         }
     }
 
-    /// The same database with terminals at this level of isolation, where one is named.
+    /// The same database with terminals at this isolation level, if one is given.
     ///
     /// # Errors
     /// [`OrdersError::NotOfMySql`].
@@ -126,7 +125,7 @@ impl AnyDatabase {
     }
 }
 
-/// Calls the database inside.
+/// Evaluates a call on the contained database.
 macro_rules! inside {
     ($any:expr, $database:ident => $call:expr) => {
         match $any {

@@ -10,7 +10,7 @@ use crate::database::Database;
 use crate::error::OrdersError;
 use crate::limits::{ACK_CHUNK_ROWS, ACK_EXAMPLES_MAX};
 
-/// What became of the orders in an acknowledgement log.
+/// Result of checking the orders in an acknowledgement log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Acknowledged {
     /// Orders in the log.
@@ -19,13 +19,13 @@ pub struct Acknowledged {
     pub repeated: u64,
     /// Orders that are not in the database.
     pub missing: u64,
-    /// Some of those missing.
+    /// Some of the missing orders.
     pub examples: Vec<AcknowledgedOrder>,
-    /// Whether the log ended in the middle of a line, as it may when the driver was killed.
+    /// Whether the log ended in the middle of a line, which can happen if the driver was killed.
     pub cut_short: bool,
 }
 
-/// Everything `check` found.
+/// Complete result of `check`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckReport {
     /// Version of this record.
@@ -34,24 +34,24 @@ pub struct CheckReport {
     pub passed_all: bool,
     /// Conditions that hold.
     pub passed: u32,
-    /// Conditions that do not.
+    /// Conditions that do not hold.
     pub failed: u32,
     /// Whether a run has changed the database: deliveries were committed since the load.
     pub after_run: bool,
     /// Those deliveries, one for each district of a Delivery; condition 11 takes them into account.
     pub deliveries: u64,
-    /// Each condition.
+    /// Result of each condition.
     pub checks: Vec<CheckOutcome>,
-    /// The acknowledgement log, when one was given.
+    /// Result of the acknowledgement log, if one was given.
     pub acknowledged: Option<Acknowledged>,
 }
 
 /// Runs the twelve checks on one snapshot, then looks up every acknowledged order.
 ///
 /// # Errors
-/// When the database cannot be reached or holds no loaded schema, and when the log is unreadable.
+/// The database cannot be reached or contains no loaded schema, or the log is unreadable.
 pub async fn check<D: Database>(database: &D, ack_log: Option<&Path>) -> Result<CheckReport, OrdersError> {
-    // The log first: an unreadable one shall not cost the minutes of the checks.
+    // The log first, so that an unreadable one is reported before the checks, which can take minutes.
     let log = ack_log.map(ack_log::read).transpose()?;
     let Checked { deliveries, outcomes: checks } = database.check().await?;
     let acknowledged = match log {

@@ -1,10 +1,10 @@
-//! The twelve consistency conditions (clause 3.3.2), and what each came to.
+//! The twelve consistency conditions (clause 3.3.2), and their results.
 
 use std::time::Instant;
 
 use serde::Serialize;
 
-/// What the conditions 1 to 12 of clause 3.3.2 say.
+/// Text of the conditions 1 to 12 of clause 3.3.2.
 pub(crate) const CONDITIONS: [&str; 12] = [
     "W_YTD = sum of D_YTD",
     "D_NEXT_O_ID - 1 = newest order = newest open order",
@@ -20,18 +20,18 @@ pub(crate) const CONDITIONS: [&str; 12] = [
     "C_BALANCE + C_YTD_PAYMENT = delivered amounts of the customer",
 ];
 
-/// What one consistency condition came to.
+/// Result of one consistency condition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckOutcome {
     /// Number of the condition, 1 to 12.
     pub number: u32,
-    /// What it says.
+    /// Text of the condition.
     pub name: String,
     /// Whether it holds everywhere.
     pub passed: bool,
     /// Warehouses, districts, orders or customers where it does not hold.
     pub violations: u64,
-    /// The first of them.
+    /// The first violation.
     pub example: Option<String>,
     /// Seconds the check took.
     pub seconds: f64,
@@ -42,12 +42,12 @@ pub struct CheckOutcome {
 pub struct Checked {
     /// Deliveries committed since the load, one for each district of a Delivery; condition 11 counts them.
     pub deliveries: u64,
-    /// Each condition.
+    /// Result of each condition.
     pub outcomes: Vec<CheckOutcome>,
 }
 
 impl CheckOutcome {
-    /// Of condition `number`, found violated so often by a check that began then.
+    /// Result of condition `number` with this number of violations; the check began at `began`.
     pub(crate) fn new(number: u32, name: &str, violations: u64, example: Option<String>, began: Instant) -> Self {
         let seconds = began.elapsed().as_secs_f64();
         Self { number, name: name.to_owned(), passed: violations == 0, violations, example, seconds }

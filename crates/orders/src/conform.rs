@@ -1,25 +1,25 @@
-//! A run held against the ranges of the specification: the rules, what was found, what is allowed.
+//! Compares a run with the ranges of the specification: the rules, the measured values, the allowed values.
 //!
-//! A figure outside its range by no more than chance can explain at the number of draws is not judged
-//! rather than called broken. The rules of paced terminals are not among those of a run without them.
-//! That every rule is kept does not make a run comparable to published results.
+//! A value outside its range that chance can explain at this number of draws is reported as not judged,
+//! not as violated. The rules for paced terminals do not apply to a run without them.
+//! A run that satisfies every rule is still not comparable to published results.
 
 use results::orders_run::{Conform, ConformItem, OrdersRun, TransactionRecord};
 
 use crate::pacing::{CEILING_PER_MINUTE, FLOOR_PER_MINUTE, TERMINALS_PER_WAREHOUSE};
 
-/// Draws below which nothing is judged.
+/// Number of draws below which no rule is judged.
 const DRAWN_MIN: f64 = 100.0;
-/// Responses below which a 90th percentile is not judged.
+/// Number of responses below which a 90th percentile is not judged.
 const RESPONSES_MIN: u64 = 20;
-/// Standard errors that chance explains: missed by one of 1,000 sound figures.
+/// Standard errors that chance explains: 1 of 1,000 correct values exceeds them.
 const CHANCE: f64 = 3.3;
 /// Standard deviation of the lines of an order: uniform from 5 to 15.
 const LINES_DEVIATION: f64 = 3.162;
 /// Minutes of the specification's shortest measured interval (clause 5.5.2.1).
 const INTERVAL_MIN: f64 = 120.0;
 
-/// Holds a run against the rules.
+/// Compares a run with the rules.
 #[must_use]
 pub fn conform(run: &OrdersRun) -> Conform {
     let mut items = mix_items(run);
@@ -74,8 +74,7 @@ impl Rule {
         ConformItem { name, clause: clause.to_owned(), found, least, most, passed, not_judged }
     }
 
-    /// The rule as it stands; `error` is the standard error of `found` when the truth is the bound
-    /// that is given.
+    /// Judges the rule; `error` returns the standard error of `found` if the true value is the given bound.
     fn judge(self, found: f64, drawn: f64, error: impl Fn(f64) -> f64) -> ConformItem {
         if drawn < DRAWN_MIN {
             return self.item(found, true, Some(format!("only {drawn:.0} drawn")));
@@ -90,7 +89,7 @@ impl Rule {
         self.item(found, false, None)
     }
 
-    /// A share in per cent.
+    /// Judges a share in per cent.
     fn judge_share(self, found: f64, drawn: f64) -> ConformItem {
         self.judge(found, drawn, |bound| {
             let share = (bound / 100.0).clamp(0.0, 1.0);
@@ -161,7 +160,7 @@ fn drawn_items(run: &OrdersRun) -> Vec<ConformItem> {
     ]
 }
 
-/// Keying and think times bound what a terminal can send.
+/// The throughput limit that keying and think times set.
 fn ceiling_items(run: &OrdersRun) -> Vec<ConformItem> {
     let orders = done(&run.transactions.new_order);
     let scale = run.time_scale.unwrap_or(1.0);
@@ -184,7 +183,7 @@ fn response_items(run: &OrdersRun) -> Vec<ConformItem> {
         let p90_s = response.p90 as f64 / 1e6;
         let rule = Rule::new(format!("{name} p90, s"), "5.2.5", None, limit_s);
         items.push(rule.item(p90_s, few.is_some() || p90_s <= limit_s, few.clone()));
-        // What a histogram of three digits rounds away does not make an average exceed.
+        // The rounding of a histogram with three digits must not make an average exceed its percentile.
         let (mean_s, most_s) = (response.mean / 1e6, p90_s * 1.001);
         let rule = Rule::new(format!("{name} average, s (at most its p90)"), "5.2.5", None, p90_s);
         items.push(rule.item(mean_s, few.is_some() || mean_s <= most_s, few));
@@ -198,7 +197,7 @@ fn response_items(run: &OrdersRun) -> Vec<ConformItem> {
     items
 }
 
-/// What was due and never started is in no histogram: it must not be much.
+/// Transactions that were due and never started are in no histogram, so they must be few.
 fn offered_item(run: &OrdersRun) -> Option<ConformItem> {
     let offered = run.offered.as_ref()?;
     let never = (offered.refused + offered.left) as f64;
@@ -217,7 +216,7 @@ mod tests {
         TransactionRecord { count, rolled_back, response_us, ..TransactionRecord::default() }
     }
 
-    /// Two hours of ten warehouses at 12.6 New-Orders per minute each, as they should be.
+    /// Two hours of ten warehouses at 12.6 New-Orders per minute each: a correct run.
     fn sound() -> OrdersRun {
         OrdersRun {
             warehouses: 10,
@@ -310,7 +309,7 @@ mod tests {
         run.users = 8;
         run.audit.rollback_percent = 0.6;
         assert_eq!((broken(&run), not_judged(&run)), (vec![], 1));
-        // Ten times as many draws, and chance does not explain it any more.
+        // With ten times as many draws, chance no longer explains it.
         run.transactions.new_order = record(10_000, 80, 1_000_000);
         run.users = 70;
         run.audit.rollback_percent = 0.5;

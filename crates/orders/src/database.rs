@@ -1,4 +1,4 @@
-//! The interface to a database: what the load needs of one, and nothing of how it does it.
+//! The interface between the load and a database.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -25,7 +25,7 @@ pub enum Schema {
 }
 
 impl Schema {
-    /// The statement that drops it with all that is in it.
+    /// The statement that drops the schema and everything in it.
     #[must_use]
     pub const fn drop_statement(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl std::fmt::Display for Schema {
 /// How a transaction reaches the database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Statements sent by the driver: one to three round trips.
+    /// The driver sends the statements: one to three round trips.
     #[default]
     Statements,
     /// Stored functions: one round trip.
@@ -63,14 +63,14 @@ impl Mode {
     }
 }
 
-/// How far transactions are kept apart.
+/// Isolation level of the transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
     /// A statement reads one snapshot and changes the newest version of the rows it locks.
     ReadCommitted,
-    /// A transaction reads one snapshot; who changes a row after another fails and is sent again.
+    /// A transaction reads one snapshot. It fails if it changes a row that another transaction changed since, and is then repeated.
     RepeatableRead,
-    /// The outcome is that of one transaction after the other; who would break that is sent again.
+    /// The result is that of some serial order of the transactions. A transaction that would break this fails and is repeated.
     Serializable,
 }
 
@@ -86,7 +86,7 @@ impl Isolation {
     }
 }
 
-/// What a loaded database says of itself (table `config`).
+/// Configuration of a loaded database (table `config`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Warehouses loaded.
@@ -98,7 +98,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Refuses a table `config` of another version of this program, or with values outside the rules.
+    /// Refuses a table `config` of another version of this program, or with invalid values.
     pub(crate) fn is_of(&self, found: i32, schema: Schema) -> Result<(), OrdersError> {
         if found != SCHEMA_VERSION {
             return Err(OrdersError::SchemaVersion { schema, found, expected: SCHEMA_VERSION });
@@ -111,24 +111,24 @@ impl Config {
     }
 }
 
-/// What the note of a finished step adds to its number, beside the tables' numbers.
+/// Added to a step's number in the note of a finished step, so that it differs from the tables' numbers.
 pub(crate) const STEP_PART: u32 = 100;
 
-/// A load that was interrupted, and what it has done (table `load_progress`).
+/// State of a load that was interrupted (table `load_progress`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
     /// What is being loaded.
     pub config: Config,
     /// Units whose rows are committed.
     pub units: Vec<Unit>,
-    /// Rows in them.
+    /// Rows in these units.
     pub rows: u64,
-    /// Steps after the rows that are done, as [`Database::finishing_steps`] counts them.
+    /// Finished steps after the rows, by their index in [`Database::finishing_steps`].
     pub steps: Vec<usize>,
 }
 
 impl Unfinished {
-    /// A load of which nothing is done.
+    /// A load that has done nothing yet.
     pub(crate) const fn new(config: Config) -> Self {
         Self { config, units: Vec::new(), rows: 0, steps: Vec::new() }
     }
@@ -149,7 +149,7 @@ impl Unfinished {
     }
 }
 
-/// Disk space of a server, where it can be seen from here.
+/// Disk space of a server, if this host can read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskSpace {
     /// The server's data directory.
@@ -161,33 +161,33 @@ pub struct DiskSpace {
 /// How one attempt at a transaction failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// A deadlock or serialization failure: nothing happened, the same inputs may be sent again.
+    /// A deadlock or serialization failure: nothing was changed, and the same inputs may be sent once more.
     Retry(OrdersError),
     /// The connection is gone. Whether the transaction was committed is not known.
     Lost(OrdersError),
-    /// Anything else: nothing happened, and sending it again would fail again.
+    /// Any other error: nothing was changed, and a repeat would fail too.
     Error(OrdersError),
 }
 
-/// A New-Order that the database answered.
+/// The result of a New-Order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewOrderAnswer {
-    /// O_ID; of an order rolled back, the number it would have had.
+    /// O_ID; of an order that was rolled back, the number it would have had.
     pub order: u32,
     /// Committed, or rolled back because of the unused item.
     pub committed: bool,
-    /// What the customer pays, in cents.
+    /// Total amount of the order, in cents.
     pub total_cents: i64,
 }
 
-/// A delivery that the database answered.
+/// The result of a Delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveryAnswer {
-    /// Districts of the ten that had an open order.
+    /// Districts, of the ten, that had an undelivered order.
     pub delivered: u32,
 }
 
-/// One session that runs the five transactions, each with the properties ACID.
+/// One session that runs the five transactions with the ACID properties.
 ///
 /// **Durability**: an `Ok` means committed and acknowledged by the database (or, for a New-Order
 /// with `committed: false`, rolled back).
@@ -201,7 +201,7 @@ pub trait Terminal {
     async fn order_status(&mut self, input: &OrderStatusInput) -> Result<(), Failure>;
     /// Clause 2.7.4, the ten districts in one transaction.
     async fn delivery(&mut self, input: &DeliveryInput) -> Result<DeliveryAnswer, Failure>;
-    /// Clause 2.8.2; the answer is the number of low items.
+    /// Clause 2.8.2. Returns the number of items with low stock.
     async fn stock_level(&mut self, input: &StockLevelInput) -> Result<u32, Failure>;
 }
 
@@ -210,8 +210,8 @@ pub trait Terminal {
 pub trait Copier {
     /// Copies one unit of rows and notes it, in one transaction; returns the rows copied.
     async fn copy(&mut self, unit: &Unit, now: SystemTime) -> Result<u64, OrdersError>;
-    /// Builds the `index`-th index or the statistics of [`Database::finishing_steps`], and notes it;
-    /// a step that was interrupted, or done and not noted, may be taken again.
+    /// Builds the `index`-th index or the statistics of [`Database::finishing_steps`], and notes that it is done.
+    /// A step that was interrupted, or finished but not noted, may be repeated.
     async fn finish(&mut self, index: usize) -> Result<(), OrdersError>;
 }
 
@@ -223,37 +223,37 @@ pub trait Database: Clone + Send + Sync + 'static {
     /// A session for loading.
     type Copier: Copier;
 
-    /// Where the database is, without secrets, for messages.
+    /// Location of the database for messages, without passwords.
     fn description(&self) -> String;
-    /// The schema of the load there.
+    /// The schema of the load in this database.
     fn schema(&self) -> Schema;
     /// How its terminals send transactions.
     fn mode(&self) -> Mode;
-    /// Makes what terminals of [`Self::mode`] need beside the tables, where it is not there yet.
+    /// Creates the objects that terminals of [`Self::mode`] need beside the tables, if they do not exist yet.
     async fn prepare(&self) -> Result<(), OrdersError>;
     /// Isolation level of the transactions, for records.
     fn isolation(&self) -> &'static str;
-    /// What the database says of its own version.
+    /// Version of the database, as the database reports it.
     async fn version(&self) -> Result<String, OrdersError>;
-    /// Settings under which a crash may cost acknowledged orders or the database, each with what it may cost, for a warning.
+    /// Settings under which a crash may lose acknowledged orders or the database; each text names the possible loss.
     async fn unsafe_settings(&self) -> Result<Vec<String>, OrdersError>;
-    /// Reads what was loaded; an error when nothing or only half was.
+    /// Reads the configuration of a complete load. An error if there is no load or only part of one.
     async fn config(&self) -> Result<Config, OrdersError>;
     /// Opens a session for the five transactions.
     async fn terminal(&self) -> Result<Self::Terminal, OrdersError>;
 
-    /// Makes the empty tables in one transaction, marked as half loaded; refuses a schema that
-    /// holds anything.
+    /// Creates the empty tables, marked as half loaded; in one transaction if the engine allows it. Refuses a schema
+    /// that is not empty.
     async fn create(&self, config: &Config) -> Result<(), OrdersError>;
-    /// What a load that was interrupted has done.
+    /// Reads the state of a load that was interrupted.
     async fn unfinished(&self) -> Result<Unfinished, OrdersError>;
     /// Bytes of one warehouse with its indexes, after the load.
     fn warehouse_bytes(&self) -> u64;
-    /// Free disk space for the tables; `None` when the server is elsewhere, or does not say where they are.
+    /// Free disk space for the tables. `None` if the server is on another host or does not report its data directory.
     async fn disk_space(&self) -> Result<Option<DiskSpace>, OrdersError>;
     /// Opens a session for loading.
     async fn copier(&self) -> Result<Self::Copier, OrdersError>;
-    /// Names of the steps after the rows, in stages: steps of one stage may run side by side.
+    /// Names of the steps after the rows, in stages. Steps of one stage may run in parallel.
     fn finishing_steps(&self) -> Vec<Vec<&'static str>>;
     /// Marks the schema as loaded; returns its size in bytes.
     async fn complete(&self) -> Result<u64, OrdersError>;

@@ -1,21 +1,21 @@
 //! Free disk space of a server on this host.
 //!
-//! The server names its data directory; where that directory is seen here too, `df` says what is
-//! free in its file system. A server elsewhere, in a container, or one that does not name its
-//! directory to this user is not judged.
+//! The server reports its data directory. If that directory exists on this host too, `df` reports the
+//! free space of its file system. There is no value for a server on another host or in a container, or one that hides its
+//! directory from this user.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::database::DiskSpace;
 
-/// Whether a host name is this host.
+/// Whether a host name refers to this host.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let name = host.trim_start_matches('[').trim_end_matches(']');
     name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Free bytes of the file system that holds a directory, where both can be seen.
+/// Free bytes of the file system that contains a directory; `None` if the directory or the value is not available.
 pub(crate) fn of_directory(directory: &str) -> Option<DiskSpace> {
     if !Path::new(directory).is_dir() {
         return None;

@@ -1,7 +1,7 @@
 //! A run: terminals that share database sessions on a few threads.
 //!
-//! Each thread has a runtime of its own and its share of the terminals and of the sessions, so that
-//! a transaction never crosses threads in the driver. A terminal is data, not a task; when its
+//! Each thread has its own runtime and its share of the terminals and of the sessions, so that
+//! a transaction never crosses threads in the driver. A terminal is data, not a task. When its
 //! transaction is due, it waits in the queue of its thread until a session is free.
 
 mod arrivals;
@@ -38,21 +38,21 @@ use shared::Shared;
 pub use options::{Event, RunOptions};
 pub use progress::Progress;
 
-/// What ties a run to other drivers of the same run.
+/// Connects a run with the other drivers of the same run.
 #[derive(Debug)]
 pub struct Coordination {
     /// Completed when every user is connected.
     pub connected: oneshot::Sender<()>,
-    /// When the warm-up begins; dropped, the run is given up.
+    /// When the warm-up begins. If the sender is dropped, the run ends.
     pub start: oneshot::Receiver<Instant>,
     /// Seconds of the interval between two snapshots.
     pub snapshot_every_s: u64,
-    /// Receives the record of what was measured up to each snapshot, in order.
+    /// Receives the record of the measurements up to each snapshot, in order.
     pub snapshots: mpsc::UnboundedSender<OrdersRun>,
 }
 
 impl Coordination {
-    /// Begins to merge the snapshots of the threads; gives the start barrier and where the threads send their snapshots.
+    /// Starts merging the threads' snapshots. Returns the start barrier and the sender for the threads.
     fn begin(self, threads: u32, facts: &RunFacts) -> (StartBarrier, SnapshotSender<Measure>) {
         let (to, parts) = mpsc::unbounded_channel();
         tokio::spawn(snapshots::collect(parts, threads, facts.clone(), self.snapshots));
@@ -60,13 +60,13 @@ impl Coordination {
     }
 }
 
-/// Runs the load and gives its record.
+/// Runs the load and returns its record.
 ///
-/// `on_event` is called on the calling task. The clock starts when every session is open and
+/// `on_event` is called on the calling task. The warm-up starts when every session is open and
 /// has prepared its statements.
 ///
 /// # Errors
-/// [`OrdersError::could_not_run`] tells refusals before the start from failures of a run.
+/// [`OrdersError::could_not_run`] distinguishes refusals before the start from failures of a run.
 pub async fn run<D: Database>(
     database: &D,
     options: &RunOptions,
@@ -75,10 +75,10 @@ pub async fn run<D: Database>(
     run_with(database, options, None, on_event).await
 }
 
-/// The same beside other drivers, which agree on the start and receive the snapshots.
+/// As [`run`], together with other drivers, which agree on the start time and receive the snapshots.
 ///
 /// # Errors
-/// As [`run`]; [`OrdersError::Thread`] when no start comes.
+/// As [`run`]; [`OrdersError::Thread`] if there is no start.
 pub async fn run_with<D: Database>(
     database: &D,
     options: &RunOptions,
@@ -103,12 +103,12 @@ pub async fn run_with<D: Database>(
     let outcome = run_phases(&shared, barrier, &mut on_event).await;
     if outcome.is_none() {
         shared.stop.store(true, Ordering::Relaxed);
-        // Threads that are still connecting are not waited for: there is nothing to be had from them.
+        // Does not wait for threads that are still connecting: they have no measurements.
         if shared.is_interrupted() {
             return Err(shared.take_failure().unwrap_or(OrdersError::NothingMeasured));
         }
     }
-    // Threads that still wait for the start see that there will be none.
+    // Threads that still wait for the start receive `Some(None)`: there will be no start.
     shared.start.send_if_modified(|start| {
         let never = start.is_none();
         if never {
@@ -145,7 +145,7 @@ pub async fn run_with<D: Database>(
     }))
 }
 
-/// The seconds of the series that were over before an early end.
+/// The seconds of the series that are complete at an early end.
 fn whole_seconds(mut series: Vec<SeriesSecond>, measured: Option<Duration>) -> Vec<SeriesSecond> {
     if let Some(measured) = measured {
         series.truncate(usize::try_from(measured.as_secs()).unwrap_or(usize::MAX));
@@ -153,7 +153,7 @@ fn whole_seconds(mut series: Vec<SeriesSecond>, measured: Option<Duration>) -> V
     series
 }
 
-/// What the record says of a run that has not begun.
+/// The parts of the record that are known before the run begins.
 fn facts<D: Database>(
     database: &D,
     options: &RunOptions,

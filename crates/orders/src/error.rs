@@ -1,4 +1,4 @@
-//! What can go wrong between this load and a database.
+//! Errors of the order load.
 
 use std::path::PathBuf;
 
@@ -8,32 +8,32 @@ use crate::mysql::MySqlFault;
 /// An error of the order load. Texts complete "cannot load/run/check: …".
 #[derive(Debug, thiserror::Error)]
 pub enum OrdersError {
-    /// The parameters of a connection to PostgreSQL cannot be used.
+    /// The parameters of a connection to PostgreSQL are invalid or not supported.
     #[error(transparent)]
     Conninfo(#[from] crate::postgres::ConninfoError),
-    /// The connection string begins as a MySQL URL and is none.
+    /// The connection string begins like a MySQL URL but cannot be parsed as one.
     #[error("the connection string is not a MySQL URL")]
     MySqlDsn(#[source] mysql_async::UrlError),
-    /// A MySQL URL says something that cannot be used.
+    /// A MySQL URL has a part that is invalid or not supported.
     #[error("the MySQL URL cannot be used: {what}")]
     MySqlUrl {
-        /// What is wrong with it; no part of a password.
+        /// The fault, without any part of the password.
         what: String,
     },
-    /// Nodes were named for a database that cannot be split over servers.
+    /// `--node` was given for a database that cannot be split over servers.
     #[error("only a schema on PostgreSQL can be split over several servers (--node)")]
     NodesOfMySql,
-    /// An option was given for a database that does not know it.
+    /// An option was given that this database does not support.
     #[error("{0} is for PostgreSQL and engines of its wire protocol")]
     NotOfMySql(&'static str),
-    /// The engine lacks something that was asked for.
+    /// The engine does not support a requested feature.
     #[error("{engine} is not known to have {what}")]
     NotOfEngine {
-        /// Its name.
+        /// The engine's name.
         engine: &'static str,
-        /// What it lacks.
+        /// The missing feature.
         what: &'static str,
-        /// What to do.
+        /// What the user can use instead.
         instead: &'static str,
     },
     /// An option is outside its limits.
@@ -43,12 +43,12 @@ pub enum OrdersError {
         name: &'static str,
         /// Its value.
         value: u64,
-        /// Least allowed.
+        /// Smallest allowed value.
         min: u64,
-        /// Most allowed.
+        /// Largest allowed value.
         max: u64,
     },
-    /// No session could be opened.
+    /// A session with PostgreSQL could not be opened.
     #[error("no session with {server}")]
     Connect {
         /// Host, port, database and user, without the password.
@@ -57,7 +57,7 @@ pub enum OrdersError {
         #[source]
         source: tokio_postgres::Error,
     },
-    /// No session could be opened.
+    /// A session with MySQL or MariaDB could not be opened.
     #[error("no session with {server}")]
     MySqlConnect {
         /// Host, port and user, without the password.
@@ -66,12 +66,12 @@ pub enum OrdersError {
         #[source]
         source: MySqlFault,
     },
-    /// The server took the connection and did not answer.
+    /// The server accepted the connection and did not answer in time.
     #[error("no answer from {server} for {seconds} s")]
     ConnectTimeout {
         /// Host, port, database and user, without the password.
         server: String,
-        /// How long was waited.
+        /// Seconds waited.
         seconds: u64,
     },
     /// A connection pooler shares the server's sessions between its clients.
@@ -80,41 +80,41 @@ pub enum OrdersError {
         /// Host, port, database and user, without the password.
         server: String,
     },
-    /// A connection pooler has no server session left for this client.
+    /// A connection pooler has no free server session for this client.
     #[error("the connection pooler at {server} had no free server session for {seconds} s")]
     PoolerFull {
         /// Host, port, database and user, without the password.
         server: String,
-        /// How long this client waited.
+        /// Seconds this client waited.
         seconds: u64,
     },
-    /// The schema is not there.
+    /// The schema does not exist.
     #[error("schema {schema} is not in {server}")]
     MissingSchema {
         /// The schema's name.
         schema: Schema,
-        /// Where it was looked for.
+        /// The server that was asked, without the password.
         server: String,
     },
-    /// The schema holds relations already.
+    /// The schema already contains relations.
     #[error("schema {schema} in {server} is not empty (relations: {relations})")]
     SchemaNotEmpty {
         /// The schema's name.
         schema: Schema,
-        /// Where.
+        /// The server, without the password.
         server: String,
-        /// How many relations it holds.
+        /// Number of relations in the schema.
         relations: i64,
     },
-    /// A load of this schema never finished.
+    /// The load of this schema is still running or was interrupted.
     #[error("schema {schema} in {server} is half loaded: its load is running or was interrupted")]
     HalfLoaded {
         /// The schema's name.
         schema: Schema,
-        /// Where.
+        /// The server, without the password.
         server: String,
     },
-    /// The schema was made by another version of this program.
+    /// The schema was created by another version of this program.
     #[error("schema {schema} has version {found}; this program reads version {expected}")]
     SchemaVersion {
         /// The schema's name.
@@ -124,23 +124,23 @@ pub enum OrdersError {
         /// Version of this program.
         expected: i32,
     },
-    /// A statement failed.
+    /// A statement failed on PostgreSQL.
     #[error("{what} failed")]
     Sql {
-        /// What the statement was for.
+        /// Purpose of the statement.
         what: String,
-        /// The database's answer.
+        /// The database's error.
         #[source]
         source: tokio_postgres::Error,
     },
-    /// The connection string is for Oracle, and Oracle was left out of this build.
+    /// The connection string is for Oracle, and this build does not include Oracle.
     #[error("this program was built without support for Oracle")]
     WithoutOracle,
-    /// The connection string begins as an Oracle URL and is none.
+    /// The connection string begins like an Oracle URL but cannot be parsed as one of the user `millrace_orders`.
     #[cfg(feature = "oracle")]
     #[error("the connection string is not an Oracle URL of the user millrace_orders")]
     OracleDsn,
-    /// No session could be opened.
+    /// A session with Oracle could not be opened.
     #[cfg(feature = "oracle")]
     #[error("no session with {server}")]
     OracleConnect {
@@ -150,34 +150,34 @@ pub enum OrdersError {
         #[source]
         source: Box<::oracle::Error>,
     },
-    /// A statement failed.
+    /// A statement failed on Oracle.
     #[cfg(feature = "oracle")]
     #[error("{what} failed")]
     Oracle {
-        /// What the statement was for.
+        /// Purpose of the statement.
         what: String,
-        /// The database's answer.
+        /// The database's error.
         #[source]
         source: Box<::oracle::Error>,
     },
-    /// A statement failed.
+    /// A statement failed on MySQL or MariaDB.
     #[error("{what} failed")]
     MySql {
-        /// What the statement was for.
+        /// Purpose of the statement.
         what: String,
-        /// The database's answer.
+        /// The database's error.
         #[source]
         source: MySqlFault,
     },
-    /// The database answered with something the transaction does not allow.
+    /// The database returned a result that the transaction does not allow.
     #[error("{what}: unexpected answer: {detail}")]
     Answer {
-        /// Which statement.
+        /// Purpose of the statement.
         what: &'static str,
-        /// What was wrong.
+        /// What is wrong with the result.
         detail: String,
     },
-    /// The connection was lost and reconnecting was not asked for.
+    /// The connection was lost, and the run does not reconnect.
     #[error("the connection of session {session} was lost")]
     ConnectionLost {
         /// Number of the session, from 0.
@@ -186,23 +186,23 @@ pub enum OrdersError {
         #[source]
         source: Box<Self>,
     },
-    /// Reconnecting was tried too long.
+    /// After lost connections, no transaction succeeded within the time limit.
     #[error("no transaction succeeded for {seconds} s after connections were lost")]
     Unresponsive {
-        /// For how long.
+        /// The limit, in seconds.
         seconds: u64,
         /// The last attempt's error.
         #[source]
         source: Box<Self>,
     },
-    /// Too many errors in a row.
+    /// A session had too many errors in a row.
     #[error("session {session} had {count} errors in a row")]
     ErrorsInARow {
         /// Number of the session, from 0.
         session: u32,
-        /// How many.
+        /// Number of errors.
         count: u32,
-        /// The last one.
+        /// The last error.
         #[source]
         source: Box<Self>,
     },
@@ -211,7 +211,7 @@ pub enum OrdersError {
     File {
         /// What the file is.
         what: &'static str,
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
         /// Why.
         #[source]
@@ -225,13 +225,13 @@ pub enum OrdersError {
         /// Line number from 1.
         line: u64,
     },
-    /// A thread of the driver or the loader could not be started or ended early.
+    /// A thread of the driver or the loader could not be started, or ended early.
     #[error("{what}")]
     Thread {
-        /// Which, and how.
+        /// Which thread, and what happened to it.
         what: String,
     },
-    /// A load failed and what it had made could not be dropped.
+    /// A load failed, and its schema could not be dropped.
     #[error("the load failed, and schema {schema} is left half loaded ({dropping})")]
     LeftBehind {
         /// The schema's name.
@@ -242,7 +242,7 @@ pub enum OrdersError {
         #[source]
         source: Box<Self>,
     },
-    /// A record of an earlier measurement cannot be used.
+    /// The record of an earlier measurement is not usable.
     #[error("the record of --ours cannot be used: {detail}")]
     Record {
         /// What is wrong with it.
@@ -251,60 +251,60 @@ pub enum OrdersError {
     /// Drivers of one run could not be coordinated.
     #[error(transparent)]
     Coordination(#[from] crate::coordination::CoordinationError),
-    /// A load was interrupted; what it has loaded stays.
+    /// A load was interrupted. The committed rows stay.
     #[error("the load was interrupted with {rows} of about {rows_expected} rows in schema {schema}")]
     CutOff {
         /// The schema's name.
         schema: Schema,
         /// Rows committed.
         rows: u64,
-        /// Rows of the whole load.
+        /// Rows of the complete load.
         rows_expected: u64,
         /// Why.
         #[source]
         source: Box<Self>,
     },
-    /// A load was to go on that is complete.
+    /// A load was to be resumed that is already complete.
     #[error("schema {schema} in {server} is already loaded, with {}", in_words(*warehouses))]
     LoadedAlready {
         /// The schema's name.
         schema: Schema,
-        /// Where.
+        /// The server, without the password.
         server: String,
         /// Warehouses in it.
         warehouses: u32,
     },
-    /// A load that is there was to be used, or to go on, with another size or seed.
+    /// The existing load has another size or seed than the requested one.
     #[error(
         "the existing load is that of --warehouses {} --seed {}, not of --warehouses {} --seed {}",
         found.0, found.1, asked.0, asked.1
     )]
     OtherLoad {
-        /// Warehouses and seed in the schema.
+        /// Warehouses and seed of the existing load.
         found: (u32, u64),
-        /// Warehouses and seed that were asked for.
+        /// Requested warehouses and seed.
         asked: (u32, u64),
     },
-    /// The disk behind the database is too small for the load.
+    /// The file system of the server's data directory has too little space for the load.
     #[error("{needed_mib} MiB are needed, and the file system of {} has {free_mib} MiB free", directory.display())]
     NoSpace {
         /// The server's data directory.
         directory: PathBuf,
-        /// What the load needs, log and sorts included.
+        /// Space that the load needs, including log and sorts, in MiB.
         needed_mib: u64,
-        /// What is free.
+        /// Free space, in MiB.
         free_mib: u64,
     },
-    /// The user stopped it.
+    /// The user interrupted the command.
     #[error("interrupted")]
     Interrupted,
-    /// The user stopped a run too early.
+    /// The user interrupted a run before its measured interval began.
     #[error("interrupted before the measured interval began: nothing was measured")]
     NothingMeasured,
 }
 
 impl OrdersError {
-    /// What the user can do about it, where that is known.
+    /// What the user can do about the error, if that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -364,7 +364,7 @@ impl OrdersError {
         }
     }
 
-    /// Whether nothing was run: bad arguments, missing peer, refused (exit code 2).
+    /// Whether the command did not run at all: invalid arguments, a missing peer or a refusal (exit code 2).
     #[must_use]
     pub const fn could_not_run(&self) -> bool {
         if let Self::Coordination(error) = self {
@@ -392,7 +392,7 @@ impl OrdersError {
 
 #[cfg(feature = "oracle")]
 fn oracle_hint(source: &::oracle::Error) -> String {
-    /// The client library could not be loaded.
+    /// Code of ODPI-C if it cannot load the client library.
     const NO_LIBRARY: i32 = 1047;
     if source.dpi_code() == Some(NO_LIBRARY) {
         return "install Oracle's client library (Instant Client, Basic or Basic Light) and name its folder in LD_LIBRARY_PATH"
@@ -405,7 +405,7 @@ fn in_words(warehouses: u32) -> String {
     format!("{warehouses} warehouse{}", if warehouses == 1 { "" } else { "s" })
 }
 
-/// An error with its causes on one line.
+/// An error and its causes on one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -13,12 +13,12 @@ pub const LINES_MIN: u32 = 5;
 /// See [`LINES_MIN`].
 pub const LINES_MAX: u32 = 15;
 
-/// How a customer is named by the terminal.
+/// How the terminal identifies a customer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CustomerKey {
     /// By C_ID.
     Id(u32),
-    /// By C_LAST, given as the number 0 to 999 behind it.
+    /// By C_LAST, as the number 0 to 999 that the name is made from.
     LastName(u32),
 }
 
@@ -56,7 +56,7 @@ impl NewOrderInput {
         self.lines.iter().all(|line| line.supply_warehouse == self.warehouse)
     }
 
-    /// Whether a line carries the unused item, so that the order is to be rolled back.
+    /// Whether a line has the unused item, so that the order must be rolled back.
     #[must_use]
     pub fn has_unused_item(&self) -> bool {
         self.lines.iter().any(|line| line.item == ITEM_UNUSED)
@@ -111,11 +111,11 @@ pub struct StockLevelInput {
     pub threshold: u32,
 }
 
-/// Draws the inputs of one terminal, over the warehouses that are active.
+/// Draws the inputs of one terminal, over the active warehouses.
 ///
 /// An *all-warehouses* terminal draws its warehouse uniformly for each transaction, so that a few
-/// users touch the whole database. A *home-warehouse* terminal stays with one, as in the specification
-/// (clause 2.4.1.1). The district of Stock-Level stays with the terminal in both.
+/// users touch the complete database. A *home-warehouse* terminal keeps one warehouse, as in the specification
+/// (clause 2.4.1.1). In both modes, a terminal keeps its district for Stock-Level.
 #[derive(Debug, Clone)]
 pub struct Inputs {
     warehouses: u32,
@@ -133,8 +133,8 @@ impl Inputs {
         Self { warehouses, constants, home: None, stock_level_district: terminal % DISTRICTS + 1 }
     }
 
-    /// Inputs of home-warehouse terminal number `terminal`: ten in a row share a warehouse, one for
-    /// each of its districts; past the last warehouse it begins again with the first.
+    /// Inputs of home-warehouse terminal number `terminal`: ten consecutive terminals share a warehouse, one for
+    /// each of its districts; after the last warehouse, the first follows.
     #[must_use]
     pub fn at_home(warehouses: u32, constants: NuRandConstants, terminal: u32) -> Self {
         let home = terminal / TERMINALS_PER_WAREHOUSE % warehouses + 1;
@@ -148,7 +148,7 @@ impl Inputs {
         input
     }
 
-    /// The same in the place of an order before, whose memory is used again.
+    /// As [`Self::new_order`], reusing the memory of an earlier order.
     pub fn new_order_into(&self, rng: &mut Xoshiro256PlusPlus, input: &mut NewOrderInput) {
         let warehouse = self.warehouse(rng);
         input.warehouse = warehouse;
@@ -209,7 +209,7 @@ impl Inputs {
         self.home.unwrap_or_else(|| rng.random_range(1..=self.warehouses))
     }
 
-    /// Another warehouse, uniformly; the same one where there is only one.
+    /// Another warehouse, drawn uniformly; the same one if there is only one.
     fn warehouse_other_than(&self, warehouse: u32, rng: &mut Xoshiro256PlusPlus) -> u32 {
         if self.warehouses == 1 {
             return warehouse;

@@ -1,8 +1,8 @@
 //! The isolation tests of clause 3.4.2: two sessions, one of which stops before its COMMIT.
 //!
 //! They change rows as the transactions do, so the consistency conditions hold before and after;
-//! the prices that the seventh test changes are put back. Delivery and New-Order read what they
-//! change once and under locks, so the tests look at what the two leave behind; Order-Status reads
+//! the prices that the seventh test changes are restored. Delivery and New-Order read what they
+//! change once and under locks, so the tests check the rows that the two leave; Order-Status reads
 //! one snapshot, which is read twice.
 
 use std::future::Future;
@@ -27,26 +27,26 @@ pub trait Stepwise: Terminal {
     async fn open_new_order(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure>;
     /// Delivery up to its COMMIT.
     async fn open_delivery(&mut self, input: &DeliveryInput) -> Result<DeliveryAnswer, Failure>;
-    /// Ends what was opened.
+    /// Commits or rolls back the open transaction.
     async fn end(&mut self, commit: bool) -> Result<(), Failure>;
-    /// The one number a query answers with.
+    /// The single number that a query returns.
     async fn number(&mut self, text: &str) -> Result<i64, Failure>;
-    /// A change that is committed by itself.
+    /// A change in its own transaction.
     async fn change(&mut self, text: &str) -> Result<(), Failure>;
-    /// The same query twice, this far apart, as Order-Status reads.
+    /// Runs the same query twice, `apart` apart, on one snapshot as Order-Status does.
     async fn twice(&mut self, text: &str, apart: Duration) -> Result<[i64; 2], Failure>;
 }
 
-/// What one isolation test came to.
+/// Result of one isolation test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IsolationOutcome {
     /// The clause, `3.4.2.1` to `3.4.2.9`.
     pub clause: String,
-    /// What it tests.
+    /// Name of the test.
     pub name: String,
     /// Whether the sessions were isolated.
     pub passed: bool,
-    /// What was seen instead.
+    /// The wrong result, if the test failed.
     pub found: Option<String>,
     /// Seconds the test took.
     pub seconds: f64,
@@ -64,10 +64,10 @@ const NAMES: [&str; 9] = [
     "a New-Order appears beside an Order-Status",
 ];
 
-/// Runs the nine tests on a loaded database in the statement mode that nothing else uses.
+/// Runs the nine tests, in the statement mode, on a loaded database that no other program uses.
 ///
 /// # Errors
-/// When the database cannot be reached or a transaction ends by an error.
+/// The database cannot be reached, or a transaction ends by an error.
 pub async fn run<D: Database>(database: &D) -> Result<Vec<IsolationOutcome>, OrdersError>
 where
     D::Terminal: Stepwise,
@@ -101,7 +101,7 @@ where
     Ok(outcomes)
 }
 
-/// Two sessions; each test ends with what it found wrong.
+/// Two sessions. Each test returns the fault that it found.
 struct Pair<T> {
     first: T,
     second: T,
@@ -128,7 +128,7 @@ fn status() -> OrderStatusInput {
     OrderStatusInput { warehouse: PLACE.0, district: PLACE.1, customer: CustomerKey::Id(CUSTOMER) }
 }
 
-/// The answer of something that must not have to wait.
+/// The result of work that must not wait for a lock.
 async fn promptly<T>(what: &str, work: impl Future<Output = Result<T, Failure>>) -> Result<Result<T, String>, Failure> {
     match tokio::time::timeout(Duration::from_secs(ISOLATION_ANSWER_S), work).await {
         Ok(answer) => answer.map(Ok),
@@ -207,7 +207,7 @@ impl<T: Stepwise> Pair<T> {
         let raise = |by: &str| format!("UPDATE item SET i_price = i_price {by} 1000 WHERE i_id IN (10, 20, 30, 40, 50)");
         let raised = promptly("a change of prices", self.second.change(&raise("+"))).await?;
         self.first.end(true).await?;
-        // Quantities are a tenth of the item's number, so amounts weighted so are prices.
+        // Quantities are a tenth of the item's number, so amounts with these weights are prices.
         let amounts = format!(
             "SELECT sum(ol_amount) * 10 FROM order_line WHERE ol_w_id = {warehouse} AND ol_d_id = {district} AND ol_o_id = {}",
             entered.order
@@ -254,7 +254,7 @@ impl<T: Stepwise> Pair<T> {
     }
 }
 
-/// The answer of something that should have to wait, if it did not.
+/// The result of work that should wait for a lock; `None` if it waits.
 async fn blocked<T>(work: &mut (impl Future<Output = Result<T, Failure>> + Unpin)) -> Result<Option<T>, Failure> {
     match tokio::time::timeout(Duration::from_millis(ISOLATION_BLOCKED_MS), work).await {
         Ok(answer) => answer.map(Some),

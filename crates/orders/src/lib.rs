@@ -1,17 +1,17 @@
 //! The order-entry load: schema, loader, five transactions, driver, consistency checks.
 //!
 //! Derived from the TPC-C specification (5.11); its figures are not comparable to published
-//! TPC-C results. Transactions come from terminals in a closed loop, paced by keying and think times, or at an open
+//! TPC-C results. Terminals send transactions in a closed loop, paced by keying and think times, or at an open
 //! rate ([`model`]); the terminals of a thread share its database sessions ([`driver`]). A terminal draws any of the
-//! warehouses for each transaction, or keeps to its home warehouse. Several drivers on several hosts can carry out
-//! one run together ([`coordination`]). Databases are behind the [`database::Database`] interface: PostgreSQL and engines
-//! that speak its protocol, one schema partitioned over several PostgreSQL servers, MariaDB and MySQL, and Oracle where
-//! that was built in.
+//! warehouses for each transaction, or keeps its home warehouse. Several drivers on several hosts can carry out
+//! one run together ([`coordination`]). All databases implement the [`database::Database`] interface: PostgreSQL and engines
+//! that use its protocol, one schema partitioned over several PostgreSQL servers, MariaDB and MySQL, and Oracle if
+//! the build includes it.
 //!
-//! What it writes: the schema `millrace_orders` of the database under load, never one of that name that it did not fill;
-//! the schema `millrace_results` of the results database when drivers are coordinated; with several PostgreSQL servers,
+//! The load writes: the schema `millrace_orders` of the database under load, and never one of that name that it did not fill;
+//! the schema `millrace_results` of the results database if drivers are coordinated; with several PostgreSQL servers,
 //! the foreign servers `millrace_node_N` and the extension postgres_fdw on the first one; and the log of acknowledged
-//! orders where one is asked for. `like` only reads.
+//! orders if one is requested. `like` only reads.
 #![forbid(unsafe_code)]
 
 pub mod ack_log;

@@ -1,4 +1,4 @@
-//! Loads a fresh database: jobs copy rows side by side, then indexes and statistics.
+//! Loads a fresh database: jobs copy rows in parallel, then build indexes and statistics.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,40 +18,40 @@ use crate::tables::{Unit, rows_expected, units};
 /// belong to table 0, warehouse 0.
 const CONSTANTS_STREAM: u64 = u64::MAX;
 
-/// What to load, and how.
+/// Options of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadOptions {
     /// Warehouses, at least 1.
     pub warehouses: u32,
-    /// Sessions that copy side by side.
+    /// Sessions that copy in parallel.
     pub jobs: u32,
-    /// Seed of every row.
+    /// Seed of all rows.
     pub seed: u64,
-    /// Whether to go on with a load that was interrupted, instead of beginning one.
+    /// Whether to resume an interrupted load instead of starting a new one.
     pub resume: bool,
-    /// Whether to load although the disk seems too small.
+    /// Whether to load even if the disk seems too small.
     pub no_space_check: bool,
 }
 
-/// What a load will come to, told before it begins.
+/// Estimate of a load, printed before it begins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadPlan {
-    /// Rows, about.
+    /// Approximate number of rows.
     pub rows: u64,
-    /// Bytes of tables and indexes, about.
+    /// Approximate bytes of tables and indexes.
     pub bytes: u64,
     /// Bytes needed while loading: the tables, the log and the sorts.
     pub bytes_needed: u64,
-    /// Seconds, about, when nothing else uses the cores.
+    /// Approximate seconds if nothing else uses the cores.
     pub seconds: f64,
-    /// DiskSpace on the server, when that can be seen from here.
+    /// Disk space of the server, if this host can read it.
     pub disk_space: Option<DiskSpace>,
 }
 
-/// How far a load is.
+/// Progress of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// What is being done.
+    /// Current step.
     pub step: String,
     /// Rows copied so far.
     pub rows: u64,
@@ -59,11 +59,11 @@ pub struct Progress {
     pub rows_expected: u64,
     /// Time since the start.
     pub elapsed: Duration,
-    /// Time still to go, once it can be told.
+    /// Estimated remaining time, once it is known.
     pub remaining: Option<Duration>,
 }
 
-/// What was loaded.
+/// Result of a load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoadReport {
     /// Version of this record.
@@ -74,26 +74,25 @@ pub struct LoadReport {
     pub seed: u64,
     /// Sessions used.
     pub jobs: u32,
-    /// Rows of the whole load.
+    /// Rows of the complete load.
     pub rows: u64,
-    /// Those of them that an earlier, interrupted load had copied.
+    /// Of these, the rows that an earlier, interrupted load had copied.
     pub rows_before: u64,
     /// Size of tables and indexes.
     pub bytes: u64,
-    /// Seconds in all.
+    /// Total seconds.
     pub seconds: f64,
-    /// Seconds of the rows alone.
+    /// Seconds for copying the rows alone.
     pub copy_seconds: f64,
 }
 
-/// Loads `options.warehouses` warehouses into a schema that holds nothing.
+/// Loads `options.warehouses` warehouses into an empty schema.
 ///
-/// `progress` is called about twice a second. When anything fails, or `interrupted` is set, what is
-/// loaded stays, and a load with `resume` goes on with what is missing; a load of which no rows
-/// are committed is dropped again.
+/// `progress` is called about twice a second. If the load fails, or `interrupted` is set, the loaded rows
+/// stay, and a load with `resume` continues with the missing ones. If no rows were committed, the schema is dropped.
 ///
 /// # Errors
-/// [`OrdersError::SchemaNotEmpty`] and the like before anything is made;
+/// [`OrdersError::SchemaNotEmpty`] and similar refusals before anything is created;
 /// [`OrdersError::CutOff`] around any error of the database afterwards.
 pub async fn load<D: Database>(
     database: &D,
@@ -134,15 +133,15 @@ pub async fn load<D: Database>(
             seconds: began.elapsed().as_secs_f64(),
             copy_seconds,
         }),
-        // All jobs have ended here: nothing copies into what is looked at and dropped.
+        // All jobs have ended here, so none copies into a schema that is being examined and dropped.
         Err(error) => Err(cut_off(database, options, error).await),
     }
 }
 
-/// Whether the database holds this load already, complete. Nothing is made.
+/// Whether the database already holds this load, complete. Changes nothing.
 ///
 /// # Errors
-/// [`OrdersError::OtherLoad`] where it holds a complete load of another size or seed; [`OrdersError::HalfLoaded`] and the like.
+/// [`OrdersError::OtherLoad`] if it holds a complete load of another size or seed; [`OrdersError::HalfLoaded`] and similar.
 pub async fn is_loaded<D: Database>(database: &D, options: LoadOptions) -> Result<bool, OrdersError> {
     let config = match database.config().await {
         Err(OrdersError::MissingSchema { .. }) => return Ok(false),
@@ -152,10 +151,10 @@ pub async fn is_loaded<D: Database>(database: &D, options: LoadOptions) -> Resul
     if found == asked { Ok(true) } else { Err(OrdersError::OtherLoad { found, asked }) }
 }
 
-/// What the load will come to. Nothing is made yet.
+/// Estimates a load. Changes nothing.
 ///
 /// # Errors
-/// When the database cannot be reached.
+/// The database cannot be reached.
 pub async fn plan<D: Database>(database: &D, options: LoadOptions) -> Result<LoadPlan, OrdersError> {
     let warehouses = u64::from(options.warehouses);
     let bytes = database.warehouse_bytes() * warehouses;
@@ -164,7 +163,7 @@ pub async fn plan<D: Database>(database: &D, options: LoadOptions) -> Result<Loa
     Ok(LoadPlan {
         rows: rows_expected(options.warehouses),
         bytes,
-        // The largest index is sorted beside its table, and the log is kept until a checkpoint.
+        // The sort of the largest index needs space in addition to its table, and the log is kept until a checkpoint.
         bytes_needed: bytes + bytes / 8 + LOAD_BESIDE_BYTES.min(bytes),
         seconds: LOAD_CORE_S_PER_WAREHOUSE * warehouses as f64 / lanes,
         disk_space: database.disk_space().await?,
@@ -190,7 +189,7 @@ async fn finish<D: Database>(database: &D) -> Result<u64, OrdersError> {
     Ok(bytes)
 }
 
-/// Keeps what is loaded and says so; drops a schema without committed rows.
+/// Keeps the loaded rows and returns [`OrdersError::CutOff`]; drops a schema without committed rows.
 async fn cut_off<D: Database>(database: &D, options: LoadOptions, error: OrdersError) -> OrdersError {
     let (source, schema) = (Box::new(error), database.schema());
     match database.unfinished().await {
@@ -202,12 +201,12 @@ async fn cut_off<D: Database>(database: &D, options: LoadOptions, error: OrdersE
             let rows_expected = rows_expected(options.warehouses);
             OrdersError::CutOff { schema, rows: done.rows, rows_expected, source }
         }
-        // The server does not answer any more; its schema is marked as half loaded.
+        // The server no longer answers; its schema stays marked as half loaded.
         Err(_) => OrdersError::CutOff { schema, rows: 0, rows_expected: rows_expected(options.warehouses), source },
     }
 }
 
-/// Drops what was made, waiting for a server that has crashed.
+/// Drops what the load created. Waits for a server that has crashed.
 async fn drop_all<D: Database>(database: &D) -> Result<(), OrdersError> {
     for _ in 1..DROP_ATTEMPTS_MAX {
         match database.drop_all().await {
@@ -264,7 +263,7 @@ async fn fill<D: Database>(
     Ok((rows, copy_seconds))
 }
 
-/// What is left to do: first the rows; then each stage of steps, with the sessions opened once for all.
+/// The remaining work: first the rows, then each stage of steps. The sessions stay open for all stages.
 fn stages<D: Database>(database: &D, done: &Unfinished) -> Vec<Stage> {
     let copied: HashSet<Unit> = done.units.iter().copied().collect();
     let left = units(done.config.warehouses).into_iter().filter(|unit| !copied.contains(unit)).collect();
@@ -280,7 +279,7 @@ fn stages<D: Database>(database: &D, done: &Unfinished) -> Vec<Stage> {
 
 enum Stage {
     Rows(Vec<Unit>),
-    /// Numbers over all stages, and names.
+    /// Index over all stages, and name, of each step.
     Steps(Vec<(usize, &'static str)>),
 }
 
@@ -315,7 +314,7 @@ impl Work {
         }
     }
 
-    /// One job: its own runtime and session, so that generating rows uses every core.
+    /// One job: it has its own runtime and session, so that generating rows uses every core.
     fn run_thread<D: Database>(&self, database: &D) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let outcome = match runtime {
@@ -364,7 +363,7 @@ impl Work {
 
     fn fail(&self, error: OrdersError) {
         let mut failed = self.failed.lock().unpoisoned();
-        // The first error is the cause; those after it are jobs that stopped for it.
+        // The first error is the cause; later errors are from jobs that stopped because of it.
         failed.get_or_insert(error);
     }
 
@@ -386,10 +385,10 @@ impl Work {
                 (steps.get(started.saturating_sub(1)).map_or_else(String::new, |step| step.1.to_owned()), false)
             }
         };
-        // At the pace of this load, not of the one that was interrupted before it.
+        // The rate of this load only: rows of an earlier, interrupted load do not count.
         let (copied, left) = (rows.saturating_sub(rows_before), rows_expected.saturating_sub(rows));
         let remaining = (copying && copied > 0 && left > 0).then(|| {
-            // Indexes and statistics take about as long again as a third of the rows.
+            // Indexes and statistics take about a third of the time of the rows.
             let copy_left = elapsed.as_secs_f64() * left as f64 / copied as f64;
             Duration::from_secs_f64(copy_left + (elapsed.as_secs_f64() + copy_left) * 0.33)
         });

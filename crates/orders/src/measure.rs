@@ -1,4 +1,4 @@
-//! What the terminals of a run measured, and the record it becomes.
+//! Measurements of a run's terminals, and the record made from them.
 
 mod record;
 
@@ -29,7 +29,7 @@ struct Counters {
     service: ResponseTimes,
 }
 
-/// What became of transactions that were due at given moments of the interval.
+/// Results of the transactions that were due in the interval.
 #[derive(Debug, Default, Clone, Copy)]
 struct Due {
     due: u64,
@@ -39,7 +39,7 @@ struct Due {
     queued_max: u64,
 }
 
-/// Deliveries behind the terminals.
+/// Deferred deliveries.
 #[derive(Debug, Default, Clone)]
 struct Deferred {
     queued: u64,
@@ -52,15 +52,15 @@ struct Deferred {
 /// The moments of one transaction.
 #[derive(Debug, Clone, Copy)]
 pub struct Moments {
-    /// When it was due: in a closed loop, when its user was ready to send it.
+    /// When it was due; in a closed loop, when its user was ready to send it.
     pub due: Instant,
-    /// When it first went to a session.
+    /// When it was first sent to a session.
     pub sent: Instant,
     /// When it was acknowledged or failed.
     pub ended: Instant,
 }
 
-/// What was drawn, to be held against the rules of the load.
+/// Counts of the drawn inputs, for the check against the rules of the load.
 #[derive(Debug, Default, Clone, Copy)]
 struct Drawn {
     orders: u64,
@@ -79,13 +79,13 @@ struct Drawn {
 pub enum Ended {
     /// Committed and acknowledged.
     Committed,
-    /// Rolled back on purpose.
+    /// Rolled back on purpose, because of the unused item.
     RolledBack,
-    /// By an error.
+    /// Ended by an error.
     Error,
 }
 
-/// The measurements of one thread; only what ends inside the interval counts.
+/// The measurements of one thread. Only transactions that end inside the interval count.
 #[derive(Debug, Clone)]
 pub struct Measure {
     from: Instant,
@@ -99,7 +99,7 @@ pub struct Measure {
     now: Option<InSeries>,
 }
 
-/// The second a thread is in, and the series it goes to.
+/// The current second of a thread, and the series that it belongs to.
 #[derive(Debug, Clone)]
 struct InSeries {
     series: Arc<Series>,
@@ -109,7 +109,7 @@ struct InSeries {
 }
 
 impl InSeries {
-    /// Hands over the second before `index`.
+    /// Passes the current second to the series if `index` is a later one, and starts that one.
     fn turn_to(&mut self, index: usize) {
         if index > self.index {
             self.series.add(self.thread, self.index, &self.second);
@@ -121,7 +121,7 @@ impl InSeries {
 }
 
 impl Measure {
-    /// Measures the interval from `from` to `upto`.
+    /// Measures the interval from `from` (inclusive) to `upto` (exclusive).
     #[must_use]
     pub fn new(from: Instant, upto: Instant) -> Self {
         let seconds = (upto - from).as_secs() as usize;
@@ -138,13 +138,13 @@ impl Measure {
         }
     }
 
-    /// Feeds the series of all threads as well, as thread number `thread`.
+    /// Also feeds the series of all threads, as thread number `thread`.
     #[must_use]
     pub fn with_series(self, series: Arc<Series>, thread: u32) -> Self {
         Self { now: Some(InSeries { series, thread, index: 0, second: Second::default() }), ..self }
     }
 
-    /// Hands over the seconds of the series that are over at `now`.
+    /// Passes the seconds that have ended at `now` to the series.
     pub fn tell_series(&mut self, now: Instant) {
         let upto = self.upto;
         if let Some(in_series) = &mut self.now {
@@ -152,15 +152,15 @@ impl Measure {
         }
     }
 
-    /// Hands over whatever the series and the snapshots lack: this thread measures nothing
-    /// after `now`. Whoever turns the seconds may not have come to the last one.
+    /// Passes all remaining seconds to the series and sends the remaining snapshots: this thread measures nothing
+    /// after `now`. The timer task may not have reached the last second.
     pub fn close(&mut self, now: Instant) {
         self.send_snapshots(now);
         let upto = self.upto;
         self.tell_series(upto);
     }
 
-    /// Sends what was measured at fixed moments of the interval as well.
+    /// Also sends snapshots of the measurements at fixed moments of the interval.
     #[must_use]
     pub fn with_snapshots(self, snapshot_sender: Option<SnapshotSender<Self>>) -> Self {
         Self { snapshot_sender, ..self }
@@ -174,7 +174,7 @@ impl Measure {
         }
     }
 
-    /// Ends the interval at `upto`, if that is before its end.
+    /// Ends the interval at `upto` if that is earlier than its current end.
     pub(crate) fn end_at(&mut self, upto: Instant) {
         if upto < self.upto {
             self.upto = upto;
@@ -182,25 +182,25 @@ impl Measure {
         }
     }
 
-    /// Nothing measured yet, over the same interval.
+    /// An empty measurement of the same interval.
     pub(crate) fn emptied(&self) -> Self {
         Self::new(self.from, self.upto)
     }
 
-    /// The same with the interval ending at `upto`, when nothing was measured after it yet.
+    /// A copy whose interval ends at `upto`. Nothing may have been measured after `upto` yet.
     pub(crate) fn up_to(&self, upto: Instant) -> Self {
         let mut part = Self { snapshot_sender: None, now: None, ..self.clone() };
         part.end_at(upto);
         part
     }
 
-    /// Whether something that ends now counts.
+    /// Whether a transaction that ends at `now` counts.
     #[must_use]
     pub fn counts(&self, now: Instant) -> bool {
         self.from <= now && now < self.upto
     }
 
-    /// Records a transaction; returns whether it counts.
+    /// Records a transaction. Returns whether it counts.
     pub fn record(&mut self, kind: Kind, at: Moments, how: Ended) -> bool {
         let ended = at.ended;
         self.send_snapshots(ended);
@@ -242,7 +242,7 @@ impl Measure {
         self.due.due += u64::from(self.counts(due));
     }
 
-    /// Counts a transaction that was due at `due` and has ended, by whatever outcome.
+    /// Counts a transaction that was due at `due` and has ended, with any result.
     pub fn finished(&mut self, due: Instant) {
         self.due.finished += u64::from(self.counts(due));
     }
@@ -257,14 +257,14 @@ impl Measure {
         self.due.left += u64::from(self.counts(due));
     }
 
-    /// Notes how many due transactions wait at `now`.
+    /// Records that `count` due transactions wait at `now`.
     pub fn waiting(&mut self, count: usize, now: Instant) {
         if self.counts(now) {
             self.due.queued_max = self.due.queued_max.max(count as u64);
         }
     }
 
-    /// Counts a delivery queued at `queued` behind `waiting` others.
+    /// Counts a delivery that was queued at `queued` after `waiting` others.
     pub fn delivery_queued(&mut self, queued: Instant, waiting: usize) {
         if self.counts(queued) {
             self.deferred.queued += 1;
@@ -272,7 +272,7 @@ impl Measure {
         }
     }
 
-    /// Counts a queued delivery that was done at `ended`; returns whether it counts.
+    /// Counts a queued delivery that ended at `ended`. Returns whether it counts.
     pub fn delivery_completed(&mut self, queued: Instant, ended: Instant) -> bool {
         if !self.counts(ended) {
             return false;
@@ -282,7 +282,7 @@ impl Measure {
         true
     }
 
-    /// Counts a delivery queued at `queued` that was never done.
+    /// Counts a delivery that was queued at `queued` and never carried out.
     pub fn delivery_left(&mut self, queued: Instant) {
         self.deferred.left += u64::from(self.counts(queued));
     }
@@ -294,7 +294,7 @@ impl Measure {
         }
     }
 
-    /// Counts what a New-Order drew.
+    /// Counts the inputs of a New-Order.
     pub fn drew_order(&mut self, input: &NewOrderInput) {
         self.drawn.orders += 1;
         self.drawn.lines += input.lines.len() as u64;
@@ -302,13 +302,13 @@ impl Measure {
         self.drawn.lines_remote += remote.count() as u64;
     }
 
-    /// Counts what a Payment drew.
+    /// Counts the inputs of a Payment.
     pub fn drew_payment(&mut self, remote: bool) {
         self.drawn.payments += 1;
         self.drawn.payments_remote += u64::from(remote);
     }
 
-    /// Counts how a Payment or Order-Status named its customer.
+    /// Counts whether a Payment or Order-Status selected its customer by name.
     pub fn drew_customer(&mut self, customer: CustomerKey) {
         self.drawn.customers += 1;
         self.drawn.customers_by_name += u64::from(matches!(customer, CustomerKey::LastName(_)));
@@ -320,7 +320,7 @@ impl Measure {
         self.drawn.districts_skipped += u64::from(DISTRICTS.saturating_sub(districts));
     }
 
-    /// Adds what another thread measured over the same interval.
+    /// Adds the measurements of another thread over the same interval.
     pub fn merge(&mut self, other: &Self) {
         for (counters, more) in self.counters.iter_mut().zip(&other.counters) {
             counters.count += more.count;
@@ -472,7 +472,7 @@ mod tests {
         threads[0].record(Kind::Payment, at(from, from + 1_200 * MS), Ended::Committed);
         threads[1].record(Kind::NewOrder, at(from, from + 300 * MS), Ended::Committed);
         threads[1].record(Kind::NewOrder, at(from, from + 400 * MS), Ended::Error);
-        // The first one's second was turned in time, the other one ended before.
+        // The first thread passed its second on time; the other one ended before.
         threads[0].tell_series(from + 9_000 * MS);
         for thread in &mut threads {
             thread.close(from + 1_900 * MS);

@@ -1,4 +1,4 @@
-//! Which of the five transactions comes next (clause 5.2.3, 5.2.4).
+//! Selection of the next transaction (clauses 5.2.3, 5.2.4).
 
 use rand::Rng;
 use rand::seq::SliceRandom;
@@ -13,7 +13,7 @@ pub enum Kind {
     Payment,
     /// Reads a customer's last order.
     OrderStatus,
-    /// Delivers the oldest open order of each district of a warehouse.
+    /// Delivers the oldest undelivered order of each district of a warehouse.
     Delivery,
     /// Counts recently sold items that are low in stock.
     StockLevel,
@@ -29,7 +29,7 @@ impl Kind {
         self as usize
     }
 
-    /// Name as the specification writes it.
+    /// Name in the specification.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl MixRule {
     }
 }
 
-/// Shares of the five transactions, kept in parts of a million.
+/// Shares of the five transactions, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weights {
     parts: [u32; 5],
@@ -72,7 +72,7 @@ pub struct Weights {
 pub const WEIGHTS_DEFAULT: Weights = Weights { parts: [446_000, 431_000, 41_000, 41_000, 41_000] };
 const MILLION: u32 = 1_000_000;
 
-/// A text that is not five weights.
+/// The text does not consist of five weights.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("weights are five numbers, 0 or more, of New-Order, Payment, Order-Status, Delivery, Stock-Level: 44.6,43.1,4.1,4.1,4.1")]
 pub struct WeightsError;
@@ -80,7 +80,7 @@ pub struct WeightsError;
 impl std::str::FromStr for Weights {
     type Err = WeightsError;
 
-    /// Five numbers between commas; their sum stands for the whole.
+    /// Parses five numbers between commas; their sum is 100 %.
     fn from_str(text: &str) -> Result<Self, WeightsError> {
         let numbers: Result<Vec<f64>, _> = text.split(',').map(|number| number.trim().parse::<f64>()).collect();
         let numbers: [f64; 5] = numbers.map_err(|_| WeightsError)?.try_into().map_err(|_| WeightsError)?;
@@ -90,7 +90,7 @@ impl std::str::FromStr for Weights {
             return Err(WeightsError);
         }
         let mut parts = numbers.map(|number| (number / sum * f64::from(MILLION)).round() as u32);
-        // What rounding left over goes to the largest share.
+        // The remainder of rounding goes to the largest share.
         let largest = (0..5).max_by_key(|index| parts[*index]).unwrap_or(0);
         let others: u32 = (0..5).filter(|index| *index != largest).map(|index| parts[index]).sum();
         parts[largest] = MILLION - others;
@@ -130,7 +130,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// A fresh sequence.
+    /// A new sequence.
     #[must_use]
     pub fn new(rule: MixRule) -> Self {
         let mut deck = [Kind::NewOrder; DECK];

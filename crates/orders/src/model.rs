@@ -1,41 +1,41 @@
-//! Where transactions come from: the load models.
+//! The load models: closed, paced and open.
 
 use crate::limits::DUE_QUEUE_DEFAULT;
 use crate::open::{Arrivals, Rate};
 use crate::pacing::TERMINALS_PER_WAREHOUSE;
 
-/// When a transaction is sent.
+/// When transactions are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LoadModel {
-    /// Each user sends its next transaction when the last one ended. A stall stops arrivals:
-    /// throughput is right, the tail is what users in the loop saw.
+    /// Each user sends its next transaction when the last one has ended. A stall stops arrivals, so the
+    /// throughput is right, but the highest response times are only those that the users in the loop saw.
     Closed,
-    /// Users key and think as the specification says; the response clock starts when the keying
-    /// ends, whether or not a session is free.
+    /// Users key and think as the specification requires. The response time is measured from the end of the
+    /// keying, whether or not a session is free.
     Paced {
-        /// What keying and think times are multiplied by; 1 is the specification's.
+        /// Factor for keying and think times; 1 is the specification's.
         time_scale: f64,
     },
-    /// Transactions become due at a rate, whatever the database does; the response clock starts
-    /// there.
+    /// Transactions become due at a rate that does not depend on the database. The response time is measured from
+    /// the time at which they are due.
     Open {
         /// Transactions of all kinds per second.
         rate: Rate,
         /// How they follow each other.
         arrivals: Arrivals,
-        /// Due transactions that can wait for a session; what comes on top is refused and counted.
+        /// Due transactions that can wait for a session; further ones are refused and counted.
         queue_limit: u32,
     },
 }
 
 impl LoadModel {
-    /// An open load with the usual queue.
+    /// An open load with the default queue.
     #[must_use]
     pub const fn open(rate: Rate, arrivals: Arrivals) -> Self {
         Self::Open { rate, arrivals, queue_limit: DUE_QUEUE_DEFAULT }
     }
 
-    /// The part of it that `part` of `whole` users make, when several drivers share a run.
+    /// The load of `part` of `whole` users, if several drivers share a run.
     #[must_use]
     pub fn share(self, part: u32, whole: u32) -> Self {
         match self {
@@ -55,7 +55,7 @@ impl LoadModel {
         }
     }
 
-    /// Sessions that are enough for so many users where nothing is said: one each in a closed loop
+    /// Default number of sessions for this number of users: one each in a closed loop
     /// and for the workers of an open load; one for a hundred paced terminals, which are idle for 20 s
     /// between two transactions, at least 4 and at most 64.
     #[must_use]
@@ -76,7 +76,7 @@ impl LoadModel {
         }
     }
 
-    /// Where terminals stand when nothing is said.
+    /// Default terminals of this model.
     #[must_use]
     pub const fn usual_terminals(self) -> Terminals {
         match self {
@@ -89,9 +89,9 @@ impl LoadModel {
 /// How a terminal chooses its warehouse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Terminals {
-    /// One per transaction, uniformly: a few users touch the whole database.
+    /// A new one for each transaction, drawn uniformly: a few users touch the complete database.
     AllWarehouses,
-    /// Always its own; ten terminals share one.
+    /// Always its home warehouse; ten terminals share one.
     HomeWarehouse,
 }
 
@@ -105,7 +105,7 @@ impl Terminals {
         }
     }
 
-    /// Terminals that these warehouses have in the specification.
+    /// The specification's number of terminals for these warehouses.
     #[must_use]
     pub const fn of_warehouses(warehouses: u32) -> u32 {
         warehouses.saturating_mul(TERMINALS_PER_WAREHOUSE)

@@ -3,11 +3,11 @@
 /// A rate of 1.0 in ten-thousandths: taxes (0 to 0.2000) and discounts (0 to 0.5000).
 pub const RATE_ONE: i64 = 10_000;
 
-/// What the customer pays for an order (clause 2.4.2.2):
+/// Total amount of an order (clause 2.4.2.2):
 /// `sum(OL_AMOUNT) * (1 - C_DISCOUNT) * (1 + W_TAX + D_TAX)`.
 ///
 /// **Units**: `amounts_cents` in cents, the rates in ten-thousandths; the result in cents, rounded
-/// half up. The largest order (15 lines of 10 pieces at 100.00) stays below 2^51 on the way.
+/// half up. Intermediate values of the largest order (15 lines of 10 pieces at 100.00) stay below 2^51.
 #[must_use]
 pub const fn order_total_cents(amounts_cents: i64, discount_rate: i64, warehouse_tax_rate: i64, district_tax_rate: i64) -> i64 {
     let scaled = amounts_cents * (RATE_ONE - discount_rate) * (RATE_ONE + warehouse_tax_rate + district_tax_rate);

@@ -1,6 +1,6 @@
 //! When transactions of an open load become due: at a rate, whatever the database does.
 //!
-//! No clock is read here: a sequence of distances from the start comes out.
+//! This module reads no clock: it returns times relative to the start.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,12 +11,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::limits::{RATE_PER_S_MAX, RATE_PER_S_MIN};
 use crate::pacing::exponential;
 
-/// How arrivals follow each other.
+/// Distribution of the arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
-    /// At equal distances.
+    /// At equal intervals.
     Constant,
-    /// As a Poisson process: distances are negative exponential.
+    /// As a Poisson process: the intervals have a negative exponential distribution.
     Poisson,
 }
 
@@ -44,14 +44,14 @@ impl Rate {
         self.per_s
     }
 
-    /// What `part` of `whole` users take of it, when several drivers share a run.
+    /// The rate of `part` of `whole` users, if several drivers share a run.
     #[must_use]
     pub fn share(self, part: u32, whole: u32) -> Self {
         Self { per_s: self.per_s * f64::from(part) / f64::from(whole.max(1)) }
     }
 }
 
-/// A text that is not a rate.
+/// The text is not a rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a rate is N/s or N/min, from {RATE_PER_S_MIN} to {RATE_PER_S_MAX} per second")]
 pub struct RateError;
@@ -78,9 +78,9 @@ impl fmt::Display for Rate {
     }
 }
 
-/// The arrivals that one of several equal parts of a driver takes, as distances from the start.
+/// The arrivals of one of several equal parts of a driver, as times since the start.
 ///
-/// The parts together make the whole rate: constant arrivals go to the parts in turn; Poisson
+/// The parts together have the complete rate: constant arrivals are assigned to the parts in turn; Poisson
 /// arrivals are one process per part.
 #[derive(Debug)]
 pub struct ArrivalTimes {
@@ -101,11 +101,11 @@ impl ArrivalTimes {
         Self { arrivals, rate_per_s: rate.per_s, part, parts, taken: 0, last_s: 0.0, rng }
     }
 
-    /// Distance of the next arrival from the start; never less than the one before.
+    /// Time of the next arrival since the start; never earlier than the previous one.
     pub fn next_after_start(&mut self) -> Duration {
         let parts = f64::from(self.parts);
         self.last_s = match self.arrivals {
-            // Counted, not summed: no rounding error adds up over a long run.
+            // Multiplied, not summed, so that no rounding error accumulates over a long run.
             Arrivals::Constant => (self.taken as f64 * parts + f64::from(self.part)) / self.rate_per_s,
             Arrivals::Poisson => self.last_s + exponential(parts / self.rate_per_s, &mut self.rng),
         };
@@ -150,7 +150,7 @@ mod tests {
         let took = times.last().unwrap().as_secs_f64();
         assert!((200_000.0 / took / 200.0 - 1.0).abs() < 0.01, "{took}");
         assert!(times.is_sorted());
-        // Counts per second of a Poisson process have their mean as variance.
+        // In a Poisson process, the variance of the counts per second equals their mean.
         let mut counts = vec![0.0; took as usize];
         for due in &times {
             if let Some(count) = counts.get_mut(due.as_secs() as usize) {

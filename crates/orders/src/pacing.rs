@@ -1,8 +1,8 @@
 //! When a paced terminal sends next: keying and think times (clauses 5.2.5.2 to 5.2.5.4).
 //!
 //! A terminal's cycle is: key the input, send, wait for the answer, think. A transaction is due at
-//! the end of its keying; the response clock starts there, whether or not a session is free. No
-//! clock is read here: moments come in and go out.
+//! the end of its keying. Its response time is measured from there, whether or not a session is free. This
+//! module reads no clock: its functions take and return moments.
 
 use std::time::{Duration, Instant};
 
@@ -15,20 +15,20 @@ use crate::mix::Kind;
 pub const KEYING_S: [f64; 5] = [18.0, 3.0, 2.0, 2.0, 2.0];
 /// Means of the negative exponential think times after the same, in seconds.
 pub const THINK_MEAN_S: [f64; 5] = [12.0, 12.0, 10.0, 5.0, 5.0];
-/// A think time is cut at this many times its mean.
+/// A think time is limited to this multiple of its mean.
 pub const THINK_CUT: f64 = 10.0;
 /// Terminals of a warehouse: one per district.
 pub const TERMINALS_PER_WAREHOUSE: u32 = 10;
-/// New-Orders per minute and warehouse that ten terminals reach with the least mix of the other
-/// four and answers that take no time: 45 in 2,099 s of one terminal.
+/// New-Orders per minute and warehouse that ten terminals reach if the other four transactions have
+/// their minimum shares and responses take no time: 45 in 2,099 s of one terminal.
 pub const CEILING_PER_MINUTE: f64 = 12.86;
-/// The same at which a run counts as too slow for its database (clause 4.1.3: 9 per warehouse).
+/// New-Orders per minute and warehouse below which a run is too slow for its database (clause 4.1.3: 9 per warehouse).
 pub const FLOOR_PER_MINUTE: f64 = 9.0;
 
 /// The pacing of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pacing {
-    /// What all keying and think times are multiplied by; 1 is the specification's.
+    /// Factor for all keying and think times; 1 is the specification's.
     scale: f64,
 }
 
@@ -46,7 +46,7 @@ impl Pacing {
         seconds(KEYING_S[kind.index()] * self.scale)
     }
 
-    /// Time to think after a transaction: a negative exponential draw, cut at ten times its mean.
+    /// Time to think after a transaction: a negative exponential draw, limited to ten times its mean.
     pub fn think(&self, kind: Kind, rng: &mut Xoshiro256PlusPlus) -> Duration {
         let mean_s = THINK_MEAN_S[kind.index()];
         let drawn_s = exponential(mean_s, rng).min(mean_s * THINK_CUT);
@@ -58,14 +58,14 @@ impl Pacing {
         ended + self.think(done, rng) + self.keying(next)
     }
 
-    /// When a terminal sends its first transaction: anywhere in a mean cycle, so that terminals do
-    /// not begin in step.
+    /// When a terminal sends its first transaction: at a random point of a mean cycle, so that terminals do
+    /// not start in step.
     pub fn first_due(&self, began: Instant, rng: &mut Xoshiro256PlusPlus) -> Instant {
         began + seconds(rng.random_range(0.0..self.cycle_mean().as_secs_f64()))
     }
 
-    /// Mean time from one transaction of a terminal to the next with the mix of the deck, when
-    /// answers take no time.
+    /// Mean time from one transaction of a terminal to the next with the mix of the deck, if
+    /// responses take no time.
     #[must_use]
     pub fn cycle_mean(&self) -> Duration {
         const CARDS: [f64; 5] = [10.0, 10.0, 1.0, 1.0, 1.0];
@@ -110,7 +110,7 @@ mod tests {
             let draws: Vec<f64> = (0..200_000).map(|_| pacing.think(kind, &mut rng).as_secs_f64()).collect();
             let mean = draws.iter().sum::<f64>() / draws.len() as f64;
             assert!((mean / mean_s - 1.0).abs() < 0.02, "{kind:?} {mean}");
-            // Half of an exponential is below ln 2 of its mean; e^-10 of it (9 of these) is cut.
+            // Half of an exponential distribution is below ln 2 of its mean; e^-10 of it (9 of these draws) is cut off.
             let below = draws.iter().filter(|draw| **draw < mean_s * std::f64::consts::LN_2).count();
             assert!((below as f64 / draws.len() as f64 - 0.5).abs() < 0.01, "{kind:?} {below}");
             let longest = draws.iter().copied().fold(0.0, f64::max);
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn ten_terminals_that_get_answers_at_once_stay_under_the_ceiling() {
-        // Thirty hours of ten terminals, answered in no time, with the least mix of the others.
+        // Thirty hours of ten terminals with instant responses and the minimum shares of the other transactions.
         let (pacing, began) = (Pacing::new(1.0), Instant::now());
         let ends = began + Duration::from_secs(30 * 3600);
         let mut orders = 0_u32;

@@ -6,7 +6,7 @@ use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 /// Syllables of C_LAST, one per decimal digit (clause 4.3.2.3).
 const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 const ALPHANUMERIC: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-/// Distances of the run's C_LAST constant from the load's that are not allowed (clause 2.1.6.1).
+/// Distances between the run's C_LAST constant and the load's that are not allowed (clause 2.1.6.1).
 const DISTANCES_BARRED: [u32; 2] = [96, 112];
 
 /// Customers of a district.
@@ -33,7 +33,7 @@ pub struct NuRandConstants {
 }
 
 impl NuRandConstants {
-    /// Draws a set that keeps the rule between load and run.
+    /// Draws constants that satisfy the distance rule between load and run.
     pub fn draw(rng: &mut Xoshiro256PlusPlus) -> Self {
         let last_load = rng.random_range(0..=255);
         let allowed: Vec<u32> = (0..=255).filter(|last_run| last_distance_allowed(last_load, *last_run)).collect();
@@ -46,7 +46,7 @@ impl NuRandConstants {
         }
     }
 
-    /// Whether the constants keep their ranges and the distance rule of clause 2.1.6.1.
+    /// Whether the constants are in their ranges and satisfy the distance rule of clause 2.1.6.1.
     #[must_use]
     pub const fn are_valid(&self) -> bool {
         self.last_load <= 255
@@ -66,12 +66,12 @@ impl NuRandConstants {
         nurand(rng, 8191, self.item, 1, ITEMS)
     }
 
-    /// The number behind C_LAST in a run, 0 to 999.
+    /// The number that C_LAST is made from, in a run: 0 to 999.
     pub fn last_name_run(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
         nurand(rng, 255, self.last_run, 0, 999)
     }
 
-    /// The number behind C_LAST while loading, 0 to 999.
+    /// The number that C_LAST is made from, while loading: 0 to 999.
     pub fn last_name_load(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
         nurand(rng, 255, self.last_load, 0, 999)
     }
@@ -88,7 +88,7 @@ pub fn nurand(rng: &mut Xoshiro256PlusPlus, a: u32, c: u32, x: u32, y: u32) -> u
     (((rng.random_range(0..=a) | rng.random_range(x..=y)) + c) % (y - x + 1)) + x
 }
 
-/// C_LAST of a number 0 to 999: one syllable per digit.
+/// C_LAST from a number 0 to 999: one syllable per digit.
 #[must_use]
 pub fn last_name(number: u32) -> String {
     debug_assert!(number < 1_000);
@@ -108,7 +108,7 @@ pub fn stream(seed: u64, stream: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(round((seed ^ round(stream)).wrapping_sub(GAMMA)))
 }
 
-/// What SplitMix64 adds to its state before it mixes it.
+/// The increment of SplitMix64's state.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Appends `length` random letters and digits.
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_seed_draws_the_same_numbers_in_every_version() {
-        // Noted down from the generator that loads were made with before (rand 0.9's SmallRng on 64 bits).
+        // Recorded from the generator that loads used before (rand 0.9's SmallRng on 64 bits).
         let mut rng = stream(7, 3);
         let drawn = (rng.next_u64(), rng.random_range(1..=3000u32), rng.random_range(0..10u8), rng.random_range(0..=255u32));
         assert_eq!(drawn, (7_207_717_222_744_711_834, 591, 8, 191));

@@ -1,6 +1,6 @@
 //! The rows of a fresh database (clause 4.3.3), generated from a seed.
 //!
-//! The rows of a unit depend on seed, table and warehouse only, never on how many jobs load them.
+//! The rows of a unit depend only on seed, table and warehouse, not on the number of jobs that load them.
 
 use rand::Rng;
 use rand::seq::SliceRandom;
@@ -14,7 +14,7 @@ use crate::tables::{ORDER_OPEN_FIRST, ORDERS_LOADED, Table, Unit};
 const FIRST_PAYMENT_CENTS: i64 = 1_000;
 const ORIGINAL: &[u8] = b"ORIGINAL";
 
-/// Takes the columns of generated rows in their order.
+/// Receives the columns of generated rows in order.
 pub trait RowSink {
     /// Begins a row.
     fn row(&mut self);
@@ -24,9 +24,9 @@ pub trait RowSink {
     fn long(&mut self, value: i64);
     /// Text in ASCII.
     fn text(&mut self, value: &[u8]);
-    /// The time of the load.
+    /// The start time of the load.
     fn now(&mut self);
-    /// No value.
+    /// NULL.
     fn null(&mut self);
 }
 
@@ -68,8 +68,7 @@ impl RowSource {
         }
     }
 
-    /// Generates until `steps` entities (rows; orders for their lines) were taken or all are done;
-    /// returns whether there is more.
+    /// Generates up to `steps` entities (rows; for order lines, orders). Returns whether there are more.
     pub fn push(&mut self, steps: u32, sink: &mut impl RowSink) -> bool {
         let upto = self.count.min(self.next.saturating_add(steps));
         while self.next < upto {
@@ -222,13 +221,13 @@ impl RowSource {
         }
     }
 
-    /// Draws what orders and order lines of a district share, when `index` is its first order.
+    /// Draws the values that the orders and order lines of a district share, if `index` is its first order.
     fn begin_district(&mut self, index: u32) {
         if !index.is_multiple_of(ORDERS_LOADED) {
             return;
         }
         let district = index / ORDERS_LOADED + 1;
-        // One stream for both tables: Orders' number, so that they agree.
+        // Both tables use the stream of Orders, so that they agree.
         let number = stream_number(Table::Orders as u64, self.unit.warehouse, district);
         let mut rng = stream(self.config.seed, number);
         self.customers = (1..=CUSTOMERS).collect();
@@ -243,7 +242,7 @@ impl RowSource {
         sink.text(&self.scratch);
     }
 
-    /// 26 to 50 characters, of which 10 % hold ORIGINAL somewhere.
+    /// Writes 26 to 50 characters; 10 % of the texts contain ORIGINAL.
     fn data(&mut self, sink: &mut impl RowSink) {
         let length = self.rng.random_range(26..=50);
         self.scratch.clear();
@@ -262,7 +261,7 @@ impl RowSource {
         sink.text(&self.scratch);
     }
 
-    /// Street twice, city, state, zip.
+    /// Writes two street lines, city, state and zip.
     fn address(&mut self, sink: &mut impl RowSink) {
         self.text(10, 20, sink);
         self.text(10, 20, sink);
@@ -279,7 +278,7 @@ fn delivered(index: u32, sink: &mut impl RowSink) {
     sink.long(0);
 }
 
-/// Streams of one load: table, warehouse and district never share one.
+/// Stream number of one table, warehouse and district, unique within a load.
 const fn stream_number(table: u64, warehouse: u32, district: u32) -> u64 {
     (table << 56) | ((warehouse as u64) << 8) | district as u64
 }

@@ -1,7 +1,7 @@
-//! Each second of the measured interval, gathered from all threads of a driver.
+//! The results of each second of the measured interval, collected from all threads of a driver.
 //!
-//! A thread keeps only the second it is in and hands it over when the next one begins; a second is
-//! closed when every thread is past it. So a run of any length holds a few histograms, and the
+//! A thread keeps only its current second and passes it on when the next one begins. A second is
+//! closed when every thread has passed it. So a run of any length needs only a few histograms, and the
 //! percentiles of a second are exact over all threads.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use host::Unpoisoned;
 use results::histogram::ResponseTimes;
 use results::orders_run::SeriesSecond;
 
-/// What ended in one second.
+/// The transactions that ended in one second.
 #[derive(Debug, Default, Clone)]
 pub struct Second {
     /// New orders committed.
@@ -23,7 +23,7 @@ pub struct Second {
 }
 
 impl Second {
-    /// Nothing ended yet; memory is used again.
+    /// Resets all values and keeps the memory.
     pub fn clear(&mut self) {
         (self.orders, self.errors) = (0, 0);
         self.response.clear();
@@ -58,10 +58,10 @@ pub struct Series {
 #[derive(Debug)]
 struct State {
     seconds: usize,
-    /// For each thread: seconds before this one will not be added to any more.
+    /// For each thread: the first second that it may still add to.
     through: Vec<usize>,
     closed: Vec<SeriesSecond>,
-    /// Seconds that follow the closed ones.
+    /// The seconds after the closed ones.
     open: VecDeque<Second>,
 }
 
@@ -73,7 +73,7 @@ impl Series {
         Self { state: Mutex::new(State { seconds, through, closed: Vec::new(), open: VecDeque::new() }) }
     }
 
-    /// Thread `thread` adds what ended in second `index`; it will add nothing to an earlier one.
+    /// Adds the transactions of thread `thread` that ended in second `index`. The thread adds nothing to earlier seconds afterwards.
     pub fn add(&self, thread: u32, index: usize, second: &Second) {
         let mut state = self.state.lock().unpoisoned();
         let Some(offset) = index.checked_sub(state.closed.len()).filter(|_| index < state.seconds) else {
@@ -87,18 +87,18 @@ impl Series {
         state.pass(thread, index);
     }
 
-    /// Thread `thread` will add nothing to seconds before `index`.
+    /// Notes that thread `thread` will add nothing to seconds before `index`.
     pub fn pass(&self, thread: u32, index: usize) {
         self.state.lock().unpoisoned().pass(thread, index);
     }
 
-    /// The last second that is closed.
+    /// The last closed second.
     #[must_use]
     pub fn last_closed(&self) -> Option<SeriesSecond> {
         self.state.lock().unpoisoned().closed.last().copied()
     }
 
-    /// Every second, when no thread adds any more.
+    /// All seconds, once no thread adds any more.
     #[must_use]
     pub fn finish(&self) -> Vec<SeriesSecond> {
         let mut state = self.state.lock().unpoisoned();

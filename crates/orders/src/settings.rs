@@ -1,4 +1,4 @@
-//! What a server says of its own settings, for whoever judges them. Read only; nothing of the load is needed or touched.
+//! Reads the settings of a database server, for the audit. Read only; neither needs nor touches the tables of the load.
 
 use tokio_postgres::{Client, Row};
 
@@ -8,12 +8,12 @@ use crate::limits::{RESULTS_REPLY_S, SETTINGS_MAX};
 use crate::mysql::MySql;
 use crate::postgres::Postgres;
 
-/// Which kind of server answered.
+/// The kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     /// PostgreSQL, or an engine of its wire protocol.
     Postgres,
-    /// MySQL or MariaDB; the setting `version` tells them apart.
+    /// MySQL or MariaDB; the setting `version` distinguishes them.
     MySql,
 }
 
@@ -22,42 +22,43 @@ pub enum Engine {
 pub struct Setting {
     /// Its name.
     pub name: String,
-    /// Its value as the server writes it.
+    /// Its value in the server's notation.
     pub value: String,
-    /// The unit of that value, `8kB` or `ms`, where the server tells one.
+    /// The unit of that value, `8kB` or `ms`, if the server reports one.
     pub unit: Option<String>,
-    /// Whether another value waits for a restart.
+    /// Whether a changed value takes effect only after a restart.
     pub pending_restart: bool,
-    /// File and line that the value was read from, `FILE:LINE`, where the server tells this user; `command line`; or the
-    /// statement that set it for a database or a role, up to its SET: `ALTER DATABASE mill`.
+    /// Where the value was set: `FILE:LINE` if the server shows that to this user; `command line`; or, for a database or a role,
+    /// the statement up to its SET: `ALTER DATABASE mill`.
     pub source: Option<String>,
-    /// The values that the server takes, of a setting that takes a few words.
+    /// The allowed values, if the setting takes one of a few words.
     pub values: Vec<String>,
-    /// `database NAME`, `role NAME` or `role NAME in database NAME` that has this value of its own; absent: the server.
+    /// `database NAME`, `role NAME`, `role NAME in database NAME` or `every role` if the value is set for that only; `None` for the
+    /// server's value.
     pub set_for: Option<String>,
 }
 
 /// All settings of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Which kind of server.
+    /// The kind of server.
     pub engine: Engine,
-    /// The server in words, without a password.
+    /// Description of the server, without a password.
     pub server: String,
-    /// Where it was reached: `HOST:PORT`, or the path of a socket.
+    /// The server's address: `HOST:PORT`, or the path of a socket.
     pub address: String,
-    /// When the server was started, in seconds since 1970, where it tells.
+    /// Start time of the server in seconds since 1970, if it reports one.
     pub started_s: Option<i64>,
-    /// Its settings by name.
+    /// The server's settings, then those of databases and roles.
     pub settings: Vec<Setting>,
     /// As [`Postgres::warning`].
     pub warning: Option<String>,
 }
 
-/// Asks the server of a DSN.
+/// Reads the settings of the server that a DSN names.
 ///
 /// # Errors
-/// [`OrdersError::Conninfo`] and its like, no session, or a server that does not answer as these do.
+/// An invalid DSN ([`OrdersError::Conninfo`], [`OrdersError::MySqlUrl`] …), no session, or an unexpected result of a query.
 pub async fn settings(dsn: &str) -> Result<Settings, OrdersError> {
     if MySql::is_dsn(dsn) { of_mysql(&MySql::parse(dsn)?).await } else { of_postgres(&Postgres::parse(dsn)?).await }
 }
@@ -88,7 +89,7 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
         });
     }
     settings.extend(of_databases_and_roles(&client).await);
-    // Engines of the same wire protocol may not have it, and can do without.
+    // Optional: engines of the same wire protocol may not have this function.
     let query = "SELECT extract(epoch FROM pg_postmaster_start_time())::bigint";
     let started_s = read(&client, query).await.ok().and_then(|rows| rows.first()?.try_get(0).ok());
     let (server, address) = (database.description(), database.address());
@@ -96,20 +97,20 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
     Ok(Settings { engine: Engine::Postgres, server, address, started_s, settings, warning })
 }
 
-/// Runs one query in a transaction of its own, so that the limits end with it: with a pooler, other programs use the same
-/// session next. The database does not wait for this query long, nor this query for the database.
+/// Runs one query in its own transaction, so that SET LOCAL ends with it: with a pooler, other programs use the same
+/// session next. The statement timeout limits the wait.
 async fn read(client: &Client, query: &str) -> Result<Vec<Row>, tokio_postgres::Error> {
     client.batch_execute(&format!("BEGIN READ ONLY; SET LOCAL statement_timeout = '{RESULTS_REPLY_S}s'")).await?;
-    // Without a prepared statement, whose name another program may have used in the same session.
+    // No prepared statement: its name may already be in use in the same server session by another client of the pooler.
     let rows = client.query_typed(query, &[]).await;
     client.batch_execute(if rows.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
     rows
 }
 
-/// What `ALTER DATABASE` and `ALTER ROLE` set of what the data depend on: a session of another database or role does not see
-/// it. No more is read: a setting of an extension may be a secret.
+/// Values that `ALTER DATABASE` and `ALTER ROLE` set for the settings on which data safety depends: a session of another database
+/// or role does not see them. Other settings are not read: a setting of an extension may be a secret.
 ///
-/// Nothing where the catalogue is not there: engines of the same wire protocol may not have it.
+/// Empty if the catalogue does not exist: engines of the same wire protocol may not have it.
 async fn of_databases_and_roles(client: &Client) -> Vec<Setting> {
     let query = "SELECT concat_ws(' in ', 'role ' || rolname, 'database ' || datname), \
                  split_part(one, '=', 1), substr(one, strpos(one, '=') + 1) \
@@ -131,7 +132,7 @@ const MYSQL_WHAT: &str = "reading the server's variables";
 
 async fn of_mysql(database: &MySql) -> Result<Settings, OrdersError> {
     let mut session = database.plain().await?;
-    // A value may be in another character set, or none: it comes as bytes.
+    // The values come as bytes, because a value may be in another character set.
     let rows: Vec<(Vec<u8>, Option<Vec<u8>>)> = session.rows(MYSQL_WHAT, "SHOW GLOBAL VARIABLES").await?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let settings = rows.into_iter().take(SETTINGS_MAX).map(|(name, value)| Setting {

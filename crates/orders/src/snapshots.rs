@@ -1,27 +1,27 @@
-//! Snapshots: what a run had measured at fixed moments of its interval, sent while it goes on.
+//! Snapshots: the measurements of a run up to fixed moments of its interval, sent during the run.
 //!
-//! A snapshot at second `k` holds exactly what ended before that moment, so that snapshots of several drivers
+//! A snapshot at second `k` contains exactly the transactions that ended before that moment, so snapshots of several drivers
 //! at the same second cover the same interval.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-/// What one thread had measured at a moment of the interval.
+/// The measurements of one thread up to a moment of the interval.
 #[derive(Debug)]
 pub struct Snapshot<M> {
     /// Whole seconds from the start of the interval.
     pub second: u64,
-    /// What ended before that moment, its interval ending there.
+    /// The measurements up to that moment.
     pub measure: M,
 }
 
-/// Where and how often a thread sends its snapshots.
+/// Sends a thread's snapshots at a fixed interval.
 #[derive(Debug)]
 pub struct SnapshotSender<M> {
     every_s: u64,
     next_s: u64,
-    // Never more than the snapshots of one run times its threads are on their way.
+    // Holds at most the number of snapshots of one run times the number of threads.
     to: UnboundedSender<Snapshot<M>>,
 }
 
@@ -45,10 +45,10 @@ impl<M> SnapshotSender<M> {
         self.every_s
     }
 
-    /// Sends the snapshots that are due at `now`; `taken` gives what ended before a moment.
+    /// Sends the snapshots that are due at `now`; `taken` returns the measurements up to a moment.
     pub(crate) fn send_due(&mut self, from: Instant, upto: Instant, now: Instant, taken: impl Fn(Instant) -> M) {
         while let Some(due) = from.checked_add(Duration::from_secs(self.next_s)).filter(|due| *due <= now && *due <= upto) {
-            // Nobody receives any more when the run is being given up.
+            // The receiver is gone if the run is being abandoned.
             let _ = self.to.send(Snapshot { second: self.next_s, measure: taken(due) });
             self.next_s += self.every_s;
         }

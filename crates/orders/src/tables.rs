@@ -1,10 +1,10 @@
-//! The tables, and the pieces in which they are loaded.
+//! The tables, and the units in which they are loaded.
 
 use crate::random::{DISTRICTS, ITEMS};
 
 /// Orders loaded into each district.
 pub const ORDERS_LOADED: u32 = 3_000;
-/// The first of them that is still open: 2,100 are delivered, 900 are not.
+/// The first undelivered order of a district: 2,100 orders are delivered, 900 are not.
 pub const ORDER_OPEN_FIRST: u32 = 2_101;
 /// The tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// Every table, at the place of its number.
+    /// Every table, at the index of its number.
     pub const ALL: [Self; 10] = [
         Self::Item,
         Self::Warehouse,
@@ -55,16 +55,16 @@ impl Table {
     }
 }
 
-/// A piece of loading work: the rows of one table, of one warehouse where the table is large.
+/// A unit of loading work: the rows of one table, for one warehouse if the table is large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Unit {
-    /// Which table.
+    /// The table.
     pub table: Table,
-    /// Of which warehouse; 0 for the rows of all.
+    /// The warehouse; 0 for the rows of all warehouses.
     pub warehouse: u32,
 }
 
-/// Every unit of a database, the large ones first so that jobs end together.
+/// All units of a database, the large ones first so that jobs end at about the same time.
 #[must_use]
 pub fn units(warehouses: u32) -> Vec<Unit> {
     let large = [Table::OrderLine, Table::Stock, Table::Customer, Table::Orders, Table::History, Table::NewOrder];
@@ -74,7 +74,7 @@ pub fn units(warehouses: u32) -> Vec<Unit> {
     of_all.chain(of_each).collect()
 }
 
-/// About how many rows a database of this size has (order lines vary).
+/// Approximate number of rows of a database of this size (the number of order lines varies).
 #[must_use]
 pub fn rows_expected(warehouses: u32) -> u64 {
     let districts = u64::from(DISTRICTS);

@@ -1,6 +1,6 @@
-//! What a crash may cost under a setting of the database, for a warning before a run.
+//! Possible losses in a crash under a setting of the database, for a warning before a run.
 
-/// `NAME = VALUE: what a crash may cost`, of a setting that is not as durability needs it.
+/// `NAME = VALUE: possible loss in a crash`, for a setting that weakens durability.
 pub(crate) fn unsafe_setting(name: &str, value: &str) -> String {
     let cost = match name {
         "fsync" => "nothing is flushed: a crash of the host may damage the database beyond repair",

@@ -1,4 +1,4 @@
-//! What an audit is stored as.
+//! The stored form of an audit.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,140 +7,140 @@ use crate::rule_effects::Measured;
 /// Version of the stored form; fields are added, never renamed.
 pub const SCHEMA: u32 = 1;
 
-/// What stands between a thing and its server in a subject.
+/// Separates a thing from its server in a subject.
 const OF: &str = " of ";
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Good to know; never counts as a finding in exit codes.
+    /// Information; never counts as a finding in exit codes.
     Info,
-    /// Little throughput or latency is lost, or only at times.
+    /// A small loss of throughput or latency, or only a temporary one.
     Low,
-    /// Some is lost.
+    /// A moderate loss.
     Medium,
-    /// A tenth or more is lost, or all of it by an outage.
+    /// A loss of a tenth or more, or of everything by an outage.
     High,
     /// Data are at risk, acknowledged transactions included.
     Critical,
 }
 
-/// What holds of a rule today.
+/// Whether a rule still applies today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// As its source says.
+    /// Applies as its source says.
     Valid,
-    /// The same rule with another value.
+    /// The rule applies with another value.
     ValueChanged,
-    /// Another rule stands in its place.
+    /// Another rule has replaced it.
     Superseded,
-    /// The opposite is advised now: the rule asks for today's side and names the old one.
+    /// The opposite is recommended today: the rule checks for today's recommendation and names the old one.
     Reversed,
-    /// Sources of today contradict each other.
+    /// Current sources contradict each other.
     Contested,
-    /// The platform is gone; holds where it still runs.
+    /// The platform is obsolete; the rule applies where it is still in use.
     Obsolete,
-    /// Holds for the versions it names.
+    /// Applies to the versions that it names.
     Dated,
 }
 
-/// What a change takes to be in force.
+/// Action that a change needs to take effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
-    /// At once.
+    /// None: the change takes effect at once.
     Live,
-    /// The database reads its settings again.
+    /// The database must reload its settings.
     Reload,
-    /// The database starts again.
+    /// The database must be restarted.
     DbRestart,
-    /// The file system is mounted again.
+    /// The file system must be remounted.
     Remount,
-    /// The network interface goes down and up.
+    /// The network interface must be set down and up.
     NicRestart,
-    /// The host starts again.
+    /// The host must be restarted.
     Reboot,
 }
 
-/// What setting something right interrupts: the groups in which advice is given, least first.
+/// Interruption that a fix causes: the groups of the advice, from least to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdviceGroup {
-    /// Nothing: it is in force at once, or when the database reads its settings again.
+    /// No interruption: the change takes effect at once, or after a reload of the database's settings.
     Now,
     /// The database, a mount or a network interface.
     Restart,
     /// The host.
     Reboot,
-    /// It is done on the storage side, whatever that takes there.
+    /// The change is made on the storage side and may interrupt service there.
     Storage,
 }
 
-/// How a rule came out for the host or for one thing.
+/// Result of a rule for the host or for one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The test says no.
+    /// The test failed.
     Finding,
     /// A fact that the test needs is not known.
     Unknown,
-    /// A finding that a waiver covers.
+    /// The test failed, and a waiver covers it.
     Waived,
-    /// The test says yes.
+    /// The test passed.
     Passed,
 }
 
-/// One judgement.
+/// Result of one rule for one subject.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Identity of the rule.
     pub rule: String,
     /// Layer of the rule.
     pub layer: String,
-    /// What was judged: a thing, `mount /u02`, a database server, or a thing of one, `THING of SERVER`; absent for the host.
+    /// The subject: a thing, `mount /u02`, a database server, or a thing of one, `THING of SERVER`; absent for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// The database server that was judged, as it stands in the subject.
+    /// The database server in the subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// How it came out.
+    /// The result.
     pub verdict: Verdict,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What is wrong, of a finding; of one that passed, the rule's title; else the rule's title with what became of it.
+    /// For a finding, the fault; for a passed rule, the rule's title; otherwise the rule's title with the result.
     pub title: String,
-    /// The rule's title, which says what is wanted; absent in what was stored before the two were told apart.
+    /// The rule's title, which states the recommendation; absent in records of versions that stored only one title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule_title: Option<String>,
-    /// What was found: `sysctl.vm.swappiness is 60`, a line for each fact the test looked at.
+    /// The values found: `sysctl.vm.swappiness is 60`, a line for each fact that the test used.
     pub found: Vec<String>,
     /// Facts that are missing, for [`Verdict::Unknown`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// Why the rule stands.
+    /// Reason for the rule.
     pub reason: String,
-    /// What it brings.
+    /// Benefit of the recommendation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
     /// Sources with their sections.
     pub sources: Vec<String>,
-    /// What holds today.
+    /// Whether the rule still applies today.
     pub status: Status,
-    /// Who says otherwise, one line each.
+    /// Sources that disagree, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub standing: Vec<String>,
-    /// How it is set right, one line each.
+    /// Steps of the fix, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fix: Vec<String>,
-    /// What that takes.
+    /// Action that the fix needs to take effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
-    /// The group of advice it belongs to; absent where there is no fix.
+    /// The group of the advice; absent if there is no fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<AdviceGroup>,
-    /// What `tune measure` found that it brings.
+    /// Benefit that `tune measure` found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
     /// Reason and expiry of the waiver, for [`Verdict::Waived`].
@@ -149,13 +149,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The rule's title: what is wanted, the same for every outcome.
+    /// The rule's title: the recommendation, the same for every result.
     #[must_use]
     pub fn general_title(&self) -> &str {
         self.rule_title.as_deref().unwrap_or(&self.title)
     }
 
-    /// The subject of a thing, of a server, or of a thing of one.
+    /// The subject for a thing, a server, or a thing of a server.
     #[must_use]
     pub fn subject_of(thing: Option<&str>, server: Option<&str>) -> Option<String> {
         match (thing, server) {
@@ -178,25 +178,25 @@ impl Finding {
 /// One audit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
-    /// Version of this form.
+    /// Version of this stored form.
     pub schema: u32,
     /// Version and commit of the program.
     pub program: String,
     /// Name of the host.
     pub host: String,
-    /// Its operating system in words.
+    /// Description of its operating system.
     pub system: String,
-    /// When the facts were taken, RFC 3339, UTC.
+    /// Time at which the facts were collected, RFC 3339, UTC.
     pub taken: String,
-    /// Where they come from: `live`, or the capture's path.
+    /// Source of the facts: `live`, or the path of the capture.
     pub from: String,
-    /// All judgements but those passed, worst first; passed ones too when asked for.
+    /// All results except passed ones, worst first; also passed ones if requested.
     pub findings: Vec<Finding>,
-    /// Judgements that passed.
+    /// Number of passed results.
     pub passed: usize,
-    /// Rules that do not apply here.
+    /// Number of rules that do not apply.
     pub not_applicable: usize,
-    /// What was odd about the facts.
+    /// Irregularities of the facts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }

@@ -1,8 +1,8 @@
 //! The record of one comparison: `results.json`, schema 1.
 //!
-//! Fields are added, never renamed. Every figure of a path stands on the runs in
-//! [`PathResult::runs`]; means carry their interval ([`MeanInterval`](crate::statistics::MeanInterval)). What is one of a few values has a type that
-//! keeps a value it does not know, so that a record of a later version can be read, shown and written again.
+//! Fields are added, never renamed. Every figure of a path is computed from the runs in
+//! [`PathResult::runs`]; means include their interval ([`MeanInterval`](crate::statistics::MeanInterval)). Fields with one of a few
+//! names keep an unknown name, so that a record of a later version can be read, shown and written again.
 
 mod against;
 mod against_last;
@@ -36,68 +36,68 @@ pub use response::{BlockReadUs, ResponseMs};
 pub use run::{DatabaseCounters, Durability, Filling, LoadModel, Run, RunLoad};
 pub use storage::{Io, MediumCounts, ProcedureCount, ReadProbe, Traffic, TrafficSource};
 
-/// Version of the record's shape.
+/// Version of the record's schema.
 pub const SCHEMA: u32 = 1;
 
 /// One comparison of storage paths.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Version of this record's shape ([`SCHEMA`]).
+    /// Version of this record's schema ([`SCHEMA`]).
     pub schema: u32,
     /// Kind of record: always `compare`.
     pub kind: String,
     /// Start, UTC, RFC 3339 with seconds.
     pub started_utc: String,
-    /// Wall time of the whole comparison in seconds.
+    /// Wall-clock time of the complete comparison in seconds.
     pub elapsed_s: f64,
-    /// Both sides on one host: mechanisms are compared, not products.
+    /// Whether both sides ran on one host: then mechanisms are compared, not products.
     pub rehearsal: bool,
-    /// What that means, in one sentence.
+    /// Consequence of a rehearsal, in one sentence.
     pub rehearsal_note: String,
-    /// What the figures are not.
+    /// Restriction on the use of the figures.
     pub disclaimer: String,
-    /// One sentence that says what was found.
+    /// The result in one sentence.
     pub verdict: String,
-    /// Why the figures are no result to cite, each in a clause; empty when they are. The verdict begins with it.
+    /// Why the figures are not a citable result, each reason as a clause; empty if they are. The verdict begins with these.
     #[serde(default)]
     pub not_a_result: Vec<String>,
-    /// False when a proof, a check or the exercise of storage failed on a measured path.
+    /// False if a proof, a check or the exercise of storage failed on a measured path.
     pub valid: bool,
-    /// Whatever a reader must know before believing the figures.
+    /// Restrictions that a reader must know before using the figures.
     pub notes: Vec<String>,
-    /// What was asked for.
+    /// The plan as carried out.
     pub plan: PlanRecord,
-    /// One entry for each path asked for, measured or not.
+    /// One entry for each requested path, measured or not.
     pub paths: Vec<PathResult>,
-    /// Each measured path against the first one.
+    /// Each measured path compared with the first one.
     pub against_first: Vec<Against>,
-    /// The same paths in further regimes, each apart: verdict, `paths` and `gates` above are of the first regime alone. Empty
-    /// where the plan has one regime.
+    /// The same paths in further scenarios, evaluated separately: verdict, `paths` and `gates` above are those of the first scenario
+    /// only. Empty if the plan has one scenario.
     #[serde(default)]
     pub regimes: Vec<RegimeResult>,
-    /// Promises the plan asked to be tested.
+    /// Guarantees that the plan tests.
     pub gates: Vec<Gate>,
-    /// Each measured arm against the newest earlier record, when that was asked for.
+    /// Each measured configuration compared with the newest earlier record, if requested.
     #[serde(default)]
     pub against_last: Option<AgainstLast>,
-    /// Points kept out of a model's fit, predicted and measured.
+    /// Points that were excluded from a model's fit, predicted and measured.
     #[serde(default)]
     pub predictions: Vec<Prediction>,
-    /// Where it was measured.
+    /// Host, store and programs of the measurement.
     pub environment: Environment,
-    /// Every load that was tried, when load was searched or swept; empty otherwise.
+    /// Every load that was tried, if the load was searched or swept; otherwise empty.
     #[serde(default)]
     pub curve: Vec<CurvePoint>,
-    /// Steps between two tunings, each alone and added up; empty without a ladder.
+    /// Steps between two tunings, each alone and accumulated; empty without a ladder.
     #[serde(default)]
     pub ladder: Vec<LadderStep>,
-    /// The report the plan stands for; absent for a plan of its own.
+    /// The published report that the plan reproduces; absent for other plans.
     #[serde(default)]
     pub stands_for: Option<StandsFor>,
-    /// Parts that arms play in checked shapes: `SC1` to `capped` to the name of an arm.
+    /// Roles of configurations in checked shapes: `SC1` to `capped` to the name of a configuration.
     #[serde(default)]
     pub roles: BTreeMap<String, BTreeMap<String, String>>,
-    /// What each tuning sets, by its name: knob (`database.work_mem`, `dnfs.slots`) to value with unit.
+    /// Settings of each tuning, by its name: knob (`database.work_mem`, `dnfs.slots`) to value with unit.
     #[serde(default)]
     pub tunings: BTreeMap<String, BTreeMap<String, String>>,
 }

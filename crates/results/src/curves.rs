@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::MeanInterval;
 
-/// One load that was tried on one arm.
+/// One load that was tried with one configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
-    /// Name of the arm.
+    /// Name of the configuration.
     pub arm: String,
     /// Users.
     pub users: u32,
-    /// Transactions per minute that were due, in an open or paced load.
+    /// Due transactions per minute, in an open or paced load.
     #[serde(default)]
     pub offered_per_minute: Option<f64>,
     /// Order entry transactions per minute.
     pub oets_per_minute: f64,
-    /// Half-width of its 95 % interval, with two runs or more.
+    /// Half-width of the 95 % interval of this value, with two runs or more.
     #[serde(default)]
     pub ci95: Option<f64>,
-    /// New-Order response in milliseconds: median.
+    /// Median response time of New-Order in milliseconds.
     pub response_p50_ms: f64,
     /// 90th percentile.
     pub response_p90_ms: f64,
     /// 99th percentile.
     pub response_p99_ms: f64,
-    /// Share of the host's processors that was busy, by anybody, 0 to 1.
+    /// Busy share of the host's processors, by all processes, 0 to 1.
     #[serde(default)]
     pub host_busy_share: Option<f64>,
     /// Whether this load was then used for the comparison.
@@ -35,35 +35,35 @@ pub struct CurvePoint {
     pub chosen: bool,
 }
 
-/// One step of a ladder from one tuning to another on one arm.
+/// One step of a ladder from one tuning to another with one configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LadderStep {
-    /// Name of the arm, or of the path, that the ladder climbs on.
+    /// Name of the configuration, or of the path, of the ladder.
     pub arm: String,
-    /// Place in the ladder: 0 is the start, without any step.
+    /// Position in the ladder: 0 is the start, without any step.
     pub place: u32,
     /// Name of the step.
     pub name: String,
-    /// What it sets: knob to value with unit.
+    /// Its settings: knob to value with unit.
     #[serde(default)]
     pub sets: BTreeMap<String, String>,
-    /// OETs per minute with this step alone on top of the start.
+    /// OETs per minute with this step alone, added to the start.
     #[serde(default)]
     pub alone: Option<MeanInterval>,
-    /// OETs per minute with this step and all before it.
+    /// OETs per minute with this step and all previous ones.
     #[serde(default)]
     pub added_up: Option<MeanInterval>,
 }
 
-/// The report a plan stands for, and how it differs.
+/// The published report that a plan reproduces, and the differences.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StandsFor {
     /// Name of the report: `TR-3557`.
     pub report: String,
-    /// Sections and figures, one entry each.
+    /// Cited sections and figures, one entry each.
     #[serde(default)]
     pub cites: Vec<String>,
-    /// How the plan is smaller than, or unlike, what the report did.
+    /// How the plan is smaller than the report's measurement, or differs from it.
     #[serde(default)]
     pub scaled: String,
 }

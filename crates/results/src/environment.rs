@@ -1,10 +1,10 @@
-//! Where a figure was measured: facts about host, store and programs.
+//! Environment of a measurement: facts about host, store and programs.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The surroundings of a measurement. Holds no host name, address or user name.
+/// The environment of a measurement. Contains no host name, address or user name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Name of the distribution, from os-release.
@@ -15,29 +15,29 @@ pub struct Environment {
     pub architecture: String,
     /// Model name of the first processor.
     pub cpu_model: String,
-    /// Processors this process may run on.
+    /// Number of processors that this process may use.
     pub cpu_count: usize,
     /// Main memory in bytes.
     pub memory_bytes: u64,
-    /// Load average over one minute before anything was started.
+    /// One-minute load average before the comparison started anything.
     pub load_average_before: f64,
-    /// Container or virtual machine seen, if any.
+    /// Detected container or virtual machine, if any.
     pub virtualization: Option<String>,
-    /// How its figures are to be read where it is a guest of Millrace's (`millrace compare --guest`); absent elsewhere. They are
-    /// never compared with figures of another label, or of none.
+    /// How to read the figures if this is one of Millrace's guests (`millrace compare --guest`); otherwise absent. They are
+    /// never compared with figures that have another label or no label.
     #[serde(default)]
     pub guest: Option<String>,
     /// The store that holds every path's files.
     pub store: Store,
     /// Version of the database server, as it reports itself.
     pub database_version: String,
-    /// Settings of the database that are not the built-in default; the same on every path.
+    /// Settings of the database that differ from the built-in defaults; the same on every path.
     pub database_settings: BTreeMap<String, String>,
-    /// User the database runs as.
+    /// User that the database runs as.
     pub database_user: String,
     /// Version of this program.
     pub millrace_version: String,
-    /// Commit this program was built from, when the build knew it.
+    /// Commit from which this program was built, if known.
     pub millrace_commit: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the filer says of itself over its admin socket.
+//! Statistics that the filer reports over its admin socket.
 
 use std::collections::BTreeMap;
 
@@ -11,50 +11,50 @@ pub struct FilerStats {
     pub pid: u32,
     /// Seconds since the start.
     pub uptime_s: f64,
-    /// Connections open now.
+    /// Connections that are open now.
     pub connections: u64,
     /// Write verifier, 16 hexadecimal digits.
     pub verifier: String,
-    /// Times that unstable data may have been lost since the volume was made.
+    /// Number of times that unstable data may have been lost since the volume was created.
     pub loss_epoch: u64,
-    /// By procedure of NFS version 3 (`READ`, `WRITE`, …, all 22) and `MOUNT` for all of MOUNT version 3.
+    /// By procedure of NFS version 3 (`READ`, `WRITE`, …, all 22), and `MOUNT` for all of MOUNT version 3.
     pub procedures: BTreeMap<String, ProcedureStats>,
-    /// By kind of SCSI command (`SCSI-READ`, `SCSI-WRITE`, `SCSI-FLUSH`, `SCSI-UNMAP`, `SCSI-OTHER`), all LUNs together. Empty
-    /// without LUNs.
+    /// By kind of SCSI command (`SCSI-READ`, `SCSI-WRITE`, `SCSI-FLUSH`, `SCSI-UNMAP`, `SCSI-OTHER`), for all LUNs together. Empty
+    /// if there are no LUNs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scsi: BTreeMap<String, ProcedureStats>,
-    /// READs that had to wait for the store: the page cache did not have what they asked for. 0 where the served file system
-    /// does not tell.
+    /// READs that had to wait for the store because the page cache did not have their data. 0 if the served file system
+    /// does not report this.
     #[serde(default)]
     pub cold_reads: u64,
-    /// Flushes to the store that the volume carried out.
+    /// Flushes to the store that the volumes carried out.
     pub flushes: u64,
-    /// Of these, those asked for durable WRITEs and COMMITs.
+    /// Of these, flushes for durable WRITEs and COMMITs.
     #[serde(default)]
     pub data_flushes: u64,
-    /// Flushes that were needed and that somebody else's covered.
+    /// Requested flushes that a concurrent flush covered.
     #[serde(default)]
     pub shared_flushes: u64,
     /// Durable WRITEs that the volumes acknowledged.
     #[serde(default)]
     pub stable_writes: u64,
-    /// Of these, those that went past the host's page cache.
+    /// Of these, those that bypassed the host's page cache.
     #[serde(default)]
     pub direct_writes: u64,
-    /// READs that went past the host's page cache.
+    /// READs that bypassed the host's page cache.
     #[serde(default)]
     pub direct_reads: u64,
-    /// What makes promises survive a power cut: `sync` flushes before each answer, `battery` leaves it to the host's
-    /// memory, `mixed` if volumes differ. Empty: an older filer, which knew `sync` only.
+    /// How acknowledged writes survive a power cut: `sync` flushes before each reply, `battery` relies on the host's
+    /// memory, `mixed` if volumes differ. Empty from an older filer, which supports only `sync`.
     #[serde(default)]
     pub durability: String,
-    /// How data passes the page cache: `cached`, `write-around`, `direct`, `dropbehind`, or `mixed`. Empty: an older filer, `cached`.
+    /// How data use the page cache: `cached`, `write-around`, `direct`, `dropbehind`, or `mixed`. Empty from an older filer: `cached`.
     #[serde(default)]
     pub cache: String,
-    /// A flush failed: a volume promises nothing more until it is opened again.
+    /// A flush failed: a volume gives no durability guarantee until it is reopened.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub poisoned: bool,
-    /// Kinds of the faults that are set on purpose; what was measured meanwhile is not what the storage does.
+    /// Kinds of the faults that are injected. Measurements made while they are active do not describe the storage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
     /// The modelled medium, if the filer has one.
@@ -63,7 +63,7 @@ pub struct FilerStats {
 }
 
 impl FilerStats {
-    /// Flushes for each durable WRITE and COMMIT that was acknowledged; none before the first.
+    /// Flushes per acknowledged durable WRITE and COMMIT; `None` before the first one.
     #[must_use]
     pub fn flushes_per_acknowledged_write(&self) -> Option<f64> {
         let commits = self.procedures.get("COMMIT").map_or(0, |row| row.calls.saturating_sub(row.errors));
@@ -73,42 +73,42 @@ impl FilerStats {
     }
 }
 
-/// What a modelled medium counted: running totals since it began.
+/// Counters of a modelled medium: totals since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MediumStats {
-    /// The medium by all its keys; the same text describes the same medium.
+    /// The medium with all its keys; the same text describes the same medium.
     pub medium: String,
     /// Reads.
     pub reads: u64,
-    /// Writes, stable ones and those answered before they were.
+    /// Writes, both those that were stable when acknowledged and the others.
     pub writes: u64,
     /// Flushes and changes of names or attributes.
     pub flushes: u64,
-    /// Of the reads, those that the medium's own cache answered.
+    /// Of the reads, those served from the medium's own cache.
     pub cache_hits: u64,
-    /// Time that spindles were at work, summed over spindles, in nanoseconds.
+    /// Busy time of the spindles, summed over spindles, in nanoseconds.
     pub busy_ns: u64,
-    /// Most operations that one found in front of it at its spindle.
+    /// Largest number of operations that were waiting at a spindle when another one arrived.
     pub waiting_max: u64,
     /// Time that operations waited for their spindle, in nanoseconds.
     #[serde(default)]
     pub queued_ns: u64,
-    /// Sum of the times that reads took, in nanoseconds.
+    /// Sum of the times of reads, in nanoseconds.
     #[serde(default)]
     pub read_ns: u64,
-    /// Sum of the times until writes were answered, in nanoseconds.
+    /// Sum of the times until writes were acknowledged, in nanoseconds.
     #[serde(default)]
     pub write_ns: u64,
-    /// Sum of the times that flushes took, in nanoseconds.
+    /// Sum of the times of flushes, in nanoseconds.
     #[serde(default)]
     pub flush_ns: u64,
     /// Writes that waited because the NVRAM was full.
     #[serde(default)]
     pub nvram_full: u64,
-    /// Replies that the filer held until the medium was done.
+    /// Replies that the filer delayed until the medium was done.
     #[serde(default)]
     pub replies_held: u64,
-    /// CPU that this waiting has cost, sending not counted, in nanoseconds.
+    /// CPU time of these delays, without sending, in nanoseconds.
     #[serde(default)]
     pub waiting_cpu_ns: u64,
 }
@@ -116,19 +116,19 @@ pub struct MediumStats {
 /// Counters of one procedure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcedureStats {
-    /// Calls answered, repeated ones included.
+    /// Calls answered, including repeated ones.
     pub calls: u64,
-    /// Of these, answered with a status other than NFS3_OK or refused.
+    /// Of these, those that were refused or returned a status other than NFS3_OK.
     pub errors: u64,
-    /// Payload of READ and WRITE, in bytes; 0 for others.
+    /// Payload of READ and WRITE, in bytes; 0 for other procedures.
     pub bytes: u64,
-    /// How long its calls took; none before the first one.
+    /// Duration of its calls; `None` before the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySummary>,
 }
 
-/// How long calls took in the filer: from when one was begun, or handed to a worker, until its reply was ready. In
-/// microseconds; quantiles are of a histogram, right to an eighth.
+/// Duration of calls in the filer, from the start of a call, or its hand-over to a worker, until its reply is ready. In
+/// microseconds; the quantiles come from a histogram and are accurate to an eighth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// Arithmetic mean, exact.

@@ -1,4 +1,4 @@
-//! Response times: an HDR histogram of microseconds that never clips, and its stored form.
+//! Response times: an HDR histogram of microseconds without an upper limit, and its stored form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,13 +6,13 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-/// Significant decimal digits kept of every value.
+/// Significant decimal digits of every value.
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// Longest base64 text accepted: a three-digit histogram of 64-bit values has under 60,000
-/// buckets, each at most nine bytes.
+/// Longest accepted base64 text: a three-digit histogram of 64-bit values has fewer than 60,000
+/// buckets of at most nine bytes each.
 const ENCODED_BYTES_MAX: usize = 1 << 20;
 
-/// A histogram that could not be read back.
+/// A histogram could not be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum HistogramError {
     /// The text is longer than any histogram this program writes.
@@ -28,8 +28,8 @@ pub enum HistogramError {
 
 /// Response times in microseconds.
 ///
-/// Three significant digits; the range grows with the values, so that a stall of minutes is kept
-/// as it was. Percentiles come from merged histograms only, never from averaged percentiles.
+/// Three significant digits. The range grows with the values, so that a stall of minutes is recorded
+/// with its full length. Percentiles are computed from merged histograms, never by averaging percentiles.
 #[derive(Debug, Clone)]
 pub struct ResponseTimes {
     values_us: Histogram<u64>,
@@ -54,18 +54,18 @@ impl ResponseTimes {
 
     /// Adds one response time in microseconds.
     pub fn record(&mut self, value_us: u64) {
-        // `record` grows the range; `saturating_record` would clip to the range so far.
+        // `record` extends the range; `saturating_record` would clip the value to the current range.
         if let Err(error) = self.values_us.record(value_us) {
             unreachable!("an auto-resizing histogram takes every u64: {error}");
         }
     }
 
-    /// Forgets every value; memory is used again.
+    /// Removes all values and keeps the memory.
     pub fn clear(&mut self) {
         self.values_us.reset();
     }
 
-    /// How many values are at least `value_us`, to the histogram's three digits.
+    /// Number of values that are at least `value_us`, with the histogram's three-digit resolution.
     #[must_use]
     pub fn count_from(&self, value_us: u64) -> u64 {
         let least = self.values_us.lowest_equivalent(value_us);
@@ -83,13 +83,13 @@ impl ResponseTimes {
         }
     }
 
-    /// How many values were recorded.
+    /// Number of recorded values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.values_us.len()
     }
 
-    /// The summary that goes into a record, in microseconds; all zero when empty.
+    /// The summary for a record, in microseconds; all zero if the histogram is empty.
     #[must_use]
     pub fn summary(&self) -> ResponseSummary {
         if self.values_us.is_empty() {
@@ -116,10 +116,10 @@ impl ResponseTimes {
         STANDARD.encode(bytes)
     }
 
-    /// Reads what [`Self::to_v2_base64`] wrote.
+    /// Decodes the output of [`Self::to_v2_base64`].
     ///
     /// # Errors
-    /// [`HistogramError`] when the text is too long, not base64 or not a V2 histogram.
+    /// [`HistogramError`] if the text is too long, not base64 or not a V2 histogram.
     pub fn from_v2_base64(text: &str) -> Result<Self, HistogramError> {
         if text.len() > ENCODED_BYTES_MAX {
             return Err(HistogramError::TooLong(text.len()));
@@ -147,7 +147,7 @@ pub struct ResponseSummary {
     pub p99: u64,
     /// 99.9th percentile.
     pub p999: u64,
-    /// Largest value, never clipped.
+    /// Largest value; it is never clipped.
     pub max: u64,
 }
 

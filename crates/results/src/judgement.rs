@@ -1,6 +1,6 @@
-//! What the laboratory concludes from its runs: steady state, closure, fairness, predictions.
+//! Conclusions of the laboratory from its runs: steady state, Little's law, fixed load, predictions.
 //!
-//! Each conclusion carries the figures it stands on, so that a reader can redo it.
+//! Each conclusion contains the figures that it is based on, so that a reader can check it.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,14 +13,14 @@ use crate::statistics::Difference;
 pub struct Steady {
     /// Every run passed both tests and was long enough to be tested.
     pub passed: bool,
-    /// Largest change along the fitted straight line over one run, in percent of its mean (at most 10).
+    /// Largest change along the fitted straight line over one run, in percent of its mean (limit: 10).
     pub drift_percent: f64,
-    /// Largest distance between the highest and the lowest fifth of one run, in percent of its mean (at most 20).
+    /// Largest difference between the highest and the lowest fifth of one run, in percent of its mean (limit: 20).
     pub range_percent: f64,
-    /// Whether the runs are too short for the test; it neither passed nor failed.
+    /// Whether the runs are too short for the test; then it neither passed nor failed.
     #[serde(default)]
     pub not_tested: bool,
-    /// Seconds inside the measured intervals that still looked like warm-up (MSER-5), over all runs.
+    /// Seconds inside the measured intervals that MSER-5 classifies as warm-up, summed over all runs.
     pub dropped_s: f64,
     /// Checkpoints that ended inside the measured intervals.
     pub checkpoints: u64,
@@ -35,7 +35,7 @@ pub struct Steady {
 /// Steady-state test of one run's orders per second.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteadyRun {
-    /// Place of the run in the whole sequence.
+    /// Position of the run in the sequence of all runs.
     pub sequence: u32,
     /// Whether it passed.
     pub passed: bool,
@@ -43,18 +43,18 @@ pub struct SteadyRun {
     pub dropped_s: f64,
     /// Change along the fitted line, percent of the mean, signed.
     pub drift_percent: f64,
-    /// Highest fifth less lowest fifth, percent of the mean.
+    /// Highest fifth minus lowest fifth, percent of the mean.
     pub range_percent: f64,
     /// Mean orders per second after the cut.
     pub orders_per_second: f64,
-    /// Half-width of the 95 % interval of that mean from batch means inside the run; absent when too short.
+    /// Half-width of the 95 % interval of that mean from batch means inside the run; absent if the run is too short.
     pub ci95: Option<f64>,
     /// Correlation of one second with the next, -1 to 1.
     pub autocorrelation: f64,
 }
 
 names! {
-    /// What Little's law is applied to.
+    /// The units to which Little's law is applied.
     pub enum InFlight {
         /// Transactions of the load.
         Transactions = "transactions",
@@ -64,7 +64,7 @@ names! {
 }
 
 names! {
-    /// How the interval of a difference was found.
+    /// Method for the interval of a difference.
     pub enum IntervalMethod {
         /// From the ratios of runs of the same round.
         Paired = "paired",
@@ -73,38 +73,38 @@ names! {
     }
 }
 
-/// Little's law (in flight = rate x time) held against what was seen.
+/// Little's law (in flight = rate x time) compared with an independent count.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Little {
-    /// What is in flight.
+    /// The units in flight.
     #[serde(default)]
     pub subject: InFlight,
     /// Rate x mean time.
     pub in_flight_predicted: f64,
-    /// Seen in another way: users of a closed loop, or sessions sampled.
+    /// Determined independently: users of a closed loop, or sessions sampled.
     pub in_flight_found: f64,
-    /// Difference in percent of the found one, signed.
+    /// Difference in percent of `in_flight_found`, signed.
     pub difference_percent: f64,
-    /// Largest difference that passes, percent.
+    /// Largest allowed difference, percent.
     #[serde(default)]
     pub tolerance_percent: f64,
-    /// Whether it closes.
+    /// Whether the difference is within the tolerance.
     pub passed: bool,
-    /// How both were counted.
+    /// How both values were determined.
     #[serde(default)]
     pub explanation: String,
 }
 
-/// Whether processor costs may be compared at equal load (TR-3322 section 3).
+/// Whether processor costs may be compared as at equal load (TR-3322 section 3).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FixedLoad {
     /// Both did the same work, and their I/O latencies agree within 5 %.
     pub valid: bool,
     /// Difference of the orders per minute, percent of the first path's.
     pub orders_difference_percent: f64,
-    /// Difference of the mean block read latency, percent of the first path's; absent without reads.
+    /// Difference of the mean block read latency, percent of the first path's; absent if there were no reads.
     pub latency_difference_percent: Option<f64>,
-    /// Why it is valid or not, one sentence.
+    /// Why it is valid or not, in one sentence.
     pub reason: String,
 }
 
@@ -117,11 +117,11 @@ pub struct RelativeDifference {
     pub low_percent: Option<f64>,
     /// Upper end; absent below two rounds.
     pub high_percent: Option<f64>,
-    /// About half the width of the interval that twice as many rounds would give, in percent; absent below two rounds, and in
-    /// records made before it was told.
+    /// Estimated half-width of the interval with twice as many rounds, in percent; absent below two rounds, and in
+    /// records of versions that did not store it.
     #[serde(default)]
     pub with_twice_the_rounds_percent: Option<f64>,
-    /// What its 99 % interval, which is wider, allows to claim.
+    /// The claim that the 99 % interval, which is wider, allows.
     pub shown: Difference,
     /// How the interval was found.
     pub method: IntervalMethod,
@@ -132,39 +132,39 @@ pub struct RelativeDifference {
 /// A held-out point: predicted from another run, then measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Arm and load whose measurements the model was fitted on.
+    /// Configuration and load whose measurements the model was fitted to.
     pub fitted_on: String,
-    /// Arm and load that were kept out of the fit.
+    /// Configuration and load that were excluded from the fit.
     pub held_out: String,
-    /// What is predicted: `oets_per_minute`.
+    /// The predicted quantity: `oets_per_minute`.
     pub quantity: String,
-    /// By the model.
+    /// The model's value.
     pub predicted: f64,
-    /// Afterwards or apart.
+    /// The measured value, which the fit did not use.
     pub measured: f64,
-    /// Predicted less measured in percent of the measured one.
+    /// Predicted minus measured value, in percent of the measured one.
     pub error_percent: f64,
-    /// Least and most value if each fitted demand is wrong by its own interval; absent when not known.
+    /// Smallest and largest value if each fitted demand is wrong by its own interval; absent if not known.
     #[serde(default)]
     pub range: Option<(f64, f64)>,
-    /// What the model says limits the held-out point.
+    /// The bottleneck of the held-out point according to the model.
     #[serde(default)]
     pub bottleneck: BottleneckKind,
-    /// Why the measured figure must not be used; such a point is shown and left out of the errors.
+    /// Why the measured figure must not be used. Such a point is shown, but not counted in the errors.
     #[serde(default)]
     pub doubt: Option<String>,
 }
 
-/// Times of single block reads seen by our own client, in microseconds.
+/// Times of single block reads, measured by Millrace's NFS client, in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadLatency {
     /// Reads counted.
     pub count: u64,
     /// Sum of all times.
     pub sum_us: f64,
-    /// Upper bounds of the buckets, microseconds, rising.
+    /// Upper bounds of the buckets in microseconds, in ascending order.
     pub bounds_us: Vec<f64>,
-    /// Reads in each bucket; one more than bounds, the last one open.
+    /// Reads in each bucket. There is one more bucket than bounds; the last one is open.
     pub counts: Vec<u64>,
 }
 
@@ -175,8 +175,8 @@ impl ReadLatency {
         (self.count > 0).then(|| self.sum_us / self.count as f64)
     }
 
-    /// Quantile in microseconds, interpolated inside its bucket; `None` without reads or
-    /// when it lies in the open bucket of a histogram without bounds.
+    /// Quantile in microseconds, interpolated inside its bucket; in the open bucket, its lower bound. `None` without reads, or
+    /// if it lies in the open bucket of a histogram without bounds.
     #[must_use]
     pub fn quantile_us(&self, share: f64) -> Option<f64> {
         let all: u64 = self.counts.iter().sum();
@@ -197,7 +197,7 @@ impl ReadLatency {
         self.bounds_us.last().copied()
     }
 
-    /// Adds another histogram of the same bounds; one of other bounds is left out.
+    /// Adds another histogram with the same bounds. Ignores one with other bounds.
     pub fn merge(&mut self, other: &Self) {
         if self.counts.is_empty() {
             *self = other.clone();
@@ -211,28 +211,28 @@ impl ReadLatency {
     }
 }
 
-/// Slots of our client that were taken by calls in flight over an interval.
+/// Slots of the NFS client that calls in flight occupied over an interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SlotUse {
-    /// Slots there are; 0 when unlimited.
+    /// Number of slots; 0 if unlimited.
     pub slots: u32,
-    /// Mean number taken.
+    /// Mean number of occupied slots.
     pub mean: f64,
-    /// Most taken at once since the mount began.
+    /// Largest number of slots occupied at the same time since the mount began.
     pub max: u32,
-    /// Calls that had to wait for a slot; 0 of a client in the kernel, which does not count them.
+    /// Calls that had to wait for a slot; 0 for a client in the kernel, which does not count them.
     pub waits: u64,
-    /// Seconds they waited, all together.
+    /// Seconds that they waited, summed over all calls.
     #[serde(default)]
     pub wait_s: f64,
     /// Calls sent.
     pub calls: u64,
 }
 
-/// What the storage says of its own latency.
+/// Latency that the storage itself reports.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArrayLatency {
-    /// Where the figure comes from.
+    /// Source of the figure.
     pub source: String,
     /// Mean latency in microseconds over the interval.
     pub mean_us: f64,

@@ -1,8 +1,8 @@
-//! Types for fields that hold one of a few names, and keep a name they do not know.
+//! Types for fields that contain one of a few names, and keep an unknown name.
 
-/// Makes an enum of names for a record's field. Written, it is the name; read, a name that is not in the list becomes
-/// `Unknown` and is written again as it was. Ordered as the names are, so that a map keyed by it is stored as one keyed by
-/// text would be.
+/// Defines an enum of names for a record's field. It is serialized as the name. A name that is not in the list becomes
+/// `Unknown` and is written unchanged. The order is that of the names, so that a map with such keys is stored like one with
+/// text keys.
 macro_rules! names {
     ($(#[$about:meta])* pub enum $type:ident { $($(#[$each:meta])* $variant:ident = $name:literal,)+ }) => {
         $(#[$about])*

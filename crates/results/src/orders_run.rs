@@ -7,7 +7,7 @@ use crate::histogram::ResponseSummary;
 /// Version of [`OrdersRun`]; fields are added, never renamed.
 pub const ORDERS_RUN_SCHEMA: u32 = 1;
 
-/// Printed beside every figure of this load.
+/// Printed with every figure of this load.
 pub const ORDERS_DISCLAIMER: &str = "derived from the TPC-C specification; not comparable to published TPC-C results";
 
 /// One run of the order-entry load over its measured interval (after warm-up).
@@ -15,70 +15,70 @@ pub const ORDERS_DISCLAIMER: &str = "derived from the TPC-C specification; not c
 pub struct OrdersRun {
     /// [`ORDERS_RUN_SCHEMA`].
     pub schema: u32,
-    /// What the figures may be compared with: [`ORDERS_DISCLAIMER`].
+    /// Restriction on the use of the figures: [`ORDERS_DISCLAIMER`].
     pub disclaimer: String,
     /// Warehouses in the database.
     pub warehouses: u32,
-    /// Terminals (closed, paced) or workers that take due transactions (open).
+    /// Terminals (closed, paced) or workers that carry out due transactions (open).
     pub users: u32,
-    /// Database sessions they share; 0 in records of older versions: one per user.
+    /// Database sessions that the users share; 0 in records of older versions: one per user.
     #[serde(default)]
     pub connections: u32,
     /// Threads of the driver.
     pub threads: u32,
     /// Seed of all random choices of the run.
     pub seed: u64,
-    /// Warehouses the run worked on, from the first; 0 in records of older versions: all.
+    /// Number of warehouses, from the first, that the run used; 0 in records of older versions: all.
     #[serde(default)]
     pub active_warehouses: u32,
     /// How a terminal chooses its warehouse: `all-warehouses` draws one per transaction,
-    /// `home-warehouse` stays with one (ten terminals per warehouse).
+    /// `home-warehouse` keeps one (ten terminals per warehouse).
     pub terminals: String,
-    /// `closed`: each user sends the next transaction when the last one ended. `paced`: keying and
+    /// `closed`: each user sends the next transaction when the last one has ended. `paced`: keying and
     /// think times of the specification. `open-constant`, `open-poisson`: transactions become due at
-    /// a rate, whatever the database does.
+    /// a rate that does not depend on the database.
     pub load_model: String,
     /// `statements` of the client or `functions` stored in the database; empty in records of
-    /// before: statements.
+    /// older versions: statements.
     #[serde(default)]
     pub mode: String,
     /// `deck` or `weights`.
     pub mix: String,
-    /// Weights the mix was drawn with, when not dealt from the deck, in per cent.
+    /// Weights of the mix in per cent, if it was not dealt from the deck.
     #[serde(default)]
     pub mix_weights: Option<MixPercent>,
-    /// What keying and think times (paced) were multiplied by; absent: as the specification has them.
+    /// Factor for keying and think times (paced); absent for the times of the specification.
     #[serde(default)]
     pub time_scale: Option<f64>,
-    /// The offered load and what became of it (open model only).
+    /// The offered load and its results (open model only).
     #[serde(default)]
     pub offered: Option<Offered>,
     /// `direct` or `deferred`; empty in records of older versions: direct.
     #[serde(default)]
     pub deliveries: String,
-    /// Deliveries that were queued and done behind the terminals (deferred only).
+    /// Deliveries that terminals only queued and sessions carried out later (deferred only).
     #[serde(default)]
     pub deferred: Option<DeferredDeliveries>,
     /// Isolation level of the transactions.
     pub isolation: String,
-    /// What the database says of itself.
+    /// Version of the database, as the database reports it.
     pub database_version: String,
     /// Seconds before the measured interval.
     pub warmup_s: f64,
     /// Seconds of the measured interval.
     pub measured_s: f64,
-    /// Whether the interval was ended before its time by the user; all figures are of the part that was measured.
+    /// Whether the user ended the interval early; then all figures cover only the part that was measured.
     #[serde(default)]
     pub interrupted: bool,
     /// Order entry transactions per minute: new orders committed in the interval, per minute.
     pub oets_per_minute: f64,
-    /// New orders committed in the interval; the 1 % rolled back are not in it.
+    /// New orders committed in the interval, without the 1 % that are rolled back.
     pub orders: u64,
     /// Each of the five transactions.
     pub transactions: Transactions,
-    /// Connections lost and opened again, during the whole run.
+    /// Connections lost and reopened during the complete run.
     pub connection_losses: u64,
-    /// Transactions still running 60 seconds after the interval ended, given up.
+    /// Transactions that still ran after the interval and were abandoned: after 60 s without a success, or 240 s after its end.
     pub unfinished: u64,
     /// CPU time of the driver process over the measured interval.
     pub driver_cpu: CpuTime,
@@ -87,11 +87,11 @@ pub struct OrdersRun {
     /// Each whole second of the interval, in order.
     #[serde(default)]
     pub series: Vec<SeriesSecond>,
-    /// Share of each transaction among those finished, in per cent.
+    /// Share of each transaction among the finished ones, in per cent.
     pub mix_percent: MixPercent,
-    /// What was really drawn, against the rules of the load.
+    /// The drawn inputs, for comparison with the rules of the load.
     pub audit: Audit,
-    /// The run held against the ranges of the specification.
+    /// The run compared with the ranges of the specification.
     #[serde(default)]
     pub conform: Conform,
     /// The drivers whose records were merged into this one; empty for a single driver.
@@ -115,7 +115,7 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    /// Share of each transaction among those finished, in per cent; all 0 when none was.
+    /// Share of each transaction among the finished ones, in per cent; all 0 if there are none.
     #[must_use]
     pub fn mix_percent(&self) -> MixPercent {
         let each = [&self.new_order, &self.payment, &self.order_status, &self.delivery, &self.stock_level];
@@ -142,18 +142,18 @@ pub struct TransactionRecord {
     pub errors: u64,
     /// Repeated after a deadlock or serialization failure.
     pub retries: u64,
-    /// Response times in microseconds, retries included, committed and rolled back on purpose.
-    /// From the first attempt (closed) or from the moment the transaction was due (paced, open),
-    /// to the acknowledgement; of a deferred Delivery, to its being queued.
+    /// Response times in microseconds, including retries, of transactions that were committed or rolled back on purpose.
+    /// Measured from the first attempt (closed) or from the due time (paced, open)
+    /// to the acknowledgement; for a deferred Delivery, until it was queued.
     pub response_us: ResponseSummary,
-    /// The histogram behind `response_us`: HDR V2, base64, microseconds.
+    /// The histogram of `response_us`: HDR V2, base64, microseconds.
     pub histogram_v2_base64: String,
     /// Service times in microseconds: from the first attempt on a session to the acknowledgement,
-    /// without what was waited before; the same as `response_us` in a closed loop whose users have
-    /// a session each.
+    /// without the wait before; the same as `response_us` in a closed loop in which each user has
+    /// its own session.
     #[serde(default)]
     pub service_us: ResponseSummary,
-    /// The histogram behind `service_us`: HDR V2, base64, microseconds; empty in records of older versions.
+    /// The histogram of `service_us`: HDR V2, base64, microseconds; empty in records of older versions.
     #[serde(default)]
     pub service_histogram_v2_base64: String,
 }
@@ -166,59 +166,59 @@ impl TransactionRecord {
     }
 }
 
-/// The load an open run offered, over the measured interval.
+/// The offered load of an open run over the measured interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Offered {
-    /// Transactions per second that were to become due.
+    /// Intended rate of due transactions per second.
     pub rate_per_s: f64,
     /// `constant` or `poisson`.
     pub arrivals: String,
     /// Became due in the interval.
     pub due: u64,
-    /// Of these, started and ended, by whatever outcome.
+    /// Of these, started and ended, with any result.
     pub finished: u64,
-    /// Of these, never started because the queue of due work was full.
+    /// Of these, never started because the queue of due transactions was full.
     pub refused: u64,
     /// Of these, still queued when the run ended: never started.
     pub left: u64,
-    /// Most transactions that were due and not yet started at one time.
+    /// Largest number of transactions that were due and not yet started at the same time.
     pub queued_max: u64,
-    /// Transactions the queue of due work can hold.
+    /// Capacity of the queue of due transactions.
     pub queue_limit: u64,
 }
 
-/// Deliveries done behind the terminals, over the measured interval (clause 2.7.2).
+/// Deferred deliveries over the measured interval (clause 2.7.2).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeferredDeliveries {
     /// Queued in the interval.
     pub queued: u64,
     /// Completed in the interval.
     pub completed: u64,
-    /// Of the completed ones, within 80 seconds of being queued, per cent.
+    /// Of the completed ones, those completed within 80 seconds after they were queued, in per cent.
     pub within_80_s_percent: f64,
-    /// Most deliveries in the queue at one time.
+    /// Largest number of deliveries in the queue at the same time.
     pub queued_max: u64,
-    /// Still queued when the run ended: never done.
+    /// Still queued when the run ended: never carried out.
     pub left: u64,
-    /// From being queued to the acknowledgement of the whole delivery, in microseconds.
+    /// Time from queueing to the acknowledgement of the complete delivery, in microseconds.
     pub completion_us: ResponseSummary,
-    /// The histogram behind `completion_us`: HDR V2, base64, microseconds.
+    /// The histogram of `completion_us`: HDR V2, base64, microseconds.
     pub histogram_v2_base64: String,
 }
 
-/// One second of the measured interval; a transaction belongs to the second it ended in.
+/// One second of the measured interval; a transaction belongs to the second in which it ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeriesSecond {
     /// Seconds since the start of the interval, from 0.
     pub second: u32,
     /// New orders committed.
     pub orders: u64,
-    /// Transactions of all kinds, errors left out.
+    /// Transactions of all kinds, without errors.
     pub transactions: u64,
     /// Transactions that ended by an error.
     pub errors: u64,
-    /// Median response time of all kinds, in microseconds; 0 when nothing ended. Absent from the merged
-    /// record of several drivers, who keep no histogram of each second.
+    /// Median response time of all kinds, in microseconds; 0 if no transaction ended. Absent from the merged
+    /// record of several drivers, which keep no histogram of each second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_p50_us: Option<u64>,
     /// 90th percentile of the same.
@@ -228,31 +228,31 @@ pub struct SeriesSecond {
     pub response_max_us: u64,
 }
 
-/// A run held against the ranges of the specification.
+/// A run compared with the ranges of the specification.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conform {
-    /// Whether every judged item is within its range; false when nothing was judged.
+    /// Whether every judged item is within its range; false if no item was judged.
     pub passed: bool,
-    /// What a reader must know besides, such as scaled times.
+    /// Further information for the reader, such as scaled times.
     pub notes: Vec<String>,
     /// Every item.
     pub items: Vec<ConformItem>,
 }
 
-/// One rule, what was found, and what is allowed.
+/// One rule, the measured value, and the allowed range.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ConformItem {
     /// The rule, with its unit.
     pub name: String,
-    /// Clause of the TPC-C specification (5.11) it stands in.
+    /// Clause of the TPC-C specification (5.11) that contains the rule.
     pub clause: String,
-    /// What the run has.
+    /// The run's value.
     pub found: f64,
-    /// Least allowed, if bounded below.
+    /// Smallest allowed value, if there is one.
     pub least: Option<f64>,
-    /// Most allowed, if bounded above.
+    /// Largest allowed value, if there is one.
     pub most: Option<f64>,
-    /// Whether `found` is within; true for an item that was not judged.
+    /// Whether `found` is in the range; true for an item that was not judged.
     pub passed: bool,
     /// Why the item was not judged, such as too few transactions or a rule of another load model.
     pub not_judged: Option<String>,
@@ -263,11 +263,11 @@ pub struct ConformItem {
 pub struct DriverRecord {
     /// Its name in the run.
     pub name: String,
-    /// Where it ran.
+    /// Name of its host.
     pub host: String,
-    /// Users it drove.
+    /// Users that it drove.
     pub users: u32,
-    /// `finished`, `failed` (it said why) or `lost` (not heard of any more).
+    /// `finished`, `failed` (it reported an error) or `lost` (its heartbeats stopped).
     pub status: String,
     /// Seconds of the measured interval without it.
     pub lost_s: f64,
@@ -277,17 +277,17 @@ pub struct DriverRecord {
     /// Seconds of the interval for which its measurements are in the merged record.
     #[serde(default)]
     pub counted_s: f64,
-    /// Seconds after the start of the interval when it was last heard of, negative in the warm-up;
-    /// absent for one that finished.
+    /// Time of its last heartbeat in seconds after the start of the interval, negative in the warm-up;
+    /// absent if it finished.
     #[serde(default)]
     pub missing_from_s: Option<f64>,
-    /// Its own order entry transactions per minute, over all that is known of it.
+    /// Its own order entry transactions per minute, over all of its known measurements.
     #[serde(default)]
     pub oets_per_minute: f64,
-    /// Largest error of its start against the common clock, in milliseconds.
+    /// Largest error of its start time against the common clock, in milliseconds.
     #[serde(default)]
     pub start_error_ms: f64,
-    /// Why it failed or is taken for lost.
+    /// Why it failed or counts as lost.
     #[serde(default)]
     pub reason: Option<String>,
 }
@@ -301,10 +301,10 @@ pub struct CpuTime {
     pub sys_s: f64,
 }
 
-/// Per cent of each transaction.
+/// Share of each transaction in per cent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct MixPercent {
-    /// New-Order, those rolled back on purpose included.
+    /// New-Order, including those rolled back on purpose.
     pub new_order: f64,
     /// Payment.
     pub payment: f64,
@@ -316,7 +316,7 @@ pub struct MixPercent {
     pub stock_level: f64,
 }
 
-/// What was drawn in the measured interval; 0 when there was nothing to draw from.
+/// Inputs drawn in the measured interval; 0 if none were drawn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
     /// New-Orders rolled back on purpose, per cent (rule: 1).
@@ -327,9 +327,9 @@ pub struct Audit {
     pub remote_lines_percent: f64,
     /// Payments by a customer of another warehouse, per cent (rule: 15; 0 with one warehouse).
     pub remote_payments_percent: f64,
-    /// Payments and order statuses that look the customer up by name, per cent (rule: 60).
+    /// Payments and order statuses that select the customer by name, per cent (rule: 60).
     pub by_name_percent: f64,
-    /// Districts that had no open order when a delivery came, per cent of districts (rule: at most 1).
+    /// Districts without an undelivered order at the time of a delivery, per cent of districts (rule: at most 1).
     pub skipped_deliveries_percent: f64,
 }
 

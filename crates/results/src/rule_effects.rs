@@ -1,4 +1,4 @@
-//! What `tune measure` found that rules bring, as an audit reads it again.
+//! Effects of rules measured by `tune measure`, in the form that an audit reads.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,24 +8,24 @@ pub const SCHEMA: u32 = 1;
 /// The effects of one measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleEffects {
-    /// Version of this form.
+    /// Version of this stored form.
     pub schema: u32,
     /// Version of the program.
     pub program: String,
-    /// When it was measured, RFC 3339, UTC.
+    /// Time of the measurement, RFC 3339, UTC.
     pub taken: String,
-    /// Whether the comparison was valid: of one that was not, nothing is claimed.
+    /// Whether the comparison was valid; if not, nothing is claimed.
     pub valid: bool,
     /// One for each rule.
     pub effects: Vec<RuleEffect>,
 }
 
-/// What the settings of one rule brought.
+/// Measured effect of the settings of one rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleEffect {
     /// The rule.
     pub rule: String,
-    /// What was measured; absent where the rule's settings were not run.
+    /// The measurement; absent if the rule's settings were not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
 }
@@ -33,7 +33,7 @@ pub struct RuleEffect {
 /// A measured difference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Difference of the orders per minute: alone, or on top of the rules before it where that is the one that shows a gain.
+    /// Difference of the orders per minute: of the rule alone, or added to the rules before it if that shows a gain.
     pub percent: f64,
     /// Whether a gain is shown.
     pub shown: bool,

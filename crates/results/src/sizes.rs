@@ -1,22 +1,22 @@
-//! Sizes as people write them.
+//! Sizes in the notation that people use.
 
-/// Why a text is not a size.
+/// Error of a text that is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
-    /// No number, an unknown unit, or more than 64 bits hold.
+    /// Not a number, an unknown unit, or a value above 64 bits.
     #[error("{0:?} is not a size")]
     NotASize(String),
-    /// `8TB` is 8 TiB for PostgreSQL and lvcreate(8), and 9 % less for truncate(1) and the makers of disks.
+    /// `8TB` is 8 TiB for PostgreSQL and lvcreate(8), but 9 % less for truncate(1) and disk manufacturers.
     #[error("{text} may count in powers of 1000 or of 1024: write {clear}")]
     Unclear {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// The same in powers of 1024.
+        /// The same size in powers of 1024.
         clear: String,
     },
 }
 
-/// Reads `4096`, `64k`, `64KiB`, `1MiB`, `2G`: powers of 1024.
+/// Parses `4096`, `64k`, `64KiB`, `1MiB`, `2G`: powers of 1024.
 ///
 /// # Errors
 /// [`SizeError`].
@@ -41,7 +41,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
     }
 }
 
-/// The same back, in the largest unit that leaves a whole number.
+/// Formats a size exactly, in the largest unit that gives a whole number.
 #[must_use]
 pub fn bytes_text(bytes: u64) -> String {
     let whole = |&(shift, _): &(u32, &str)| bytes != 0 && bytes.is_multiple_of(1 << shift);
@@ -49,12 +49,12 @@ pub fn bytes_text(bytes: u64) -> String {
     units.iter().find(|unit| whole(unit)).map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
-/// About how much, for people: `9.3GiB`.
+/// Formats a size approximately: `9.3GiB`.
 #[must_use]
 pub fn about_text(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let Some((shift, unit)) = units.iter().find(|(shift, _)| bytes >> shift > 0) else { return format!("{bytes}B") };
-    // Tenths, rounded down: no more room than there is.
+    // Tenths, rounded down, so that the result is never larger than the size.
     let tenths = (u128::from(bytes) * 10) >> shift;
     if tenths % 10 == 0 { format!("{}{unit}", tenths / 10) } else { format!("{}.{}{unit}", tenths / 10, tenths % 10) }
 }

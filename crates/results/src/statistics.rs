@@ -1,6 +1,6 @@
-//! Means with their intervals, and what may be said when two are compared.
+//! Means with their intervals, and the claims that a comparison of two allows.
 //!
-//! A figure is never published without its error: [`MeanInterval`] carries the
+//! A figure is never published without its error: [`MeanInterval`] contains the
 //! mean of independent runs, the half-width of the 95 % interval by Student's t
 //! and the values themselves.
 
@@ -29,7 +29,7 @@ pub struct MeanInterval {
     pub values: Vec<f64>,
 }
 
-/// What the 99 % interval of a difference allows to claim.
+/// The claim that the 99 % interval of a difference allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Difference {
@@ -43,7 +43,7 @@ pub enum Difference {
 }
 
 impl MeanInterval {
-    /// The interval of `values`; `None` when there is no value or one is not finite.
+    /// The interval of `values`; `None` if there are no values or one is not finite.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
@@ -59,8 +59,9 @@ impl MeanInterval {
         Some(Self { mean, ci95, runs, values: values.to_vec() })
     }
 
-    /// The interval of runs whose figures have an error of their own, in their unit (`None`: not known): the spread
-    /// between runs counts; of two or three runs never less than the errors inside them. `None` as in [`Self::of`].
+    /// The interval of runs whose figures have their own errors, in their unit (`None`: not known). The spread
+    /// between runs determines it; with two or three runs, it is at least as wide as the errors inside them require. `None` as in
+    /// [`Self::of`].
     #[must_use]
     pub fn of_runs(runs: &[RunValue]) -> Option<Self> {
         let values: Vec<f64> = runs.iter().map(|run| run.value).collect();
@@ -82,7 +83,7 @@ impl MeanInterval {
         self.ci95.map(|half| (self.mean - half, self.mean + half))
     }
 
-    /// Compares two intervals by the rule "overlap shows nothing".
+    /// Compares two intervals: if they overlap, no difference is shown.
     #[must_use]
     pub fn difference_from(&self, other: &Self) -> Difference {
         match (self.ends(), other.ends()) {
@@ -98,7 +99,7 @@ impl MeanInterval {
     }
 }
 
-/// A count as a float. Counts here are runs, far below 2^52.
+/// Converts a count to a float. These counts are numbers of runs, far below 2^52.
 fn count(n: usize) -> f64 {
     n as f64
 }

@@ -1,19 +1,19 @@
-//! What the filer says of its volumes over its admin socket.
+//! Status of the filer's volumes, reported over its admin socket.
 
 use serde::{Deserialize, Serialize};
 
-/// One volume as it is served.
+/// One served volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeStatus {
     /// Its name, for commands and logs.
     pub name: String,
-    /// The path clients mount.
+    /// The path that clients mount.
     pub path: String,
     /// The served directory.
     pub dir: String,
     /// File system id in attributes, 16 hexadecimal digits.
     pub fsid: String,
-    /// How files are told apart and found again: `handles`, `handles-by-name` or `birth-times`.
+    /// How files are identified and found again: `handles`, `handles-by-name` or `birth-times`.
     pub identity: String,
     /// `sync` or `battery`.
     pub durability: String,
@@ -28,44 +28,44 @@ pub struct VolumeStatus {
     /// The modelled medium, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium: Option<String>,
-    /// Whether a power cut can be tried.
+    /// Whether a power cut can be simulated.
     pub loss_layer: bool,
     /// Write verifier, 16 hexadecimal digits.
     pub verifier: String,
-    /// Times that unstable data may have been lost.
+    /// Number of times that unstable data may have been lost.
     pub loss_epoch: u64,
-    /// A flush failed: nothing is promised until the filer is started again.
+    /// A flush failed: there is no durability guarantee until the filer is restarted.
     pub poisoned: bool,
-    /// How large its files may be together; none: as large as the store.
+    /// Maximum total size of its files; `None` for the size of the store.
     pub quota_bytes: Option<u64>,
-    /// How large they are, where that is counted: there is a quota.
+    /// Total size of its files; only with a quota, because it is counted only then.
     pub used_bytes: Option<u64>,
-    /// Size that clients are told; none when the store does not answer.
+    /// Size that clients see; `None` if the store does not report it.
     pub total_bytes: Option<u64>,
-    /// Room that clients are told.
+    /// Available space that clients see.
     pub available_bytes: Option<u64>,
-    /// NFS calls since the volume is served.
+    /// NFS calls since the filer has served the volume.
     pub calls: u64,
-    /// Of these, those with an error as answer.
+    /// Of these, calls that returned an error.
     pub errors: u64,
-    /// Who may use it; the first that names a client counts.
+    /// Export rules; the first one that matches a client counts.
     pub rules: Vec<RuleStatus>,
 }
 
-/// What some clients may.
+/// Rights of some clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleStatus {
-    /// Whom it is about, as written.
+    /// The clients of the rule, as written in the configuration.
     pub clients: Vec<String>,
     /// `ro` or `rw`.
     pub access: String,
     /// `root`, `all` or `none`.
     pub squash: String,
-    /// Who those become.
+    /// User id of squashed users.
     pub anonymous_uid: u32,
-    /// Group of the same.
+    /// Group id of squashed users.
     pub anonymous_gid: u32,
-    /// Only ports below 1024 are served.
+    /// Whether only requests from ports below 1024 are served.
     pub privileged_ports: bool,
     /// `off`, `allowed`, `required` or `mutual`.
     pub tls: String,

@@ -89,19 +89,7 @@ impl<R> Default for Queue<R> {
     fn default() -> Self {
         let (queued, running, threads, idle, closed, groups) = Default::default();
         let (volumes, clients, tenants) = (Held(Vec::new()), Held(Vec::new()), Held(Vec::new()));
-        Self {
-            lines: VecDeque::new(),
-            spare: None,
-            queued,
-            running,
-            threads,
-            idle,
-            closed,
-            groups,
-            volumes,
-            clients,
-            tenants,
-        }
+        Self { lines: VecDeque::new(), spare: None, queued, running, threads, idle, closed, groups, volumes, clients, tenants }
     }
 }
 

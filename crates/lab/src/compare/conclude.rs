@@ -1,4 +1,4 @@
-//! From runs to the record of a comparison.
+//! Makes the record of a comparison from its runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::placement::restore::Method;
 use crate::plan::{Arm, Plan, ShareGate};
 use crate::summary::{self, Common};
 
-/// The plan as it was carried out.
+/// The plan as carried out.
 pub(crate) fn plan_record(plan: &Plan, order: &[(u32, usize)], measured: &[Arm], loaded: &Loaded, method: Method) -> PlanRecord {
     let name = |place: usize| measured.get(place).map(|arm| arm.id.clone()).unwrap_or_default();
     PlanRecord {
@@ -40,12 +40,12 @@ pub(crate) fn plan_record(plan: &Plan, order: &[(u32, usize)], measured: &[Arm],
     }
 }
 
-/// What the tunings in use set: `database.work_mem` and the like to values.
+/// Settings of the tunings in use: `database.work_mem` and the like to values.
 pub(crate) fn tunings_record(plan: &Plan) -> BTreeMap<String, BTreeMap<String, String>> {
     plan.arms.iter().map(|arm| (arm.tuning.clone(), plan.tuning_of(arm).named_knobs())).collect()
 }
 
-/// Builds the record from what was found.
+/// Builds the record from the results.
 pub(crate) fn conclude(
     mut paths: Vec<PathResult>,
     plan: PlanRecord,
@@ -84,7 +84,7 @@ pub(crate) fn conclude(
     }
 }
 
-/// One result for each arm of the plan, in its order.
+/// One result for each configuration of the plan, in order.
 pub(crate) fn results_by_arm(
     plan: &Plan,
     measured: &[Arm],
@@ -98,7 +98,7 @@ pub(crate) fn results_by_arm(
             results.push(summary::skipped(arm, reason));
             continue;
         }
-        // As it was run: with the load that was found for it.
+        // The configuration as it was run, with the load that was found for it.
         let arm = measured.iter().find(|other| other.id == arm.id).unwrap_or(arm);
         let mine = done.iter().filter(|done| measured.get(done.place).is_some_and(|other| other.id == arm.id)).cloned();
         let (runs, records): (Vec<Run>, Vec<OrdersRun>) = mine.map(|done| (done.run, done.record)).unzip();

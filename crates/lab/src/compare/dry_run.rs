@@ -1,4 +1,4 @@
-//! What a comparison would do, as text.
+//! Dry run: describes a comparison without carrying it out.
 
 use crate::compare::prepare::{Prepared, prepare};
 use crate::compare::regimes;
@@ -9,10 +9,10 @@ use crate::plan::{self, Estimate, Plan};
 use crate::run::progress::clock;
 use crate::summary;
 
-/// What [`compare`](crate::compare::compare()) would do, as text. Starts nothing, and leaves nothing on the targets.
+/// Describes what [`compare`](crate::compare::compare()) would do. Starts nothing, and leaves nothing on the targets.
 ///
 /// # Errors
-/// What would keep it from starting.
+/// An error that would prevent the start.
 pub fn dry_run(request: &Request) -> Result<String, LabError> {
     let prepared = prepare(request)?;
     let plan = &request.plan;
@@ -70,7 +70,7 @@ pub fn dry_run(request: &Request) -> Result<String, LabError> {
     Ok(text)
 }
 
-/// What will happen on a target: size and writes are said before the first of them.
+/// Description of the work on a target: size and writes, before the first write.
 pub(super) fn target_words(target: &TargetFacts, plan: &Plan, prepared: &Prepared, runs: usize) -> String {
     let mib = |bytes: u64| summary::grouped((bytes >> 20) as f64);
     let here = prepared.measured.iter().filter(|arm| arm.path.target.as_ref() == Some(&target.target));

@@ -1,5 +1,5 @@
-//! One more point than was asked for: another number of users, measured once, kept out of every figure, and held against
-//! what a model fitted on the asked ones says.
+//! One additional point: another number of users, measured once, excluded from all figures, and compared with
+//! the prediction of a model that is fitted to the requested ones.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use crate::run::progress::Progress;
 use crate::run::setup::{Setup, Turn};
 use crate::summary::{self, Common};
 
-/// What the extra run gave.
+/// Result of the additional run.
 pub(super) struct HeldOut {
-    /// The arm as it was run, with the other load.
+    /// The configuration as it was run, with the other load.
     arm: Arm,
-    /// Unique name of the arm whose runs the model is fitted on.
+    /// Unique name of the configuration that the model is fitted to.
     fitted_on: String,
     run: Run,
     record: OrdersRun,
 }
 
-/// Measures half the users on the last arm, unless the arms are a ladder of loads already, rounds are not repeated, or
-/// the budget does not allow it before the regimes that take `after`.
+/// Measures half the users on the last configuration, unless the configurations already form a ladder of loads, rounds are not
+/// repeated, or the budget does not allow it before the scenarios, which take `after`.
 pub(super) fn measure(
     setup: &Setup<'_>,
     arms: &mut [MeasuredArm<'_>],
@@ -55,7 +55,7 @@ pub(super) fn measure(
     Ok(Some(HeldOut { fitted_on: last.arm.id.clone(), arm, run, record }))
 }
 
-/// Predictions of the arms among themselves, and of the point that was kept out.
+/// Predictions of the configurations for each other, and of the excluded point.
 pub(super) fn predictions(comparison: &Comparison, held: Option<HeldOut>, common: Common) -> Vec<Prediction> {
     let mut predictions = ladder::ladder(comparison);
     let Some(held) = held else { return predictions };

@@ -1,4 +1,4 @@
-//! The state every run starts from: made, loaded and shut down once.
+//! The initial state of every run: created, loaded and shut down once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::run::driver::Orders;
 use crate::run::progress::Progress;
 use crate::sys;
 
-/// What the load left behind.
+/// Result of the load.
 pub(crate) struct Loaded {
     pub(crate) database_bytes: u64,
     pub(crate) buffers_bytes: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Loaded {
     pub(crate) settings: BTreeMap<String, String>,
 }
 
-/// Makes the cluster, loads it once and leaves it shut down cleanly in `master`.
+/// Creates the cluster, loads it once and leaves it, cleanly shut down, in `master`.
 pub(crate) fn load(
     plan: &Plan,
     work: &WorkDir,
@@ -55,7 +55,7 @@ pub(crate) fn load(
     let buffers_bytes = plan.buffers_bytes(database_bytes);
     place.write_settings(&data, &place.engine.settings(buffers_bytes, plan.users_most()))?;
 
-    // Once with the settings of the runs: they are read back and proved to be accepted.
+    // Started once with the settings of the runs, to read them back and to show that the server accepts them.
     let mut server = place.start(&[], &data, &[], logs.join("load-database.log"))?;
     let session = server.session();
     let (version, settings) = (session.server_version()?, session.changed_settings()?);
@@ -73,7 +73,7 @@ pub(crate) fn load(
     Ok(Loaded { database_bytes, buffers_bytes, block_bytes, version, settings })
 }
 
-/// Copies this program and the preload library to where the database's user can read them.
+/// Copies this program and the preload library to a directory that the database's user can read.
 pub(crate) fn install(program: &Path, work: &WorkDir) -> Result<PathBuf, LabError> {
     let target = work.path("bin").join("millrace");
     let mut files = vec![(program.to_owned(), target.clone())];

@@ -1,5 +1,5 @@
-//! The runs that are done, kept beside the record while a comparison goes on: whoever was
-//! interrupted goes on with `--resume` and loses one run, not all.
+//! The journal of finished runs, kept beside the record during a comparison: after an interruption,
+//! `--resume` continues and loses one run, not all.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -16,36 +16,36 @@ use crate::plan::Plan;
 /// Name of the journal in the output directory.
 const JOURNAL: &str = "runs.jsonl";
 
-/// The file, open for more runs.
+/// The journal file, open for more runs.
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
-    /// Runs it holds.
+    /// Number of runs in it.
     count: usize,
 }
 
-/// First line: what the runs below it were asked for.
+/// First line: the plan of the runs below it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
     schema: u32,
     plan: String,
 }
 
-/// A run that is done: every line but the first.
+/// A finished run: every line except the first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FinishedRun {
-    /// The regime it is of; none is that of the plan's own arms.
+    /// Name of its scenario; `None` for the plan's own configurations.
     #[serde(default)]
     pub(crate) regime: Option<String>,
-    /// Place of its arm among the measured ones.
+    /// Index of its configuration among the measured ones.
     pub(crate) place: usize,
     pub(crate) run: Run,
-    /// The driver's record of it.
+    /// The driver's record of the run.
     pub(crate) record: OrdersRun,
 }
 
 impl Journal {
-    /// Begins one.
+    /// Creates a journal.
     pub(crate) fn create(out: &Path, plan: &Plan) -> Result<Self, LabError> {
         let path = out.join(JOURNAL);
         let file = File::create_new(&path).map_err(LabError::file("create", &path))?;
@@ -54,10 +54,10 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Goes on with one of the same plan; a line that was cut off is dropped. Gives the runs that are done.
+    /// Continues a journal of the same plan; drops an incomplete line. Returns the finished runs.
     pub(crate) fn resume(out: &Path, plan: &Plan) -> Result<(Self, Vec<FinishedRun>), LabError> {
         let done = Self::finished(out, plan)?;
-        // Written anew: what follows must not stand behind half a line.
+        // Writes the file again, because further lines must not follow an incomplete one.
         let path = out.join(JOURNAL);
         fs::remove_file(&path).map_err(LabError::file("write anew", &path))?;
         let mut journal = Self::create(out, plan)?;
@@ -67,7 +67,7 @@ impl Journal {
         Ok((journal, done))
     }
 
-    /// The runs that are done, of the same plan. Changes nothing.
+    /// The finished runs of the same plan. Changes nothing.
     pub(crate) fn finished(out: &Path, plan: &Plan) -> Result<Vec<FinishedRun>, LabError> {
         let path = out.join(JOURNAL);
         let lines = File::open(&path).map_err(LabError::file("resume from", &path))?;
@@ -83,7 +83,7 @@ impl Journal {
         Ok(lines.map_while(|line| serde_json::from_str(&line).ok()).collect())
     }
 
-    /// Keeps one more run.
+    /// Appends a finished run.
     ///
     /// Durability: on the device when it returns.
     pub(crate) fn append(&mut self, finished: &FinishedRun) -> Result<(), LabError> {
@@ -92,12 +92,12 @@ impl Journal {
         self.file.sync_data().map_err(LabError::file("sync", &self.path))
     }
 
-    /// Removes it when it has nothing to go on with; says whether it did.
+    /// Removes the journal if it has no runs. Returns whether it did.
     pub(crate) fn remove_if_empty(&self) -> bool {
         self.count == 0 && fs::remove_file(&self.path).is_ok()
     }
 
-    /// The comparison is done: its record has everything.
+    /// Removes the journal, because the comparison is complete and its record contains everything.
     pub(crate) fn finish(self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -109,14 +109,14 @@ impl Journal {
     }
 }
 
-/// Removes the journal of a comparison that was ended from outside before its first run; says whether it did.
+/// Removes the journal of a comparison that was killed before its first run. Returns whether it did.
 pub(crate) fn remove_journal_without_runs(out: &Path) -> bool {
     let path = out.join(JOURNAL);
     let lines = fs::read(&path).map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count());
     lines < 2 && fs::remove_file(path).is_ok()
 }
 
-/// The plan as far as it decides what a run is: its name, the budget and the gates may change.
+/// The parts of the plan that define its runs: its name, the budget and the gates may change.
 fn fingerprint(plan: &Plan) -> String {
     let plan = Plan { name: String::new(), budget: std::time::Duration::ZERO, share_gates: Vec::new(), ..plan.clone() };
     format!("{plan:?}")

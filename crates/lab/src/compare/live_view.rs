@@ -1,20 +1,20 @@
-//! A comparison as it runs, for a terminal: a few lines that are drawn again and again in the same place.
+//! The terminal view of a running comparison: a few lines that are redrawn in place.
 //!
-//! Pure: takes progress events, gives text with control codes. The caller decides whether there is a terminal.
+//! Pure: takes progress events and returns text with control codes. The caller determines whether there is a terminal.
 
 use std::fmt::Write;
 
 use crate::run::progress::{Event, EventKind, clock};
 use crate::summary::grouped;
 
-/// Seconds of the load shown, one letter each.
+/// Number of displayed seconds of the load, one character each.
 const SECONDS_SHOWN: usize = 60;
-/// Cells of the bar that shows how far it is.
+/// Cells of the progress bar.
 const BAR_CELLS: usize = 30;
-/// Heights of a bar one letter wide.
+/// Characters of a bar, by height.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// What is shown.
+/// State of the view.
 #[derive(Debug, Default)]
 pub struct LiveView {
     step: String,
@@ -23,20 +23,20 @@ pub struct LiveView {
     /// Orders in each second of the run in progress.
     seconds: Vec<u64>,
     last_second: u64,
-    /// Orders per minute of each run, by arm in the order of their first run.
+    /// Orders per minute of each run, by configuration in the order of their first run.
     arms: Vec<(String, Vec<f64>)>,
-    /// Lines drawn the last time.
+    /// Number of lines that were last drawn.
     height: usize,
 }
 
 impl LiveView {
-    /// Nothing to show yet.
+    /// An empty view.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes an event.
+    /// Processes an event.
     pub fn take(&mut self, event: &Event) {
         self.step.clone_from(&event.text);
         self.clocks = event
@@ -64,7 +64,7 @@ impl LiveView {
         }
     }
 
-    /// Text that replaces what the last call drew. Lines too long for the terminal are cut by it, not wrapped.
+    /// Text that replaces the last drawing. The terminal truncates long lines and does not wrap them.
     pub fn redraw(&mut self) -> String {
         let lines = self.lines();
         let mut text = String::from("\x1b[?7l");
@@ -74,7 +74,7 @@ impl LiveView {
         for line in &lines {
             let _ = write!(text, "\r\x1b[2K{line}\n");
         }
-        // What a longer drawing left below.
+        // Clears the rest of a longer previous drawing.
         text += "\x1b[0J\x1b[?7h";
         self.height = lines.len();
         text
@@ -100,7 +100,7 @@ impl LiveView {
     }
 }
 
-/// The last seconds as bars one letter wide, all on the scale of the largest shown.
+/// The last seconds as bars of one character, scaled to the largest value shown.
 fn sparkline(values: &[u64]) -> String {
     let shown = values.get(values.len().saturating_sub(SECONDS_SHOWN)..).unwrap_or(values);
     let most = shown.iter().copied().max().unwrap_or(0).max(1);

@@ -1,5 +1,5 @@
-//! Loads that are not given but found: searched on the arm they name before the runs begin, on one
-//! restored state with short probes, and then held for every arm that asked.
+//! Searches for loads that the plan does not give as a number: before the runs begin, on the configuration that the plan names, with
+//! short probes on one restored state. All configurations that request the load then use the result.
 
 use std::collections::BTreeMap;
 
@@ -21,19 +21,19 @@ use crate::run::processes::RunProcesses;
 use crate::run::progress::Progress;
 use crate::run::setup::{Setup, Turn, driver_options};
 
-/// What the searches found.
+/// Results of the searches.
 #[derive(Default)]
 pub(super) struct FoundLoads {
     /// Every load that was tried.
     pub(super) curve: Vec<CurvePoint>,
     /// How each load was found, one line each.
     pub(super) notes: Vec<String>,
-    /// Users of each arm whose load was found, by the arm's name.
+    /// Users of each configuration whose load was searched, by the configuration's name.
     users: BTreeMap<String, u32>,
 }
 
 impl FoundLoads {
-    /// The arms with the loads that were found.
+    /// The configurations with the loads that were found.
     pub(super) fn apply(&self, arms: &[Arm]) -> Vec<Arm> {
         let with = |arm: &Arm| {
             let mut arm = arm.clone();
@@ -46,8 +46,8 @@ impl FoundLoads {
     }
 }
 
-/// Finds the loads that arms ask for; does nothing when each names its users. An arm that has `done`
-/// runs already, before a crash, keeps the load they had.
+/// Searches the loads that configurations request; does nothing if each gives its users. A configuration that already has `done`
+/// runs, from before a crash, keeps their load.
 pub(super) fn find(
     setup: &Setup<'_>,
     arms: &mut [MeasuredArm<'_>],
@@ -55,7 +55,7 @@ pub(super) fn find(
     progress: &mut Progress<'_>,
 ) -> Result<FoundLoads, LabError> {
     let mut found_loads = FoundLoads::default();
-    // What was found on which arm, so that a load held for all arms is searched once.
+    // Results by configuration, so that a load for all configurations is searched once.
     let mut known: BTreeMap<(String, usize), u32> = BTreeMap::new();
     let all: Vec<&Arm> = arms.iter().map(|measured| measured.arm).collect();
     for (place, arm) in all.iter().enumerate() {
@@ -81,13 +81,13 @@ pub(super) fn find(
     Ok(found_loads)
 }
 
-/// Refuses loads that cannot be searched: not with closed users, or on an arm that is not measured.
+/// Refuses loads that cannot be searched: those that are not closed, or on a configuration that is not measured.
 pub(super) fn check(arms: &[Arm]) -> Result<(), LabError> {
     let all: Vec<&Arm> = arms.iter().collect();
     all.iter().enumerate().try_for_each(|(place, arm)| wanted(arm, place, &all).map(|_| ()))
 }
 
-/// What an arm wants searched, and the place of the arm where; nothing when it names its users.
+/// The load that a configuration needs searched, and the index of the configuration to search on; `None` if it gives its users.
 fn wanted(arm: &Arm, place: usize, arms: &[&Arm]) -> Result<Option<(String, usize)>, LabError> {
     let (wanted, at) = match &arm.load.level {
         Level::Users(_) => return Ok(None),
@@ -109,7 +109,7 @@ fn wanted(arm: &Arm, place: usize, arms: &[&Arm]) -> Result<Option<(String, usiz
     }
 }
 
-/// Arms that were swept hold the load found on the first of them, so that the runs compare.
+/// All swept configurations use the load found on the first of them, so that their runs are comparable.
 fn hold_one_sweep(found_loads: &mut FoundLoads, arms: &[MeasuredArm<'_>]) {
     let mut first = None;
     for arm in arms.iter().map(|measured| measured.arm).filter(|arm| arm.load.level == Level::Sweep) {
@@ -151,7 +151,7 @@ fn search_on(
     Ok(found)
 }
 
-/// One database at work on one arm, asked what different numbers of users give.
+/// One running database of one configuration, probed with different numbers of users.
 struct Prober<'a> {
     setup: &'a Setup<'a>,
     arm: &'a Arm,
@@ -165,7 +165,7 @@ impl<'a> Prober<'a> {
         Ok(Self { setup, arm, processes: RunProcesses::start(setup, turn, placement)?, probes: 0 })
     }
 
-    /// A short run; its orders stay in the database, so that later probes meet somewhat larger tables.
+    /// Runs a short probe. Its orders stay in the database, so later probes use slightly larger tables.
     fn probe(&mut self, users: u32) -> Result<Probe, LabError> {
         let order = order(self.setup, users, self.probes);
         let (dsn, logs) = (self.setup.place.dsn(), self.setup.work.path("logs"));
@@ -195,7 +195,7 @@ impl<'a> Prober<'a> {
     }
 }
 
-/// A probe's order; the first one warms the database up longer.
+/// The order for a probe; the first one has a longer warm-up.
 fn order(setup: &Setup<'_>, users: u32, probes: u32) -> RunOrder {
     let plan = setup.plan;
     RunOrder {

@@ -1,25 +1,25 @@
-//! What a reader must know of how a comparison went.
+//! Notes for the reader about how a comparison was carried out.
 
 use results::compare::PlanRecord;
 
 use crate::compare::prepare::Prepared;
 use crate::plan::Plan;
 
-/// What both sides on one host means.
+/// Consequence of both sides on one host.
 pub(crate) const REHEARSAL_NOTE: &str =
     "REHEARSAL: filer, database and driver share this host, so this compares mechanisms, not products";
 
-/// What the figures are not.
+/// Restriction on the use of the figures.
 pub(crate) const DISCLAIMER: &str = "derived from the TPC-C specification; not comparable to published TPC-C results";
 
-/// What was done to this host.
+/// Change of this host's configuration during the runs.
 const AWAKE_NOTE: &str = "this host's processors were kept awake (--keep-awake): idle ones polled instead of sleeping";
 
-/// What a quick look is not.
+/// Restriction of a quick check.
 pub(crate) const QUICK_NOTE: &str = "a quick check: a small database and short runs show that everything works, and its approximate speed; \
     there is no interval and hardly a checkpoint, so the figures are not to be cited";
 
-/// What a reader must know of how the comparison went: `before` runs were done by an earlier one, `left_out` do not count.
+/// Notes about how the comparison went: `before` runs were done by an earlier one, `left_out` do not count.
 pub(super) fn notes(plan: &Plan, record: &PlanRecord, mut notes: Vec<String>, (before, left_out): (usize, u32)) -> Vec<String> {
     if before > 0 {
         notes.push(format!("resumed: {before} runs were done before, on a database loaded the same way"));
@@ -38,7 +38,7 @@ pub(super) fn notes(plan: &Plan, record: &PlanRecord, mut notes: Vec<String>, (b
     notes
 }
 
-/// How the runs of one regime went: `left_out` of them do not count.
+/// Notes about the runs of one scenario: `left_out` of them do not count.
 pub(super) fn of_runs(plan: &Plan, record: &PlanRecord, left_out: u32) -> Vec<String> {
     let mut notes = Vec::new();
     if left_out > 0 {
@@ -57,7 +57,7 @@ pub(super) fn of_runs(plan: &Plan, record: &PlanRecord, left_out: u32) -> Vec<St
     notes
 }
 
-/// What the measured paths have a reader know, each once.
+/// Notes of the measured paths, each once.
 pub(super) fn of_paths(prepared: &Prepared) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for note in prepared.measured.iter().filter_map(|arm| arm.path.kind.note()) {
@@ -68,7 +68,7 @@ pub(super) fn of_paths(prepared: &Prepared) -> Vec<String> {
     notes
 }
 
-/// Whether storage and database share this host on any arm, and what that means.
+/// Whether storage and database share this host in any configuration, and the consequence.
 pub(super) fn rehearsal(prepared: &Prepared) -> (bool, String) {
     if prepared.measured.iter().any(|arm| arm.path.target.is_none()) {
         return (true, REHEARSAL_NOTE.to_owned());

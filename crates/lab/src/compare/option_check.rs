@@ -1,4 +1,4 @@
-//! Options that a tuning hands on to other commands of this program: what they do not take is refused before anything is made.
+//! Checks the options that a tuning passes on to other commands of this program: invalid ones are refused before anything is created.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,12 +8,12 @@ use crate::plan::{Arm, Plan, Tuning};
 use crate::run::driver::RunOrder;
 use crate::run::setup::driver_options;
 
-/// Refuses options of an arm that the driver or the filer would not take.
+/// Refuses options of a configuration that the driver or the filer would not accept.
 ///
 /// # Errors
-/// What the command says of them; it could not be run.
+/// The command's error about them, or the command could not be run.
 pub(super) fn check(program: &Path, plan: &Plan, arm: &Arm) -> Result<(), LabError> {
-    // With the words of any run: one of them given twice is refused too.
+    // With the arguments of any run, because an option that is given twice is refused too.
     let any = RunOrder { users: 1, threads: 1, seconds: 1, warmup_seconds: 0, seed: 0 };
     takes(program, arm, "orders run", &any.words(&driver_options(plan, arm)))?;
     takes(program, arm, "serve", &Tuning::arguments(&plan.tuning_of(arm).filer))
@@ -23,7 +23,7 @@ fn takes(program: &Path, arm: &Arm, command: &str, options: &[String]) -> Result
     if options.is_empty() {
         return Ok(());
     }
-    // Words are read from left to right: one that is not understood comes before the help that ends the command.
+    // Arguments are parsed from left to right: an invalid one is reported before the help ends the command.
     let mut asked = Command::new(program);
     asked.args(command.split(' ')).args(options).arg("--help").stdin(Stdio::null());
     let output = asked.output().map_err(LabError::file("run", program))?;

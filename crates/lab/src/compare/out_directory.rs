@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
 
-/// The output directory, with those above it that had to be made.
+/// The output directory, with its created parents.
 pub(crate) struct OutDirectory {
-    /// Innermost first.
+    /// Created directories, innermost first.
     made: Vec<PathBuf>,
 }
 
 impl OutDirectory {
-    /// The directory of a comparison that goes on: nothing is made.
+    /// The directory of a resumed comparison: nothing is created.
     pub(super) fn resumed() -> Self {
         Self { made: Vec::new() }
     }
 
-    /// Refuses a directory that holds something. Makes nothing.
+    /// Refuses a directory that is not empty. Creates nothing.
     pub(super) fn check(out: &Path) -> Result<(), LabError> {
         let taken = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
         if taken {
@@ -29,7 +29,7 @@ impl OutDirectory {
         Ok(())
     }
 
-    /// Makes the directory; one that holds something is refused.
+    /// Creates the directory; refuses one that is not empty.
     pub(crate) fn make(out: &Path) -> Result<Self, LabError> {
         Self::check(out)?;
         let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
@@ -38,7 +38,7 @@ impl OutDirectory {
         Ok(Self { made })
     }
 
-    /// Takes back what was made, as far as it is empty.
+    /// Removes the created directories that are empty.
     pub(crate) fn unmake(&self) {
         for directory in &self.made {
             let _ = fs::remove_dir(directory);
@@ -46,7 +46,7 @@ impl OutDirectory {
     }
 }
 
-/// Logs of a comparison that failed are worth more than its data.
+/// Keeps the logs of a failed comparison, which are more useful than its data.
 pub(super) fn keep_logs(logs: &Path, out: &Path) {
     let target = out.join("logs");
     if fs::create_dir(&target).is_err() {

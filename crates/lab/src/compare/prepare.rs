@@ -1,4 +1,4 @@
-//! What a comparison needs, found before anything is made.
+//! Determines the requirements of a comparison before anything is created.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -23,21 +23,21 @@ use crate::run::kernel_settings;
 use crate::run::progress::clock;
 use crate::sys::{self, User};
 
-/// What a comparison will do, found without starting anything.
+/// The work of a comparison, determined without starting anything.
 pub(crate) struct Prepared {
     pub(crate) engine: Rc<dyn Engine>,
     pub(crate) user: User,
-    /// Arms to be measured, in order.
+    /// Configurations to measure, in order.
     pub(crate) measured: Vec<Arm>,
-    /// The others, with the reason.
+    /// The other configurations, with the reason.
     pub(crate) skipped: Vec<(Arm, String)>,
-    /// What is known of the targets, each once.
+    /// Facts about the targets, each target once.
     pub(crate) targets: Vec<TargetFacts>,
-    /// Free below the work directory's base.
+    /// Free bytes below the work directory's base.
     pub(crate) free_bytes: u64,
 }
 
-/// Finds what is needed and refuses early what can't work.
+/// Determines the requirements and refuses early what cannot work.
 pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     let plan = &request.plan;
     if request.resume {
@@ -110,11 +110,11 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     Ok(Prepared { engine, user, measured, skipped, targets, free_bytes })
 }
 
-/// Refuses a budget that does not even hold the load of the database and the first round. A comparison that is resumed has
+/// Refuses a budget that is too short for the load of the database and the first round. A resumed comparison already has
 /// finished runs, and may end at once.
 fn check_budget(plan: &Plan, arms: usize) -> Result<(), LabError> {
     let estimate = Estimate::of(plan);
-    // Without --full a regime is left out when time is short.
+    // Without --full, scenarios are left out if there is too little time.
     let regimes = if plan.full { plan.regimes.len() } else { 0 };
     let needed = estimate.whole(arms) + estimate.run_on_medium() * u32::try_from(regimes * arms).unwrap_or(u32::MAX);
     if needed <= plan.budget {
@@ -130,7 +130,7 @@ fn check_budget(plan: &Plan, arms: usize) -> Result<(), LabError> {
     Err(LabError::plan(what, &format!("--budget {minutes}m, or fewer --warehouses, --seconds or paths")))
 }
 
-/// Why an arm can't be measured with this program on this host.
+/// Why a configuration cannot be measured with this program on this host.
 pub(super) fn why_not_arm(arm: &Arm, plan: &Plan, program: &Path) -> Option<String> {
     let asked = asked_by(arm, plan, program);
     if asked.medium && exec::preload_library(program).is_none() {
@@ -154,7 +154,7 @@ pub(super) fn why_not_arm(arm: &Arm, plan: &Plan, program: &Path) -> Option<Stri
         .then(|| "a target is one filer at one address: layouts filers=N and mounts=N are of filers of Millrace's own".to_owned())
 }
 
-/// What an arm asks of its path.
+/// Requirements of a configuration for its path.
 fn asked_by<'a>(arm: &'a Arm, plan: &'a Plan, program: &'a Path) -> Asked<'a> {
     Asked {
         program,
@@ -165,7 +165,7 @@ fn asked_by<'a>(arm: &'a Arm, plan: &'a Plan, program: &'a Path) -> Asked<'a> {
     }
 }
 
-/// An arm that can be measured, on its path with the client that it is measured with.
+/// A measurable configuration, on its path with the client that it will use.
 fn with_client(arm: &Arm, plan: &Plan, program: &Path) -> Arm {
     let mut arm = arm.clone();
     let chosen = arm.path.kind.chosen(&asked_by(&arm, plan, program));
@@ -173,7 +173,7 @@ fn with_client(arm: &Arm, plan: &Plan, program: &Path) -> Arm {
     arm
 }
 
-/// Refuses a baseline of another database, as what would be held against it is not the storage, and of another kind of machine.
+/// Refuses a baseline of another database, because the storage would not be the only difference, and of another kind of machine.
 fn check_baseline(request: &Request) -> Result<(), LabError> {
     if let Some(baseline) = &request.baseline {
         check_guest(baseline.environment.guest.as_deref(), guest::label())?;
@@ -199,7 +199,7 @@ fn check_guest(before: Option<&str>, now: Option<&str>) -> Result<(), LabError> 
     ))
 }
 
-/// The programs of the database. A directory of PostgreSQL's is of no use to another one.
+/// The programs of the database. A directory of PostgreSQL's programs is not valid for another database.
 fn engine(kind: DatabaseKind, pg_bin: Option<&Path>) -> Result<Rc<dyn Engine>, LabError> {
     if kind != DatabaseKind::Postgresql && pg_bin.is_some() {
         return Err(LabError::not_of("use --pg-bin", kind));
@@ -207,7 +207,7 @@ fn engine(kind: DatabaseKind, pg_bin: Option<&Path>) -> Result<Rc<dyn Engine>, L
     engine::find(kind, pg_bin)
 }
 
-/// The user the database runs as: this one, or for root the one its package makes, else `nobody`.
+/// The user that the database runs as: the current one; for root, the user that its package creates, else `nobody`.
 pub(crate) fn database_user(kind: DatabaseKind) -> Result<User, LabError> {
     let uid = sys::effective_uid();
     let found = if uid == 0 {

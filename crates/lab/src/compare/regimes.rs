@@ -1,5 +1,5 @@
-//! The further regimes of a comparison: after the plan's own runs the same arms are run from the same loaded state on another
-//! medium, or at a fixed load. Each has a record of its own, and what goes wrong in one leaves the others as they are.
+//! The further scenarios of a comparison: after the plan's own runs, the same configurations run from the same loaded state on
+//! another medium, or at a fixed load. Each scenario has its own record, and an error in one does not affect the others.
 
 use std::time::Duration;
 
@@ -25,17 +25,17 @@ use crate::run::progress::{Progress, clock};
 use crate::run::setup::Setup;
 use crate::summary::{self, Common};
 
-/// A regime and what is known of it before anything runs.
+/// A scenario, and the facts that are known before anything runs.
 pub(super) struct Prospect<'a> {
     pub(super) regime: &'a Regime,
-    /// Arms that can be measured in it, as they are in the comparison.
+    /// Configurations that can be measured in it, as they are in the comparison.
     pub(super) arms: Vec<Arm>,
-    /// The others, with the reason.
+    /// The other configurations, with the reason.
     pub(super) skipped: Vec<(Arm, String)>,
     rounds: u32,
 }
 
-/// What became of a regime.
+/// Results of a scenario.
 pub(super) struct Carried<'a> {
     prospect: Prospect<'a>,
     plan: Plan,
@@ -44,11 +44,11 @@ pub(super) struct Carried<'a> {
     status: RegimeStatus,
     reason: Option<String>,
     done: Vec<FinishedRun>,
-    /// Runs that do not count because another one of the same place was disturbed less.
+    /// Runs that do not count because a less disturbed run replaced them.
     left_out: u32,
 }
 
-/// The regimes of a plan with the arms of each.
+/// The scenarios of a plan with the configurations of each.
 pub(super) fn prospects<'a>(plan: &'a Plan, prepared: &Prepared, program: &std::path::Path) -> Vec<Prospect<'a>> {
     let of = |regime: &'a Regime| {
         let (mut arms, mut skipped) = (Vec::new(), Vec::new());
@@ -65,17 +65,17 @@ pub(super) fn prospects<'a>(plan: &'a Plan, prepared: &Prepared, program: &std::
     plan.regimes.iter().map(of).collect()
 }
 
-/// Time of the regimes, as far as it can be told.
+/// Estimated time of the scenarios.
 pub(super) fn time(prospects: &[Prospect<'_>], estimate: &Estimate) -> Duration {
     prospects.iter().map(|prospect| prospect.round(estimate) * prospect.rounds).sum()
 }
 
-/// Rounds of the plan's own runs that come before a look: fewer give no interval worth its name, and each further one
-/// narrows it by less.
+/// Rounds of the plan's own runs that come before a scenario with a single round: fewer give no useful interval, and each
+/// further round narrows it by less.
 const ROUNDS_BEFORE_LOOKS: u32 = 3;
 
-/// The plan's own runs in their order, followed by the regimes: a look gives way to the first rounds of these runs, regimes with
-/// repeats keep one round each.
+/// The plan's own runs in order, followed by the scenarios. The first rounds of these runs take precedence over a scenario with a
+/// single round; scenarios with repeats keep one round each.
 pub(super) fn first_sequence<'a>(
     plan: &Plan,
     order: &'a [(u32, usize)],
@@ -87,18 +87,18 @@ pub(super) fn first_sequence<'a>(
     Sequence { regime: None, order, before: 0, after: time(prospects, estimate), kept_after, kept_from, sure_rounds }
 }
 
-/// Copies of the loaded state that each arm on the user's own storage gets: no regime on a modelled medium is measured there.
+/// Copies of the loaded state for each configuration on existing storage: scenarios on a modelled medium are not measured there.
 pub(super) fn copies_of_each(plan: &Plan) -> usize {
     let others = plan.regimes.iter().filter(|regime| regime.medium.is_none()).count();
     plan.repeats as usize + others * plan.regime_rounds() as usize
 }
 
-/// Rounds of the plan's own runs of so many arms that the budget has time for, before the first is measured.
+/// Rounds of the plan's own runs, for this number of configurations, that fit into the budget, estimated before the first one.
 pub(super) fn own_rounds(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estimate, arms: usize) -> u32 {
     first_sequence(plan, &[], prospects, estimate).rounds_within(plan, estimate, arms)
 }
 
-/// Says how long everything will take, before the first step that takes long.
+/// Reports the estimated total time before the first long step.
 pub(super) fn announce(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estimate, arms: usize, progress: &mut Progress<'_>) {
     let runs = arms * own_rounds(plan, prospects, estimate, arms) as usize;
     let (_, whole) = expected(plan, prospects, estimate, estimate.whole(runs));
@@ -111,7 +111,7 @@ pub(super) fn announce(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estim
     }
 }
 
-/// The lines of the dry run for the regimes, and the time of everything when the plan's own runs take `own`.
+/// The lines of the dry run for the scenarios, and the total time if the plan's own runs take `own`.
 pub(super) fn expected(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estimate, own: Duration) -> (String, Duration) {
     let (mut lines, mut whole) = (String::new(), own);
     for prospect in prospects {
@@ -131,7 +131,7 @@ pub(super) fn expected(plan: &Plan, prospects: &[Prospect<'_>], estimate: &Estim
 }
 
 impl Prospect<'_> {
-    /// One run of it.
+    /// Time of one run in the scenario.
     fn run(&self, estimate: &Estimate) -> Duration {
         if self.regime.medium.is_some() { estimate.run_on_medium() } else { estimate.run }
     }
@@ -141,14 +141,14 @@ impl Prospect<'_> {
         self.run(estimate) * u32::try_from(self.arms.len()).unwrap_or(u32::MAX)
     }
 
-    /// Paths of a round that `left` has time for; one path alone is no comparison, unless there is no other.
+    /// Number of paths of a round that `left` has time for. A single path is no comparison, unless there is only one.
     fn fit(&self, left: Duration, estimate: &Estimate) -> usize {
         let each = self.run(estimate).as_secs_f64().max(f64::MIN_POSITIVE);
         let fit = ((left.as_secs_f64() / each) as usize).min(self.arms.len());
         if fit < self.arms.len().min(2) { 0 } else { fit }
     }
 
-    /// The same regime without the last paths, where `left` has no time for all.
+    /// The same scenario without its last paths, if `left` has no time for all.
     fn within(mut self, left: Duration, estimate: &Estimate) -> Self {
         let fit = self.fit(left, estimate);
         if fit > 0 {
@@ -160,7 +160,7 @@ impl Prospect<'_> {
         self
     }
 
-    /// The line of the dry run.
+    /// The line for the dry run.
     pub(super) fn line(&self, plan: &Plan) -> String {
         let names: Vec<&str> = self.arms.iter().map(|arm| arm.id.as_str()).collect();
         let rounds = if plan.full { format!("{} rounds", self.rounds) } else { "one round".to_owned() };
@@ -178,30 +178,30 @@ impl Prospect<'_> {
         format!("scenario   {}: {rounds} of {}; {what}\n", self.regime.name, names.join(" "))
     }
 
-    /// Why it has no arm.
+    /// Why no configuration can be measured in it.
     fn nowhere(&self) -> String {
         let reasons: Vec<String> = self.skipped.iter().map(|(arm, reason)| format!("{} ({reason})", arm.id)).collect();
         format!("no path can be measured in it: {}", reasons.join("; "))
     }
 }
 
-/// What the regimes of a comparison share, and what was done before them.
+/// State that the scenarios of a comparison share, and the runs before them.
 pub(super) struct Shared<'a> {
     pub(super) setup: &'a Setup<'a>,
-    /// Arms of the plan's own runs, in the order of the places.
+    /// Configurations of the plan's own runs, in the order of the places.
     pub(super) arms: &'a [Arm],
     /// The plan's own runs.
     pub(super) own: &'a [FinishedRun],
-    /// Runs of the regimes that an interrupted comparison had finished.
+    /// Runs of the scenarios that an interrupted comparison had finished.
     pub(super) before: Vec<FinishedRun>,
-    /// Sequence number after which theirs begin.
+    /// Sequence number after which the scenarios' runs begin.
     pub(super) sequence: usize,
 }
 
-/// Carries the regimes out, one after the other. Those that the budget has no time for are left out.
+/// Carries out the scenarios in sequence. Those that do not fit into the budget are left out.
 ///
 /// # Errors
-/// A signal came, or a filer was lost that is not of this comparison. Whatever else goes wrong is in the record of its regime.
+/// A signal was received, or a filer that this comparison did not start was lost. All other errors are recorded in their scenario.
 pub(super) fn carry_out<'a>(
     mut shared: Shared<'_>,
     prospects: Vec<Prospect<'a>>,
@@ -292,7 +292,7 @@ fn carry_one<'a>(
     Ok(one)
 }
 
-/// What ended a regime, when the comparison goes on without it.
+/// The error that ended a scenario, if the comparison continues without it.
 fn reason_of(error: LabError) -> Result<String, LabError> {
     match error {
         LabError::Interrupted | LabError::InterruptedWithRuns { .. } => Err(error),
@@ -305,8 +305,8 @@ fn reason_of(error: LabError) -> Result<String, LabError> {
     }
 }
 
-/// Ends what a failed run left, so that the next one finds its places empty. What can't be removed now is removed with the work
-/// directory.
+/// Ends the processes of a failed run and empties its places for the next one. What cannot be removed now is removed with the
+/// work directory.
 fn after_failure(setup: &Setup<'_>, places: &mut [&mut Box<dyn Placement>]) {
     process::end_descendants();
     for place in places {
@@ -316,7 +316,7 @@ fn after_failure(setup: &Setup<'_>, places: &mut [&mut Box<dyn Placement>]) {
 }
 
 impl Carried<'_> {
-    /// Why it can't be begun.
+    /// Why the scenario cannot start; `None` if it can.
     fn why_not(&self, whole: &Plan, estimate: &Estimate, elapsed: Duration) -> Option<String> {
         if self.prospect.arms.is_empty() {
             return Some(self.prospect.nowhere());
@@ -336,7 +336,7 @@ impl Carried<'_> {
         })
     }
 
-    /// Its arms, each with the place of the arm of the same name.
+    /// Its configurations, each with the place of the configuration of the same name.
     fn arms_and_places<'p>(
         &self,
         all: &[Arm],
@@ -347,7 +347,7 @@ impl Carried<'_> {
         (self.arms(), here)
     }
 
-    /// Its arms as they were run.
+    /// Its configurations as they were run.
     fn arms(&self) -> Vec<Arm> {
         let mine = |arm: &&Arm| self.prospect.arms.iter().any(|other| other.id == arm.id);
         self.plan.arms.iter().filter(mine).cloned().collect()
@@ -385,14 +385,14 @@ impl Carried<'_> {
     }
 }
 
-/// What the slowest arm did.
+/// Figures of the slowest configuration.
 #[derive(Debug, Clone, Copy)]
 struct Slowest {
     orders_per_minute: f64,
     transactions_per_s: f64,
 }
 
-/// The arm with the fewest orders per minute, by the mean of its runs; none when one did no order at all.
+/// The configuration with the fewest orders per minute, by the mean of its runs; `None` if one completed no order.
 fn slowest(arms: &[Arm], own: &[FinishedRun]) -> Option<Slowest> {
     let of = |place: usize| {
         let runs: Vec<&FinishedRun> = own.iter().filter(|run| run.place == place).collect();

@@ -1,6 +1,6 @@
-//! Runs that were disturbed by steal time are repeated: when the hypervisor gave other machines the processor time that was
-//! wanted here, a run says how busy the hypervisor was, not how fast this host is. Only the steal time decides, never the figure
-//! of the run, so nothing is chosen for being fast or slow.
+//! Repeats runs that steal time disturbed: if the hypervisor gave the requested processor time to other machines, a
+//! run shows how busy the hypervisor was, not how fast this host is. Only the steal time determines this, never the figure
+//! of the run, so that no run is selected for being fast or slow.
 
 use std::time::{Duration, Instant};
 
@@ -13,23 +13,23 @@ use crate::run::progress::Progress;
 /// Most repeats of one run.
 const REPEATS_MAX: u32 = 2;
 
-/// Shorter runs are first looks, not measurements: they are never repeated.
+/// Shorter runs are only first impressions and are never repeated.
 const MEASUREMENT_S: u64 = 10;
 
-/// Time for repeats when the runs that are left take `needed`, from the start on.
+/// Time for repeats if the remaining runs take `needed`, counted from the start.
 pub(super) fn time_to_spare(plan: &Plan, needed: Duration) -> Duration {
     let looks = plan.quick || plan.seconds < MEASUREMENT_S;
     if looks { Duration::ZERO } else { plan.budget.saturating_sub(needed) }
 }
 
-/// A run that counts, and how many others of the same place do not.
+/// A run that counts, and the number of repeats that do not.
 pub(super) struct Counted<T> {
     pub(super) run: Run,
     pub(super) record: T,
     pub(super) left_out: u32,
 }
 
-/// Repeats a run until steal time did not disturb it, while `spare` allows for another; the one with the least steal counts.
+/// Repeats a run until steal time did not disturb it, as long as `spare` allows. The one with the least steal time counts.
 pub(super) fn until_quiet<T, E>(
     spare: Duration,
     progress: &mut Progress<'_>,
@@ -59,7 +59,7 @@ pub(super) fn until_quiet<T, E>(
     Ok(best)
 }
 
-/// Part of the processor time wanted on this host that the hypervisor gave to other machines.
+/// Part of this host's requested processor time that the hypervisor gave to other machines.
 fn stolen_share(run: &Run) -> f64 {
     if run.host_busy_s > 0.0 { (run.host_stolen_s / run.host_busy_s).clamp(0.0, 1.0) } else { 0.0 }
 }
@@ -70,7 +70,7 @@ mod tests {
     use crate::plan::{DEFAULT_PLAN, Overrides};
     use std::convert::Infallible;
 
-    /// Shares that were stolen in a row of tries: the sequence number of the one that counts, and how many were left out.
+    /// Given the stolen shares of successive tries: the sequence number of the one that counts, and how many were left out.
     fn counted(stolen: &[f64], spare: Duration) -> (u32, u32) {
         let mut tries = (1..).zip(stolen);
         let mut watcher = |_: &crate::run::progress::Event| {};

@@ -1,4 +1,4 @@
-//! What a comparison is asked for.
+//! The request for a comparison.
 
 use std::path::PathBuf;
 
@@ -8,35 +8,35 @@ use crate::history::last::Last;
 use crate::measure::metrics::Source;
 use crate::plan::Plan;
 
-/// What to compare, where to work, where to leave the record.
+/// Plan, work directory, output directory and further options of a comparison.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The plan.
     pub plan: Plan,
-    /// Directory below which the work directory is made.
+    /// Directory below which the work directory is created.
     pub work_base: PathBuf,
     /// Directory for `results.json` and `report.html`.
     pub out: PathBuf,
-    /// Go on with the comparison whose finished runs are in `out`.
+    /// Whether to continue the comparison whose finished runs are in `out`.
     pub resume: bool,
-    /// Whether who asks takes `--resume`, and may be told so.
+    /// Whether the command has the option `--resume`, so that hints may mention it.
     pub resumable: bool,
-    /// Leave the work directory in place.
+    /// Whether to keep the work directory.
     pub keep: bool,
-    /// Directory of PostgreSQL's server programs, when not to be searched.
+    /// Directory of PostgreSQL's server programs; `None` to search for it.
     pub pg_bin: Option<PathBuf>,
-    /// What is on block devices that the plan names may be destroyed.
+    /// Whether the contents of the plan's block devices may be destroyed.
     pub overwrite_devices: bool,
-    /// This program: serves, executes and loads as a child.
+    /// This program: its child processes serve, execute and load.
     pub program: PathBuf,
     /// Version of this program.
     pub version: String,
-    /// Commit it was built from, when known.
+    /// Commit from which it was built, if known.
     pub commit: Option<String>,
     /// An earlier comparison that this one must not be worse than.
     pub baseline: Option<Comparison>,
     /// Earlier records that this one must not be worse than.
     pub last: Option<Last>,
-    /// Where the storage reports its own latency.
+    /// Source of the latency that the storage itself reports.
     pub metrics: Option<Source>,
 }

@@ -1,4 +1,4 @@
-//! Carries the runs of a comparison out in their order.
+//! Carries out the runs of a comparison in order.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,32 +17,32 @@ use crate::run::progress::Progress;
 use crate::run::setup::{Setup, Turn};
 use crate::summary;
 
-/// The runs of one regime, and what is to follow them.
+/// The runs of one scenario, and the time reserved for those after it.
 pub(super) struct Sequence<'a> {
-    /// Its name; none is that of the plan's own arms.
+    /// Name of the scenario; `None` for the plan's own configurations.
     pub(super) regime: Option<&'a str>,
-    /// Rounds, and places in the list of arms.
+    /// Rounds, and indexes into the list of configurations.
     pub(super) order: &'a [(u32, usize)],
-    /// Runs that come before it, of other regimes.
+    /// Number of runs of other scenarios before it.
     pub(super) before: usize,
-    /// Time of the regimes that follow.
+    /// Time of the scenarios that follow.
     pub(super) after: Duration,
-    /// The part of that time which is not given up for further rounds of this one.
+    /// The part of that time that further rounds of this scenario must not use.
     pub(super) kept_after: Duration,
-    /// The round from which on it is kept.
+    /// The first round that must leave that time.
     pub(super) kept_from: u32,
-    /// Rounds that are not given up for repeats of disturbed runs.
+    /// Rounds that repeats of disturbed runs must not displace.
     pub(super) sure_rounds: u32,
 }
 
 impl Sequence<'_> {
-    /// Whether a round that takes `needs` is begun after `elapsed`.
+    /// Whether a round that takes `needs` may start after `elapsed`.
     pub(super) fn begins(&self, round: u32, elapsed: Duration, needs: Duration, budget: Duration) -> bool {
         let kept = if round >= self.kept_from { self.kept_after } else { Duration::ZERO };
         round <= 1 || elapsed + needs + kept <= budget
     }
 
-    /// Rounds of `arms` that the budget has time for, as far as it can be told before the first.
+    /// Number of rounds with `arms` configurations that fit into the budget, estimated before the first one.
     pub(super) fn rounds_within(&self, plan: &Plan, estimate: &Estimate, arms: usize) -> u32 {
         let needs = estimate.run * u32::try_from(arms).unwrap_or(u32::MAX);
         let begins = |round: &u32| self.begins(*round, estimate.load + needs * (round - 1), needs, plan.budget);
@@ -50,8 +50,8 @@ impl Sequence<'_> {
     }
 }
 
-/// Carries the runs out in their order after those that are done, and says how many more were done than count. No round is started that would not end within
-/// the budget.
+/// Carries out the runs in order, after those that are already done. Returns how many more were done than count. Starts no round
+/// that would not end within the budget.
 pub(super) fn run_all(
     setup: &Setup<'_>,
     arms: &mut [MeasuredArm<'_>],
@@ -100,7 +100,7 @@ pub(super) fn run_all(
     Ok(left_out)
 }
 
-/// What the driver is asked for in one round of an arm.
+/// The driver's order for one round of a configuration.
 pub(super) fn run_order(plan: &Plan, arm: &Arm, round: u32) -> Result<RunOrder, LabError> {
     let Level::Users(users) = arm.load.level else {
         return Err(LabError::plan(format!("apply the load \"{}\"", arm.load), "this version takes users=N"));
@@ -114,7 +114,7 @@ pub(super) fn run_order(plan: &Plan, arm: &Arm, round: u32) -> Result<RunOrder, 
     })
 }
 
-/// Puts the files of each arm in place, in the order of `prepared.measured`.
+/// Places the files of each configuration, in the order of `prepared.measured`.
 pub(super) fn place(
     plan: &Plan,
     prepared: &Prepared,
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(rounds("12m", 0, 2), 6);
         assert_eq!(rounds("12m", 130, 2), 5);
         assert_eq!(rounds("12m", 200, 3), 3);
-        // Three come before what follows, and one is always measured.
+        // Three rounds come before the following scenarios, and one is always measured.
         assert_eq!(rounds("6m", 130, 2), 3);
         assert_eq!(rounds("10s", 130, 2), 1);
     }

@@ -1,34 +1,34 @@
-//! Finds a load: how many users saturate an arm, how many keep its host so busy, or a whole curve.
+//! Searches for a load: how many users saturate a configuration, how many keep its host busy to a given share, or a complete curve.
 //!
-//! Pure: what a number of users gives is asked of a closure, which may answer with noise. An answer
-//! carries its interval; where the intervals cannot tell, the question is asked again a few times.
+//! Pure: a closure measures a number of users, and its results may be noisy. A result
+//! includes its interval; if the intervals are not sufficient, the measurement is repeated a few times.
 
 use crate::limits::{PROBE_REPEATS_MAX, SEARCH_USERS_MAX};
 
-/// "10 % more users bring less than 2 % more orders" as an exponent: between two loads whose users
-/// differ by the factor f, orders must grow by f to this power for users to be still worth adding.
+/// "10 % more users give less than 2 % more orders" as an exponent: between two loads whose users
+/// differ by the factor f, orders must grow by f to this power for the additional users to be worthwhile.
 const WORTH_EXPONENT: f64 = 0.207_768; // ln 1.02 / ln 1.1
-/// Factor between users of two coarse steps; a step of 2 must bring 15 % to be worth it, far above noise.
+/// Factor between the users of two coarse steps; a doubling must give 15 % to be worthwhile, far above the noise.
 const STEP: u32 = 2;
-/// Refining ends when neighbours differ by this factor or less: below, 10 % noise hides any gain.
+/// Factor between neighbours at which refining ends: below it, 10 % noise hides any gain.
 const STEP_LEAST: f64 = 1.25;
-/// Points of percent of the host's processors within which a wished share counts as met.
+/// Tolerance for a requested busy share of the host's processors.
 const SHARE_TOLERANCE: f64 = 0.02;
 
-/// What one number of users gave.
+/// Result for one number of users.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Probe {
     /// Order entry transactions per minute.
     pub(crate) oets_per_minute: f64,
-    /// Half-width of its 95 % interval within the probe, when that is known.
+    /// Half-width of its 95 % interval within the probe, if known.
     pub(crate) ci95: Option<f64>,
     /// Share of the host's processors that was busy, 0 to 1.
     pub(crate) host_busy_share: f64,
-    /// New-Order response in milliseconds: median, 90th and 99th percentile.
+    /// Response time of New-Order in milliseconds: median, 90th and 99th percentile.
     pub(crate) response_ms: [f64; 3],
 }
 
-/// All that was measured at one number of users.
+/// All measurements at one number of users.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Point {
     pub(crate) users: u32,
@@ -44,15 +44,15 @@ impl Point {
         self.mean(|probe| probe.host_busy_share)
     }
 
-    /// Median, 90th and 99th percentile of New-Order in milliseconds: of the middle probe when there
-    /// are several, for percentiles have no mean.
+    /// Median, 90th and 99th percentile of New-Order in milliseconds: those of the middle probe if there
+    /// are several, because percentiles cannot be averaged.
     pub(crate) fn response_ms(&self) -> [f64; 3] {
         let mut all: Vec<[f64; 3]> = self.probes.iter().map(|probe| probe.response_ms).collect();
         all.sort_by(|one, other| one[1].total_cmp(&other[1]));
         all.get(all.len() / 2).copied().unwrap_or_default()
     }
 
-    /// Half-width of the mean's interval; absent when no probe knows its own.
+    /// Half-width of the mean's interval; `None` if no probe has one.
     pub(crate) fn ci95(&self) -> Option<f64> {
         let known: Vec<f64> = self.probes.iter().filter_map(|probe| probe.ci95).collect();
         let squares: f64 = known.iter().map(|half| half * half).sum();
@@ -64,27 +64,27 @@ impl Point {
     }
 }
 
-/// What was found, and every point that was measured, by users.
+/// The result, and every measured point, sorted by users.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Found {
-    /// The load to hold.
+    /// The load to use.
     pub(crate) users: u32,
-    /// Whether it is what was asked for; false when the search ended at its limit or noise hid the answer.
+    /// Whether it is the requested load; false if the search ended at its limit or noise hid the result.
     pub(crate) reached: bool,
-    /// Why this load, in one sentence.
+    /// Reason for this load, in one sentence.
     pub(crate) reason: String,
-    /// Points in the order of users.
+    /// Points, sorted by users.
     pub(crate) points: Vec<Point>,
 }
 
-/// Raises users until 10 % more of them bring less than 2 % more orders.
+/// Increases users until 10 % more of them give less than 2 % more orders.
 ///
-/// Users are doubled until a doubling is not worth it, then the last steps are halved (in the
-/// logarithm) until neighbours differ by a quarter or less. The load found lies in the middle of the
-/// first pair that is not worth it.
+/// Users are doubled until a doubling is not worthwhile. Then the last steps are halved (in the
+/// logarithm) until neighbours differ by a quarter or less. The resulting load is in the middle of the
+/// first pair that is not worthwhile.
 ///
 /// # Errors
-/// Whatever `measure` gives.
+/// An error of `measure`.
 pub(crate) fn saturate<E>(users_max: u32, measure: &mut dyn FnMut(u32) -> Result<Probe, E>) -> Result<Found, E> {
     let mut curve = Curve::new(users_max, measure);
     let sure = curve.climb(0)?;
@@ -102,10 +102,10 @@ pub(crate) fn saturate<E>(users_max: u32, measure: &mut dyn FnMut(u32) -> Result
     Ok(curve.found(users, sure, reason))
 }
 
-/// Finds the users that keep `share` of the host's processors busy, 0 to 1.
+/// Finds the number of users that keeps `share` of the host's processors busy, 0 to 1.
 ///
 /// # Errors
-/// Whatever `measure` gives.
+/// An error of `measure`.
 pub(crate) fn busy<E>(share: f64, users_max: u32, measure: &mut dyn FnMut(u32) -> Result<Probe, E>) -> Result<Found, E> {
     let mut curve = Curve::new(users_max, measure);
     let (mut low, mut high) = (0, 1);
@@ -118,8 +118,8 @@ pub(crate) fn busy<E>(share: f64, users_max: u32, measure: &mut dyn FnMut(u32) -
         low = high;
         high = (high * STEP).min(curve.users_max);
     }
-    // Shares at low (below) and high (at or above) are known; users between are tried where a line
-    // through both would meet the share.
+    // The shares at `low` (below) and `high` (at or above) are known; the next number of users is where a line
+    // through both meets the requested share.
     while high - low > 1 {
         let (below, above) = (if low == 0 { 0.0 } else { curve.busy(low)? }, curve.busy(high)?);
         if (above - share).abs() <= SHARE_TOLERANCE || (low > 0 && (below - share).abs() <= SHARE_TOLERANCE) {
@@ -145,11 +145,11 @@ pub(crate) fn busy<E>(share: f64, users_max: u32, measure: &mut dyn FnMut(u32) -
     Ok(curve.found(users, reached, reason))
 }
 
-/// Measures the curve of load against orders: doublings from one user to two beyond saturation, and
-/// finds saturation on it without refining.
+/// Measures the curve of orders over users: doublings from one user to two beyond saturation. Finds
+/// the saturation on it without refining.
 ///
 /// # Errors
-/// Whatever `measure` gives.
+/// An error of `measure`.
 pub(crate) fn sweep<E>(users_max: u32, measure: &mut dyn FnMut(u32) -> Result<Probe, E>) -> Result<Found, E> {
     let mut curve = Curve::new(users_max, measure);
     let worth = curve.climb(1)?;
@@ -181,7 +181,7 @@ impl<'a, E> Curve<'a, E> {
         self.points.iter().find(|point| point.users == users)
     }
 
-    /// The next larger number of users that was measured.
+    /// The next larger measured number of users.
     fn after(&self, users: u32) -> Option<u32> {
         self.points.iter().map(|point| point.users).filter(|other| *other > users).min()
     }
@@ -205,7 +205,7 @@ impl<'a, E> Curve<'a, E> {
         Ok(self.point(users).map_or(0.0, Point::host_busy_share))
     }
 
-    /// Orders at `high` by orders at `low`, and the half-width of that ratio.
+    /// Orders at `high` divided by orders at `low`, and the half-width of that ratio.
     fn gain(&self, low: u32, high: u32) -> (f64, f64) {
         let of =
             |users: u32| self.point(users).map_or((0.0, 0.0), |point| (point.oets_per_minute(), point.ci95().unwrap_or(0.0)));
@@ -217,8 +217,8 @@ impl<'a, E> Curve<'a, E> {
         (ratio, ratio * ((less_half / less).powi(2) + (more_half / more).powi(2)).sqrt())
     }
 
-    /// Whether users between `low` and `high` are worth adding, and whether the intervals say so.
-    /// Asks again while they do not, a few times.
+    /// Whether users between `low` and `high` are worthwhile, and whether the intervals show that.
+    /// Repeats the measurements a few times while they do not.
     fn worth(&mut self, low: u32, high: u32) -> Result<(bool, bool), E> {
         for users in [low, high] {
             if self.point(users).is_none() {
@@ -238,8 +238,8 @@ impl<'a, E> Curve<'a, E> {
         }
     }
 
-    /// Doubles users until a doubling is not worth it, and `more` doublings beyond; gives whether that
-    /// is sure, and the users below that doubling. `None` when every doubling was worth it.
+    /// Doubles users until a doubling is not worthwhile, and `more` doublings beyond. Returns whether that
+    /// is certain, and the users below that doubling; `None` if every doubling was worthwhile.
     fn climb(&mut self, more: u32) -> Result<Option<(bool, u32)>, E> {
         let mut low = 1;
         let mut flat: Option<(bool, u32)> = None;
@@ -248,7 +248,7 @@ impl<'a, E> Curve<'a, E> {
             let high = (low * STEP).min(self.users_max);
             let (worth, sure) = self.worth(low, high)?;
             match flat {
-                // A later rise shows that the flat step was noise.
+                // A later increase shows that the flat step was noise.
                 Some(_) if worth && sure => (flat, beyond) = (None, 0),
                 Some(_) => beyond += 1,
                 None if !worth => flat = Some((sure, low)),
@@ -263,7 +263,7 @@ impl<'a, E> Curve<'a, E> {
     }
 
     /// Halves the step before and the step after the users found by [`Self::climb`] until neighbours
-    /// are near; gives the first pair that is not worth it.
+    /// are close. Returns the first pair that is not worthwhile.
     fn refine(&mut self, flat: Option<(bool, u32)>) -> Result<Option<(bool, u32, u32)>, E> {
         let Some((mut sure, top)) = flat else {
             return Ok(None);
@@ -271,7 +271,7 @@ impl<'a, E> Curve<'a, E> {
         let bottom = self.points.iter().rev().map(|point| point.users).find(|users| *users < top).unwrap_or(top);
         let high = self.after(top).unwrap_or(top);
         let (mut low, mut high) = if bottom < top {
-            // The bend lies between the middle of the step that was worth it and the middle of the one that was not.
+            // The bend is between the middle of the worthwhile step and the middle of the other one.
             match middle(bottom, top) {
                 Some(half) if !self.worth(half, top)?.0 => (half, top),
                 _ => (top, high),

@@ -1,7 +1,7 @@
-//! A throw-away database cluster: made, started, stopped.
+//! A temporary database cluster: created, started, stopped.
 //!
-//! The server listens on a Unix socket in the work directory only, so no port of the host
-//! is taken. The same settings hold on every path; where the files lie is the difference.
+//! The server listens only on a Unix socket in the work directory, so it uses no port of the
+//! host. The settings are the same on every path; only the location of the files differs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,17 +17,17 @@ use crate::host::process::{Launch, Process};
 use crate::limits::{DATABASE_MAKE_MAX, DATABASE_START_MAX, DATABASE_STOP_MAX};
 use crate::sys::User;
 
-/// Longest path of a Unix socket on Linux, the final NUL apart.
+/// Longest path of a Unix socket on Linux, without the final NUL.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// What a cluster needs from its surroundings.
+/// Parameters of a cluster's environment.
 #[derive(Debug, Clone)]
 pub(crate) struct ClusterPlace {
     pub(crate) engine: Rc<dyn Engine>,
     pub(crate) user: User,
-    /// Directory of the socket; belongs to `user`.
+    /// Directory of the socket, owned by `user`.
     pub(crate) socket_directory: PathBuf,
-    /// Where the Direct NFS clients of the server's processes meet; belongs to `user`.
+    /// Directory of the shared state of the Direct NFS clients in the server's processes, owned by `user`.
     pub(crate) runtime_directory: PathBuf,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Server {
 }
 
 impl ClusterPlace {
-    /// The DSN that reaches a server started here.
+    /// The DSN of a server that is started here.
     pub(crate) fn dsn(&self) -> String {
         self.engine.dsn(&self.socket_directory)
     }
@@ -57,7 +57,7 @@ impl ClusterPlace {
         })
     }
 
-    /// Makes an empty database in `data` as the unprivileged user.
+    /// Creates an empty database in `data` as the unprivileged user.
     pub(crate) fn make(&self, data: &Path, log: PathBuf) -> Result<(), LabError> {
         let mut command = self.engine.make(data, &self.user)?;
         let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -65,17 +65,17 @@ impl ClusterPlace {
         let mut launch = Launch::new(&name, command, log);
         launch.user = Some(&self.user);
         launch.run(DATABASE_MAKE_MAX)?;
-        // The load has settings of its own.
+        // The load has its own settings.
         self.write_settings(data, &Settings::new())
     }
 
-    /// Writes the settings that every path shares and has the server read them.
+    /// Writes the settings that all paths share, and makes the server read them.
     pub(crate) fn write_settings(&self, data: &Path, settings: &Settings) -> Result<(), LabError> {
         self.engine.write_settings(data, settings, &self.user)
     }
 
     /// Starts a server on `data` under `prefix` (a program and arguments put before it, for
-    /// example `millrace exec … --`) and waits for its first answer.
+    /// example `millrace exec … --`) and waits for its first response.
     pub(crate) fn start(
         &self,
         prefix: &[OsString],
@@ -104,7 +104,7 @@ impl ClusterPlace {
         }
     }
 
-    /// Runs a program as the server would be run, to its end; gives what it printed.
+    /// Runs a program like the server, until it ends. Returns its output.
     pub(crate) fn run(&self, name: &str, words: &[OsString], log: PathBuf, limit: Duration) -> Result<String, LabError> {
         let Some((program, arguments)) = words.split_first() else { return Ok(String::new()) };
         let mut command = Command::new(program);
@@ -115,7 +115,7 @@ impl ClusterPlace {
         launch.output(limit)
     }
 
-    /// The server sees no variable of the caller that could change its behaviour.
+    /// Removes variables of the caller that could change the server's behaviour.
     fn clean_environment(&self, command: &mut Command) {
         command
             .env_clear()
@@ -145,12 +145,12 @@ impl Server {
         &mut *self.session
     }
 
-    /// An error when the server has ended.
+    /// An error if the server has ended.
     pub(crate) fn expect_alive(&mut self) -> Result<(), LabError> {
         self.process.expect_alive()
     }
 
-    /// Clean shutdown: sessions are ended, everything is written, the exit code must be 0.
+    /// Shuts the server down cleanly: sessions are ended, everything is written, the exit code must be 0.
     pub(crate) fn stop(self) -> Result<(), LabError> {
         drop(self.session);
         self.process.stop(self.stop_signal, DATABASE_STOP_MAX)

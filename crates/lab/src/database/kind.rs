@@ -1,4 +1,4 @@
-//! Which database a comparison runs.
+//! The database of a comparison.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,7 +37,7 @@ impl DatabaseKind {
         }
     }
 
-    /// The user that its package makes, whom a server runs as that root starts.
+    /// The user that its package creates, as which a server runs that root starts.
     pub(crate) fn user_name(self) -> &'static str {
         match self {
             Self::Postgresql => "postgres",
@@ -45,7 +45,7 @@ impl DatabaseKind {
         }
     }
 
-    /// Debian's name of the package with its server programs. MariaDB's makes no service and no user.
+    /// Debian's name of the package with its server programs. MariaDB's package creates no service and no user.
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::Postgresql => "postgresql",

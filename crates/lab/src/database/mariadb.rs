@@ -1,4 +1,4 @@
-//! MariaDB as the laboratory needs it: its programs, its settings, its counters. The load's tables are on InnoDB.
+//! MariaDB for the laboratory: its programs, settings and counters. The load's tables are on InnoDB.
 
 mod programs;
 mod session;
@@ -20,13 +20,13 @@ use crate::sys::User;
 use programs::Programs;
 use session::MariaDbSession;
 
-/// Name of the settings file that is the same on every path.
+/// Name of the settings file, which is the same on every path.
 const SETTINGS_FILE: &str = "millrace.cnf";
 
-/// Directory of the redo log within the data directory: a layout may put it on a volume of its own.
+/// Directory of the redo log within the data directory: a layout may put it on a separate volume.
 const REDO: &str = "redo";
 
-/// Directory of temporary files within the data directory. A server that starts removes what it finds there.
+/// Directory of temporary files within the data directory. A server removes its contents when it starts.
 const TEMPORARY: &str = "tmp";
 
 /// MariaDB's server programs.
@@ -69,7 +69,7 @@ impl Engine for MariaDb {
             .args(["--no-defaults", "--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=normal"])
             .args([option("datadir", data), option("tmpdir", &data.join(TEMPORARY))])
             .arg(option("innodb-log-group-home-dir", &data.join(REDO)))
-            // What is made here is synced once, with the loaded tables.
+            // The created files are synced once, together with the loaded tables.
             .arg("--innodb-flush-method=nosync");
         Ok(command)
     }
@@ -94,7 +94,7 @@ impl Engine for MariaDb {
             option("pid-file", &start.sockets.join("mariadb.pid")),
             "--skip-networking".into(),
         ];
-        // Else they would be taken for databases.
+        // Otherwise they would be treated as databases.
         words.extend([REDO, TEMPORARY].map(|name| format!("--ignore-db-dirs={name}").into()));
         words.extend(start.overrides.iter().map(|(name, value)| format!("--{name}={value}").into()));
         words
@@ -140,16 +140,16 @@ fn settings(buffers_bytes: u64, users: u32) -> Settings {
         ("innodb_flush_log_at_trx_commit", "1".into()),
         ("innodb_doublewrite", "ON".into()),
         ("innodb_log_file_size", "96M".into()),
-        // Through the page cache on every path, as the filer's own reads are: with O_DIRECT a local read would go to the disk
-        // and one over Direct NFS to the page cache of the filer's host, and the two would not compare.
+        // Through the page cache on every path, like the filer's own reads: with O_DIRECT, a local read would go to the disk
+        // and one over Direct NFS to the page cache of the filer's host, so the two would not be comparable.
         ("innodb_flush_method", "fsync".into()),
-        // Not known before 10.8.
+        // Not supported before version 10.8.
         ("loose_innodb_log_file_buffering", "ON".into()),
-        // Each run begins with empty buffers.
+        // Each run starts with empty buffers.
         ("innodb_buffer_pool_dump_at_shutdown", "OFF".into()),
         ("innodb_buffer_pool_load_at_startup", "OFF".into()),
         ("skip_name_resolve", "ON".into()),
-        // Times of reads and writes of data files, and which session is in one now; nothing else is instrumented.
+        // Times of reads and writes of data files, and the sessions that are in one; nothing else is instrumented.
         ("performance_schema", "ON".into()),
         ("performance_schema_consumer_events_waits_current", "ON".into()),
         ("performance_schema_instrument", "'%=OFF'".into()),
@@ -176,7 +176,7 @@ fn option(name: &str, path: &Path) -> OsString {
     word
 }
 
-/// A value in the query of a URL: every sign that has a meaning there is written as its number.
+/// A value in the query of a URL, with all special characters percent-encoded.
 fn in_a_query(text: &str) -> String {
     percent_encoded(text, |byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))
 }

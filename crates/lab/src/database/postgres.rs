@@ -1,4 +1,4 @@
-//! PostgreSQL as the laboratory needs it: its programs, its counters, its archive and tablespaces.
+//! PostgreSQL for the laboratory: its programs, counters, archive and tablespaces.
 
 mod archive;
 pub(crate) mod binaries;
@@ -25,7 +25,7 @@ use session::PostgresSession;
 /// Number in the name of the socket file. No TCP port is opened.
 const SOCKET_NUMBER: u16 = 54_320;
 
-/// Name of the settings file that is the same on every path.
+/// Name of the settings file, which is the same on every path.
 const SETTINGS_FILE: &str = "millrace.conf";
 
 /// PostgreSQL's server programs.
@@ -55,7 +55,7 @@ impl Engine for Postgres {
     }
 
     fn dsn(&self, sockets: &Path) -> String {
-        // A value between quotes may hold blanks; quotes and backslashes are escaped.
+        // A value between quotes may contain blanks; quotes and backslashes are escaped.
         let directory = sockets.display().to_string();
         let directory = directory.replace('\\', "\\\\").replace('\'', "\\'");
         format!("host='{directory}' port={SOCKET_NUMBER} user=postgres dbname=postgres")
@@ -123,7 +123,7 @@ impl Engine for Postgres {
         archive::settings(directory).into()
     }
 
-    /// A server is needed to know all of its settings: only those that are plainly of MariaDB are told from them here.
+    /// Only a running server knows all of its settings, so only settings that are clearly MariaDB's are refused here.
     fn check_knobs(&self, name: &str, tuning: &Tuning) -> Result<(), LabError> {
         let of_mariadb =
             |knob: &&String| ["innodb_", "aria_", "performance_schema"].iter().any(|prefix| knob.starts_with(prefix));
@@ -141,8 +141,8 @@ impl Engine for Postgres {
     }
 }
 
-/// Settings that hold on every path. Durability settings stay at their safe defaults and
-/// are named so that the record shows them.
+/// Settings for every path. Durability settings keep their safe defaults and
+/// are written out so that the record shows them.
 fn settings(buffers_bytes: u64, users: u32) -> Settings {
     let kib = buffers_bytes / 1024;
     [
@@ -167,7 +167,7 @@ fn settings(buffers_bytes: u64, users: u32) -> Settings {
     .into()
 }
 
-/// What makes the one load fast; the state is shut down cleanly and synced afterwards.
+/// Settings that make only the load fast; the state is shut down cleanly and synced afterwards.
 const LOAD_OVERRIDES: [(&str, &str); 8] = [
     ("wal_level", "minimal"),
     ("max_wal_senders", "0"),

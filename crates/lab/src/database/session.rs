@@ -1,7 +1,7 @@
-//! The laboratory's own session: counters, sizes, waits, the same of every database.
+//! The laboratory's own session: counters, sizes and wait events, with one interface for all databases.
 //!
-//! A session runs on a small runtime of its own that only turns while a question is asked, so that between samples it costs
-//! the host nothing.
+//! A session has its own small runtime that runs only during a query, so that it costs the host
+//! nothing between samples.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,24 +12,24 @@ use results::compare::DatabaseCounters;
 use crate::error::LabError;
 use crate::host::interrupt;
 
-/// A session that answers questions about the whole server.
+/// A session that reads values of the complete server.
 pub(crate) trait Session {
-    /// All counters now.
+    /// Reads all counters.
     fn counters(&mut self) -> Result<DatabaseCounters, LabError>;
 
-    /// Ends background work that would report what it read only much later, and tells how many other sessions there are.
+    /// Ends background work that would report its reads only much later. Returns the number of other sessions.
     fn others(&mut self) -> Result<u64, LabError>;
 
-    /// Looks at what the sessions do now.
+    /// Samples the current activity of the sessions.
     fn sample_waits(&mut self, samples: &mut WaitSamples) -> Result<(), LabError>;
 
-    /// Brings the loaded tables into a state of rest: statistics are there, nothing is left to be cleaned.
+    /// Brings the loaded tables into a stable state: statistics exist, and no cleanup remains to be done.
     fn settle(&mut self) -> Result<(), LabError>;
 
-    /// Spreads tables and indexes over so many volumes, the further ones at the directories that `place` names.
+    /// Spreads tables and indexes over `shares` volumes; `place` returns the directory of each further one.
     fn spread(&mut self, shares: u32, place: &dyn Fn(u32) -> Result<PathBuf, LabError>) -> Result<(), LabError>;
 
-    /// Pid of a process of the server that reads files and no block of a table; none without one.
+    /// Pid of a server process that reads files but no blocks of tables; `None` if there is no such process.
     fn reader_of_other_files(&mut self) -> Result<Option<u32>, LabError> {
         Ok(None)
     }
@@ -37,12 +37,12 @@ pub(crate) trait Session {
     /// Size of the loaded database in bytes.
     fn database_bytes(&mut self) -> Result<u64, LabError>;
 
-    /// Sessions of the server's own that begin within `elapsed`, at most.
+    /// Upper limit of the sessions that the server itself starts within `elapsed`.
     fn own_starts(&mut self, _elapsed: Duration) -> Result<u64, LabError> {
         Ok(0)
     }
 
-    /// Bytes that a session reads when it begins, outside the buffers.
+    /// Bytes that a session reads at its start, not counted as block reads.
     fn session_start_bytes(&mut self) -> Result<u64, LabError> {
         Ok(0)
     }
@@ -50,14 +50,14 @@ pub(crate) trait Session {
     /// Block size in bytes.
     fn block_bytes(&mut self) -> Result<u64, LabError>;
 
-    /// The server's version in words.
+    /// The server's version string.
     fn server_version(&mut self) -> Result<String, LabError>;
 
-    /// Settings that do not have their built-in value, places and sockets apart.
+    /// Settings that differ from their built-in values, without directories and sockets.
     fn changed_settings(&mut self) -> Result<BTreeMap<String, String>, LabError>;
 }
 
-/// Counters once every other session has ended: nothing is missing then. Waits at most `limit` for that.
+/// Reads the counters after every other session has ended, so that they are complete. Waits at most `limit` for that.
 pub(crate) fn settled_counters(session: &mut dyn Session, limit: Duration) -> Result<DatabaseCounters, LabError> {
     let mut last: Option<DatabaseCounters> = None;
     let settled = interrupt::wait_for(limit, || {
@@ -78,19 +78,19 @@ pub(crate) fn settled_counters(session: &mut dyn Session, limit: Duration) -> Re
     }
 }
 
-/// What was seen of the sessions at several moments.
+/// Samples of the sessions' activity.
 #[derive(Debug, Default)]
 pub(crate) struct WaitSamples {
-    /// What clients waited for: event name to number of sessions. One that waits for nothing counts under `running`.
+    /// Wait events: event name to number of sessions. A session that does not wait counts as `running`.
     pub(crate) waits: BTreeMap<String, u64>,
-    /// Moments.
+    /// Number of samples.
     count: u64,
-    /// Those at which an autovacuum was at work.
+    /// Number of samples with a running autovacuum.
     with_vacuum: u64,
 }
 
 impl WaitSamples {
-    /// Takes what the sessions did at one moment: event and number of sessions; and whether an autovacuum was at work.
+    /// Adds a sample: events with their number of sessions, and whether an autovacuum was running.
     pub(crate) fn add(&mut self, events: impl IntoIterator<Item = (String, u64)>, vacuum: bool) {
         for (event, sessions) in events {
             *self.waits.entry(event).or_default() += sessions;
@@ -99,14 +99,14 @@ impl WaitSamples {
         self.with_vacuum += u64::from(vacuum);
     }
 
-    /// Share of the moments at which an autovacuum was at work, 0 to 1.
+    /// Share of the samples with a running autovacuum, 0 to 1.
     pub(crate) fn vacuum_share(&self) -> f64 {
         self.with_vacuum as f64 / self.count.max(1) as f64
     }
 }
 
-/// What happened between two readings. A counter that fell (statistics were reset) gives 0.
-/// Blocks that only extended a file are taken out of the reads.
+/// The difference between two readings. A counter that decreased (statistics were reset) gives 0.
+/// Blocks that only extended a file are subtracted from the reads.
 pub(crate) fn between(before: &DatabaseCounters, after: &DatabaseCounters) -> DatabaseCounters {
     let blocks_extended = after.blocks_extended.saturating_sub(before.blocks_extended);
     DatabaseCounters {

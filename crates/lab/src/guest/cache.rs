@@ -1,10 +1,10 @@
-//! Where the guest's kernel is kept between runs: `$XDG_CACHE_HOME/millrace/guest`.
+//! Cache of the guest's kernel: `$XDG_CACHE_HOME/millrace/guest`.
 //!
 //! ```text
-//! kernel.json           which kernel is used: written last, so that what it names is complete
-//! kernel-VERSION/       vmlinuz, vmlinux where it can be booted, lib/modules/VERSION
-//! kvm.json              whether a stock guest starts with KVM on this host and QEMU
-//! console.log           what the guest's console said when it last failed
+//! kernel.json           the kernel in use: written last, so that its files are complete
+//! kernel-VERSION/       vmlinuz, vmlinux if it can be booted, lib/modules/VERSION
+//! kvm.json              whether a standard guest starts with KVM on this host with this QEMU
+//! console.log           output of the guest's console at its last failure
 //! ```
 
 use std::fs;
@@ -26,17 +26,17 @@ pub struct Cache {
 /// The kernel that guests boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// As `uname -r` says it.
+    /// Version, as reported by `uname -r`.
     pub version: String,
-    /// The package it came in, with its version.
+    /// Its package, with its version.
     pub package: String,
 }
 
 impl Cache {
-    /// The directory named, else that of this user.
+    /// The named directory, else that of this user.
     ///
     /// # Errors
-    /// [`LabError::Missing`] when neither is named and the user has no home.
+    /// [`LabError::Missing`] if no directory is named and the user has no home directory.
     pub fn at(named: Option<PathBuf>) -> Result<Self, LabError> {
         let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let usual =
@@ -55,13 +55,13 @@ impl Cache {
         &self.root
     }
 
-    /// Where the console of a guest that failed is kept.
+    /// File for the console of a guest that failed.
     #[must_use]
     pub fn console(&self) -> PathBuf {
         self.root.join("console.log")
     }
 
-    /// The kernel that is there, whole.
+    /// The kernel in the cache, if complete.
     #[must_use]
     pub fn kernel(&self) -> Option<Kernel> {
         let kernel: Kernel = self.read("kernel.json")?;
@@ -72,18 +72,18 @@ impl Cache {
         self.root.join(format!("kernel-{version}"))
     }
 
-    /// The file QEMU boots: where its instructions are translated the kernel decompressed, if there is one.
+    /// The file that QEMU boots: with TCG, the decompressed kernel if there is one.
     pub(crate) fn booted(&self, kernel: &Kernel, accelerator: Accelerator) -> PathBuf {
         let plain = self.plain_image(kernel);
         if accelerator == Accelerator::Tcg && plain.is_file() { plain } else { self.image(kernel) }
     }
 
-    /// The kernel decompressed.
+    /// The decompressed kernel.
     pub(crate) fn plain_image(&self, kernel: &Kernel) -> PathBuf {
         self.directory_of(&kernel.version).join("vmlinux")
     }
 
-    /// The kernel as its package has it.
+    /// The kernel as in its package.
     pub(crate) fn image(&self, kernel: &Kernel) -> PathBuf {
         self.directory_of(&kernel.version).join("vmlinuz")
     }
@@ -98,7 +98,7 @@ impl Cache {
         self.module_root(kernel).join(&kernel.version)
     }
 
-    /// Makes the directory.
+    /// Creates the directory.
     pub(crate) fn make(&self) -> Result<(), LabError> {
         if let Some(parent) = self.root.parent() {
             fs::create_dir_all(parent).map_err(LabError::file("create directory", parent))?;
@@ -106,12 +106,12 @@ impl Cache {
         if self.root.is_dir() { Ok(()) } else { make_directory(&self.root, 0o755) }
     }
 
-    /// What a file of the directory holds, if it is there and whole.
+    /// Contents of a file of the directory, if it exists and is complete.
     pub(crate) fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         serde_json::from_slice(&fs::read(self.root.join(name)).ok()?).ok()
     }
 
-    /// Replaces a file of the directory in one step.
+    /// Replaces a file of the directory atomically.
     pub(crate) fn write<T: Serialize>(&self, name: &str, value: &T) -> Result<(), LabError> {
         let text = serde_json::to_vec_pretty(value).map_err(|source| LabError::Record { program: "the guest", source })?;
         let new = self.root.join(format!("{name}.{}", std::process::id()));

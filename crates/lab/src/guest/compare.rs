@@ -1,5 +1,5 @@
-//! A comparison inside a guest: this host's program, plan and database, a disk of the guest's own for the files of all paths, and the
-//! directory of the record shared.
+//! A comparison inside a guest: this host's program, plan and database, a disk of the guest for the files of all paths, and the
+//! shared directory of the record.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,17 +17,17 @@ use crate::host::environment;
 use crate::limits::{GUEST_COMPARE_MAX, GUEST_CPUS_MAX, GUEST_DISK_BYTES_MIN, GUEST_MEMORY_BYTES_MIN};
 use crate::plan::Plan;
 
-/// Where the disk is mounted in the guest: the work directory of the comparison is made there.
+/// Mount point of the disk in the guest: the work directory of the comparison is created there.
 pub const WORK: &str = "/run/millrace-work";
-/// Most memory of the guest: the database's buffers, and the programs.
+/// Upper limit of the guest's memory, for the database's buffers and the programs.
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
-/// A file system has so many times the space that the plan needs: what was removed is not at once free.
+/// Size of the file system as a multiple of the plan's need: the space of removed files is not free at once.
 const DISK_PER_NEED: u64 = 2;
 
-/// What is run once the guest is up, with the clients to start and the comparison's words behind it.
+/// Script that runs in the guest; its arguments are the clients to start and the command of the comparison.
 const SCRIPT: &str = concat!(include_str!("storage_clients.sh"), include_str!("compare.sh"));
 
-/// What the guest has to start for the paths of a plan.
+/// The services that the guest must start for the paths of a plan.
 #[must_use]
 pub fn clients(plan: &Plan) -> Vec<&'static str> {
     let own = plan.arms.iter().filter(|arm| arm.path.target.is_none());
@@ -37,29 +37,29 @@ pub fn clients(plan: &Plan) -> Vec<&'static str> {
     names
 }
 
-/// A comparison that is to run in a guest.
+/// The order to run a comparison in a guest.
 #[derive(Debug)]
 pub struct Order {
     /// Program and arguments, with `--work` [`WORK`].
     pub command: Vec<OsString>,
-    /// Directory of the record; none when nothing is to be written.
+    /// Directory of the record; `None` if nothing is written.
     pub out: Option<PathBuf>,
-    /// It holds finished runs to go on from.
+    /// Whether the directory contains finished runs to continue from.
     pub resume: bool,
-    /// Directory of this host below which the file of the disk is made.
+    /// Directory of this host in which the file of the disk is created.
     pub disk_base: PathBuf,
-    /// Bytes the plan needs for its files.
+    /// Bytes that the plan needs for its files.
     pub needed_bytes: u64,
-    /// What the guest has to start ([`clients`]).
+    /// The services that the guest must start ([`clients`]).
     pub clients: Vec<&'static str>,
 }
 
-/// Boots a guest and runs the comparison in it. Its output and errors are written as they come.
+/// Boots a guest and runs the comparison in it. Passes its output and errors on as they come.
 ///
 /// Must be called on the main thread.
 ///
 /// # Errors
-/// When no guest can be started here; [`LabError::Interrupted`], or with the finished runs that are kept.
+/// No guest can be started here; [`LabError::Interrupted`], or the error with the finished runs that are kept.
 pub fn compare(cache: &Cache, order: &Order, output: [Box<dyn Write + Send>; 2]) -> Result<Record, LabError> {
     MKFS_EXT4.require()?;
     let made = match &order.out {
@@ -68,7 +68,7 @@ pub fn compare(cache: &Cache, order: &Order, output: [Box<dyn Write + Send>; 2])
     };
     let work = Work::make_below(&order.disk_base)?;
     let bytes = GUEST_DISK_BYTES_MIN.max(order.needed_bytes.saturating_mul(DISK_PER_NEED));
-    // The second one is below the Fibre Channel target alone.
+    // Only the Fibre Channel target uses the second one.
     let disks = ["disk", "fc-disk"].map(|name| work.path(name));
     for disk in &disks {
         File::create_new(disk).and_then(|file| file.set_len(bytes)).map_err(LabError::file("create", disk))?;
@@ -99,12 +99,12 @@ pub fn compare(cache: &Cache, order: &Order, output: [Box<dyn Write + Send>; 2])
     }
 }
 
-/// Whether there are runs to go on from; a journal without any is removed. The guest is gone: it cannot do that itself.
+/// Whether there are runs to continue from; removes a journal without runs, because the guest is gone and cannot do that itself.
 fn keeps_runs(out: &Path) -> bool {
     out.join("runs.jsonl").is_file() && !remove_journal_without_runs(out)
 }
 
-/// All of this host's: the database, the filer and the driver share them, as without a guest.
+/// All processors of this host: the database, the filer and the driver share them, as without a guest.
 fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1)).min(GUEST_CPUS_MAX)
 }

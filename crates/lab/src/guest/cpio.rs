@@ -1,4 +1,4 @@
-//! An archive that the kernel unpacks as its first root: cpio, format "newc".
+//! An archive that the kernel unpacks as its initial root: cpio, format "newc".
 //!
 //! Source: Documentation/driver-api/early-userspace/buffer-format.rst of Linux. A header is the magic number and 13 numbers of
 //! eight hexadecimal digits; header with name, and content, are each padded to a multiple of four bytes.
@@ -10,19 +10,19 @@ const REGULAR: u32 = 0o100_000;
 /// Header, without the name.
 const HEADER_BYTES: usize = 110;
 
-/// An archive in the making.
+/// An archive being built.
 pub(crate) struct Archive {
     bytes: Vec<u8>,
     files: u32,
 }
 
 impl Archive {
-    /// One without entries.
+    /// An empty archive.
     pub(crate) fn new() -> Self {
         Self { bytes: Vec::new(), files: 0 }
     }
 
-    /// Adds a directory. The name is without a leading slash; what is above it comes first.
+    /// Adds a directory. The name has no leading slash; add its parent first.
     pub(crate) fn directory(&mut self, name: &str) {
         self.entry(name, DIRECTORY | 0o755, &[]);
     }
@@ -32,7 +32,7 @@ impl Archive {
         self.entry(name, REGULAR | permissions, content);
     }
 
-    /// The whole archive.
+    /// The complete archive.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.files = 0;
         self.entry("TRAILER!!!", 0, &[]);
@@ -41,7 +41,7 @@ impl Archive {
 
     fn entry(&mut self, name: &str, mode: u32, content: &[u8]) {
         assert!(!name.starts_with('/'), "{name} is an absolute path");
-        // Nothing in a first root is near 4 GiB; a file that is would make an archive that lies about it.
+        // No file of an initial root is near 4 GiB; a larger one would give a wrong size in the archive.
         let size = u32::try_from(content.len()).unwrap_or_else(|_| panic!("{name} has {} bytes", content.len()));
         self.files += 1;
         let name_size = name.len() as u32 + 1;

@@ -1,4 +1,4 @@
-//! Brings the guest's kernel: a package of the distribution, unpacked into the cache and never installed.
+//! Gets the guest's kernel: a package of the distribution, unpacked into the cache and never installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,29 +13,29 @@ use crate::guest::{kvm, modules, programs, vmlinux};
 use crate::host::interrupt;
 use crate::placement::workdir::{make_directory, remove_tree};
 
-/// Which package depends on the newest kernel of the distribution.
+/// The package that depends on the newest kernel of the distribution.
 const META_PACKAGE: &str = "linux-image-amd64";
 /// Longest download: 70 MB from a slow mirror.
 const DOWNLOAD_MAX: Duration = Duration::from_secs(1800);
 
-/// What was done.
+/// Result of fetching a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
     /// The kernel that guests boot from now on.
     pub kernel: Kernel,
-    /// Whether it was there before.
+    /// Whether it already existed.
     pub was_there: bool,
-    /// Whether guests run with KVM, and what was seen.
+    /// Whether guests run with KVM, and the observed behaviour.
     pub kvm: (bool, String),
 }
 
-/// Fetches and unpacks the kernel, unless the newest one is there, and tries KVM.
+/// Fetches and unpacks the kernel, unless the newest one exists, and tests KVM.
 ///
 /// With `packages`, files of a kernel's packages, nothing is fetched.
 ///
 /// # Errors
-/// When a program is missing, the package can't be fetched or is none of a kernel, or a signal came; the kernel that was there
-/// before stays.
+/// A program is missing, the package cannot be fetched or is not a kernel's, or a signal was received. The existing kernel
+/// is kept.
 pub fn fetch(cache: &Cache, packages: &[PathBuf], say: &mut dyn FnMut(&str)) -> Result<Fetched, LabError> {
     interrupt::catch();
     if let Some(missing) = packages.iter().find(|file| !file.is_file()) {
@@ -62,7 +62,7 @@ pub fn fetch(cache: &Cache, packages: &[PathBuf], say: &mut dyn FnMut(&str)) -> 
     Ok(Fetched { kernel, was_there, kvm: (tried.works, tried.found) })
 }
 
-/// Unpacks in a directory of its own, and puts what is needed in its place.
+/// Unpacks into a separate directory, and moves the needed files to their place.
 fn bring(cache: &Cache, packages: &[PathBuf], newest: Option<&str>, say: &mut dyn FnMut(&str)) -> Result<Kernel, LabError> {
     let unpacking = Unpacking::make(cache)?;
     let files = match newest {
@@ -87,7 +87,7 @@ fn bring(cache: &Cache, packages: &[PathBuf], newest: Option<&str>, say: &mut dy
     Ok(kernel)
 }
 
-/// Puts image and modules into the directory of their version.
+/// Moves image and modules into the directory of their version.
 fn install(cache: &Cache, unpacking: &Unpacking, root: &Path, package: String) -> Result<Kernel, LabError> {
     let no_kernel = |what: &str| LabError::Missing {
         what: format!("find {what} in {package}"),
@@ -117,14 +117,14 @@ fn install(cache: &Cache, unpacking: &Unpacking, root: &Path, package: String) -
     Ok(kernel)
 }
 
-/// Writes modules.dep, which packages leave to their installation.
+/// Writes modules.dep, which is normally done when the package is installed.
 fn depmod(unpacking: &Unpacking, base: &Path, version: &str) -> Result<(), LabError> {
     let mut command = Command::new(DEPMOD.require()?);
     command.arg("-b").arg(base).arg(version);
     unpacking.run("depmod", command, UNPACK_MAX)
 }
 
-/// Decompresses the modules of the first root, whose insmod takes plain ones. Whether there were any.
+/// Decompresses the modules of the initial root, because its insmod accepts only uncompressed ones. Returns whether there were any.
 fn decompress(unpacking: &Unpacking, modules: &Path) -> Result<bool, LabError> {
     let mut any = false;
     for file in modules::in_load_order(modules, &modules::NEEDED)? {
@@ -133,7 +133,7 @@ fn decompress(unpacking: &Unpacking, modules: &Path) -> Result<bool, LabError> {
     Ok(any)
 }
 
-/// The name of the only entry of a directory.
+/// The name of the single entry of a directory.
 fn only_name(directory: &Path) -> Option<String> {
     let mut entries = fs::read_dir(directory).ok()?.flatten();
     let first = entries.next()?.file_name().into_string().ok()?;
@@ -170,12 +170,12 @@ fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(": ")?.trim().to_owned()))
 }
 
-/// Fetches a package by the distribution's own tool, which also verifies it.
+/// Fetches a package with the distribution's own tool, which also verifies it.
 fn download(unpacking: &Unpacking, package: &str) -> Result<PathBuf, LabError> {
     let folder = unpacking.path("package");
     make_directory(&folder, 0o755)?;
     let mut command = Command::new(APT_GET.require()?);
-    // As this user: _apt may not write where only this user may.
+    // As this user: _apt may not write into a directory of this user only.
     command.args(["download", "-q", "-o", "APT::Sandbox::User=root", package]).current_dir(&folder);
     unpacking.run("apt-get", command, DOWNLOAD_MAX)?;
     only_name(&folder).map(|name| folder.join(name)).ok_or_else(|| LabError::Missing {
@@ -184,12 +184,12 @@ fn download(unpacking: &Unpacking, package: &str) -> Result<PathBuf, LabError> {
     })
 }
 
-/// Removes kernels that nothing boots any more.
+/// Removes kernels that no guest will boot.
 fn remove_others(cache: &Cache, kernel: &Kernel) {
     let stays = cache.directory_of(&kernel.version);
     for entry in fs::read_dir(cache.root()).into_iter().flatten().flatten() {
         let path = entry.path();
-        // A guest that runs from it keeps what it has read; the next boot takes the new one.
+        // A running guest keeps what it has read; the next boot uses the new kernel.
         if entry.file_name().to_string_lossy().starts_with("kernel-") && path.is_dir() && path != stays {
             let _ = remove_tree(&path);
         }

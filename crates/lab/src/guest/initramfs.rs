@@ -1,4 +1,4 @@
-//! The guest's first root: busybox, the modules, what to do. Made anew for each boot, so that it is never older than this program.
+//! The guest's initial root: busybox, the modules, and scripts. Created for each boot, so that it is never older than this program.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,31 +15,31 @@ use crate::guest::programs;
 const INIT: &[u8] = include_bytes!("init.sh");
 const PID1: &[u8] = include_bytes!("pid1.sh");
 
-/// What a guest is to do.
+/// Task of a guest.
 pub(crate) struct Task<'a> {
-    /// What its output ends with; a line of it on the console, when it is only to be seen whether a guest starts.
+    /// The mark at the end of its output; for a probe, a line with it on the console shows that the guest has started.
     pub(crate) mark: &'a str,
-    /// End after the modules are loaded.
+    /// Whether to end after loading the modules.
     pub(crate) probe: bool,
-    /// Who runs the guest, which its command is told.
+    /// The accelerator, which is passed to the command.
     pub(crate) accelerator: Accelerator,
-    /// Whether the command reads what this process reads.
+    /// Whether the command reads the standard input of this process.
     pub(crate) input: bool,
     pub(crate) nics: u32,
     /// Directories of this host, each at the same path in the guest, and writable there.
     pub(crate) shares: &'a [PathBuf],
     /// Program and arguments.
     pub(crate) command: &'a [std::ffi::OsString],
-    /// Where it runs.
+    /// Its working directory.
     pub(crate) directory: &'a Path,
-    /// Where programs are looked for first.
+    /// Directories that are searched first for programs.
     pub(crate) path: &'a OsStr,
 }
 
-/// The archive for this kernel and task.
+/// Builds the archive for this kernel and task.
 ///
 /// # Errors
-/// When a module or busybox is missing, or can't be read.
+/// A module or busybox is missing or cannot be read.
 pub(crate) fn build(cache: &Cache, kernel: &Kernel, task: &Task) -> Result<Vec<u8>, LabError> {
     let read = |path: &Path| fs::read(path).map_err(LabError::file("read", path));
     let mut archive = Archive::new();
@@ -73,7 +73,7 @@ fn settings(task: &Task, modules: &Path) -> Vec<u8> {
     text
 }
 
-/// A line for each: the tag QEMU knows it by, and where it is.
+/// A line for each directory: its tag in QEMU, and its path.
 fn shares(shares: &[PathBuf]) -> Vec<u8> {
     let mut text = Vec::new();
     for (number, path) in shares.iter().enumerate() {
@@ -84,7 +84,7 @@ fn shares(shares: &[PathBuf]) -> Vec<u8> {
     text
 }
 
-/// A shell script that becomes the command.
+/// A shell script that executes the command.
 fn script(task: &Task) -> Vec<u8> {
     let mut text = b"PATH=".to_vec();
     text.extend(quoted(task.path));
@@ -99,7 +99,7 @@ fn script(task: &Task) -> Vec<u8> {
     text
 }
 
-/// One word of a shell, whatever is in it.
+/// Quotes a text as one word of a shell.
 fn quoted(word: &OsStr) -> Vec<u8> {
     let mut text = vec![b'\''];
     for byte in word.as_bytes() {

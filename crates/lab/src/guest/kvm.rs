@@ -1,7 +1,7 @@
-//! Whether a stock guest starts with KVM here: tried once, and remembered for this kernel and this QEMU.
+//! Whether a standard guest starts with KVM here: tried once, and remembered for this kernel and this QEMU.
 //!
-//! A /dev/kvm that may be opened is not enough: in containers and on nested hosts QEMU ends at its first instruction or the guest
-//! hangs.
+//! An accessible /dev/kvm is not sufficient: in containers and on nested hosts, QEMU can exit at its first instruction, or the guest
+//! can hang.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,23 +21,23 @@ use crate::host::process::Launch;
 
 const DEVICE: &str = "/dev/kvm";
 const REMEMBERED: &str = "kvm.json";
-/// Longest try: with KVM a guest loads its modules within two seconds; one that takes longer is not worth it.
+/// Time limit of the test: with KVM, a guest loads its modules within two seconds; a much slower one is not useful.
 const TRY_MAX: Duration = Duration::from_secs(15);
-/// Memory of the guest that is tried.
+/// Memory of the guest in the test.
 const TRY_MEMORY_BYTES: u64 = 256 << 20;
 
-/// The outcome of a try.
+/// Result of a test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tried {
-    /// For which kernel of the host and which QEMU.
+    /// The host's kernel and the QEMU of the test.
     on: String,
     /// Whether the guest started.
     pub(crate) works: bool,
-    /// What was seen.
+    /// Observed behaviour.
     pub(crate) found: String,
 }
 
-/// What is known without a try: there is no KVM to try, or it was tried. None when it is to be tried.
+/// The result if it is known without a test: there is no KVM, or it was already tested. `None` if a test is needed.
 pub(crate) fn known(cache: &Cache, qemu: &Path) -> Option<Tried> {
     let on = host_and_qemu(qemu);
     if let Err(error) = fs::File::options().read(true).write(true).open(DEVICE) {
@@ -46,10 +46,10 @@ pub(crate) fn known(cache: &Cache, qemu: &Path) -> Option<Tried> {
     cache.read::<Tried>(REMEMBERED).filter(|tried| tried.on == on)
 }
 
-/// What is known, else what a try shows.
+/// The known result, or that of a new test.
 ///
 /// # Errors
-/// When the try can't be made, or a signal came.
+/// The test cannot be made, or a signal was received.
 pub(crate) fn choose(cache: &Cache, kernel: &Kernel, qemu: &Path) -> Result<Tried, LabError> {
     if let Some(known) = known(cache, qemu) {
         return Ok(known);
@@ -61,7 +61,7 @@ pub(crate) fn choose(cache: &Cache, kernel: &Kernel, qemu: &Path) -> Result<Trie
     Ok(tried)
 }
 
-/// Boots a guest that ends at once; why that failed.
+/// Boots a guest that ends at once. Returns why that failed; `None` if it did not.
 fn try_out(cache: &Cache, kernel: &Kernel, qemu: &Path) -> Result<Option<String>, LabError> {
     let (work, mark) = (Work::make()?, work::mark()?);
     let (directory, path) = (Path::new("/"), OsStr::new("/bin"));
@@ -96,7 +96,7 @@ fn try_out(cache: &Cache, kernel: &Kernel, qemu: &Path) -> Result<Option<String>
     Ok(why.unwrap_or_else(|| Some(format!("a guest did not start within {} s", TRY_MAX.as_secs()))))
 }
 
-/// The host's kernel, and which QEMU this is by its file.
+/// Identifies the host's kernel and this QEMU, by its file.
 fn host_and_qemu(qemu: &Path) -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let facts = fs::metadata(qemu).map(|facts| format!("{} bytes of {}", facts.size(), facts.mtime())).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The machine that a guest runs on: QEMU's arguments.
+//! The machine of a guest: QEMU's arguments.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -8,13 +8,13 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-/// Who runs the guest's instructions.
+/// The way in which the guest's instructions are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
-    /// This host's processor.
+    /// By this host's processor.
     Kvm,
-    /// QEMU, instruction by instruction translated.
+    /// By QEMU, which translates them.
     Tcg,
 }
 
@@ -28,7 +28,7 @@ impl Accelerator {
         }
     }
 
-    /// The processor shown to the guest. A kernel that sees ERMS copies by `rep movsb`, which TCG runs byte by byte: 8 KiB then
+    /// The processor that the guest sees. A kernel that sees ERMS copies with `rep movsb`, which TCG executes byte by byte: 8 KiB then
     /// took 16.8 us instead of 3.9.
     fn processor(self) -> &'static str {
         match self {
@@ -37,8 +37,8 @@ impl Accelerator {
         }
     }
 
-    /// What the kernel is told for that: 297 and 580 are ERMS and FSRM once more, which a kernel finds by itself too. Its tests of
-    /// its own cryptography take a tenth of an emulated boot.
+    /// Kernel arguments for that purpose: 297 and 580 are ERMS and FSRM, which a kernel also detects itself. The kernel's self-tests of
+    /// cryptography take a tenth of an emulated boot.
     fn kernel_arguments(self) -> &'static str {
         match self {
             Self::Kvm => "",
@@ -59,7 +59,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) disks: &'a [PathBuf],
     pub(crate) kernel: &'a Path,
     pub(crate) initramfs: &'a Path,
-    /// File that gets what the kernel says.
+    /// File for the kernel's console output.
     pub(crate) console: &'a Path,
     /// Sockets of the ports, in the order of their numbers from 1.
     pub(crate) ports: &'a [PathBuf],
@@ -68,7 +68,7 @@ pub(crate) struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// The command that runs it. It needs no rights of its own: the network is in QEMU.
+    /// The command that runs it. It needs no special privileges: the network is inside QEMU.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(self.qemu);
         command.args(["-accel", if self.accelerator == Accelerator::Tcg { "tcg,thread=multi" } else { "kvm" }]);
@@ -80,11 +80,11 @@ impl Machine<'_> {
         for number in 0..self.nics {
             let network = 2 + number;
             command.args(["-netdev", &format!("user,id=n{number},net=10.0.{network}.0/24,dhcpstart=10.0.{network}.15")]);
-            // Without a boot ROM: nothing boots from the network.
+            // Without a boot ROM, because no guest boots from the network.
             command.args(["-device", &format!("virtio-net-pci,netdev=n{number},romfile=")]);
         }
         if !self.ports.is_empty() {
-            // 9p and ports belong together: a probe has neither.
+            // 9p and ports are used together: a test of KVM has neither.
             command.args(["-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"]);
             command.args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host", "-device", "virtio-serial-pci"]);
         }
@@ -114,7 +114,7 @@ impl Machine<'_> {
     }
 }
 
-/// An option with a path, whose commas are doubled, as QEMU reads them.
+/// An option with a path, whose commas are doubled as QEMU requires.
 fn valued(head: &str, path: &Path) -> OsString {
     let mut text = head.as_bytes().to_vec();
     for byte in path.as_os_str().as_bytes() {

@@ -1,32 +1,32 @@
-//! The end of a guest's output: a line that nothing else can be, written behind everything the command wrote.
+//! The end of a guest's output: a unique line, written after everything that the command wrote.
 //!
-//! Output and exit code come over one stream, so the code can't overtake the output, and no background process that keeps the
-//! stream open is waited for.
+//! Output and exit code use one stream, so the code cannot overtake the output, and a background process that keeps the
+//! stream open does not delay the end.
 
 use std::io::{self, Write};
 
-/// Digits of the exit code, and the newline behind them.
+/// Digits of the exit code and the newline after them.
 const CODE_BYTES_MAX: usize = 4;
 
-/// Passes bytes on until the mark, then knows the exit code.
+/// Passes bytes on until the mark, and then returns the exit code.
 pub(crate) struct UntilMark {
     mark: Vec<u8>,
-    /// What may be the beginning of the mark.
+    /// Bytes that may be the beginning of the mark.
     held: Vec<u8>,
     code: Option<u8>,
 }
 
 impl UntilMark {
-    /// Looks for these bytes, behind which stand the code and a newline.
+    /// Searches for these bytes, which the code and a newline follow.
     pub(crate) fn new(mark: &str) -> Self {
         Self { mark: mark.as_bytes().to_vec(), held: Vec::new(), code: None }
     }
 
-    /// Takes bytes and writes what is known to come before the mark. The exit code once the mark is complete; all behind it is
-    /// dropped.
+    /// Accepts bytes and writes those that are known to precede the mark. Returns the exit code once the mark is complete; everything
+    /// after it is dropped.
     ///
     /// # Errors
-    /// Of `to`.
+    /// The error of `to`.
     pub(crate) fn take(&mut self, bytes: &[u8], to: &mut dyn Write) -> io::Result<Option<u8>> {
         if self.code.is_some() {
             return Ok(self.code);
@@ -42,15 +42,15 @@ impl UntilMark {
         Ok(self.code)
     }
 
-    /// Writes what was held back: the stream ended without a mark.
+    /// Writes the held bytes if the stream ended without a mark.
     ///
     /// # Errors
-    /// Of `to`.
+    /// The error of `to`.
     pub(crate) fn finish(self, to: &mut dyn Write) -> io::Result<()> {
         if self.code.is_none() { to.write_all(&self.held) } else { Ok(()) }
     }
 
-    /// How many bytes at the end may be the beginning of the mark.
+    /// Number of bytes at the end that may be the beginning of the mark.
     fn partial(&self) -> usize {
         let most = self.held.len().min(self.mark.len() - 1);
         (1..=most).rev().find(|count| self.held.ends_with(&self.mark[..*count])).unwrap_or(0)

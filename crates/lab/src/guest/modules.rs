@@ -1,4 +1,4 @@
-//! Which modules of a kernel the first root needs, and in which order they are loaded.
+//! The kernel modules that the initial root needs, and the order in which they are loaded.
 
 use std::collections::HashSet;
 use std::fs;
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
 
-/// What a guest needs before it has its root and its ports: the bus, the network, 9p for the root, the overlay, the ports that
-/// carry output, and random numbers.
+/// Modules that a guest needs before it has its root and its ports: the bus, the network, 9p for the root, the overlay, the ports
+/// for output, and random numbers.
 pub(crate) const NEEDED: [&str; 7] =
     ["virtio_pci", "virtio_rng", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay"];
 
-/// The files of these modules and of what they depend on, each behind what it needs. A module that is built into the kernel has none.
+/// The files of these modules and their dependencies, each after those it needs. A built-in module has no file.
 ///
 /// # Errors
-/// [`LabError::Missing`] when a module is neither a file nor built in.
+/// [`LabError::Missing`] if a module is neither a file nor built in.
 pub(crate) fn in_load_order(modules: &Path, names: &[&str]) -> Result<Vec<PathBuf>, LabError> {
     let read = |name: &str| {
         let path = modules.join(name);
@@ -28,13 +28,13 @@ pub(crate) fn in_load_order(modules: &Path, names: &[&str]) -> Result<Vec<PathBu
     Ok(order.into_iter().map(|file| modules.join(file)).collect())
 }
 
-/// The name under which a module is known: without folder and extensions, `-` as `_`.
+/// The name of a module: without directory and extensions, `-` as `_`.
 fn module_name(file: &str) -> String {
     let name = file.rsplit('/').next().unwrap_or(file);
     name.split('.').next().unwrap_or(name).replace('-', "_")
 }
 
-/// A line of modules.dep is `FILE: NEEDS…`; of what it needs, what is loaded last stands first.
+/// A line of modules.dep is `FILE: NEEDS…`; of its dependencies, the one to load last comes first.
 fn order(dependencies: &str, built_in: &str, names: &[&str]) -> Result<Vec<String>, String> {
     let mut order: Vec<String> = Vec::new();
     let mut known: HashSet<String> = built_in.lines().map(module_name).collect();

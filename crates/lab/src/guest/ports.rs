@@ -1,4 +1,4 @@
-//! The ports between a guest and this process: output, errors and one line when it is up; what this process reads goes in.
+//! The ports between a guest and this process: output, errors, one line when it has started, and the input of this process.
 //!
 //! Each is a socket in the work directory that QEMU connects to, and a virtio-serial port in the guest, with these numbers.
 
@@ -15,25 +15,25 @@ use crate::guest::work::Work;
 
 /// Names of the sockets; the port's number is one more than the index.
 const NAMES: [&str; 4] = ["out", "err", "up", "in"];
-/// Bytes taken at once: what a port carries at most.
+/// Bytes read at once: the maximum of a port.
 const PIECE_BYTES: usize = 32 << 10;
-/// Longest line that says that a guest is up: seconds since it was started.
+/// Longest line of a guest that has started: seconds since its start.
 const UP_BYTES_MAX: u64 = 64;
 
-/// What comes from the guest.
+/// Events of the guest.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Event {
-    /// It has its root and network; seconds of its own clock.
+    /// It has its root and network; seconds by its own clock.
     Up(f64),
     /// One of the two streams is complete, with the exit code.
     Ended(u8),
-    /// One of them ended without: the guest is gone.
+    /// One of them ended without an exit code: the guest is gone.
     Cut,
-    /// Its output can't be written any more.
+    /// Its output cannot be written any more.
     Unwritable,
 }
 
-/// The sockets before QEMU is there.
+/// The sockets before QEMU connects.
 pub(crate) struct Listeners {
     listeners: Vec<UnixListener>,
     streams: Vec<UnixStream>,
@@ -51,7 +51,7 @@ impl Listeners {
         Ok(Self { listeners, streams: Vec::new(), paths })
     }
 
-    /// Takes what has connected; whether all have.
+    /// Accepts the connections so far. Returns whether all ports are connected.
     pub(crate) fn accept(&mut self) -> Result<bool, LabError> {
         while let Some(listener) = self.listeners.get(self.streams.len()) {
             match listener.accept() {
@@ -63,7 +63,7 @@ impl Listeners {
         Ok(true)
     }
 
-    /// Starts to carry bytes. Output goes to these two, up to the mark.
+    /// Starts the transfer. Output goes to these two writers, up to the mark.
     pub(crate) fn carry(self, mark: &str, input: bool, to: [Box<dyn Write + Send>; 2], events: &Sender<Event>) {
         let Ok([out, err, up, into]) = <[UnixStream; 4]>::try_from(self.streams) else {
             unreachable!("every port was accepted before");
@@ -111,7 +111,7 @@ fn read_up(from: UnixStream) -> Option<f64> {
     text.trim().parse().ok()
 }
 
-/// What this process reads goes to the guest, its end too.
+/// Passes the standard input of this process to the guest, including its end.
 fn feed(mut to: &UnixStream) {
     let mut piece = vec![0; PIECE_BYTES];
     while let Ok(count @ 1..) = io::stdin().lock().read(&mut piece) {
@@ -120,6 +120,6 @@ fn feed(mut to: &UnixStream) {
         }
     }
     let _ = to.shutdown(Shutdown::Write);
-    // A socket closed whole makes QEMU drop what it has not read yet.
+    // Closing the complete socket would make QEMU drop the bytes that it has not read yet.
     let _ = to.read(&mut piece);
 }

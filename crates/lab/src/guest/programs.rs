@@ -1,4 +1,4 @@
-//! Programs of this host that a guest needs, and the package that has each.
+//! Programs of this host that a guest needs, and their packages.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
 
-/// A program and where it comes from.
+/// A program and its package.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
-    /// Package of Debian and Ubuntu.
+    /// Package name in Debian and Ubuntu.
     pub(crate) package: &'static str,
 }
 
@@ -21,18 +21,18 @@ pub(crate) const APT_GET: Program = Program { name: "apt-get", package: "apt" };
 pub(crate) const APT_CACHE: Program = Program { name: "apt-cache", package: "apt" };
 pub(crate) const MKFS_EXT4: Program = Program { name: "mkfs.ext4", package: "e2fsprogs" };
 
-/// Program headers of an ELF file that are looked at: a program has about ten.
+/// Number of program headers of an ELF file that are checked: a program has about ten.
 const HEADERS_MAX: u16 = 64;
 /// Type of the program header that names the dynamic loader.
 const PT_INTERP: u32 = 3;
 
 impl Program {
-    /// Its file, in PATH or where the administrator's programs are.
+    /// Its file, in PATH or in the directories of the administrator's programs.
     pub(crate) fn find(&self) -> Option<PathBuf> {
         ::host::program(self.name)
     }
 
-    /// The same, which has to be there.
+    /// The same, but a missing program is an error.
     ///
     /// # Errors
     /// [`LabError::Missing`] with the package.
@@ -44,7 +44,7 @@ impl Program {
     }
 }
 
-/// busybox without libraries: in the first root there are none.
+/// A static busybox, because the initial root has no libraries.
 ///
 /// # Errors
 /// [`LabError::Missing`] with the package.
@@ -59,7 +59,7 @@ pub(crate) fn static_busybox() -> Result<PathBuf, LabError> {
     })
 }
 
-/// Whether a 64-bit little-endian ELF program names no dynamic loader. Source: the System V ABI, "Program Header".
+/// Whether a 64-bit little-endian ELF program has no dynamic loader. Source: the System V ABI, "Program Header".
 fn is_static(program: &Path) -> bool {
     let looked_at = || -> Option<bool> {
         let file = File::open(program).ok()?;

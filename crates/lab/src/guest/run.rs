@@ -1,4 +1,4 @@
-//! One boot: the guest starts, runs a command as root, and is gone again.
+//! One boot: the guest starts, runs a command as root, and ends.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,83 +22,83 @@ use crate::host::interrupt;
 use crate::host::process::{Launch, Process, describe};
 use crate::limits::{GUEST_BOOT_MAX, GUEST_CPUS_MAX, GUEST_MEMORY_BYTES_MIN, GUEST_NICS_MAX, GUEST_SHARES_MAX, GUEST_START_MAX};
 
-/// How figures measured in a guest are to be read.
+/// How to read figures that were measured in a guest.
 pub const EMULATED: &str = "emulated CPU: compare shapes and counts only";
-/// The same where this host's processor runs it.
+/// The same if this host's processor runs the guest.
 pub const VIRTUAL: &str = "virtual machine: not comparable with this host's own figures";
 
-/// What is to be run.
+/// A request to run a command.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Program and arguments.
     pub command: Vec<OsString>,
-    /// Where the command runs; `/` in the guest when it is not there.
+    /// Working directory of the command; `/` in the guest if it does not exist there.
     pub directory: PathBuf,
-    /// Longest time from the start to the end of the command, the boot included.
+    /// Time limit from the start to the end of the command, including the boot.
     pub timeout: Duration,
     /// Processors of the guest.
     pub cpus: u32,
     /// Its memory.
     pub memory_bytes: u64,
-    /// Network interfaces, each with a network of its own.
+    /// Number of network interfaces, each with its own network.
     pub nics: u32,
-    /// Directories that the guest may write to, each at the path it has here.
+    /// Directories that the guest may write to, each at the same path as here.
     pub shares: Vec<PathBuf>,
-    /// Files that are its disks, raw, in the order of their names there: vda, vdb, …
+    /// Files that are its disks, in raw format, in the order of their names there: vda, vdb, …
     pub disks: Vec<PathBuf>,
-    /// Whether the command reads what this process reads.
+    /// Whether the command reads the standard input of this process.
     pub input: bool,
-    /// Who runs it; none: KVM where a guest starts with it, else TCG.
+    /// Accelerator; `None` for KVM if a guest starts with it, else TCG.
     pub accelerator: Option<Accelerator>,
     /// Further arguments of the kernel.
     pub kernel_arguments: Vec<String>,
 }
 
-/// How it went.
+/// Result of a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The command ended.
     Ended,
-    /// It, or the boot, took longer than allowed.
+    /// The command or the boot exceeded the time limit.
     TimedOut,
-    /// The guest never came to run the command.
+    /// The guest did not start the command.
     BootFailed,
     /// The guest ended before the command did.
     GuestEnded,
-    /// Nobody reads the output any more.
+    /// The reader of the output closed it.
     OutputClosed,
 }
 
-/// A boot that was made.
+/// Record of a boot.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
-    /// How it went.
+    /// Its result.
     pub outcome: Outcome,
     /// Exit code of the command.
     pub exit_code: Option<u8>,
-    /// Who ran the guest.
+    /// The accelerator.
     pub accelerator: Accelerator,
-    /// How figures measured inside are to be read.
+    /// How to read figures that were measured inside.
     pub label: &'static str,
     /// The kernel.
     pub kernel: String,
-    /// Seconds from the start of QEMU until the command started.
+    /// Seconds from the start of QEMU to the start of the command.
     pub boot_s: Option<f64>,
     /// Seconds from the start of QEMU to the end.
     pub total_s: f64,
-    /// The end of what the guest's console and QEMU said, when something failed: lines, each indented.
+    /// After a failure, the end of the output of the guest's console and of QEMU: lines, each indented.
     pub console_end: String,
-    /// Where all of it is kept then.
+    /// After a failure, the file with the complete output.
     pub console: Option<PathBuf>,
 }
 
-/// Boots a guest and runs a command in it. Its output and errors are written as they come.
+/// Boots a guest and runs a command in it. Passes its output and errors on as they come.
 ///
 /// Must be called on the main thread: the kernel ends QEMU when the thread that started it ends.
 ///
 /// # Errors
-/// [`LabError::Missing`] and [`LabError::Plan`] when a guest can't be started here; [`LabError::Interrupted`].
+/// [`LabError::Missing`] and [`LabError::Plan`] if a guest cannot be started here; [`LabError::Interrupted`].
 pub fn run(cache: &Cache, request: &Request, output: [Box<dyn Write + Send>; 2]) -> Result<Record, LabError> {
     interrupt::catch();
     check(request)?;
@@ -168,13 +168,13 @@ pub fn run(cache: &Cache, request: &Request, output: [Box<dyn Write + Send>; 2])
     Ok(record)
 }
 
-/// What happens until the end.
+/// State of the loop that waits for the end.
 struct Watch {
     began: Instant,
     timeout: Duration,
     boot_s: Option<f64>,
     code: Option<u8>,
-    /// Output and errors that are not complete.
+    /// Number of streams (output, errors) that are not complete.
     streams_left: u32,
 }
 
@@ -193,7 +193,7 @@ impl Watch {
                 }
                 Ok(Event::Unwritable) => return Ok(Outcome::OutputClosed),
                 Ok(Event::Cut) | Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    // QEMU's sockets close a moment before it is gone.
+                    // QEMU closes its sockets shortly before it exits.
                     let _ = process.wait(GUEST_START_MAX)?;
                     return Ok(self.gone());
                 }
@@ -209,7 +209,7 @@ impl Watch {
         }
     }
 
-    /// What is known of a boot, without its console.
+    /// The record of a boot, without its console.
     fn record(&self, outcome: Outcome, accelerator: Accelerator, kernel: String) -> Record {
         Record {
             outcome,
@@ -229,12 +229,12 @@ impl Watch {
     }
 }
 
-/// The line that says why a kernel stopped: a trace longer than what is shown stands behind it.
+/// The line with the reason of a kernel panic: the trace after it is longer than the shown lines.
 fn panic_in(console: &[u8]) -> Option<String> {
     String::from_utf8_lossy(console).lines().rev().find(|line| line.contains("Kernel panic - ")).map(str::to_owned)
 }
 
-/// Copies the console to where it outlives this run.
+/// Copies the console to a place that outlives this run.
 fn keep(console: &Path, place: &Path) -> Option<PathBuf> {
     fs::copy(console, place).ok().map(|_| place.to_owned())
 }

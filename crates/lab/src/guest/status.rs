@@ -1,4 +1,4 @@
-//! What is there for a guest, what is missing, and the one command that helps.
+//! What exists for a guest, what is missing, and the command that fixes it.
 
 use std::path::Path;
 
@@ -9,22 +9,22 @@ use crate::guest::cache::{Cache, Kernel};
 use crate::guest::kvm;
 use crate::guest::programs::{APT_GET, DEPMOD, DPKG_DEB, Program, QEMU, static_busybox};
 
-/// What was found.
+/// Result of the check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// Whether `millrace guest run` can boot.
     pub ready: bool,
-    /// The kernel that guests boot, once fetched.
+    /// The kernel that guests boot, if it was fetched.
     pub kernel: Option<Kernel>,
-    /// Whether guests run with KVM; none until it was tried.
+    /// Whether guests run with KVM; `None` until it was tested.
     pub kvm: Option<bool>,
-    /// Each thing that was looked at.
+    /// Result of each check.
     pub findings: Vec<Finding>,
-    /// The command that helps first.
+    /// The command to run first.
     pub fix: Option<String>,
 }
 
-/// Looks at what a guest needs. Starts nothing.
+/// Checks the requirements of a guest. Starts nothing.
 #[must_use]
 pub fn examine(cache: &Cache) -> Status {
     let kernel = cache.kernel();
@@ -36,7 +36,7 @@ pub fn examine(cache: &Cache) -> Status {
     Status { ready, kernel, kvm: tried.map(|tried| tried.works), fix: fix(&findings), findings }
 }
 
-/// All missing packages at once, then the kernel.
+/// The command for all missing packages at once, then the one for the kernel.
 fn fix(findings: &[Finding]) -> Option<String> {
     let missing: Vec<&str> =
         findings.iter().filter(|finding| finding.state == State::Missing).filter_map(|finding| finding.fix.as_deref()).collect();

@@ -1,4 +1,4 @@
-//! The directory in which a kernel is unpacked, and the programs that do it.
+//! The directory in which a kernel is unpacked, and the programs for unpacking.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::host::process::Launch;
 use crate::placement::owner;
 use crate::placement::workdir::{make_directory, remove_tree, sweep_below, write_mark};
 
-/// Beginning of the name of the directory.
+/// Prefix of the directory's name.
 const PREFIX: &str = "unpacking-";
-/// Longest unpacking: 400 MB on a slow disk.
+/// Time limit for unpacking: 400 MB on a slow disk.
 pub(crate) const UNPACK_MAX: Duration = Duration::from_secs(600);
 
 /// The directory of one unpacking in the cache, removed when dropped.
@@ -22,7 +22,7 @@ pub(crate) struct Unpacking {
 }
 
 impl Unpacking {
-    /// Makes it, with the mark by which a later process knows whether this one still runs.
+    /// Creates it, with a mark from which a later process can tell whether this one is still running.
     pub(crate) fn make(cache: &Cache) -> Result<Self, LabError> {
         let root = cache.root().join(owner::unique_name(PREFIX));
         make_directory(&root, 0o755)?;
@@ -31,17 +31,17 @@ impl Unpacking {
         Ok(unpacking)
     }
 
-    /// A name in it.
+    /// Path of a file in it.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// The directory whose room it takes.
+    /// The directory whose space it uses.
     fn room(&self) -> String {
         self.root.parent().unwrap_or(&self.root).display().to_string()
     }
 
-    /// Replaces a compressed file by what is in it, under the name without its ending. Whether it is one, by its ending.
+    /// Decompresses a file and removes its extension. Returns whether the extension is that of a compressed file.
     pub(crate) fn decompress(&self, file: &Path) -> Result<bool, LabError> {
         let program = match file.extension().and_then(|extension| extension.to_str()) {
             Some("xz") => "xz",
@@ -71,7 +71,7 @@ impl Unpacking {
     }
 }
 
-/// Removes what killed processes left.
+/// Removes directories of killed processes.
 pub(crate) fn sweep(cache: &Cache) {
     sweep_below(cache.root(), PREFIX);
 }

@@ -1,4 +1,4 @@
-//! The kernel without its compression. A translated processor takes half of a boot to decompress one; this host takes a second,
+//! The decompressed kernel. An emulated processor spends half of a boot on decompressing it; this host needs a second,
 //! once. Sources: the kernel's "The Linux/x86 Boot Protocol" (payload), "PVH boot" of Xen (note `XEN_ELFNOTE_PHYS32_ENTRY`).
 
 use std::fs;
@@ -8,18 +8,18 @@ use crate::error::LabError;
 use crate::guest::cache::{Cache, Kernel};
 use crate::guest::unpacking::Unpacking;
 
-/// First version of the boot protocol that says where the payload is.
+/// First version of the boot protocol that contains the location of the payload.
 const VERSION_MIN: u16 = 0x0208;
 const SECTOR_BYTES: usize = 512;
-/// Type of a program header of notes.
+/// Type of a program header for notes.
 const PT_NOTE: u32 = 4;
-/// Type of the note that says where QEMU is to enter.
+/// Type of the note with QEMU's entry point.
 const PHYS32_ENTRY: u32 = 18;
 
-/// Writes the decompressed kernel beside the compressed one; why there is none, when it is not one that QEMU boots.
+/// Writes the decompressed kernel beside the compressed one. If QEMU cannot boot it, returns the reason.
 ///
 /// # Errors
-/// When the files of the cache can't be read or written, or a signal came.
+/// The files of the cache cannot be read or written, or a signal was received.
 pub(crate) fn extract(cache: &Cache, kernel: &Kernel) -> Result<Option<String>, LabError> {
     let image = cache.image(kernel);
     let bytes = fs::read(&image).map_err(LabError::file("read", &image))?;
@@ -42,7 +42,7 @@ pub(crate) fn extract(cache: &Cache, kernel: &Kernel) -> Result<Option<String>, 
     Ok(None)
 }
 
-/// The compressed kernel in a bzImage, and the ending of files of its kind.
+/// The compressed kernel in a bzImage, and the extension of its compression format.
 fn payload(image: &[u8]) -> Option<(&'static str, &[u8])> {
     let number = |at: usize| Some(u32::from_le_bytes(image.get(at..at + 4)?.try_into().ok()?) as usize);
     let version = u16::from_le_bytes(image.get(0x206..0x208)?.try_into().ok()?);
@@ -51,7 +51,7 @@ fn payload(image: &[u8]) -> Option<(&'static str, &[u8])> {
     }
     let begins = (usize::from(*image.get(0x1f1)?) + 1) * SECTOR_BYTES + number(0x248)?;
     let bytes = image.get(begins..begins.checked_add(number(0x24c)?)?)?;
-    // Behind all but gzip's, which has it in itself, the size of the kernel is appended.
+    // All formats except gzip, which contains it, are followed by the size of the kernel.
     let without_size = bytes.get(..bytes.len().checked_sub(4)?)?;
     match bytes.get(..4)? {
         [0xfd, b'7', b'z', b'X'] => Some(("xz", without_size)),
@@ -86,7 +86,7 @@ fn notes(file: &[u8]) -> Option<Vec<&[u8]>> {
     Some(found)
 }
 
-/// Whether one of the notes is Xen's of the entry. None when they are cut off. Source: the System V ABI, "Note Section".
+/// Whether one of the notes is Xen's entry point. `None` if they are truncated. Source: the System V ABI, "Note Section".
 fn names_entry(mut notes: &[u8]) -> Option<bool> {
     let word = |at: usize, notes: &[u8]| Some(u32::from_le_bytes(notes.get(at..at + 4)?.try_into().ok()?));
     while !notes.is_empty() {

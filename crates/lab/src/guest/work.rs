@@ -1,4 +1,4 @@
-//! The directory of one boot: first root, sockets, console. Removed at the end; what a killed run left goes with the next.
+//! The directory of one boot: initial root, sockets, console. Removed at the end; the next boot removes what a killed one left.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::error::LabError;
 use crate::placement::owner;
 use crate::placement::workdir::{make_directory, remove_tree, sweep_below, write_mark};
 
-/// Beginning of its name.
+/// Prefix of its name.
 const PREFIX: &str = "millrace-guest-";
 
 /// The directory, removed when dropped.
@@ -15,12 +15,12 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Makes it among the temporary files, where paths are short enough for sockets.
+    /// Creates it in the directory for temporary files, where paths are short enough for sockets.
     pub(crate) fn make() -> Result<Self, LabError> {
         Self::make_below(&std::env::temp_dir())
     }
 
-    /// Makes it below a directory.
+    /// Creates it below a directory.
     pub(crate) fn make_below(base: &Path) -> Result<Self, LabError> {
         sweep_below(base, PREFIX);
         let root = base.join(owner::unique_name(PREFIX));
@@ -34,7 +34,7 @@ impl Work {
         self.root.join(name)
     }
 
-    /// What the guest's kernel and its first process said.
+    /// Output of the guest's kernel and its first process.
     pub(crate) fn console(&self) -> PathBuf {
         self.path("console")
     }
@@ -44,14 +44,14 @@ impl Work {
         self.path("qemu.log")
     }
 
-    /// Writes the first root.
+    /// Writes the initial root.
     pub(crate) fn write_initramfs(&self, bytes: &[u8]) -> Result<PathBuf, LabError> {
         let path = self.path("initramfs");
         std::fs::write(&path, bytes).map_err(LabError::file("write", &path))?;
         Ok(path)
     }
 
-    /// The end of a file of it as lines, each indented.
+    /// The end of one of its files as lines, each indented.
     pub(crate) fn end_of(file: &Path) -> String {
         crate::host::process::log_end(file)
     }

@@ -1,4 +1,4 @@
-//! What must be the same for two figures to be compared, and what may change and is then said.
+//! Conditions that must be the same for two figures to be compared, and those that may change and are then reported.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use results::environment::Environment;
 
 use crate::plan::IscsiClient;
 
-/// Buffers as a share of the database may differ by this: both are rounded to whole files and mebibytes.
+/// Allowed difference of the buffers' share of the database: both are rounded to complete files and mebibytes.
 const BUFFERS_SHARE_TOLERANCE: f64 = 0.05;
 
-/// What makes a series: figures under other conditions are never compared.
+/// Conditions of a series: figures under different conditions are never compared.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Conditions {
-    /// By name, as text.
+    /// Values by name, as text.
     pub(crate) named: BTreeMap<String, String>,
-    /// Buffers by the size of the database; absent where the record does not say.
+    /// Size of the buffers divided by that of the database; `None` if the record does not contain it.
     buffers_share: Option<f64>,
 }
 
@@ -26,7 +26,7 @@ impl Conditions {
         let facts = [
             ("path", path.name.clone()),
             ("label", path.label.clone().unwrap_or_default()),
-            // Records of before say none, and were by ours.
+            // Records of older versions contain no client; theirs was Millrace's.
             ("client", path.client.clone().filter(|client| client != IscsiClient::Millrace.name()).unwrap_or_default()),
             ("target", path.target.clone().unwrap_or_default()),
             ("tuning", path.tuning.clone()),
@@ -48,7 +48,7 @@ impl Conditions {
         Self { named, buffers_share: (share.is_finite() && share > 0.0).then_some(share) }
     }
 
-    /// Whether figures under both may be compared.
+    /// Whether figures under both conditions may be compared.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.named == other.named
             && match (self.buffers_share, other.buffers_share) {
@@ -57,7 +57,7 @@ impl Conditions {
             }
     }
 
-    /// All of them, for people.
+    /// All conditions for display.
     pub(crate) fn all(&self) -> BTreeMap<String, String> {
         let mut all = self.named.clone();
         if let Some(share) = self.buffers_share {
@@ -66,7 +66,7 @@ impl Conditions {
         all
     }
 
-    /// What is different here than there, `medium: nvme instead of fc15k`.
+    /// Differences between the two: `medium: nvme instead of fc15k`.
     pub(crate) fn differs_from(&self, other: &Self) -> Vec<String> {
         let (here, there) = (self.all(), other.all());
         let mut names: Vec<&String> = here.keys().chain(there.keys()).collect();
@@ -78,14 +78,14 @@ impl Conditions {
     }
 }
 
-/// The machine, without its name: records hold none.
+/// The machine, without its name: records contain no names.
 fn host(place: &Environment) -> String {
     let whole = (place.memory_bytes as f64 / f64::from(1 << 30)).round();
     let virtual_one = place.virtualization.as_ref().map_or_else(String::new, |kind| format!(", {kind}"));
     format!("{}, {} processors {}, {whole} GiB{virtual_one}", place.architecture, place.cpu_count, place.cpu_model)
 }
 
-/// What may change within a series; a change is said beside the figures.
+/// Facts that may change within a series; a change is reported beside the figures.
 pub(crate) fn changeable(comparison: &Comparison, path: &PathResult) -> BTreeMap<String, String> {
     let place = &comparison.environment;
     let mut facts = BTreeMap::from([

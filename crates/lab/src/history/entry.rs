@@ -1,4 +1,4 @@
-//! What is kept of a record: the figures of its arms, run by run.
+//! The kept part of a record: the figures of its configurations, run by run.
 
 use std::collections::BTreeMap;
 
@@ -11,40 +11,40 @@ use crate::{diff, judge};
 /// One record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Where it is.
+    /// File or other place of the record.
     pub(crate) record: String,
     /// Start, UTC, RFC 3339.
     pub(crate) started_utc: String,
     pub(crate) commit: Option<String>,
     pub(crate) version: String,
-    /// Names that the plan goes by: its own, and that of the report it stands for.
+    /// Names of the plan: its own, and that of the report that it reproduces.
     pub(crate) plans: Vec<String>,
     pub(crate) not_a_result: Vec<String>,
-    /// Arms whose figures may be used.
+    /// Configurations whose figures may be used.
     pub(crate) arms: Vec<ArmFigures>,
-    /// The others that ran, each with the reason.
+    /// The other configurations that ran, each with the reason.
     pub(crate) not_valid: Vec<(String, String)>,
 }
 
-/// The figures of one arm.
+/// The figures of one configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ArmFigures {
     pub(crate) arm: String,
     pub(crate) path: String,
     pub(crate) conditions: Conditions,
-    /// What may change within a series.
+    /// Properties that may change within a series.
     pub(crate) changeable: BTreeMap<String, String>,
     /// Orders per minute of each run.
     pub(crate) oets: Vec<RunValue>,
-    /// Processor seconds for 1,000 orders without the filer, of each run.
+    /// Processor seconds per 1,000 orders without the filer, of each run.
     pub(crate) cpu: Vec<RunValue>,
     pub(crate) new_order_p99_ms: Option<f64>,
-    /// It was held against the record before it, and had lost more than was allowed.
+    /// Whether it was compared with the previous record and had lost more than allowed.
     pub(crate) lost: bool,
 }
 
 impl Entry {
-    /// Reduces a record. `record` says where it is.
+    /// Reduces a record. `record` is its place.
     #[must_use]
     pub fn of(comparison: &Comparison, record: String) -> Self {
         let ran = || comparison.paths.iter().filter(|path| !path.runs.is_empty());
@@ -64,7 +64,7 @@ impl Entry {
     }
 }
 
-/// The figures of one arm that was measured.
+/// The figures of one measured configuration.
 pub(super) fn figures(comparison: &Comparison, path: &PathResult) -> ArmFigures {
     let held = comparison.against_last.as_ref();
     ArmFigures {
@@ -79,7 +79,7 @@ pub(super) fn figures(comparison: &Comparison, path: &PathResult) -> ArmFigures 
     }
 }
 
-/// Name of an arm; records of before have only the path's.
+/// Name of a configuration; records of older versions contain only the path's name.
 fn name(path: &PathResult) -> &str {
     if path.arm.is_empty() { &path.name } else { &path.arm }
 }

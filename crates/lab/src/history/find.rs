@@ -1,4 +1,4 @@
-//! Finding records below directories. What is no record is named and left out, never a failure.
+//! Finds records below directories. A file that is not a record is listed as left out; it is not an error.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,17 +11,17 @@ use crate::error::LabError;
 use crate::limits::{HISTORY_DEPTH_MAX, HISTORY_ENTRIES_MAX};
 use crate::report::RECORD;
 
-/// What was found.
+/// Result of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
     /// Records, from the earliest to the latest.
     pub entries: Vec<Entry>,
-    /// Files that are none, and directories that were not looked through.
+    /// Files that are not records, and directories that were not searched.
     pub left_out: Vec<LeftOut>,
 }
 
 impl Found {
-    /// Takes records in the order of time; the same record found at two places is taken once.
+    /// Sorts records by time; a record that was found at two places is used once.
     pub(super) fn of(mut entries: Vec<Entry>, left_out: Vec<LeftOut>) -> Self {
         entries.sort_by(|a, b| (&a.started_utc, &a.record).cmp(&(&b.started_utc, &b.record)));
         entries.dedup_by(|later, first| {
@@ -31,22 +31,22 @@ impl Found {
     }
 }
 
-/// Reads every `results.json` in and below these directories, at any depth; a file that is named is read whatever its name.
-/// Symbolic links to directories are not followed. `progress` is told how many records of how many were read.
+/// Reads every `results.json` in and below these directories, at any depth; an explicitly named file is read whatever its name.
+/// Does not follow symbolic links to directories. Calls `progress` with the number of records read and their total.
 ///
 /// # Errors
-/// A place that is not there or cannot be read.
+/// A directory or file does not exist or cannot be read.
 pub fn find(places: &[PathBuf], progress: &mut dyn FnMut(usize, usize)) -> Result<Found, LabError> {
     let (files, left_out) = files(places, HISTORY_DEPTH_MAX)?;
     Ok(read(&files, left_out, progress))
 }
 
-/// The records beside a directory that is about to hold one: those in the directories next to it, not below them.
+/// The records beside a directory that will contain a new one: those in the neighbouring directories, not below them.
 pub(super) fn siblings(directory: &Path) -> Result<Found, LabError> {
     if !directory.exists() {
         return Ok(Found::default());
     }
-    // What lies deeper was not asked for.
+    // Deeper directories are ignored.
     let (files, _) = files(&[directory.to_owned()], 1)?;
     Ok(read(&files, Vec::new(), &mut |_, _| {}))
 }
@@ -63,7 +63,7 @@ fn read(files: &BTreeSet<PathBuf>, mut left_out: Vec<LeftOut>, progress: &mut dy
     Found::of(entries, left_out)
 }
 
-/// Files to read, each once, in the order of their names.
+/// Files to read, each once, sorted by name.
 pub(super) fn files(places: &[PathBuf], depth_max: usize) -> Result<(BTreeSet<PathBuf>, Vec<LeftOut>), LabError> {
     let (mut files, mut left_out, mut seen) = (BTreeSet::new(), Vec::new(), 0);
     for place in places {
@@ -117,7 +117,7 @@ fn walk(
     Ok(())
 }
 
-/// Why a file is no record, without its name again.
+/// Why a file is not a record, without repeating its name.
 pub(super) fn reason(error: &LabError, file: &Path) -> String {
     let whole = match (error, std::error::Error::source(error)) {
         (LabError::File { .. }, Some(source)) => source.to_string(),

@@ -1,4 +1,4 @@
-//! A comparison that was just made against the newest earlier record of each arm's series. Pure but for the reading of records.
+//! Compares a new comparison with the newest earlier record of each configuration's series. Does no I/O except reading records.
 
 use std::path::PathBuf;
 
@@ -13,19 +13,19 @@ use crate::diff::{as_gate, between_records, difference_words, short};
 use crate::error::LabError;
 use crate::report::words::{CPU_WITHOUT_FILER, ORDERS};
 
-/// Where the earlier records are, and what may be lost.
+/// Location of the earlier records, and the allowed loss.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Last {
     /// A directory with records at any depth.
     pub directory: PathBuf,
-    /// It is the one that will hold this record's: only the directories in it are looked into.
+    /// Whether it is the directory that will contain this record's directory: then only its direct subdirectories are searched.
     pub beside: bool,
-    /// Loss in percent that is allowed.
+    /// Allowed loss in percent.
     pub threshold_percent: f64,
 }
 
 impl Last {
-    /// Refuses a directory that is not there, before anything is measured. Beside the new record there may be none yet.
+    /// Refuses a missing directory before anything is measured. A directory beside the new record may not exist yet.
     pub(crate) fn check(&self) -> Result<(), LabError> {
         if self.beside {
             return Ok(());
@@ -33,20 +33,20 @@ impl Last {
         std::fs::read_dir(&self.directory).map(|_| ()).map_err(LabError::file("look for records in", &self.directory))
     }
 
-    /// What will be done, for a dry run.
+    /// Description for a dry run.
     pub(crate) fn words(&self) -> String {
         let place = if self.beside { "in the directories of" } else { "below" };
         format!("the newest record of each path {place} {}, {} % may be lost", self.directory.display(), self.threshold_percent)
     }
 
-    /// Holds the comparison against the records there, keeps the verdict in it, and adds the gates.
+    /// Compares the comparison with the records, stores the result in it, and adds the gates.
     pub(crate) fn hold(&self, comparison: &mut Comparison) {
         let found = if self.beside {
             find::siblings(&self.directory)
         } else {
             find::find(std::slice::from_ref(&self.directory), &mut |_, _| {})
         };
-        // What was measured is not thrown away for a directory that went away meanwhile.
+        // A directory that disappeared in the meantime must not discard the measurement.
         let found = found.unwrap_or_else(|error| {
             comparison.notes.push(format!("not held against earlier records: cannot {error}"));
             Found::default()
@@ -57,7 +57,7 @@ impl Last {
     }
 }
 
-/// Each measured arm against its last record, and a gate for each figure that could be compared.
+/// Compares each measured configuration with its newest earlier record, and adds a gate for each figure that could be compared.
 #[must_use]
 pub fn against(now: &Comparison, found: &Found, threshold_percent: f64) -> (AgainstLast, Vec<Gate>) {
     let earlier: Vec<&Entry> = found.entries.iter().filter(|entry| entry.started_utc < now.started_utc).collect();
@@ -114,7 +114,7 @@ fn one(now: &ArmFigures, earlier: &[&Entry], threshold_percent: f64) -> (ArmAgai
     (held, gates)
 }
 
-/// Missed when the figure is worse by more than the threshold, and the interval of the difference shows that it is worse.
+/// The gate fails if the figure is worse by more than the threshold, and the interval of the difference shows that it is worse.
 fn gate(figure: &str, more_is_better: bool, found: &RelativeDifference, threshold_percent: f64, arm: &str) -> Gate {
     let loss = if more_is_better { -found.percent } else { found.percent };
     let (ratio, shown_below) = as_gate(found, more_is_better);
@@ -164,7 +164,7 @@ mod tests {
         Found { entries: entries.collect(), left_out: Vec::new() }
     }
 
-    /// The verdict on `now` after `earlier`, put into its record as a comparison does it.
+    /// The result for `now` after `earlier`, stored in its record as in a comparison.
     fn held(now: &mut Comparison, earlier: &[Comparison], threshold: f64) -> AgainstLast {
         let (held, gates) = against(now, &found(earlier), threshold);
         now.gates = gates;

@@ -1,4 +1,4 @@
-//! From the records of a series to its points: means, spread, and the steps between neighbours.
+//! Computes the points of a series from its records: means, spread, and the steps between neighbours.
 
 use results::history::{HistoryFigure, HistoryPoint, HistoryStep};
 use results::judgement::RelativeDifference;
@@ -8,22 +8,22 @@ use super::conditions::changes;
 use super::entry::{ArmFigures, Entry};
 use crate::diff;
 
-/// An arm of a record, with the record.
+/// A record, and one of its configurations.
 pub(super) type Held<'a> = (&'a Entry, &'a ArmFigures);
 
 type Runs = fn(&ArmFigures) -> &[RunValue];
 
-/// Figures whose steps are marked, and whether more of them is better.
+/// Figures whose steps are marked, and whether larger values are better.
 const FOLLOWED: [(HistoryFigure, bool, Runs); 2] =
     [(HistoryFigure::Oets, true, |arm| &arm.oets), (HistoryFigure::Cpu, false, |arm| &arm.cpu)];
 
 /// Points on each side that must confirm a step.
 const CONFIRMING_POINTS: usize = 3;
 
-/// Deviations of the scatter that a step must exceed: a normal one is beyond by chance in 1 of 2,000 cases, and a page has some hundred
-/// neighbours.
+/// Number of standard deviations that a step must exceed: a normally distributed value exceeds it by chance in 1 of 2,000 cases, and
+/// a page has some hundred neighbours.
 const STEP_DEVIATIONS: f64 = 3.5;
-/// Differences of neighbours from which a scatter is estimated.
+/// Smallest number of differences of neighbours for estimating the scatter.
 const SCATTER_DIFFERENCES_MIN: usize = 4;
 
 /// One point for each group of records.
@@ -70,10 +70,10 @@ fn point(group: &[Held<'_>]) -> HistoryPoint {
     }
 }
 
-/// Places of the steps, each with its change from the point before. That must be shown by the runs of both points, and by those of up
-/// to three points before, since the last step, against up to three from there on; and the levels of these points must be further
-/// apart than neighbours of the series are by chance. Records differ by more than their runs do, and a single point that stands apart
-/// is no step.
+/// Indexes of the steps, each with its change from the previous point. The runs of both points must show the change, and so must those
+/// of up to three points before, since the last step, compared with up to three from there on; and the levels of these points must
+/// differ by more than neighbours in the series do by chance. Records differ by more than their runs do, and a single outlier
+/// is not a step.
 fn steps(runs: &[Vec<RunValue>]) -> Vec<(usize, RelativeDifference)> {
     let levels: Vec<f64> = runs.iter().map(|runs| mean(&runs.iter().map(|run| run.value.ln()).collect::<Vec<_>>())).collect();
     let scatter = scatter(&levels);
@@ -101,13 +101,13 @@ fn steps(runs: &[Vec<RunValue>]) -> Vec<(usize, RelativeDifference)> {
     steps
 }
 
-/// Standard deviation of a point's level, from the differences of neighbours: their median, which steps do not move. `None` with so few
-/// points that it says nothing.
+/// Standard deviation of a point's level, from the differences of neighbours: their median, which steps do not affect. `None` if there
+/// are too few points.
 fn scatter(levels: &[f64]) -> Option<f64> {
     let mut sizes: Vec<f64> = levels.windows(2).filter_map(|pair| Some((pair.last()? - pair.first()?).abs())).collect();
     sizes.sort_by(f64::total_cmp);
     let median = (sizes.len() >= SCATTER_DIFFERENCES_MIN).then(|| sizes.get(sizes.len() / 2).copied())??;
-    // The median of the absolute value of a normal one is 0.6745 of its deviation; a difference has two.
+    // The median of the absolute value of a normal variable is 0.6745 of its deviation; a difference contains two of them.
     Some(median / 0.6745 / 2f64.sqrt())
 }
 

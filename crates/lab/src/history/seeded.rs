@@ -1,6 +1,6 @@
-//! Records with invented, seeded figures: the paths local and dnfs, runs that scatter around a level.
+//! Records with invented, seeded figures: the paths local and dnfs, with runs that vary around a level.
 //!
-//! It depends on `results` and `media` alone, so that the tests of the binary can use the same file.
+//! It depends only on `results`, so that the tests of the binary can use the same file.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use results::compare::{Comparison, CpuTime, PathResult, PathStatus, PlanRecord, 
 use results::environment::{Environment, Store};
 use results::statistics::MeanInterval;
 
-/// What the records of a seed show.
+/// Parameters of the records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Level {
-    /// Orders per minute as a part of those of an undisturbed record; the processor time of an order is its inverse.
+    /// Orders per minute relative to those of an undisturbed record; the processor time of an order is its inverse.
     pub(crate) factor: f64,
-    /// Standard deviation of a run within its record, as a part of the mean.
+    /// Standard deviation of a run within its record, relative to the mean.
     pub(crate) runs_noise: f64,
-    /// The same of a record's level from that of other records.
+    /// The same for a record's level compared with other records.
     pub(crate) records_noise: f64,
     /// Runs on each path.
     pub(crate) repeats: u32,
 }
 
 impl Default for Level {
-    /// What comparisons of equals scatter by on a host of two processors.
+    /// The spread of comparisons of equal configurations on a host with two processors.
     fn default() -> Self {
         Self { factor: 1.0, runs_noise: 0.02, records_noise: 0.01, repeats: 3 }
     }
 }
 
-/// The record of a number: its seed, its commit, its day.
+/// The record with a number, which determines its seed, commit and day.
 pub(crate) fn record(number: u64, level: &Level) -> Comparison {
     let mut chance = Random::new(number);
     let commit = format!("{:012x}", chance.bits() >> 16);
@@ -115,7 +115,7 @@ fn path(name: &str, orders: f64, cpu: f64, level: &Level, chance: &mut Random) -
     }
 }
 
-/// A day in a year of months of 28 days, which every calendar has.
+/// A day in a year with months of 28 days: every month has these days.
 fn moment(number: u64) -> String {
     let (day, month, year) = (number % 28 + 1, number / 28 % 12 + 1, 2026 + number / 336);
     format!("{year}-{month:02}-{day:02}T04:00:00Z")

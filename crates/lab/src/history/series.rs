@@ -1,4 +1,4 @@
-//! Which records may be compared: the series of a history.
+//! The series of a history: records that may be compared.
 
 use results::history::{History, HistorySeries, LeftOut, PointBy, SCHEMA};
 
@@ -8,16 +8,16 @@ use super::find::Found;
 use super::points::{self, Held};
 use crate::error::LabError;
 
-/// What is shown of the records that were found.
+/// Selection of the records to show.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// What a point stands for.
+    /// Meaning of a point.
     pub by: PointBy,
-    /// Records begun on this day or later: `2026-11-01`, or a moment as records have it.
+    /// Only records that started on this day or later: `2026-11-01`, or a time in the form of the records.
     pub since: Option<String>,
-    /// Only this path or arm.
+    /// Only this path or configuration.
     pub path: Option<String>,
-    /// Only records of this plan, by its name or by the report it stands for.
+    /// Only records of this plan, by its name or by the report that it reproduces.
     pub plan: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Choice {
 }
 
 impl Choice {
-    /// Refuses a date that is none.
+    /// Refuses an invalid date.
     ///
     /// # Errors
     /// [`LabError::Plan`].
@@ -54,7 +54,7 @@ impl Choice {
     }
 
     fn takes(&self, entry: &Entry) -> bool {
-        // Records have UTC in one form, so that the order of the texts is that of the moments.
+        // All records use the same form of UTC, so the order of the texts is that of the times.
         self.since.as_ref().is_none_or(|since| entry.started_utc.as_str() >= since.as_str())
             && self.plan.as_ref().is_none_or(|plan| entry.plans.iter().any(|name| name.eq_ignore_ascii_case(plan)))
     }
@@ -63,7 +63,7 @@ impl Choice {
 /// Sorts the records into series.
 ///
 /// # Errors
-/// When there is no record, or none that was chosen.
+/// There are no records, or none was selected.
 pub fn history(found: &Found, choice: &Choice) -> Result<History, LabError> {
     choice.check()?;
     let entries: Vec<&Entry> = found.entries.iter().filter(|entry| choice.takes(entry)).collect();
@@ -114,7 +114,7 @@ pub fn history(found: &Found, choice: &Choice) -> Result<History, LabError> {
     })
 }
 
-/// Records of one commit together, at the place of the first of them; those that name none, and all by date, each alone.
+/// Groups records of one commit, at the position of the first one. Records without a commit, and all records by date, stay alone.
 fn grouped<'a>(held: &[Held<'a>], by: &PointBy) -> Vec<Vec<Held<'a>>> {
     let mut groups: Vec<Vec<Held<'a>>> = Vec::new();
     for (entry, arm) in held {

@@ -1,4 +1,4 @@
-//! Records in a PostgreSQL database, schema `millrace_history`: the directory's equal for hosts that keep none.
+//! Records in a PostgreSQL database, schema `millrace_history`: an alternative to a directory, for hosts that keep no files.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::limits::{HISTORY_DEPTH_MAX, KEPT_RECORD_BYTES_MAX, KEPT_RECORDS_MAX};
 /// Version of the tables.
 const VERSION: i32 = 1;
 
-/// The digest is that of the record as the database keeps it, so that the order of fields and white space do not count.
+/// The digest is that of the record as stored in the database, so that the order of fields and white space do not matter.
 const TABLES: &str = "
 CREATE SCHEMA millrace_history;
 CREATE TABLE millrace_history.about (version int NOT NULL);
@@ -26,27 +26,27 @@ CREATE TABLE millrace_history.record (
     source text NOT NULL, kept_at timestamptz NOT NULL DEFAULT clock_timestamp(), record jsonb NOT NULL);
 CREATE INDEX ON millrace_history.record (started_utc, id);";
 
-/// What a run has second by second, most of a record's size; no figure of a history comes from it.
+/// Data of a run second by second, which are most of a record's size; no figure of a history uses them.
 const LEFT_OUT_OF_RUNS: [&str; 3] = ["series", "warmup_per_second", "filling"];
 
-/// What became of the records that were given.
+/// Result of adding records.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Added {
-    /// New ones.
+    /// Number of new records.
     pub added: usize,
-    /// Those that were there already.
+    /// Number of records that already existed.
     pub known: usize,
-    /// Files that are no record.
+    /// Files that are not records.
     pub left_out: Vec<LeftOut>,
 }
 
-/// Keeps every record in and below these directories in the database of `dsn`; makes the schema where it is missing.
-/// `progress` is told how many records of how many were read.
+/// Stores every record in and below these directories in the database of `dsn`; creates the schema if it is missing.
+/// Calls `progress` with the number of records read and their total.
 ///
-/// **Durability**: each record that is counted is committed.
+/// **Durability**: each counted record is committed.
 ///
 /// # Errors
-/// A place that cannot be read, a server that cannot be reached or refuses, a schema of this name that is not Millrace's.
+/// A directory cannot be read, the server cannot be reached or refuses, or a schema with this name is not Millrace's.
 pub fn add(dsn: &str, places: &[PathBuf], progress: &mut dyn FnMut(usize, usize)) -> Result<Added, LabError> {
     let (files, left_out) = find::files(places, HISTORY_DEPTH_MAX)?;
     let mut added = Added { left_out, ..Added::default() };
@@ -70,7 +70,7 @@ pub fn add(dsn: &str, places: &[PathBuf], progress: &mut dyn FnMut(usize, usize)
 /// Reads the records of the database of `dsn`.
 ///
 /// # Errors
-/// A server that cannot be reached or refuses, or a database without records.
+/// The server cannot be reached or refuses, or the database has no records.
 pub fn read(dsn: &str, progress: &mut dyn FnMut(usize, usize)) -> Result<Found, LabError> {
     with_client(dsn, async |client| {
         if !is_there(client).await? {
@@ -86,7 +86,7 @@ pub fn read(dsn: &str, progress: &mut dyn FnMut(usize, usize)) -> Result<Found, 
             progress(done, ids.len());
             let (id, source): (i64, String) = (row.get(0), row.get(1));
             let record = format!("record {id} of the database ({source})");
-            // One at a time: together they may be larger than memory.
+            // One at a time, because all together may be larger than the memory.
             let text = client.query_one("SELECT record::text FROM millrace_history.record WHERE id = $1", &[&id]).await;
             let text: String = text.map_err(LabError::database("read a record"))?.get(0);
             match serde_json::from_str::<Comparison>(&text) {
@@ -98,7 +98,7 @@ pub fn read(dsn: &str, progress: &mut dyn FnMut(usize, usize)) -> Result<Found, 
     })
 }
 
-/// A session of our own for the time of `work`.
+/// Opens a session for the duration of `work`.
 fn with_client<T>(dsn: &str, work: impl AsyncFnOnce(&Client) -> Result<T, LabError>) -> Result<T, LabError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(LabError::file("start a runtime for", "the session with the database"))?;
@@ -112,9 +112,9 @@ fn with_client<T>(dsn: &str, work: impl AsyncFnOnce(&Client) -> Result<T, LabErr
     })
 }
 
-/// Makes the tables unless they are there.
+/// Creates the tables if they do not exist.
 async fn prepare(client: &Client) -> Result<(), LabError> {
-    // Of programs that come at once, one makes them.
+    // If several programs come at once, one of them creates the tables.
     let begin = "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('millrace_history', 0))";
     client.batch_execute(begin).await.map_err(LabError::database("lock the schema millrace_history"))?;
     let made = match is_there(client).await {
@@ -127,9 +127,9 @@ async fn prepare(client: &Client) -> Result<(), LabError> {
     made
 }
 
-/// Whether the tables are there; a schema of that name that is not ours, or of another version, is refused.
+/// Whether the tables exist. Refuses a schema of that name that is not Millrace's, or has another version.
 async fn is_there(client: &Client) -> Result<bool, LabError> {
-    // The catalogs show what another role may not use, too.
+    // The catalogs also show tables that this role may not use.
     let look = "SELECT to_regnamespace('millrace_history') IS NOT NULL, \
                 (SELECT count(*) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
                  WHERE n.nspname = 'millrace_history' AND NOT a.attisdropped \
@@ -156,7 +156,7 @@ async fn is_there(client: &Client) -> Result<bool, LabError> {
     Ok(schema)
 }
 
-/// Rows that were added: 0 when the record was there.
+/// Number of rows added: 0 if the record already existed.
 async fn insert(client: &Client, text: &str, source: &str) -> Result<u64, LabError> {
     let insert = "INSERT INTO millrace_history.record (digest, started_utc, source, record) \
                   SELECT encode(sha256(convert_to(given.record::text, 'UTF8')), 'hex'), given.record->>'started_utc', $2, given.record \
@@ -164,7 +164,7 @@ async fn insert(client: &Client, text: &str, source: &str) -> Result<u64, LabErr
     client.execute(insert, &[&text, &source]).await.map_err(LabError::database("keep a record"))
 }
 
-/// A record as it is kept: with fields that this version does not know, without what it has second by second.
+/// A record in its stored form: with fields that this version does not know, without the data of each second.
 fn reduced(file: &Path) -> Result<String, LabError> {
     crate::record::read(file)?;
     let damaged = |source| LabError::Record { program: "the comparison", source };
@@ -176,7 +176,7 @@ fn reduced(file: &Path) -> Result<String, LabError> {
         run.retain(|name, _| !LEFT_OUT_OF_RUNS.contains(&name.as_str()));
     }
     let text = record.to_string();
-    // PostgreSQL's JSON has no such character.
+    // PostgreSQL's JSON type does not allow this character.
     if text.contains("\\u0000") {
         return Err(LabError::plan("a text in it has a NUL character".to_owned(), "leave it out"));
     }

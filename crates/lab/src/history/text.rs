@@ -34,7 +34,7 @@ fn table(series: &HistorySeries, by: &PointBy) -> String {
     for row in rows {
         let mut line = String::from(" ");
         for (place, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            // Words stand left, figures right.
+            // Text is left-aligned, figures are right-aligned.
             line += &if matches!(place, 2..=5) { format!(" {cell:>width$} ") } else { format!(" {cell:<width$} ") };
         }
         text += line.trim_end();

@@ -1,5 +1,5 @@
-//! LUNs as mounted block devices, one or several below a file system, of this host, by our own initiator: `millrace iscsi attach` and `detach`.
-//! Needs root.
+//! LUNs as block devices of this host, one or several with one mounted file system, by Millrace's initiator: `millrace iscsi attach`
+//! and `detach`. Needs root.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,31 +17,31 @@ use crate::host::procfs;
 use crate::limits::{ATTACH_MAX, BUSY_MAX, DETACH_MAX};
 use crate::sys;
 
-/// Where attachments are recorded, below a directory of ours.
+/// Directory of the records of attachments, below a directory of Millrace.
 const RECORDS: &str = "attached";
 
-/// Programs that `attach` and `detach` run, beside the one that makes the file system.
+/// Programs that `attach` and `detach` run, in addition to the one that creates the file system.
 const PROGRAMS: [&str; 4] = ["losetup", "blkid", "mount", "umount"];
 
-/// Attaches LUNs and records them in a directory of ours.
+/// Attaches LUNs and records them in a directory of Millrace.
 #[derive(Debug, Clone)]
 pub(crate) struct LunHost {
     program: PathBuf,
     records: PathBuf,
 }
 
-/// LUNs that are attached and mounted as one file system. Dropping it takes them away at once: what was not written to them may be lost.
+/// LUNs that are attached and mounted as one file system. Dropping it detaches them at once: unwritten data may be lost.
 #[derive(Debug)]
 pub(crate) struct AttachedLun {
     host: LunHost,
     mount: PathBuf,
     log: PathBuf,
-    /// Processes that serve them to the kernel.
+    /// Processes that serve the LUNs to the kernel.
     pids: Vec<u32>,
     is_attached: bool,
 }
 
-/// What `millrace iscsi attach --json` prints, for one LUN or for several.
+/// Output of `millrace iscsi attach --json`, for one LUN or for several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Ready {
@@ -49,7 +49,7 @@ enum Ready {
     Several { luns: Vec<Served> },
 }
 
-/// One of several LUNs there.
+/// One of several LUNs in that output.
 #[derive(Deserialize)]
 struct Served {
     pid: u32,
@@ -61,7 +61,7 @@ struct Listed {
     pid: Option<u32>,
 }
 
-/// What this host lacks for a file system on so many LUNs, and what to do about that; `None` when it has all.
+/// Missing requirements of this host for a file system on this number of LUNs, with hints; `None` if it has all.
 pub(crate) fn why_not(luns: u32) -> Option<String> {
     if sys::effective_uid() != 0 {
         return Some("making a block device of a LUN needs root; run it as root".to_owned());
@@ -82,20 +82,21 @@ pub(crate) fn why_not(luns: u32) -> Option<String> {
 }
 
 impl LunHost {
-    /// Attachments by `program`, recorded below `root`, a directory of ours.
+    /// Attachments by `program`, recorded below `root`, a directory of Millrace.
     ///
     /// # Errors
-    /// When the directory of the records cannot be made.
+    /// The directory of the records cannot be created.
     pub(crate) fn new(program: PathBuf, root: &Path) -> Result<Self, LabError> {
         let records = root.join(RECORDS);
         fs::create_dir_all(&records).map_err(LabError::file("create directory", &records))?;
         Ok(Self { program, records })
     }
 
-    /// Makes the LUNs at `urls` block devices and mounts their file system at `mount`; `options` are those of `millrace iscsi attach`.
+    /// Attaches the LUNs at `urls` as block devices and mounts their file system at `mount`; `options` are those of
+    /// `millrace iscsi attach`.
     ///
     /// # Errors
-    /// With what it printed. Nothing is attached then.
+    /// An error with the output of the command. Nothing is attached.
     pub(crate) fn attach(
         &self,
         urls: &[String],
@@ -120,9 +121,9 @@ impl LunHost {
         command
     }
 
-    /// Takes LUNs away at once and without regard to their data: `which` is what `detach` takes. Also after Ctrl-C.
+    /// Detaches LUNs at once, without their unwritten data: `which` is the argument of `detach`. Also used after Ctrl-C.
     fn take_away(&self, pids: &[u32], which: &Path) -> Result<(), String> {
-        // Without their servers all I/O of the file systems fails, where it would wait for the filer that is gone.
+        // Without their servers, all I/O of the file systems fails; otherwise it would wait for the filer that is gone.
         for pid in pids {
             let _ = sys::signal(*pid, libc::SIGKILL);
         }
@@ -133,7 +134,7 @@ impl LunHost {
             if output.status.success() {
                 return Ok(());
             }
-            // A database that waited for the filer ends with the error it gets now, and until then keeps the file system busy.
+            // A database that waited for the filer ends with the error that it receives now. Until then it keeps the file system busy.
             if Instant::now() >= end {
                 return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
             }
@@ -143,12 +144,12 @@ impl LunHost {
 }
 
 impl AttachedLun {
-    /// Pids of the processes that serve them to the kernel.
+    /// Pids of the processes that serve the LUNs to the kernel.
     pub(crate) fn pids(&self) -> &[u32] {
         &self.pids
     }
 
-    /// An error when a process that serves one to the kernel has ended.
+    /// An error if a process that serves a LUN to the kernel has ended.
     pub(crate) fn expect_alive(&self) -> Result<(), LabError> {
         let zombies = procfs::own_zombies();
         if self.pids.iter().all(|pid| procfs::start_ticks(*pid).is_some() && !zombies.contains(pid)) {
@@ -158,9 +159,9 @@ impl AttachedLun {
         Err(LabError::Program { program, outcome: "has ended".to_owned(), detail: String::new() })
     }
 
-    /// Unmounts the file system and takes the block devices away.
+    /// Unmounts the file system and detaches the block devices.
     ///
-    /// Durability: what was written to the file system is on the LUNs, and they are flushed.
+    /// Durability: data written to the file system are on the LUNs and flushed when it returns.
     pub(crate) fn detach(mut self) -> Result<(), LabError> {
         let mut command = self.host.command("detach");
         command.arg(&self.mount);
@@ -180,11 +181,11 @@ impl Drop for AttachedLun {
     }
 }
 
-/// Takes away what a killed comparison left attached below `root`, a directory of its. Does nothing where that belongs to another
-/// user, whose records are not to be believed.
+/// Detaches what a killed comparison left attached below `root`, one of its directories. Does nothing if that belongs to another
+/// user, whose records are not trusted.
 ///
 /// # Errors
-/// With what could not be done; something may still be mounted there then.
+/// An error with the step that failed; something may then still be mounted there.
 pub(crate) fn end_left_behind(program: &Path, root: &Path) -> Result<(), LabError> {
     let records = root.join(RECORDS);
     let is_own =

@@ -1,4 +1,4 @@
-//! A block device that the user named for a comparison: what is on it, and a file system of ours in its place. Needs root.
+//! A block device that the user named for a comparison: checks its contents, and creates a file system on it. Needs root.
 
 use std::fs::{self, OpenOptions};
 use std::iter::Sum;
@@ -12,16 +12,16 @@ use crate::error::LabError;
 use crate::host::process::Launch;
 use crate::limits::MKFS_MAX;
 
-/// Label of file systems of ours. A device that carries one is free again: a killed comparison has left it.
+/// Label of Millrace's file systems. A device with this label is free: a killed comparison left it.
 const LABEL: &str = "millrace-lab";
-/// Option that lets a comparison take a device with something on it.
+/// Option that permits a comparison to overwrite a device's contents.
 pub(crate) const OVERWRITE: &str = "--overwrite-devices";
-/// Bytes of a sector in sysfs, whatever the device has.
+/// Bytes of a sector in sysfs, for every device.
 const SECTOR: u64 = 512;
-/// Exit code of blkid(8) where it found nothing.
+/// Exit code of blkid(8) if it found nothing.
 const BLKID_NOTHING: i32 = 2;
 
-/// A device that is in use by nobody, and may be taken.
+/// A device that is not in use and may be overwritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BlockDevice {
     path: PathBuf,
@@ -29,14 +29,14 @@ pub(crate) struct BlockDevice {
     counters: PathBuf,
 }
 
-/// What it read and wrote since it was attached.
+/// Its reads and writes since it was attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DiskStats {
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
     /// Reads, writes and flushes that have ended.
     pub(crate) requests: u64,
-    /// Milliseconds that they took, all together, in the queue of the block layer too.
+    /// Total milliseconds of these requests, including their time in the queue of the block layer.
     pub(crate) request_ms: u64,
 }
 
@@ -51,7 +51,7 @@ impl Sum for DiskStats {
     }
 }
 
-/// The program that is missing here, with its package.
+/// A missing program, with its package.
 pub(crate) fn missing_program() -> Option<String> {
     let programs = [("mkfs.ext4", "e2fsprogs"), ("blkid", "util-linux"), ("wipefs", "util-linux")];
     let (name, package) = programs.into_iter().find(|(name, _)| !::host::has_program(name))?;
@@ -59,11 +59,11 @@ pub(crate) fn missing_program() -> Option<String> {
 }
 
 impl BlockDevice {
-    /// Looks at a device and refuses one that is in use, or that carries something unless `overwrite` says that it may go.
+    /// Checks a device and refuses one that is in use, or that has contents unless `overwrite` permits overwriting them.
     /// Changes nothing.
     ///
     /// # Errors
-    /// [`LabError::Missing`] with what is there, and what may be done.
+    /// [`LabError::Missing`] with the contents, and what the user can do.
     pub(crate) fn examine(path: &Path, overwrite: bool) -> Result<Self, LabError> {
         let facts = fs::metadata(path).map_err(LabError::file("use the target", path))?;
         if !facts.file_type().is_block_device() {
@@ -92,17 +92,17 @@ impl BlockDevice {
         &self.path
     }
 
-    /// Makes an ext4 file system of so many bytes on it, as many as it has at most.
+    /// Creates an ext4 file system of `bytes` bytes on it, or of its size if that is smaller.
     pub(crate) fn make_file_system(&self, bytes: u64, log: PathBuf) -> Result<(), LabError> {
         let mut command = Command::new("mkfs.ext4");
-        // Everything is written now, so that nothing writes it while something is measured. One -F is not enough for it to take a
+        // Everything is written now, so that nothing is written during a measurement. A single -F is not enough to make mkfs accept a
         // device that is in use meanwhile.
         command.args(["-q", "-F", "-L", LABEL, "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(&self.path);
         command.arg(format!("{}k", bytes.min(self.bytes) / 1024)).current_dir("/");
         Launch::new("mkfs.ext4", command, log).run(MKFS_MAX)
     }
 
-    /// Takes the mark of a file system of ours from it; of anything else nothing.
+    /// Removes the signature of a Millrace file system from it. Does not change other contents.
     pub(crate) fn wipe(&self) -> Result<(), LabError> {
         if signature(&self.path)?.is_none_or(|found| found != Signature::Ours) {
             return Ok(());
@@ -116,7 +116,7 @@ impl BlockDevice {
         Err(LabError::Program { program: format!("wipefs of {}", self.path.display()), outcome: "failed".to_owned(), detail })
     }
 
-    /// What it read and wrote until now.
+    /// Its reads and writes until now.
     pub(crate) fn stats(&self) -> Result<DiskStats, LabError> {
         let text = fs::read_to_string(&self.counters).map_err(LabError::file("read", &self.counters))?;
         Ok(parse_stats(&text))
@@ -140,7 +140,7 @@ fn refused(path: &Path, why: &str, hint: &str) -> LabError {
     LabError::Missing { what: format!("take {} for a comparison: {why}", path.display()), hint: hint.to_owned() }
 }
 
-/// Who uses a device: a mount, swap, another device on it, or somebody who has it alone.
+/// The user of a device: a mount, swap, another device on it, or an exclusive user.
 fn user_of(path: &Path, number: &str, system: &Path) -> Option<String> {
     let mounts = mount_table::read().unwrap_or_default();
     if let Some(mount) = mounts.iter().find(|mount| mount.device == number) {
@@ -150,12 +150,12 @@ fn user_of(path: &Path, number: &str, system: &Path) -> Option<String> {
     if let Some(holder) = holders.map(|entry| entry.file_name().to_string_lossy().into_owned()).next() {
         return Some(format!("below {holder}"));
     }
-    // With O_EXCL the kernel gives a device, and a disk with its partitions, to one user alone: a mount, swap, md, dm.
+    // With O_EXCL, the kernel gives a device, and a disk with its partitions, to only one user: a mount, swap, md, dm.
     let alone = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(path);
     alone.err().map(|error| error.to_string())
 }
 
-/// What a device carries, in words; none when it carries nothing, or a file system of ours.
+/// Contents of a device, in words; `None` if it is empty or has a Millrace file system.
 fn content_of(path: &Path, system: &Path) -> Result<Option<String>, LabError> {
     let entries = fs::read_dir(system).into_iter().flatten().flatten();
     let partitions = entries.filter(|entry| entry.path().join("partition").is_file()).count();
@@ -168,7 +168,7 @@ fn content_of(path: &Path, system: &Path) -> Result<Option<String>, LabError> {
     })
 }
 
-/// What the first bytes of a device say that it is.
+/// Contents of a device according to its first bytes.
 #[derive(Debug, PartialEq, Eq)]
 enum Signature {
     Ours,
@@ -181,7 +181,7 @@ fn signature(path: &Path) -> Result<Option<Signature>, LabError> {
     match output.status.code() {
         Some(BLKID_NOTHING) => Ok(None),
         Some(0) => Ok(Some(parse_signature(&String::from_utf8_lossy(&output.stdout)))),
-        // Several signatures contradict each other, or it cannot be read: something is there.
+        // Several signatures contradict each other, or the device cannot be read: it is not empty.
         _ => Ok(Some(Signature::Of("what blkid cannot tell".to_owned()))),
     }
 }

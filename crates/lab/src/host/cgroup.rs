@@ -1,5 +1,5 @@
-//! Memory control groups: hold what a process tree may keep in the page cache, so that a
-//! database reads from its storage and not from this host's memory. Version 2 where it has
+//! Memory control groups: limit the page cache of a process tree, so that a
+//! database reads from its storage and not from this host's memory. Uses version 2 if it has
 //! the memory controller, else version 1.
 
 use std::fs;
@@ -11,26 +11,26 @@ use crate::placement::owner::PREFIX;
 
 /// The limit of a group of version 2.
 const LIMIT: &str = "memory.max";
-/// Above it the kernel takes the page cache of the group back, and never ends a process for it. Version 2 alone.
+/// Above it, the kernel reclaims the group's page cache and never kills a process. Only in version 2.
 const SOFT_LIMIT: &str = "memory.high";
 
-/// A group of ours, removed when dropped; by then its processes must have ended.
+/// A control group of Millrace, removed when dropped; its processes must have ended by then.
 #[derive(Debug)]
 pub(crate) struct MemoryGroup {
     path: PathBuf,
     limit: PathBuf,
-    /// Bytes of page cache that it may keep.
+    /// Bytes of page cache that it may use.
     cache: u64,
 }
 
-/// Where groups can be made, and how the limit is called there.
+/// Directory in which groups can be created, and the name of the limit there.
 struct Home {
     directory: PathBuf,
     limit: &'static str,
 }
 
 impl MemoryGroup {
-    /// Makes a group whose processes have `own` bytes of memory together, at most, and `cache` bytes of page cache.
+    /// Creates a group whose processes may use `own` bytes of memory in total, and `cache` bytes of page cache.
     pub(crate) fn make(name: &str, own: u64, cache: u64) -> Result<Self, LabError> {
         let missing = || std::io::Error::from(std::io::ErrorKind::Unsupported);
         let home = home().ok_or_else(missing).map_err(LabError::file("make a control group below", "/sys/fs/cgroup"))?;
@@ -41,8 +41,8 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// Holds the page cache to its bytes: what the processes have less of their own than they may does not become more cache.
-    /// Version 1 has only the limit of both together.
+    /// Limits the page cache: memory that the processes do not use themselves must not become additional cache.
+    /// Version 1 has only a limit for both together.
     pub(crate) fn hold_page_cache(&self) -> Result<(), LabError> {
         if !self.limit.ends_with(LIMIT) {
             return Ok(());
@@ -60,10 +60,10 @@ impl MemoryGroup {
         self.set(&self.path.join(SOFT_LIMIT), &high.to_string())
     }
 
-    /// Ends the limits; the processes stay.
+    /// Removes the limits; the processes stay in the group.
     pub(crate) fn lift(&self) -> Result<(), LabError> {
         if !self.limit.ends_with(LIMIT) {
-            // A number only, and -1 for none.
+            // Only a number; -1 means no limit.
             return self.set(&self.limit, "-1");
         }
         self.set(&self.path.join(SOFT_LIMIT), "max")?;
@@ -74,7 +74,7 @@ impl MemoryGroup {
         fs::write(file, bytes).map_err(LabError::file("set", file))
     }
 
-    /// Puts a process into it; what it starts later follows.
+    /// Adds a process to the group; its later children belong to the group too.
     pub(crate) fn add(&self, pid: u32) -> Result<(), LabError> {
         let list = self.path.join("cgroup.procs");
         fs::write(&list, pid.to_string()).map_err(LabError::file("add a process to", &list))
@@ -83,7 +83,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // The kernel lets go of the last process a moment after it was collected.
+        // The kernel releases the last process shortly after it was reaped.
         for _ in 0..100 {
             match fs::remove_dir(&self.path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => std::thread::sleep(Duration::from_millis(20)),
@@ -94,7 +94,7 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// What of `all` bytes is not page cache, by a group's `memory.stat`; its `file` counts shared memory, too.
+/// The part of `all` bytes that is not page cache, from a group's `memory.stat`; its `file` value includes shared memory.
 fn own_bytes(all: u64, stat: &str) -> u64 {
     let of = |name: &str| {
         let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -103,12 +103,12 @@ fn own_bytes(all: u64, stat: &str) -> u64 {
     all.saturating_sub(of("file").saturating_sub(of("shmem")))
 }
 
-/// Whether groups can be made here.
+/// Whether groups can be created here.
 pub(crate) fn available() -> bool {
     home().is_some()
 }
 
-/// Removes groups of ours that have no process any more.
+/// Removes Millrace's groups without processes.
 pub(crate) fn sweep() {
     let Some(home) = home() else { return };
     for entry in fs::read_dir(home.directory).into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! Settings of the kernel that are changed for a time and put back, also after SIGKILL: by the next comparison, from a journal.
+//! Temporarily changed settings of the kernel. They are restored also after SIGKILL: by the next comparison, from a journal.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,30 +11,30 @@ use crate::error::LabError;
 use crate::host::procfs;
 use crate::sys;
 
-/// Ending of a journal's name in a work directory.
+/// Suffix of a journal's name in a work directory.
 const JOURNAL: &str = "kernel-settings.json";
 
-/// Settings that are changed now. Dropping it puts them back.
+/// Settings that are currently changed. Dropping it restores them.
 #[derive(Debug)]
 pub(crate) struct ChangedSettings {
     journal: PathBuf,
     before: Before,
 }
 
-/// What they were.
+/// The previous values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Before {
-    /// They live as long as the kernel does.
+    /// Boot in which they were set: settings do not survive the kernel.
     boot_id: String,
-    /// Files of /proc and /sys, and what was in them.
+    /// Files of /proc and /sys, and their previous contents.
     values: Vec<(PathBuf, String)>,
 }
 
 impl ChangedSettings {
-    /// Writes each value to its file; `root` is a work directory, `name` tells sets apart that are changed at the same time.
+    /// Writes each value to its file; `root` is a work directory, `name` distinguishes sets that are changed at the same time.
     ///
     /// # Errors
-    /// [`LabError::File`]. All are as they were then.
+    /// [`LabError::File`]; then all settings have their previous values.
     pub(crate) fn set(wanted: &[(PathBuf, String)], root: &Path, name: &str) -> Result<Self, LabError> {
         let before = |(path, _): &(PathBuf, String)| {
             let text = fs::read_to_string(path).map_err(LabError::file("read", path))?;
@@ -60,14 +60,14 @@ impl Drop for ChangedSettings {
     }
 }
 
-/// Puts back what a killed comparison left changed; `root` is a work directory of its.
+/// Restores settings that a killed comparison left changed; `root` is one of its work directories.
 ///
 /// # Errors
-/// When a setting cannot be written.
+/// A setting cannot be written.
 pub(crate) fn end_left_behind(root: &Path) -> Result<(), LabError> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(JOURNAL)) {
-        // What another user wrote there is not to be believed.
+        // A journal of another user is not trusted.
         if entry.metadata().is_ok_and(|facts| facts.is_file() && facts.uid() == sys::effective_uid()) {
             restore(&entry.path())?;
         }
@@ -77,7 +77,7 @@ pub(crate) fn end_left_behind(root: &Path) -> Result<(), LabError> {
 
 fn restore(journal: &Path) -> Result<(), LabError> {
     let before = fs::read(journal).ok().and_then(|text| serde_json::from_slice::<Before>(&text).ok());
-    // Another boot began with its own values.
+    // After another boot, the settings have their own values.
     if let Some(before) = before.filter(|before| before.boot_id == procfs::boot_id()) {
         put_back(&before)?;
         let _ = fs::remove_file(journal);
@@ -85,7 +85,7 @@ fn restore(journal: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The latest first. What is gone, as the read-ahead of a file system that is not mounted any more, needs nothing.
+/// Restores the latest change first. A file that no longer exists, such as the read-ahead of an unmounted file system, is skipped.
 fn put_back(before: &Before) -> Result<(), LabError> {
     before.values.iter().rev().try_for_each(|(path, value)| match write(path, value) {
         Err(LabError::File { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
@@ -94,7 +94,7 @@ fn put_back(before: &Before) -> Result<(), LabError> {
 }
 
 fn write(path: &Path, value: &str) -> Result<(), LabError> {
-    // Not created where it is not there: it would be a file of nobody's.
+    // The file is not created if it does not exist.
     let file = fs::OpenOptions::new().write(true).truncate(true).open(path);
     let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, format!("{value}\n").as_bytes()));
     written.map_err(LabError::file("write", path))

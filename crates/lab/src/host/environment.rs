@@ -11,7 +11,7 @@ use crate::guest;
 use crate::placement::restore::Method;
 use crate::sys;
 
-/// Facts about host and store. What belongs to the database is filled in later.
+/// Facts about host and store. Those about the database are filled in later.
 pub(crate) fn collect(work: &Path, version: &str, commit: Option<&str>) -> Environment {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     Environment {
@@ -31,7 +31,7 @@ pub(crate) fn collect(work: &Path, version: &str, commit: Option<&str>) -> Envir
     }
 }
 
-/// The file system that holds `work`.
+/// The file system that contains `work`.
 pub(crate) fn store(work: &Path) -> Store {
     let mounts = mount_table::read().unwrap_or_default();
     let device = fs::metadata(work).map_or(0, |facts| facts.dev());
@@ -49,7 +49,7 @@ pub(crate) fn store(work: &Path) -> Store {
     }
 }
 
-/// The mount with that device number, else the deepest one above `path` (btrfs subvolumes carry numbers of their own).
+/// The mount with that device number, else the deepest one above `path` (btrfs subvolumes have their own numbers).
 fn mounted_as(table: Vec<Mount>, device: &str, path: &Path) -> Option<Mount> {
     let above = table.into_iter().filter(|mount| path.starts_with(&mount.directory));
     above.max_by_key(|mount| (mount.device == device, mount.directory.components().count()))
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn this_host_has_facts() {
-        // A mount of its own everywhere, also where the root is only a folder of another system's.
+        // A separate mount on every host, even if the root is only a directory of another system.
         let facts = collect(Path::new("/proc"), "0", None);
         assert!(!facts.kernel.is_empty() && facts.cpu_count > 0 && facts.memory_bytes > 1 << 20);
         assert_eq!(facts.store.file_system, "proc");

@@ -1,8 +1,8 @@
-//! Keeps the processors of this host awake while runs are measured.
+//! Keeps the processors of this host awake during measured runs.
 //!
-//! A virtual machine that waits gives its processors back to the hypervisor, and a busy hypervisor returns them late: a database
-//! that mostly waits for its disk is then measured by how busy other machines are. While a process requests a latency of 0 from
-//! the kernel (PM QoS), its idle loop polls instead (Documentation/power/pm_qos_interface.rst). That time stays idle time in every figure.
+//! An idle virtual machine returns its processors to the hypervisor, and a busy hypervisor gives them back late. A database
+//! that mostly waits for its disk then measures how busy other machines are. While a process requests a latency of 0 from
+//! the kernel (PM QoS), the idle loop polls instead (Documentation/power/pm_qos_interface.rst). That time stays idle time in all figures.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::error::LabError;
 
-/// Where the kernel is asked; a request lasts as long as the file is open.
+/// Device for the request; the request is valid as long as the file is open.
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
 /// The request, withdrawn when this is dropped or this process ends.
@@ -19,7 +19,7 @@ pub(crate) struct KeepAwake {
 }
 
 impl KeepAwake {
-    /// Asks for processors that do not sleep.
+    /// Requests that processors do not sleep.
     pub(crate) fn begin() -> Result<Self, LabError> {
         Self::by(Path::new(DEVICE))
     }

@@ -1,4 +1,4 @@
-//! File systems that a comparison mounts in its work directory by mount(8), and takes away again. Needs root.
+//! File systems that a comparison mounts in its work directory with mount(8), and unmounts again. Needs root.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::host::process::Launch;
 use crate::limits::{MOUNT_MAX, UNMOUNT_MAX};
 use crate::sys;
 
-/// A mounted file system. Dropping it detaches it at once: calls under way on it fail, and what was not written may be lost.
+/// A mounted file system. Dropping it detaches it at once: calls in progress on it fail, and unwritten data may be lost.
 #[derive(Debug)]
 pub(crate) struct KernelMount {
     point: PathBuf,
@@ -26,7 +26,7 @@ impl KernelMount {
     /// `mount -t KIND -o OPTIONS WHAT POINT`.
     ///
     /// # Errors
-    /// With what it printed. Nothing is mounted then.
+    /// An error with the output of the command. Nothing is mounted.
     pub(crate) fn mount(kind: &str, options: &str, what: &OsStr, point: &Path, log: PathBuf) -> Result<Self, LabError> {
         let mut command = Command::new("mount");
         command.args(["-t", kind]);
@@ -34,7 +34,7 @@ impl KernelMount {
             command.args(["-o", options]);
         }
         command.arg(what).arg(point).current_dir("/");
-        // Made before the call: one that is interrupted may have mounted.
+        // Created before the call, because an interrupted call may have mounted.
         let mut mount = Self { point: point.to_owned(), log: log.clone(), is_mounted: true };
         let done = Launch::new("mount", command, log).run(MOUNT_MAX);
         if done.is_err() && !points_below(point).contains(&point.to_owned()) {
@@ -43,17 +43,17 @@ impl KernelMount {
         done.map(|()| mount)
     }
 
-    /// Where it is mounted.
+    /// Its mount point.
     pub(crate) fn point(&self) -> &Path {
         &self.point
     }
 
     /// Unmounts it.
     ///
-    /// Durability: what was written to it is on its server or device.
+    /// Durability: data written to it are on its server or device when it returns.
     pub(crate) fn unmount(mut self) -> Result<(), LabError> {
         let mut command = Command::new("umount");
-        // By the kernel alone: umount.nfs asks the server of a mount for its leave, which may be gone.
+        // Only in the kernel: umount.nfs contacts the server of a mount, which may be gone.
         command.arg("-i").arg(&self.point).current_dir("/");
         Launch::new("umount", command, self.log.clone()).run(UNMOUNT_MAX)?;
         self.is_mounted = false;
@@ -71,7 +71,7 @@ impl Drop for KernelMount {
     }
 }
 
-/// Takes a mount away whatever uses it, and whether or not its server lives. Also after Ctrl-C.
+/// Detaches a mount even if it is in use or its server is gone. Also used after Ctrl-C.
 fn detach(point: &Path) -> Result<(), String> {
     let mut command = Command::new("umount");
     command.args(["-i", "-f", "-l"]).arg(point).current_dir("/").process_group(0).stdin(Stdio::null());
@@ -79,11 +79,11 @@ fn detach(point: &Path) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
 }
 
-/// Takes away what a killed comparison left mounted below `root`, a directory of its. Does nothing where that belongs to another
-/// user, whose mounts are his own matter.
+/// Unmounts what a killed comparison left mounted below `root`, one of its directories. Does nothing if that belongs to another
+/// user, who must unmount it.
 ///
 /// # Errors
-/// With what could not be unmounted: what is removed below it would be what is mounted there.
+/// An error with the mount that could not be unmounted: removing files below it would remove the mounted ones.
 pub(crate) fn end_left_behind(root: &Path) -> Result<(), LabError> {
     let is_own = fs::symlink_metadata(root).is_ok_and(|facts| facts.is_dir() && facts.uid() == sys::effective_uid());
     if !is_own || sys::effective_uid() != 0 {
@@ -99,7 +99,7 @@ pub(crate) fn end_left_behind(root: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Where something is mounted at or below a directory, the latest first.
+/// Mount points at or below a directory, the latest first.
 fn points_below(root: &Path) -> Vec<PathBuf> {
     points(mount_table::read().unwrap_or_default(), root)
 }

@@ -1,5 +1,5 @@
-//! Which process of this host listens on an address: by the inode of the listening socket in /proc/net/tcp and the descriptors of
-//! all processes.
+//! Finds the processes of this host that listen on an address: by the inode of the listening socket in /proc/net/tcp and the
+//! descriptors of all processes.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 /// State of a listening socket in /proc/net/tcp.
 const LISTEN: &str = "0A";
 
-/// The processes that listen on this address, if it is one of this host; none where the kernel listens itself, or where this user
-/// may not look at the process.
+/// The processes that listen on this address, if it is one of this host; empty if the kernel itself listens, or if this user
+/// may not read the process's descriptors.
 pub(crate) fn processes_at(address: SocketAddr) -> Vec<u32> {
     if !is_of_this_host(address.ip()) {
         return Vec::new();
@@ -33,12 +33,12 @@ pub(crate) fn processes_at(address: SocketAddr) -> Vec<u32> {
     found
 }
 
-/// Whether this host has the address: a socket can be bound to it.
+/// Whether this host has the address, tested by binding a socket to it.
 pub(crate) fn is_of_this_host(address: IpAddr) -> bool {
     address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Inodes of the sockets that listen where a connection to `address` arrives.
+/// Inodes of the listening sockets that accept a connection to `address`.
 fn listening(table: &str, address: SocketAddr) -> Vec<String> {
     let row = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -53,7 +53,7 @@ fn same(one: IpAddr, other: IpAddr) -> bool {
     one.to_canonical() == other.to_canonical()
 }
 
-/// `0100007F:0801`: words of the address in the host's byte order, the port in hexadecimal.
+/// Parses `0100007F:0801`: words of the address in the host's byte order, the port in hexadecimal.
 fn parse_address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;

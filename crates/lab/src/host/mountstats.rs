@@ -1,4 +1,4 @@
-//! What the kernel's NFS client counts of each mount: `/proc/self/mountstats`.
+//! Counters of the kernel's NFS client for each mount: `/proc/self/mountstats`.
 //!
 //! Source: fs/nfs/super.c `nfs_show_stats`, fs/nfs/iostat.h, net/sunrpc/stats.c of Linux. A mount begins with
 //! `device WHAT mounted on POINT with fstype nfs statvers=1.1`. `bytes:` has eight numbers: read and written by calls through the
@@ -18,15 +18,15 @@ const SOURCE: &str = "/proc/self/mountstats";
 /// The counters of one mount since it was mounted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MountStats {
-    /// Bytes that programs got from read calls, through the page cache or past it.
+    /// Bytes that programs received from read calls, through the page cache or bypassing it.
     pub(crate) read_by_calls: u64,
     /// Payload bytes of READ replies.
     pub(crate) received_bytes: u64,
     /// Payload bytes of WRITE calls.
     pub(crate) sent_bytes: u64,
-    /// By procedure; those never called are left out.
+    /// By procedure, without those that were never called.
     pub(crate) operations: BTreeMap<String, Operation>,
-    /// Most slots that each of its connections had at once.
+    /// Largest number of slots in use at the same time, for each of its connections.
     pub(crate) slots_most: Vec<u32>,
 }
 
@@ -34,17 +34,17 @@ pub(crate) struct MountStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub(crate) calls: u64,
-    /// Time before it was sent: waiting for a slot and for the connection.
+    /// Time before sending: waiting for a slot and for the connection.
     pub(crate) queue_ms: u64,
-    /// From its sending to its reply.
+    /// Time from sending to the reply.
     pub(crate) reply_ms: u64,
 }
 
 impl MountStats {
-    /// The counters of what is mounted at `point`.
+    /// The counters of the mount at `point`.
     ///
     /// # Errors
-    /// When no NFS mount is there.
+    /// There is no NFS mount at this place.
     pub(crate) fn of(point: &Path) -> Result<Self, LabError> {
         let text = fs::read_to_string(SOURCE).map_err(LabError::file("read", SOURCE))?;
         parse(&text, point).ok_or_else(|| LabError::Program {
@@ -55,7 +55,7 @@ impl MountStats {
     }
 }
 
-/// The last mount of the text that is at `point`: it covers those before.
+/// The last mount in the text at `point`: it covers the earlier ones.
 fn parse(text: &str, point: &Path) -> Option<MountStats> {
     let is_at_point = |line: &str| {
         let mounted = line.split_once(" mounted on ").and_then(|(_, rest)| rest.split_once(" with fstype nfs"));
@@ -81,7 +81,7 @@ fn parse_section(section: &str) -> Option<MountStats> {
             (stats.received_bytes, stats.sent_bytes) = (*received, *sent);
         } else if let Some(rest) = line.strip_prefix("xprt:") {
             // The transport; then port, binds, connects, connect time, idle time, sends, receives, bad xids, sum of calls in
-            // flight, sum of the backlog, most slots: of TCP alone.
+            // flight, sum of the backlog, maximum number of slots: only for TCP.
             let fields = numbers(rest.trim().strip_prefix("tcp").unwrap_or_default());
             stats.slots_most.extend(fields.get(10).and_then(|most| u32::try_from(*most).ok()));
         } else if let Some((name, rest)) = line.split_once(": ").filter(|_| is_operations) {

@@ -1,8 +1,8 @@
-//! LUNs of filers of ours as mounted disks of this host by the kernel's initiator (open-iscsi), with dm-multipath above two portals or more.
-//! Needs root.
+//! LUNs of Millrace's filers as mounted disks of this host, by the kernel's initiator (open-iscsi), with dm-multipath for two portals
+//! or more. Needs root.
 //!
-//! A journal in the work directory has the names of the targets, each of a filer of ours and nobody else's: what a killed comparison left
-//! of them is found by it.
+//! A journal in the work directory contains the names of the targets, each of which belongs only to a filer of Millrace: it is used
+//! to find what a killed comparison left.
 
 mod journal;
 
@@ -18,30 +18,30 @@ use crate::host::interrupt;
 use crate::host::kernel_mount::{self, KernelMount};
 use journal::Journal;
 
-/// Time without a connection after which commands fail, and dm-multipath takes another path.
+/// Time without a connection after which commands fail and dm-multipath uses another path.
 const REPLACEMENT: Duration = Duration::from_secs(15);
-/// The number of the LUN that a filer has for its file system.
+/// Number of the LUN in a filer that contains the file system.
 const LUN: u16 = 0;
 
-/// A LUN that is to be a mounted disk.
+/// The order to mount a LUN as a disk.
 pub(crate) struct LunOrder<'a> {
     pub(crate) target: &'a str,
-    /// Portals, each with the tag of its portal group: a path each.
+    /// Portals, each with the tag of its portal group; each is one path.
     pub(crate) portals: &'a [(SocketAddr, u16)],
-    /// Commands under way on each path.
+    /// Commands in flight on each path.
     pub(crate) depth: u32,
     pub(crate) mount: &'a Path,
-    /// Make a file system of so many bytes first.
+    /// Size in bytes of the file system to create; `None` to use the existing one.
     pub(crate) make_bytes: Option<u64>,
-    /// A work directory of ours.
+    /// A work directory of Millrace.
     pub(crate) root: &'a Path,
     pub(crate) log: PathBuf,
 }
 
-/// A LUN that is logged in to and mounted. Dropping it takes it away at once: what was not written to it may be lost.
+/// A LUN that is logged in to and mounted. Dropping it detaches it at once: unwritten data may be lost.
 #[derive(Debug)]
 pub(crate) struct KernelLun {
-    /// Taken by `detach`, and dropped first.
+    /// Taken by `detach`; dropped first.
     mount: Option<KernelMount>,
     device: Option<KernelDevice>,
     journal: Journal,
@@ -57,7 +57,7 @@ impl Waiting for Interruptible {
     }
 }
 
-/// What this host lacks for the kernel's initiator on so many portals, and what to do about that; `None` when it has all.
+/// Missing requirements of this host for the kernel's initiator with this number of portals, with hints; `None` if it has all.
 pub(crate) fn why_not(portals: u32) -> Option<String> {
     let said = |lack: Lack| match lack {
         Lack::Initiator => format!("{lack}; a guest has it: millrace compare --guest"),
@@ -67,10 +67,10 @@ pub(crate) fn why_not(portals: u32) -> Option<String> {
 }
 
 impl KernelLun {
-    /// Logs in, waits for the disks, and mounts the file system that is there, or that is made.
+    /// Logs in, waits for the disks, and mounts the existing file system, or creates one.
     ///
     /// # Errors
-    /// With what was said. Nothing is left attached then.
+    /// An error with the output of the failed step. Nothing is left attached.
     pub(crate) fn attach(order: &LunOrder<'_>) -> Result<Self, LabError> {
         let journal = Journal::write(order.root, order.target)?;
         let mut lun = Self { mount: None, device: None, journal, is_attached: true };
@@ -87,7 +87,7 @@ impl KernelLun {
         let path = device.path();
         lun.device = Some(device);
         if let Some(bytes) = order.make_bytes {
-            // The LUN is new: nobody else has anything on it.
+            // The LUN is new, so it contains nothing.
             BlockDevice::examine(&path, false)?.make_file_system(bytes, order.log.clone())?;
         }
         lun.mount = Some(KernelMount::mount("ext4", "", path.as_os_str(), order.mount, order.log.clone())?);
@@ -98,19 +98,19 @@ impl KernelLun {
         self.device.as_ref().map(KernelDevice::disks).unwrap_or_default()
     }
 
-    /// Paths to the LUN.
+    /// Number of paths to the LUN.
     pub(crate) fn paths(&self) -> usize {
         self.disks().len()
     }
 
-    /// What the disks below a multipath device carried together: what crossed the wire.
+    /// Sum of the traffic of the disks below a multipath device: the traffic on the wire.
     pub(crate) fn stats(&self) -> Result<DiskStats, LabError> {
         self.disks().iter().map(stats_of).sum()
     }
 
     /// Unmounts the file system, logs out and removes the node records.
     ///
-    /// Durability: what was written to the file system is on the LUN, and it is flushed.
+    /// Durability: data written to the file system are on the LUN and flushed when it returns.
     pub(crate) fn detach(mut self) -> Result<(), LabError> {
         if let Some(mount) = self.mount.take() {
             mount.unmount()?;
@@ -127,7 +127,7 @@ impl KernelLun {
 impl Drop for KernelLun {
     fn drop(&mut self) {
         if self.is_attached {
-            // A filer that is gone answers nothing: what waits for it fails now, and the file system can be let go.
+            // A filer that is gone does not answer. Requests that wait for it fail now, so that the file system can be released.
             kernel::fail_without_paths(self.journal.target());
             drop(self.mount.take());
             match kernel::take_away(self.journal.target()) {
@@ -138,10 +138,10 @@ impl Drop for KernelLun {
     }
 }
 
-/// Takes away what a killed comparison left logged in to, with what it left mounted; `root` is a directory of its.
+/// Detaches and unmounts what a killed comparison left; `root` is one of its directories.
 ///
 /// # Errors
-/// With what could not be done.
+/// An error with the step that failed.
 pub(crate) fn end_left_behind(root: &Path) -> Result<(), LabError> {
     for journal in Journal::all_below(root) {
         kernel::fail_without_paths(journal.target());

@@ -1,7 +1,7 @@
-//! The page cache of the files that a path keeps on this host: one state before each run, and the sizes of its folios.
+//! The page cache of a path's files on this host: the same state before each run, and the sizes of its folios.
 //!
-//! A file that was written in large units lies in large folios, and a file system walks all blocks of a folio at each small write to
-//! it. A database writes blocks of 8 KiB, so its own files lie in small folios. A restored copy must look like these on every path.
+//! A file that was written in large units has large folios, and a file system processes all blocks of a folio at each small write to
+//! it. A database writes blocks of 8 KiB, so its own files have small folios. A restored copy must have the same on every path.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,10 +15,10 @@ use crate::sys;
 
 /// Bytes of a page on the processors that this program runs on.
 const PAGE_BYTES: u64 = 4096;
-/// Bits of /proc/kpageflags (Documentation/admin-guide/mm/pagemap.rst of the kernel): first page of a folio, further page of it.
+/// Bits of /proc/kpageflags (Documentation/admin-guide/mm/pagemap.rst of the kernel): first page of a folio, further page of one.
 const COMPOUND_HEAD: u64 = 1 << 15;
 const COMPOUND_TAIL: u64 = 1 << 16;
-/// Of /proc/PID/pagemap: the page is present; its frame.
+/// Bits of /proc/PID/pagemap: the page is present; its frame number.
 const PRESENT: u64 = 1 << 63;
 const FRAME: u64 = (1 << 55) - 1;
 /// Bytes of an entry of both files.
@@ -26,23 +26,23 @@ const ENTRY_BYTES: u64 = 8;
 /// Pages of the largest folio: 2 MiB.
 const FOLIO_PAGES_MAX: u64 = 512;
 
-/// Waits until the kernel has forgotten the pages of every file below `root`, which were written and synced: what follows
-/// reads from the device.
+/// Drops the cached pages of every file below `root`, which must be written and synced: later reads
+/// come from the device.
 pub(crate) fn forget(root: &Path) -> Result<(), LabError> {
     each_file(root, &mut |path, file| sys::forget_pages(file).map_err(LabError::file("drop the cached pages of", path)))
 }
 
-/// Brings the pages of every file below `root` back in small units, as if a database had written or read them. `progress` is called
-/// with the bytes done.
+/// Reads every file below `root` into the page cache in small units, as if a database had written or read it. Calls `progress`
+/// with the bytes read.
 pub(crate) fn read_back(root: &Path, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
     let mut buffer = vec![0; RESTORE_UNIT_BYTES];
     let mut done = 0;
     each_file(root, &mut |path, file| {
         let failed = || LabError::file("read", path);
-        // Without read-ahead, which would make large folios too.
+        // Without read-ahead, which would also create large folios.
         sys::expect_random_reads(file).map_err(failed())?;
         let mut at = 0;
-        // A LUN is mostly holes, which no database reads.
+        // A LUN consists mostly of holes, which no database reads.
         while let Some((from, to)) = sys::data_from(file, at).map_err(failed())? {
             at = from;
             while at < to {
@@ -71,7 +71,7 @@ fn each_file(root: &Path, act: &mut dyn FnMut(&Path, &File) -> Result<(), LabErr
             if kind.is_dir() {
                 waiting.push(path);
             } else if kind.is_file() {
-                // A temporary file of a running database may be gone by now.
+                // A temporary file of a running database may no longer exist.
                 let Ok(file) = File::open(&path) else { continue };
                 act(&path, &file)?;
             }
@@ -80,8 +80,8 @@ fn each_file(root: &Path, act: &mut dyn FnMut(&Path, &File) -> Result<(), LabErr
     Ok(())
 }
 
-/// Cached bytes of the files below `root` by the size of their folios in KiB. `None` where this process may not see them: that needs
-/// CAP_SYS_ADMIN. The log is left out. At most [`FOLIOS_BYTES_MAX`] of the files are looked at, the largest first.
+/// Cached bytes of the files below `root` by the size of their folios in KiB, without the log. `None` if this process may not see
+/// them, which needs CAP_SYS_ADMIN. Examines at most [`FOLIOS_BYTES_MAX`] of the files, the largest first.
 pub(crate) fn folio_bytes(root: &Path) -> Option<BTreeMap<u64, u64>> {
     let flags = File::open("/proc/kpageflags").ok()?;
     let frames = File::open("/proc/self/pagemap").ok()?;
@@ -106,13 +106,13 @@ pub(crate) fn folio_bytes(root: &Path) -> Option<BTreeMap<u64, u64>> {
     (!sizes.is_empty()).then_some(sizes)
 }
 
-/// Whether a file is of the log, which a database itself fills with zeros in large units.
+/// Whether a file belongs to the log, which a database itself fills with zeros in large units.
 fn is_log(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.iter().any(|part| part == "pg_wal") || name.starts_with("ib_logfile")
 }
 
-/// Adds the folios of one file. `None` where frames are hidden.
+/// Adds the folios of one file. `None` if frames are hidden.
 fn count(file: &File, bytes: u64, (frames, flags): (&File, &File), sizes: &mut BTreeMap<u64, u64>) -> Option<()> {
     let Ok(map) = sys::map_cached(file, bytes) else { return Some(()) };
     let pages = bytes / PAGE_BYTES;
@@ -141,7 +141,7 @@ fn count(file: &File, bytes: u64, (frames, flags): (&File, &File), sizes: &mut B
     Some(())
 }
 
-/// Pages of the folio that begins with this frame; a page from the middle of one counts alone.
+/// Pages of the folio that starts with this frame; a page from the middle of a folio counts alone.
 fn folio_pages(flags: &File, frame: u64) -> Option<u64> {
     let of = |frame: u64| -> Option<u64> {
         let mut entry = [0; ENTRY_BYTES as usize];
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_is_read_back_has_no_large_folios() {
-        // On a file system of the disk: tmpfs has no pages to drop.
+        // On a file system of the disk, because tmpfs has no pages to drop.
         let base = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = base.path().join("table");
         fs::write(&path, vec![7; 8 << 20]).unwrap();

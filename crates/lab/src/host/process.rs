@@ -1,8 +1,8 @@
-//! Child processes that can't outlive the comparison.
+//! Child processes that cannot outlive the comparison.
 //!
-//! Each child has a process group of its own (Ctrl-C at the terminal reaches only this
+//! Each child has its own process group (Ctrl-C at the terminal reaches only this
 //! process, which then stops the children in order), dies with this process, and writes
-//! its output into a log file of the work directory. Dropping it ends its whole tree.
+//! its output into a log file of the work directory. Dropping it ends its complete process tree.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -18,21 +18,21 @@ use crate::host::procfs;
 use crate::limits::{KILL_AFTER, LOG_LINES_SHOWN, LOG_TAIL_BYTES};
 use crate::sys::{self, User};
 
-/// How a child is started.
+/// Parameters for starting a child.
 pub(crate) struct Launch<'a> {
-    /// Its part in the comparison, for messages: `the filer`.
+    /// Its role in the comparison, for messages: `the filer`.
     pub(crate) name: &'a str,
     /// Program and arguments.
     pub(crate) command: Command,
-    /// User to run as, when not this one.
+    /// User to run as; `None` for the current one.
     pub(crate) user: Option<&'a User>,
     /// Its standard error (and output, unless piped).
     pub(crate) log: PathBuf,
-    /// Whether standard output comes back through a pipe.
+    /// Whether standard output is read through a pipe.
     pub(crate) pipe_stdout: bool,
-    /// Whether standard error comes back through a pipe.
+    /// Whether standard error is read through a pipe.
     pub(crate) pipe_stderr: bool,
-    /// Signal that stops it at once but lets it clean up.
+    /// Signal that stops it at once but allows it to clean up.
     pub(crate) stop_signal: i32,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Launch<'a> {
         Self { name, command, user: None, log, pipe_stdout: false, pipe_stderr: false, stop_signal }
     }
 
-    /// Starts it. Must be called on the main thread: the kernel ends the child when the
+    /// Starts it. Must be called on the main thread, because the kernel ends the child when the
     /// starting thread ends.
     pub(crate) fn start(mut self) -> Result<Process, LabError> {
         let log = File::options().create(true).append(true).open(&self.log).map_err(LabError::file("open log", &self.log))?;
@@ -101,7 +101,7 @@ impl Process {
         self.child.stderr.take()
     }
 
-    /// The exit status once it has ended.
+    /// The exit status, after it has ended.
     pub(crate) fn poll(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().ok().flatten();
@@ -138,12 +138,12 @@ impl Process {
         LabError::Program { program: self.name.clone(), outcome: outcome.to_owned(), detail: log_end(&self.log) }
     }
 
-    /// The last lines of its log, each on a line of its own, or nothing.
+    /// The last lines of its log, each on its own line, or an empty text.
     pub(crate) fn log_end(&self) -> String {
         log_end(&self.log)
     }
 
-    /// An error when it has ended although it should run.
+    /// An error if it has ended unexpectedly.
     pub(crate) fn expect_alive(&mut self) -> Result<(), LabError> {
         match self.poll() {
             None => Ok(()),
@@ -157,7 +157,7 @@ impl Drop for Process {
         if self.poll().is_some() {
             return;
         }
-        // Backends leave the process group (setsid), so the tree is read, not the group.
+        // Backends leave the process group (setsid), so the process tree is used instead.
         let tree = procfs::tree(self.pid());
         let _ = sys::signal(self.pid(), self.stop_signal);
         if ::host::poll(KILL_AFTER, interrupt::POLL_EVERY, || Ok::<_, ()>(self.poll())) == Ok(None) {
@@ -169,7 +169,7 @@ impl Drop for Process {
     }
 }
 
-/// Ends whatever still descends from this process. Returns how many there were.
+/// Ends all descendants of this process. Returns their number.
 pub(crate) fn end_descendants() -> usize {
     let mut ended = HashSet::new();
     let end = Instant::now() + KILL_AFTER;
@@ -199,7 +199,7 @@ pub(crate) fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// The last lines of a log, each on a line of its own, or nothing.
+/// The last lines of a log, each on its own line, or an empty text.
 pub(crate) fn log_end(log: &Path) -> String {
     let Ok(mut file) = File::open(log) else { return String::new() };
     let length = fs::metadata(log).map_or(0, |facts| facts.len());

@@ -1,4 +1,4 @@
-//! What the kernel says about processes and the host, read from /proc.
+//! Facts about processes and the host, read from /proc.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,7 +9,7 @@ use results::compare::CpuTime;
 
 use crate::sys;
 
-/// One process as /proc/PID/stat shows it. Times in clock ticks.
+/// A process as in /proc/PID/stat. Times in clock ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stat {
     parent: u32,
@@ -22,16 +22,16 @@ struct Stat {
 /// Seconds of all processors since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct HostCpu {
-    /// Whatever was wanted, stolen time included.
+    /// All requested time, including steal time.
     pub(crate) busy_s: f64,
     pub(crate) total_s: f64,
-    /// Steal time: wanted while the hypervisor gave the processors to other machines.
+    /// Steal time: requested while the hypervisor gave the processors to other machines.
     pub(crate) stolen_s: f64,
 }
 
 impl HostCpu {
-    /// From `before` to this moment. Processors that poll where they would sleep (`polling`) lose idle time to steal too: steal
-    /// time is divided between work and idling by what each of them got, for the kernel does not say from which it was taken.
+    /// The difference from `before` to this moment. Processors that poll instead of sleeping (`polling`) also lose idle time to steal.
+    /// The kernel does not report which time was lost, so steal time is divided in proportion to work and idling.
     pub(crate) fn since(&self, before: &Self, polling: bool) -> Self {
         let (wanted, total_s) = (self.busy_s - before.busy_s, self.total_s - before.total_s);
         let stolen = self.stolen_s - before.stolen_s;
@@ -41,7 +41,7 @@ impl HostCpu {
     }
 }
 
-/// Start time of a process in ticks since boot; `None` when it does not live.
+/// Start time of a process in ticks since boot; `None` if it is not alive.
 pub(crate) fn start_ticks(pid: u32) -> Option<u64> {
     let stat = read_stat(pid)?;
     (!stat.zombie).then_some(stat.start)
@@ -58,18 +58,18 @@ pub(crate) fn host_identity() -> String {
     format!("{} {}", read("/etc/machine-id"), read("/proc/sys/kernel/hostname"))
 }
 
-/// File system type of the mount that holds `path`, and where it is mounted; `None` when the kernel does not say.
+/// File system type of the mount that contains `path`, and its mount point; `None` if the kernel does not report it.
 pub(crate) fn mount_of(path: &Path) -> Option<(String, PathBuf)> {
     deepest(mount_table::read().ok()?, path)
 }
 
-/// The longest prefix holds the path, and the later mount of two at one directory.
+/// The mount with the longest prefix of the path; of two at one directory, the later one.
 fn deepest(table: Vec<Mount>, path: &Path) -> Option<(String, PathBuf)> {
     let above = table.into_iter().filter(|mount| path.starts_with(&mount.directory));
     above.max_by_key(|mount| mount.directory.components().count()).map(|mount| (mount.kind, mount.directory))
 }
 
-/// `root` and everything descended from it, `root` first.
+/// `root` and all its descendants, `root` first.
 pub(crate) fn tree(root: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for (pid, stat) in processes() {
@@ -89,20 +89,20 @@ pub(crate) fn tree(root: u32) -> Vec<u32> {
     found
 }
 
-/// Descendants of this process that still run (zombies apart).
+/// Running descendants of this process, without zombies.
 pub(crate) fn own_descendants() -> Vec<u32> {
     let own = std::process::id();
     tree(own).into_iter().filter(|pid| *pid != own && start_ticks(*pid).is_some()).collect()
 }
 
-/// Descendants of this process that ended and were not collected.
+/// Children of this process that have ended and were not reaped.
 pub(crate) fn own_zombies() -> Vec<u32> {
     let own = std::process::id();
     processes().into_iter().filter(|(_, stat)| stat.zombie && stat.parent == own).map(|(pid, _)| pid).collect()
 }
 
-/// Processor time of `root` and its descendants, those that ended included: the kernel
-/// adds a collected child's time to its parent.
+/// Processor time of `root` and its descendants, including those that ended: the kernel
+/// adds a reaped child's time to its parent.
 pub(crate) fn tree_cpu(root: u32) -> CpuTime {
     let mut ticks = (0, 0);
     for pid in tree(root) {
@@ -114,8 +114,8 @@ pub(crate) fn tree_cpu(root: u32) -> CpuTime {
     CpuTime { user_s: ticks.0 as f64 / per_second, sys_s: ticks.1 as f64 / per_second }
 }
 
-/// Bytes that `root` and its descendants, ended ones included, got from read calls; the tree of `without` is left out.
-/// `None` where the kernel does not say.
+/// Bytes that `root` and its descendants, including those that ended, received from read calls, without the tree of `without`.
+/// `None` if the kernel does not report them.
 pub(crate) fn tree_read_bytes(root: u32, without: Option<u32>) -> Option<u64> {
     let mut bytes = None;
     let left_out = without.map(tree).unwrap_or_default();
@@ -129,7 +129,7 @@ pub(crate) fn tree_read_bytes(root: u32, without: Option<u32>) -> Option<u64> {
     bytes
 }
 
-/// Processor seconds of the whole host. Steal time counts as busy: it was wanted.
+/// Processor seconds of the complete host. Steal time counts as busy, because it was requested.
 pub(crate) fn host_cpu() -> HostCpu {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     parse_host_cpu(&text, sys::ticks_per_second()).unwrap_or_default()
@@ -160,8 +160,8 @@ fn read_stat(pid: u32) -> Option<Stat> {
 }
 
 /// Fields of proc(5): 3 state, 4 ppid, 14 utime, 15 stime, 16 cutime, 17 cstime, 22
-/// starttime. The name (field 2) may hold blanks and brackets, so counting starts
-/// behind the last closing one.
+/// starttime. The name (field 2) may contain blanks and parentheses, so counting starts
+/// after the last closing one.
 fn parse_stat(text: &str) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn steal_time_of_polling_processors_is_divided_between_idling_and_work() {
         let before = HostCpu { busy_s: 10.0, total_s: 40.0, stolen_s: 1.0 };
-        // Of 20 s 2 were stolen; of the 18 s that were given, 4.5 were work.
+        // Of 20 s, 2 were stolen; of the other 18 s, 4.5 were work.
         let after = HostCpu { busy_s: 16.5, total_s: 60.0, stolen_s: 3.0 };
         let asleep = after.since(&before, false);
         assert!((asleep.busy_s - 6.5).abs() < 1e-9 && (asleep.stolen_s - 2.0).abs() < 1e-9, "{asleep:?}");
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn cpu_of_an_ended_grandchild_is_counted() {
-        // The shell's child burns processor time and ends; the shell then waits on stdin.
+        // The shell's child uses processor time and ends; then the shell waits on stdin.
         let mut shell = Command::new("sh")
             .args(["-c", "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; echo; read x"])
             .stdin(Stdio::piped())

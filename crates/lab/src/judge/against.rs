@@ -1,4 +1,4 @@
-//! Each measured arm against the first: orders, processor time, and whether the latter may be compared.
+//! Compares each measured configuration with the first: orders, processor time, and whether the latter may be compared.
 
 use results::compare::{Against, Cpu, PathResult, Run};
 use results::judgement::{FixedLoad, IntervalMethod, RelativeDifference};
@@ -7,21 +7,21 @@ use results::statistics::{Difference, RunValue, relative_difference};
 use super::{oets, share};
 use crate::paths;
 
-/// Orders may differ by this for a load to count as the same, in percent.
+/// Largest difference of the orders for a load to count as the same, in percent.
 const SAME_LOAD_PERCENT: f64 = 2.0;
-/// I/O latencies may differ by this (TR-3322 section 3: a small margin), in percent.
+/// Largest difference of the I/O latencies (TR-3322 section 3: a small margin), in percent.
 const SAME_LATENCY_PERCENT: f64 = 5.0;
 
-/// Every measured arm against the first one that was measured.
+/// Compares every measured configuration with the first measured one.
 pub(super) fn against_first(paths: &[PathResult]) -> Vec<Against> {
     let mut ran = paths.iter().filter(|path| path.oets_per_minute.is_some() && path.cpu.is_some());
     let Some(first) = ran.next() else { return Vec::new() };
     ran.filter(|path| paths::never_ranked(first, path).is_none()).filter_map(|path| one(first, path)).collect()
 }
 
-/// Relative CPU cost as TR-3408 section 8 and TR-3495 section 9 have it: (host CPU % / OETs) x K, with K such that the
-/// first path has 1. The host is the database's: the filer's share is left out, as the reports' storage was a machine
-/// of its own.
+/// Relative CPU cost as in TR-3408 section 8 and TR-3495 section 9: (host CPU % / OETs) x K, with K such that the
+/// first path has 1. The host is the database's: the filer's share is excluded, because the storage of the reports was a
+/// separate machine.
 pub(super) fn relative_cpu_cost(results: &mut [PathResult]) {
     let cost = |path: &PathResult| {
         let owners = &path.cpu.as_ref()?.by_owner;
@@ -55,7 +55,7 @@ fn one(first: &PathResult, path: &PathResult) -> Option<Against> {
     })
 }
 
-/// What the interval of the difference allows to say.
+/// The claim that the interval of the difference allows.
 fn words(difference: Option<&RelativeDifference>) -> String {
     let Some(found) = difference else { return "no orders on one side: no claim".to_owned() };
     let (Some(low), Some(high)) = (found.low_percent, found.high_percent) else {
@@ -87,7 +87,7 @@ fn cpu_per_order(runs: &[Run]) -> Vec<RunValue> {
     runs.iter().map(value).collect()
 }
 
-/// Processor costs compare like with like only when both sides did the same work and waited the same for storage.
+/// Processor costs are comparable only if both sides did the same work and waited equally long for storage.
 fn fixed_load(first: &PathResult, path: &PathResult, ratio: f64, orders: Option<&RelativeDifference>) -> FixedLoad {
     let orders_difference_percent = orders.map_or((ratio - 1.0) * 100.0, |found| found.percent);
     let latency = |path: &PathResult| path.block_read_us.as_ref().map(|read| read.mean).filter(|mean| *mean > 0.0);

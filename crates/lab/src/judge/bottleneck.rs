@@ -1,5 +1,5 @@
-//! What limits an arm: the classes of TR-3322 section 3 (host CPU, disk, limited concurrency), refined by what the
-//! sessions wait for, with the figures that say so and the next thing to try.
+//! The bottleneck of a configuration: the classes of TR-3322 section 3 (host CPU, disk, limited concurrency), refined by the
+//! waits of the sessions, with the figures that show it and the next thing to try.
 
 use results::compare::{Bottleneck, BottleneckClass, BottleneckKind, LoadModel, PathResult, Run, SessionState};
 
@@ -20,7 +20,7 @@ pub(super) struct Finding {
     next: &'static str,
 }
 
-/// Names the bottleneck of an arm from its runs and figures.
+/// Determines the bottleneck of a configuration from its runs and figures.
 pub(super) fn judge(path: &PathResult, database: DatabaseKind) -> Bottleneck {
     let figures = Figures::of(path);
     let finding = find(path, &figures, database);
@@ -105,7 +105,7 @@ pub(super) fn find(path: &PathResult, figures: &Figures, database: DatabaseKind)
     }
 }
 
-/// Others had processors that may have been needed.
+/// Other programs used processors that the comparison may have needed.
 fn interference(figures: &Figures) -> Option<Finding> {
     if figures.others > OTHERS_BUSY_MAX {
         return Some(Finding {
@@ -145,7 +145,7 @@ fn host_cpu(path: &PathResult, because: String) -> Finding {
     }
 }
 
-/// Sessions wait for nothing in particular: there is room, and too little is asked.
+/// Sessions do not wait for a particular resource: there is unused capacity, and the load is too small.
 fn no_wait(path: &PathResult, figures: &Figures) -> Finding {
     let closed = path.runs.iter().all(|run| run.load.as_ref().is_none_or(|load| load.model == LoadModel::Closed));
     if !closed {
@@ -173,7 +173,7 @@ fn no_wait(path: &PathResult, figures: &Figures) -> Finding {
     }
 }
 
-/// Sessions wait for reads: told apart by where the reads wait.
+/// Sessions wait for reads; the cause depends on where the reads wait.
 fn reads(path: &PathResult, figures: &Figures, part: f64) -> Finding {
     let waiting = format!("sessions spend {:.0} % of their time in block reads", part * 100.0);
     if let Some(slots) = path.slot_use.as_ref().filter(|slots| slots.slots > 0) {
@@ -186,7 +186,7 @@ fn reads(path: &PathResult, figures: &Figures, part: f64) -> Finding {
                     "{waiting}, and {:.1} of {} slots are taken on average; {}",
                     slots.mean,
                     slots.slots,
-                    // A client in the kernel counts how long calls waited, not how many.
+                    // A client in the kernel counts how long calls waited, but not how many did.
                     match (slots.waits, slots.wait_s > 0.0) {
                         (0, true) => format!("a call waited {:.1} ms to be sent", slots.wait_s * 1e3 / slots.calls.max(1) as f64),
                         _ => format!("{:.0} % of the calls waited for one", waited * 100.0),
@@ -288,7 +288,7 @@ mod tests {
             counts: vec![20, 0, 80, 0],
         });
         assert_eq!(kind(&queueing), named("disk", "disk"));
-        // A medium whose service varies has quick reads without a queue: it says itself how long they wait.
+        // A medium with varying service times has fast reads without a queue; its own counter shows how long they wait.
         queueing.runs[0].medium = Some(MediumCounts { busy_s: 100.0, queued_s: 2.0, ..MediumCounts::default() });
         assert_eq!(kind(&queueing), named("concurrency", "concurrency"));
         queueing.runs[0].medium = Some(MediumCounts { busy_s: 100.0, queued_s: 150.0, ..MediumCounts::default() });

@@ -1,4 +1,4 @@
-//! What a bottleneck is decided from: the figures of an arm, how far each is from its limit, and how far repeats would be apart.
+//! The figures that determine a bottleneck: how far each is from its limit, and by how much repeats would differ.
 
 use results::compare::{BottleneckKind, MediumCounts, PathResult, Run, SessionState};
 
@@ -6,55 +6,56 @@ use super::waits::{Waits, waits};
 use super::{OTHERS_BUSY_MAX, STOLEN_MAX, oets, share};
 use crate::limits::WAIT_SAMPLE_EVERY;
 
-/// Share of the host that is busy when the processors are the limit. TR-3322 says 100 %; a host of few cores idles a
-/// little between two transactions of a closed loop.
+/// Busy share of the host at which the processors are the limit. TR-3322 says 100 %; a host with few cores is idle for a
+/// moment between two transactions of a closed loop.
 pub(super) const HOST_BUSY_LIMIT: f64 = 0.90;
-/// The same when sessions queue for a processor besides, or wait for nothing else.
+/// The same if sessions also queue for a processor, or do not wait for anything else.
 pub(super) const QUEUEING_BUSY: f64 = 0.80;
 /// Share of the sessions' time that makes a wait the limit.
 pub(super) const WAIT_LIMIT: f64 = 0.25;
-/// Share of its threads' time at which the driver is the limit.
+/// Busy share of its threads at which the driver is the limit.
 pub(super) const DRIVER_BUSY_LIMIT: f64 = 0.85;
-/// Share of the slots taken on average, or of the calls that waited for one, at which slots are the limit.
+/// Mean share of occupied slots at which slots are the limit.
 pub(super) const SLOTS_TAKEN_LIMIT: f64 = 0.80;
 /// Share of calls that waited for a slot at which slots are the limit.
 pub(super) const SLOTS_WAITED_LIMIT: f64 = 0.20;
-/// Time of a read by what the storage works for it (where only the client's clock tells: by the quickest tenth) from which
-/// reads are held to queue there.
+/// Time of a read divided by the storage's own work for it (if only the client measures times: by the fastest tenth) from which
+/// reads count as queueing there.
 pub(super) const QUEUEING_RATIO: f64 = 2.0;
-/// Share of one processor at which the filer's work for one connection can't grow.
+/// Share of one processor above which the filer's work for one connection cannot grow.
 pub(super) const ONE_CONNECTION_BUSY: f64 = 0.85;
 
-/// Standard errors by which a repeat is held to differ at most: 1 of 80 differs more.
+/// Standard errors by which a repeat is assumed to differ at most: 1 of 80 differs more.
 const ERRORS_FAR: f64 = 2.5;
-/// Least and most part by which figures of a repeat are held to differ.
+/// Smallest and largest relative difference that is assumed for figures of a repeat.
 const NOISE: (f64, f64) = (0.03, 0.10);
-/// The least where there are too few runs to see how far they are apart: ten runs of one load on processors that other machines
-/// share had a standard deviation of 8 % (4 users) and 13 % (6), of which the seconds of one run tell a quarter. Their busy share
-/// has this least, too: with 16 users it was 87 to 96 %.
+/// The smallest difference if there are too few runs to measure their spread: ten runs of one load, on processors shared with
+/// other machines, had a standard deviation of 8 % (4 users) and 13 % (6); the seconds of one run show a quarter of it. The busy
+/// share has this minimum too: with 16 users it was 87 to 96 %.
 const NOISE_UNKNOWN: f64 = 0.07;
-/// The most for a wait, which is sampled a few times a second: with less the label of a short run is chance.
+/// The largest difference for a wait, which is sampled a few times per second: with a smaller limit, the label of a short run would be
+/// random.
 const WAIT_NOISE_MAX: f64 = 0.30;
-/// The most for waiting for a processor.
+/// The largest difference for waiting for a processor.
 const QUEUE_NOISE_MAX: f64 = 0.50;
-/// Times the deviation of a share (at most a half) by which a busy share varies as the load does: all of it up to 80 %.
+/// Factor for the deviation of a share (at most a half) by which a busy share varies with the load: the complete variation up to 80 %.
 const BUSY_ROOM: f64 = 2.5;
-/// Least share of the processors' time that is taken as left.
+/// Smallest share of the processors' time that is assumed to be idle.
 const IDLE_MIN: f64 = 0.01;
-/// Most by which limited concurrency is held to be the cause: the nearest limit is at a tenth.
+/// Upper limit of the score of limited concurrency: the nearest limit is at a tenth.
 const CONCURRENCY_MAX: f64 = 10.0;
 
-/// How much longer than its work a read takes at the storage.
+/// How much longer a read takes at the storage than the storage's own work for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Queueing {
-    /// Time by work, at least 1.
+    /// Time divided by work, at least 1.
     pub(super) ratio: f64,
-    /// A modelled medium counted it, of reads and writes together; else the quickest tenth by our client's clock stands for a
-    /// read that waits for nobody.
+    /// Whether a modelled medium counted it, for reads and writes together; otherwise, the fastest tenth by the NFS client's clock
+    /// represents a read that does not wait.
     pub(super) by_medium: bool,
 }
 
-/// All that the decision looks at: means over the runs of an arm; shares from 0 to 1.
+/// The input of the decision: means over the runs of a configuration; shares from 0 to 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figures {
     pub(super) others: f64,
@@ -62,26 +63,26 @@ pub(super) struct Figures {
     pub(super) busy: f64,
     /// Busy share of the driver's threads.
     pub(super) driver: Option<f64>,
-    /// Share of the sessions' time for which they were ready to run and had no processor.
+    /// Share of the sessions' time in which they were ready to run and had no processor.
     pub(super) queued: Option<f64>,
     pub(super) waits: Waits,
     pub(super) slots_taken: Option<f64>,
     pub(super) slots_waited: Option<f64>,
-    /// Processors that the filer's side of the only connection keeps busy; none where there are several or nobody counts them.
+    /// Processors that the filer's side of a single connection keeps busy; `None` with several connections or if they are not counted.
     pub(super) connection: Option<f64>,
     pub(super) queueing: Option<Queueing>,
 }
 
-/// The waits that may name a bottleneck.
+/// The waits that can be a bottleneck.
 pub(super) const STORAGE_AND_LOCKS: [SessionState; 4] =
     [SessionState::BlockReads, SessionState::Log, SessionState::Locks, SessionState::DataWrites];
 
-/// A figure that a repeat would find different.
+/// A figure that can differ in a repeat.
 #[derive(Debug, Clone)]
 pub(super) enum Figure {
     Others,
     Stolen,
-    /// Busy processors, and the queue for them, which is the longer the fewer are idle.
+    /// Busy processors, and the queue for them, which is longer the fewer are idle.
     Busy,
     Driver,
     Queued,
@@ -92,19 +93,19 @@ pub(super) enum Figure {
     Queueing,
 }
 
-/// By which part repeats of the arm's runs would differ.
+/// Expected relative difference between repeats of the configuration's runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Noise {
-    /// Figures that go with the throughput.
+    /// For figures that vary with the throughput.
     load: f64,
-    /// The least for a busy share.
+    /// The minimum for a busy share.
     least: f64,
-    /// Session states that were looked at, over all runs.
+    /// Number of sampled session states, over all runs.
     looks: f64,
 }
 
 impl Figures {
-    /// Of an arm.
+    /// The figures of a configuration.
     pub(super) fn of(path: &PathResult) -> Self {
         let cpu = path.cpu.clone().unwrap_or_default();
         let slots = path.slot_use.as_ref().filter(|slots| slots.slots > 0);
@@ -122,15 +123,15 @@ impl Figures {
         }
     }
 
-    /// The wait that takes the most of the sessions' time, of those that may name a bottleneck.
+    /// The wait with the largest share of the sessions' time, of those that can be a bottleneck.
     pub(super) fn longest_wait(&self) -> (SessionState, f64) {
         let parts = self.waits.by_state().into_iter().filter(|(state, _)| STORAGE_AND_LOCKS.contains(state));
         parts.fold((SessionState::OtherWaits, 0.0), |best, next| if next.1 > best.1 { next } else { best })
     }
 
-    /// Users who wait for storage leave processors idle for moments, and queue for them in others. Every other wait has such
-    /// queueing in it: it ends when its process gets a processor, not when the answer is there. So queueing names the
-    /// processors where it is the longest wait, or they are nearly used up; from 1 on.
+    /// Score of queueing for processors. Sessions that wait for storage leave processors idle at times, and queue for them at others.
+    /// Every other wait includes such queueing: it ends when its process gets a processor, not when the data arrive. So queueing
+    /// indicates the processors if it is the longest wait, or if they are nearly fully used; from 1 on.
     pub(super) fn queueing_for_processors(&self) -> f64 {
         let queued = self.queued.unwrap_or(0.0);
         let longest = self.longest_wait().1;
@@ -138,7 +139,7 @@ impl Figures {
         (queued / WAIT_LIMIT).min(stands_out.max(self.busy / QUEUEING_BUSY))
     }
 
-    /// How far each of the places at which a read may wait is used up, 1 at its limit.
+    /// Utilization of each of the places at which a read may wait, 1 at its limit.
     fn of_reads(&self) -> [(BottleneckKind, f64); 3] {
         let over = |figure: Option<f64>, limit: f64| figure.unwrap_or(0.0) / limit;
         let slots = over(self.slots_taken, SLOTS_TAKEN_LIMIT).max(over(self.slots_waited, SLOTS_WAITED_LIMIT));
@@ -149,9 +150,9 @@ impl Figures {
         ]
     }
 
-    /// Every cause with its figure over the limit from which that figure names it; a cause may be there twice. What reads wait
-    /// for has their share, less where its own figure is below its limit. Limited concurrency is the more likely the farther
-    /// everything is from its limit.
+    /// Every cause with its figure divided by the limit at which it identifies the cause; a cause may occur twice. The causes of
+    /// waiting reads share the reads' score, reduced if their own figure is below its limit. Limited concurrency is the more likely the
+    /// farther all figures are from their limits.
     pub(super) fn scores(&self) -> Vec<(BottleneckKind, f64)> {
         let mut scores = vec![
             (BottleneckKind::Interference, (self.others / OTHERS_BUSY_MAX).max(self.stolen / STOLEN_MAX)),
@@ -179,7 +180,7 @@ impl Figures {
         scores
     }
 
-    /// All that may differ in a repeat.
+    /// All figures that may differ in a repeat.
     pub(super) fn varied() -> impl Iterator<Item = Figure> {
         let waits = STORAGE_AND_LOCKS.into_iter().map(Figure::Wait);
         let others = [Figure::Others, Figure::Stolen, Figure::Busy, Figure::Driver, Figure::Queued];
@@ -187,12 +188,12 @@ impl Figures {
         others.into_iter().chain(waits).chain(places)
     }
 
-    /// Share of the processors' time that is left.
+    /// Idle share of the processors' time.
     fn idle(&self) -> f64 {
         (1.0 - self.busy).max(IDLE_MIN)
     }
 
-    /// The same with one figure times `1 + part`; a busy share ends at 1.
+    /// The same figures with one multiplied by `1 + part`; a busy share is limited to 1.
     pub(super) fn with(mut self, figure: &Figure, part: f64) -> Self {
         let times = 1.0 + part;
         match figure {
@@ -211,7 +212,7 @@ impl Figures {
             Figure::SlotsWaited => self.slots_waited = self.slots_waited.map(|waited| waited * times),
             Figure::Connection => self.connection = self.connection.map(|busy| busy * times),
             Figure::Queueing => {
-                // What varies is the wait, not the work.
+                // The wait varies, not the work.
                 let longer = |found: Queueing| Queueing { ratio: 1.0 + (found.ratio - 1.0) * times, ..found };
                 self.queueing = self.queueing.map(longer);
             }
@@ -221,8 +222,8 @@ impl Figures {
 }
 
 impl Noise {
-    /// What the runs say of themselves: the error of their throughput by its seconds (batch means, as for intervals), or by the
-    /// spread between runs where that is more.
+    /// The differences that the runs indicate: the error of their throughput from its seconds (batch means, as for intervals), or the
+    /// spread between runs if that is larger.
     pub(super) fn of(path: &PathResult) -> Self {
         let runs = oets(path);
         let count = runs.len() as f64;
@@ -239,11 +240,11 @@ impl Noise {
         Self { load, least, looks }
     }
 
-    /// Of one figure: a wait is seen in some of the looks at the sessions, and in a repeat in so many more or less. A share of
-    /// time that is nearly all of it has little room to vary.
+    /// The difference of one figure: a wait occurs in some of the samples of the sessions, and in a repeat in more or fewer of them. A
+    /// share close to all of the time can hardly vary.
     pub(super) fn of_figure(&self, figures: &Figures, figure: &Figure) -> f64 {
         if matches!(figure, Figure::Queued) {
-            // As of a queue at the storage.
+            // Like a queue at the storage.
             return (self.load / figures.idle()).min(QUEUE_NOISE_MAX);
         }
         if matches!(figure, Figure::Busy) {
@@ -251,7 +252,7 @@ impl Noise {
             return (self.load * (BUSY_ROOM * room).min(1.0)).max(self.least);
         }
         if let (Figure::Queueing, Some(queueing)) = (figure, figures.queueing) {
-            // A wait in a queue grows faster than the load does: of one server, by its time over the work as much again.
+            // The wait in a queue grows faster than the load: with one server, by the factor of its time divided by the work.
             return (self.load * queueing.ratio).min(WAIT_NOISE_MAX);
         }
         let Figure::Wait(state) = figure else { return self.load };
@@ -265,7 +266,7 @@ impl Noise {
     }
 }
 
-/// Share of the sessions' time for which they were ready to run and had no processor; `None` where the kernel does not say.
+/// Share of the sessions' time in which they were ready to run and had no processor; `None` if the kernel does not report it.
 pub(super) fn queued_share(runs: &[Run]) -> Option<f64> {
     let (mut queued_s, mut time_s) = (0.0, 0.0);
     for run in runs {
@@ -275,7 +276,7 @@ pub(super) fn queued_share(runs: &[Run]) -> Option<f64> {
     (time_s > 0.0).then(|| queued_s / time_s)
 }
 
-/// Busy share of the driver's threads; `None` when their number is not known.
+/// Busy share of the driver's threads; `None` if their number is not known.
 fn driver_busy(runs: &[Run]) -> Option<f64> {
     let (mut busy, mut capacity) = (0.0, 0.0);
     for run in runs {
@@ -286,12 +287,12 @@ fn driver_busy(runs: &[Run]) -> Option<f64> {
     (capacity > 0.0).then(|| busy / capacity)
 }
 
-/// Most connections that the filers of the data saw in any run; none without a filer of ours.
+/// Largest number of connections of the data's filers in any run; `None` without a filer of Millrace.
 fn connections(runs: &[Run]) -> Option<u64> {
     runs.iter().filter_map(|run| run.connections).max()
 }
 
-/// Processors the filer keeps busy.
+/// Number of processors that the filer keeps busy.
 fn filer_busy(path: &PathResult) -> f64 {
     let busy: f64 = path.runs.iter().filter_map(|run| run.cpu.get("filer")).map(results::compare::CpuTime::total_s).sum();
     share(busy, path.runs.iter().map(|run| run.measured_s).sum())

@@ -1,5 +1,5 @@
-//! Little's law as a check of the measuring itself: what is in flight equals rate times time, whatever the system does.
-//! When it does not close, one of the three was counted wrongly.
+//! Little's law as a check of the measurement itself: the number in flight equals rate times time for any system.
+//! If it does not hold, one of the three values was counted wrongly.
 
 use results::compare::{LoadModel, Run, SessionState};
 use results::judgement::{InFlight, Little};
@@ -7,19 +7,19 @@ use results::judgement::{InFlight, Little};
 use super::waits::state_of;
 use crate::limits::WAIT_SAMPLE_EVERY;
 
-/// Transactions of a closed loop: both sides count the same events, so little may be lost.
+/// Tolerance for transactions of a closed loop: both sides count the same events, so few may be missing.
 const TRANSACTIONS_TOLERANCE_PERCENT: f64 = 5.0;
-/// Block reads: one side is a sample of what sessions wait for.
+/// Tolerance for block reads: one side is a sample of the sessions' waits.
 const READS_TOLERANCE_PERCENT: f64 = 25.0;
-/// Sampled sessions in a read below which a sample says too little: its own error is 10 % there.
+/// Smallest number of sampled sessions in a read: at this number, the sampling error is 10 %.
 const READS_SEEN_MIN: f64 = 100.0;
 
-/// The checks that these runs allow.
+/// The checks for which these runs have the values.
 pub(super) fn judge(runs: &[Run]) -> Vec<Little> {
     [transactions(runs), block_reads(runs)].into_iter().flatten().collect()
 }
 
-/// In a closed loop every user always has one transaction in flight.
+/// In a closed loop, every user always has one transaction in flight.
 fn transactions(runs: &[Run]) -> Option<Little> {
     let seconds: f64 = runs.iter().map(|run| run.measured_s).sum();
     let mut in_flight_time = 0.0;
@@ -33,7 +33,7 @@ fn transactions(runs: &[Run]) -> Option<Little> {
     close(InFlight::Transactions, in_flight_time / seconds, user_time / seconds, TRANSACTIONS_TOLERANCE_PERCENT, explanation)
 }
 
-/// Reads in progress by the database's clock, against sessions seen waiting for a read.
+/// Reads in progress by the database's clock, compared with the sampled sessions that wait for a read.
 fn block_reads(runs: &[Run]) -> Option<Little> {
     let seconds: f64 = runs.iter().map(|run| run.measured_s).sum();
     let (mut read_time, mut seen_time, mut seen) = (0.0, 0.0, 0.0);

@@ -1,14 +1,14 @@
-//! The sentence of a further regime: what a look may say, and what a fixed load gives.
+//! The verdict of a further scenario, with a single round or at a fixed load.
 
 use results::compare::{Comparison, PathResult, PathStatus};
 
 use super::verdict::title;
 use crate::summary::grouped;
 
-/// An arm that did fewer orders than this share of what was offered did not hold the rate.
+/// A configuration that completed fewer orders than this share of the offered ones did not sustain the rate.
 const HELD_SHARE: f64 = 0.97;
 
-/// What was found in a regime, from what was concluded of its runs alone. `offered` are orders per minute of a fixed load.
+/// The verdict of a scenario, from the conclusions of its runs alone. `offered` are orders per minute of a fixed load.
 pub(crate) fn verdict(concluded: &Comparison, look: bool, offered: Option<f64>) -> String {
     if !concluded.valid {
         return concluded.verdict.clone();
@@ -22,7 +22,7 @@ pub(crate) fn verdict(concluded: &Comparison, look: bool, offered: Option<f64>) 
     if not_a_result.is_empty() || begins { found } else { format!("NOT A RESULT: {}. {found}", not_a_result.join("; ")) }
 }
 
-/// What the same orders per minute cost each arm.
+/// The cost of the same orders per minute with each configuration.
 fn fixed_load(paths: &[PathResult], offered: f64) -> String {
     let ran: Vec<&PathResult> = paths.iter().filter(|path| path.status == PathStatus::Measured).collect();
     let mut text = format!("At {} orders per minute on every path:", grouped(offered));
@@ -50,7 +50,7 @@ fn fixed_load(paths: &[PathResult], offered: f64) -> String {
     text
 }
 
-/// Milliseconds of an order on the host of the database.
+/// Processor milliseconds of an order on the host of the database.
 fn database_ms(path: &PathResult) -> Option<f64> {
     path.cpu.as_ref().map(results::compare::Cpu::database_host_s_per_1000_orders)
 }

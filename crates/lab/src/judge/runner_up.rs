@@ -1,4 +1,4 @@
-//! Which cause comes second, and whether it is too close to the first to tell them apart.
+//! The second cause, and whether it is too close to the first one to distinguish them.
 
 use results::compare::{BottleneckKind, PathResult, RunnerUp};
 
@@ -6,10 +6,10 @@ use super::bottleneck::find;
 use super::figures::{Figures, Noise};
 use crate::database::kind::DatabaseKind;
 
-/// Steps in which a figure is moved to where a repeat may find it: the cause that needs the fewest is the closest.
+/// Number of steps in which a figure is changed towards the result of a repeat: the cause that needs the fewest steps is the closest.
 const STEPS: u32 = 8;
 
-/// Score of the first cause, and the second.
+/// Score of the first cause, and the second one.
 pub(super) fn rank(
     path: &PathResult,
     figures: &Figures,
@@ -22,7 +22,7 @@ pub(super) fn rank(
     if let Some(kind) = closest(path, figures, database, first) {
         return (of(first), runner_up(kind, true));
     }
-    // That others used the host, or that more users could be served, is no second cause of what a run was limited by.
+    // Other programs on the host, or capacity for more users, are not a second cause for the limit of a run.
     let causes = scores.iter().filter(|(kind, score)| {
         kind != first && *score > 0.0 && *kind != BottleneckKind::Concurrency && *kind != BottleneckKind::Interference
     });
@@ -30,8 +30,8 @@ pub(super) fn rank(
     (of(first), second.and_then(|kind| runner_up(kind, false)))
 }
 
-/// The name that a repeat may find: one figure is moved away from what was found, as far as repeats may differ and no farther
-/// than needed. Of names that are as near, the one with the larger score.
+/// The name that a repeat may find: one figure is changed, at most by the expected difference between repeats and not more
+/// than needed. Of equally close names, the one with the larger score.
 fn closest(path: &PathResult, figures: &Figures, database: DatabaseKind, first: &BottleneckKind) -> Option<BottleneckKind> {
     let noise = Noise::of(path);
     let scores = figures.scores();
@@ -94,23 +94,24 @@ mod tests {
         }
     }
 
-    /// What runs of one load have in common.
+    /// Common properties of the runs of one load.
     struct Load {
         busy: f64,
-        /// Time of an operation at its spindle by the work in it.
+        /// Time of an operation at its spindle divided by the work in it.
         queueing: f64,
         waits: &'static [(&'static str, f64)],
     }
 
-    /// Standard deviation of one second's orders by their mean: assumed, as the others are.
+    /// Standard deviation of one second's orders divided by their mean: assumed, like the others.
     const SECOND: f64 = 0.12;
-    /// The same of a busy share over whole runs, by the deviation of a share like it: 0.015 at 90 %; of a queue, by its mean.
+    /// The same for a busy share over complete runs, relative to the deviation of such a share: 0.015 at 90 %; for a queue, relative to
+    /// its mean.
     const BUSY: f64 = 0.05;
     const QUEUE: f64 = 0.06;
     const SECONDS: u32 = 20;
     const USERS: u32 = 8;
 
-    /// One run of the load: each figure with the noise assumed above. Waits are seen by looking at the sessions.
+    /// One run of the load: each figure with the noise assumed above. Waits are sampled from the sessions.
     fn drawn(load: &Load, chance: &mut sim::Rng) -> String {
         let mut unit = || chance.below(1 << 30) as f64 / f64::from(1 << 30);
         let mut normal = || (0..12).map(|_| unit()).sum::<f64>() - 6.0;
@@ -135,7 +136,7 @@ mod tests {
         bottleneck_words(&super::super::bottleneck::judge(&path, DatabaseKind::Postgresql))
     }
 
-    /// Of sets of ten runs of the load, the share in which nine have one name, and that name.
+    /// For sets of ten runs of the load: the share in which nine have the same name, and that name.
     fn agreed(load: &Load, chance: &mut sim::Rng) -> (f64, String) {
         const SETS: u32 = 50;
         let mut names: BTreeMap<String, u32> = BTreeMap::new();
@@ -191,7 +192,7 @@ mod tests {
         }
     }
 
-    /// Names of ten runs of one load, each judged by itself; `busy` gives the busy share of the host.
+    /// Names of ten runs of one load, each judged alone; `busy` returns the busy share of the host.
     fn names_of(record: &str, busy: impl Fn(&Run) -> f64) -> BTreeMap<String, u32> {
         let runs: Vec<Run> = serde_json::from_str(record).unwrap();
         assert_eq!(runs.len(), 10);
@@ -213,13 +214,13 @@ mod tests {
         names
     }
 
-    /// Both processors of the host that the runs were on.
+    /// Processor seconds of the host of the runs, which had two processors.
     fn capacity_s(run: &Run) -> f64 {
         2.0 * run.measured_s
     }
 
-    /// On the medium `cloud`, whose one spindle was always at work. Other processes took half of the host meanwhile, so that the
-    /// record itself says interference, ten times of ten; here their time is left out.
+    /// On the medium `cloud`, whose single spindle was always busy. Other processes used half of the host, so the
+    /// record itself reports interference in all ten runs; here their time is excluded.
     #[test]
     fn nine_of_ten_real_runs_of_a_disk_bound_load_have_one_name() {
         let ours = |run: &Run| run.cpu.values().map(results::compare::CpuTime::total_s).sum::<f64>() / capacity_s(run);
@@ -234,7 +235,7 @@ mod tests {
         assert!(names.get("between host CPU and log flushes").is_some_and(|count| *count >= 9), "{names:?}");
     }
 
-    /// Sixteen users of the same: 92 to 96 % busy in six runs, then, the host being another by then, 87 and 88 % in four.
+    /// Sixteen users of the same: 92 to 96 % busy in six runs, and, in another state of the host, 87 and 88 % in four.
     #[test]
     fn nine_of_ten_real_runs_around_ninety_percent_have_one_name() {
         let record = include_str!("../../fixtures/ten-runs-processors-90.json");

@@ -1,5 +1,5 @@
-//! Where the processors stop carrying a load. Up to there, throughput is what is in flight over the latency of the storage;
-//! beyond it the processors are what is waited for, and more in flight brings no more.
+//! The load at which the processors are saturated. Up to it, throughput is the number in flight divided by the latency of the
+//! storage; above it, users wait for the processors, and more in flight does not increase the throughput.
 
 use results::compare::{Bottleneck, BottleneckKind, Comparison, LoadModel, PathResult, PathStatus, Run};
 use results::curves::CurvePoint;
@@ -8,22 +8,22 @@ use super::figures::HOST_BUSY_LIMIT;
 use super::{OTHERS_BUSY_MAX, share};
 use crate::report::words::bottleneck_words;
 
-/// Least share of in-flight / latency that counts as reaching it: 5 % are left to the way there and back.
+/// Smallest share of in-flight / latency that counts as reaching it: 5 % are allowed for the path to the storage and back.
 const REACHED_MIN: f64 = 0.95;
 
-/// What throughput is held against.
+/// The basis of the expected throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Basis {
-    /// Reads in flight over the time the modelled medium itself took for one.
+    /// Reads in flight divided by the modelled medium's own time for one.
     Medium,
-    /// Users over the time of an order at the least load, which had so many users.
+    /// Users divided by the time of an order at the smallest load, which had this number of users.
     LeastLoad(u32),
-    /// Users over their own response time: all that one load without a modelled medium allows.
+    /// Users divided by their own response time: the only basis for a single load without a modelled medium.
     OneLoad,
 }
 
-/// One load: what is in flight over its latency and what was done, each second; the shares of the host's processors that
-/// were busy at all and with processes outside the comparison, 0 to 1; the bottleneck, where one was found.
+/// One load: its expected and its measured throughput per second; the shares of the host's processors that
+/// were busy in total and with processes outside the comparison, 0 to 1; the bottleneck, if one was found.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Step {
     pub(crate) users: u32,
@@ -34,21 +34,21 @@ pub(crate) struct Step {
     limit: Option<Bottleneck>,
 }
 
-/// Loads of one kind of arm, and where the processors stop carrying them.
+/// Loads of configurations that differ only in their load, and where the processors are saturated.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Saturation {
-    /// Name of the arms without their load.
+    /// Name of the configurations without their load.
     pub(crate) arm: String,
-    /// What is counted: `reads`, `orders` or `transactions`.
+    /// The counted unit: `reads`, `orders` or `transactions`.
     pub(crate) counted: &'static str,
-    /// By users.
+    /// Sorted by users.
     pub(crate) steps: Vec<Step>,
-    /// The finding in a sentence without its full stop.
+    /// The finding as a sentence without its full stop.
     pub(crate) text: String,
 }
 
 impl Step {
-    /// Throughput by in-flight / latency.
+    /// Throughput divided by in-flight / latency.
     pub(crate) fn reached(&self) -> f64 {
         share(self.found_per_s, self.expected_per_s)
     }
@@ -58,8 +58,8 @@ impl Step {
     }
 }
 
-/// What the comparison shows of it: one entry for each kind of arm that differs by its load alone, and for each curve of a
-/// search. Arms that are not valid, and loads that are offered at a pace of their own, show nothing.
+/// The findings of a comparison: one entry for each group of configurations that differ only in their load, and for each curve of a
+/// search. Configurations that are not valid, and loads with their own rate, are ignored.
 pub(crate) fn saturation(comparison: &Comparison) -> Vec<Saturation> {
     let mut left: Vec<&PathResult> = comparison.paths.iter().filter(|path| usable(path)).collect();
     let mut found = Vec::new();
@@ -130,7 +130,7 @@ fn of_curve(arm: &str, points: &[&CurvePoint]) -> Option<Saturation> {
     (least.1 > 0.0).then(|| conclude(arm, Basis::LeastLoad(least.0), steps.collect()))
 }
 
-/// Orders each second if each of `users` did as many as one does at the least load.
+/// Orders per second if each of `users` completed as many as a user at the smallest load.
 fn by_least((least_users, least_per_s): (u32, f64), users: u32) -> f64 {
     least_per_s / f64::from(least_users.max(1)) * f64::from(users)
 }
@@ -145,7 +145,7 @@ fn step(path: &PathResult, expected_per_s: f64, found_per_s: f64) -> Step {
     Step { users: users(path), expected_per_s, found_per_s, busy: cpu.host_busy_share, others: cpu.foreign_share(), limit }
 }
 
-/// Reads of the medium, against sessions in a read over the time the medium took for one.
+/// Reads of the medium, compared with the sessions in a read divided by the medium's time for one.
 fn by_medium(path: &PathResult) -> Option<Step> {
     let sum = |pick: &dyn Fn(&Run) -> f64| path.runs.iter().map(pick).sum::<f64>();
     let seconds = sum(&|run| run.measured_s);
@@ -156,7 +156,7 @@ fn by_medium(path: &PathResult) -> Option<Step> {
     (in_flight > 0.0 && latency_s > 0.0).then(|| step(path, in_flight / latency_s, reads / seconds))
 }
 
-/// Transactions each second, against users over their response time.
+/// Transactions per second, compared with users divided by their response time.
 fn by_response(path: &PathResult) -> Option<Step> {
     let loads = || path.runs.iter().filter_map(|run| run.load.as_ref());
     let transactions = loads().map(|load| load.transactions as f64).sum::<f64>();
@@ -178,7 +178,7 @@ fn conclude(arm: &str, basis: Basis, steps: Vec<Step>) -> Saturation {
     Saturation { arm: arm.to_owned(), counted, steps, text }
 }
 
-/// One load says how far it is from both: from the law, and from the end of the processors.
+/// Text for one load: its distance from the law and from saturated processors.
 fn one_load(step: &Step, counted: &str, law: &str) -> String {
     let within = if step.reached() > 2.0 - REACHED_MIN {
         "more than 5 % above it"
@@ -200,7 +200,7 @@ fn one_load(step: &Step, counted: &str, law: &str) -> String {
     format!("at {} {counted} per second are {:.2} times {law} ({within}); {far}", so_many(step.users), step.reached())
 }
 
-/// Several loads say where the law ends, and whether the processors end it.
+/// Text for several loads: where the law ends, and whether the processors end it.
 fn ladder(steps: &[Step], law: &str) -> String {
     let within = |step: &Step| step.reached() >= REACHED_MIN;
     let Some(short) = steps.iter().position(|step| !within(step)) else {
@@ -226,7 +226,7 @@ fn ladder(steps: &[Step], law: &str) -> String {
     format!("{begin}; {}", end(beyond))
 }
 
-/// What ends it: the first loads beyond the law.
+/// Text for the end of the law: the first loads beyond it.
 fn end(beyond: &[Step]) -> String {
     let Some(first) = beyond.first() else { return String::new() };
     let at = |step: &Step| format!("at {} it is {:.2} of that", so_many(step.users), step.reached());
@@ -278,7 +278,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// An arm on a medium of 8 ms whose reads take `read_ms` as the database sees them.
+    /// A configuration on a medium of 8 ms whose reads take `read_ms` by the database's measurement.
     pub(crate) fn arm(users: u32, read_ms: f64, busy: f64) -> PathResult {
         let reads = f64::from(users) * 30_000.0 / read_ms;
         let medium = MediumCounts { reads: reads as u64, read_us: 8_000.0, ..MediumCounts::default() };

@@ -1,10 +1,10 @@
-//! Steady state of the runs of one arm.
+//! Steady state of the runs of one configuration.
 
 use results::compare::Run;
 use results::judgement::{Steady, SteadyRun};
 use results::statistics::{DRIFT_PERCENT_MAX, RANGE_PERCENT_MAX, SECONDS_MIN, series_mean, steady};
 
-/// Share of a run with an autovacuum at work that is named beside a missing steady state.
+/// Share of a run with a running autovacuum from which it is mentioned beside a missing steady state.
 const VACUUM_SHARE_TOLD: f64 = 0.2;
 
 /// Tests every run. `None` without runs.
@@ -49,7 +49,7 @@ pub(super) fn judge(runs: &[Run]) -> Option<Steady> {
     })
 }
 
-/// What a run falls by most, where it was seen: PostgreSQL looks for tables to vacuum a minute after its start.
+/// The most frequent cause of a falling rate, if observed: PostgreSQL looks for tables to vacuum a minute after its start.
 fn vacuum(runs: &[Run]) -> String {
     let share = runs.iter().map(|run| run.vacuum_share).fold(0.0, f64::max);
     if share < VACUUM_SHARE_TOLD {

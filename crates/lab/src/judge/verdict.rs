@@ -1,4 +1,4 @@
-//! The sentence at the top.
+//! The verdict: the sentence at the top of a report.
 
 use results::compare::{Against, PathResult, PathStatus};
 use results::judgement::RelativeDifference;
@@ -7,7 +7,7 @@ use results::statistics::Difference;
 use crate::paths;
 use crate::summary::interval_words;
 
-/// The sentence at the top.
+/// The verdict.
 pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
     let bad: Vec<&str> =
         results.iter().filter(|path| path.status == PathStatus::NotValid).map(|path| path.arm.as_str()).collect();
@@ -60,7 +60,7 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
     }
 }
 
-/// Why measured arms are not held against the first, each reason once.
+/// Why measured configurations are not compared with the first, each reason once.
 fn unranked(results: &[PathResult], first: &PathResult) -> Vec<String> {
     let ran = results.iter().filter(|path| path.oets_per_minute.is_some());
     let mut reasons: Vec<String> = ran.filter_map(|path| Some(format!("{}.", paths::never_ranked(first, path)?))).collect();
@@ -68,11 +68,11 @@ fn unranked(results: &[PathResult], first: &PathResult) -> Vec<String> {
     reasons
 }
 
-/// An arm in a sentence: its name begins with its path, and what follows tells it from the others.
+/// A configuration's name in a sentence: it starts with its path, and the rest distinguishes it from the others.
 pub(super) fn title(results: &[PathResult], arm: &str) -> String {
     let result = results.iter().find(|result| result.arm == arm);
     let found = result.and_then(|result| Some((paths::of(result)?, arm.strip_prefix(&result.name)?)));
-    // Storage of the user's own is known by the name that the user gave it.
+    // Existing storage has the name that the user gave it.
     if let Some((label, rest)) = result.filter(|result| result.target.is_some()).and_then(|result| {
         let label = result.label.as_deref()?;
         Some((label, arm.strip_prefix(&result.name)?.strip_prefix(':')?.strip_prefix(label)?))
@@ -83,14 +83,14 @@ pub(super) fn title(results: &[PathResult], arm: &str) -> String {
     found.map_or_else(|| arm.to_owned(), |(path, rest)| path.title().to_owned() + rest) + &striped
 }
 
-/// Whether a filer served it whose processor time is not among the figures: one on another host, in the kernel, or one whose process
-/// could not be found.
+/// Whether a filer served it whose processor time is not included in the figures: a filer on another host, in the kernel, or one
+/// whose process could not be found.
 fn is_without_filer(result: &PathResult) -> bool {
     let has_filer = paths::of(result).is_some_and(|path| path.layers().server.is_some());
     has_filer && result.cpu.as_ref().is_some_and(|cpu| !cpu.by_owner.contains_key("filer"))
 }
 
-/// The interval of the difference as shares of the first arm's orders.
+/// The interval of the difference as shares of the first configuration's orders.
 fn interval(difference: &RelativeDifference) -> String {
     let ends = difference.low_percent.zip(difference.high_percent);
     ends.map_or_else(String::new, |(low, high)| format!(" (95 % interval {:.0} to {:.0} %)", 100.0 + low, 100.0 + high))

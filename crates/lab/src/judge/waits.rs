@@ -1,4 +1,4 @@
-//! What the sessions of a database do, from its wait events: of PostgreSQL those of `pg_stat_activity`, of MariaDB calls on InnoDB's
+//! Activity of a database's sessions, from its wait events: for PostgreSQL those of `pg_stat_activity`, for MariaDB calls on InnoDB's
 //! files with their operation, and states.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub(super) struct Waits {
     other: f64,
 }
 
-/// Share of the sessions' time by what they did, 0 to 1: `running`, `block reads`, `log`, `data writes`, `locks`, `client`, `other`.
+/// Share of the sessions' time by activity, 0 to 1: `running`, `block reads`, `log`, `data writes`, `locks`, `client`, `other`.
 pub(crate) fn session_time(runs: &[Run]) -> Vec<(SessionState, f64)> {
     waits(runs).by_state()
 }
@@ -37,7 +37,7 @@ pub(super) fn waits(runs: &[Run]) -> Waits {
     found
 }
 
-/// What a session does that an event is seen of.
+/// The activity of a session with this event.
 pub(super) fn state_of(event: &str) -> SessionState {
     match event {
         "running" => SessionState::Running,

@@ -1,14 +1,14 @@
-//! How reads go with orders while buffers fill: the path's counter, looked at whenever a quarter more orders are done.
+//! Reads over orders while the buffers fill: the path's counter, sampled each time the orders have grown by a quarter.
 
 use results::compare::Filling;
 
 use crate::error::LabError;
 use crate::run::driver::Second;
 
-/// A sample is due after this part of the orders done until the last one.
+/// A sample is due when the orders have grown by this part since the last one.
 const SAMPLE_AFTER: u64 = 4;
 
-/// What was seen of a warm-up.
+/// Observations of a warm-up.
 #[derive(Debug, Default)]
 pub(crate) struct BufferWarmUp {
     /// Orders in each second until now.
@@ -19,7 +19,7 @@ pub(crate) struct BufferWarmUp {
 }
 
 impl BufferWarmUp {
-    /// Takes seconds that are over; asks for the bytes read on the path until now when a sample is due.
+    /// Adds completed seconds. If a sample is due, calls for the bytes read on the path until now.
     pub(crate) fn take(
         &mut self,
         seconds: &[Second],
@@ -34,7 +34,7 @@ impl BufferWarmUp {
         Ok(())
     }
 
-    /// The warm-up ends with these bytes read.
+    /// Ends the warm-up with these bytes read.
     pub(crate) fn end(&mut self, read_bytes: Option<u64>) {
         if self.sampled_at < self.orders {
             self.sample(read_bytes);
@@ -46,8 +46,8 @@ impl BufferWarmUp {
         self.samples.extend(read_bytes.map(|read_bytes| Filling { orders: self.orders, read_bytes }));
     }
 
-    /// The samples, with only those bytes that were read after the counter stood at `before`, and without those read `beside`
-    /// the load.
+    /// The samples, with only the bytes read after the counter was at `before`, and without those that the load
+    /// did not read (`beside`).
     pub(crate) fn samples(self, before: Option<u64>, beside: u64) -> Vec<Filling> {
         let base = before.unwrap_or(0) + beside;
         self.samples.into_iter().map(|sample| Filling { read_bytes: sample.read_bytes.saturating_sub(base), ..sample }).collect()

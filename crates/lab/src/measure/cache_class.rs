@@ -1,21 +1,21 @@
-//! Which caches stand between the database's own buffers and the medium, and whether all
-//! arms have the same.
+//! The caches between the database's own buffers and the medium, and whether all
+//! configurations have the same ones.
 
 use results::compare::{CachingClass, PathResult};
 
 use crate::plan::Arm;
 
-/// How an arm's reads are cached.
+/// How a configuration's reads are cached.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Caching {
     pub(crate) class: CachingClass,
-    /// Why, in one clause.
+    /// Reason, in one clause.
     because: &'static str,
-    /// The restored state is in the cache when a run begins.
+    /// Whether the restored state is in the cache at the start of a run.
     warm: bool,
 }
 
-/// The class of an arm. `past_page_cache`: the database opens its data files past that of its own host.
+/// The class of a configuration. `past_page_cache`: the database bypasses the page cache of its own host for its data files.
 pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>, past_page_cache: bool) -> Caching {
     let direct = |because| Caching { class: CachingClass::Direct, because, warm: false };
     let cache = arm.path.kind.page_cache(arm.path.target.is_some());
@@ -38,14 +38,14 @@ pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>, past_page_cache
     Caching { warm: cache.may_answer && cache.filled, class, because: cache.because }
 }
 
-/// How an arm's reads are cached, in a sentence.
+/// How a configuration's reads are cached, in a sentence.
 pub(crate) fn words(caching: &Caching, buffers_bytes: u64, database_bytes: u64) -> String {
     let (buffers, database) = (buffers_bytes >> 20, database_bytes >> 20);
     let warm = if caching.warm { "; the restored state was just read back, so much of it is warm" } else { "" };
     format!("{buffers} MiB of database buffers for a database of {database} MiB; below them {}{warm}", caching.because)
 }
 
-/// Names the caches that some arms have and others not: their figures are separate results.
+/// Notes about caches that only some configurations have: their figures are separate results.
 pub(crate) fn notes(paths: &[PathResult]) -> Vec<String> {
     let of = |class: CachingClass| -> Vec<&str> {
         let measured = paths.iter().filter(|path| path.oets_per_minute.is_some());

@@ -1,4 +1,4 @@
-//! What our own client says of its reads and slots, as records.
+//! Reads and slots of Millrace's NFS client, as records.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::paths::storage::{KernelSlots, StorageCounters};
 const FIRST_BOUND_US: f64 = 8.0;
 /// Buckets for each doubling: 19 % apart.
 const BUCKETS_PER_OCTAVE: u32 = 4;
-/// Bounds, up to 23 s: longer reads fall into the open bucket.
+/// Number of bounds, up to 23 s: longer reads are in the open bucket.
 const BOUNDS: u32 = 86;
 
-/// Times of the block reads of all volumes between two moments; `None` when our client did none.
+/// Times of the block reads of all volumes between two moments; `None` if Millrace's client made none.
 pub(crate) fn read_latency(before: &[Activity], after: &[Activity]) -> Option<ReadLatency> {
     let bounds_us: Vec<f64> =
         (0..BOUNDS).map(|place| FIRST_BOUND_US * (f64::from(place) / f64::from(BUCKETS_PER_OCTAVE)).exp2()).collect();
@@ -34,8 +34,8 @@ pub(crate) fn read_latency(before: &[Activity], after: &[Activity]) -> Option<Re
     (whole.count > 0).then_some(whole)
 }
 
-/// Slots of the volume that has the data, or the first share of it, which comes first; `None` without a bound. Of a client in
-/// the kernel the mean is by Little's law, from the times between sending and reply, and it is not known how many calls waited.
+/// Slots of the volume with the data, or of its first share, which comes first; `None` without a limit. For a client in
+/// the kernel, the mean is computed by Little's law from the times between sending and reply, and the number of waiting calls is unknown.
 pub(crate) fn slot_use(before: &StorageCounters, after: &StorageCounters, elapsed: Duration) -> Option<SlotUse> {
     if let Some((before, after)) = before.kernel_slots.zip(after.kernel_slots) {
         let gained = |pick: fn(&KernelSlots) -> u64| pick(&after).saturating_sub(pick(&before));

@@ -1,4 +1,4 @@
-//! What the kernel counts beside processor time: soft interrupts, context switches, waiting for a processor, bytes on the wire.
+//! Counters of the kernel besides processor time: soft interrupts, context switches, waiting for a processor, bytes on the wire.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -8,17 +8,17 @@ use results::judgement::Wire;
 use crate::host::procfs;
 use crate::sys;
 
-/// Under this name stand the context switches of the whole host: a client in the kernel works in threads of no process.
+/// Name for the context switches of the complete host: a client in the kernel works in threads that belong to no process.
 const HOST: &str = "host";
 
-/// Network interfaces that the bytes of a path cross.
+/// Network interfaces of a path's traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interfaces {
     /// Both sides are on this host.
     Loopback,
     /// The server is another host.
     Network,
-    /// Both sides are on this host, on pairs of interfaces: each end counts a frame.
+    /// Both sides are on this host, on pairs of interfaces: each end counts every frame.
     Pairs,
 }
 
@@ -27,36 +27,36 @@ pub(crate) enum Interfaces {
 pub(crate) struct KernelCounters {
     /// Seconds of all processors in soft interrupts since boot.
     pub(crate) softirq_s: f64,
-    /// Context switches of all processors since boot, those of the kernel's own threads among them.
+    /// Context switches of all processors since boot, including those of the kernel's own threads.
     host_switches: Option<u64>,
-    /// Counters of each thread by owner, threads that live now only.
+    /// Counters of each living thread by owner.
     threads: BTreeMap<String, HashMap<u32, Thread>>,
     /// Received bytes and packets of each network interface.
     interfaces: BTreeMap<String, (u64, u64)>,
 }
 
-/// What the kernel counts of one thread since it began.
+/// Counters of one thread since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Thread {
     switches: u64,
-    /// Nanoseconds it was ready to run and had no processor; none where the kernel does not say.
+    /// Nanoseconds in which it was ready to run and had no processor; `None` if the kernel does not report them.
     queued_ns: Option<u64>,
 }
 
-/// What happened between two moments.
+/// Differences between two moments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct KernelDelta {
     pub(crate) softirq_s: f64,
     pub(crate) switches: BTreeMap<String, u64>,
-    /// Seconds that threads of each owner were ready to run and had no processor; owners of whom the kernel does not say are
-    /// left out.
+    /// Seconds in which threads of each owner were ready to run and had no processor, without owners for which the kernel does not
+    /// report them.
     pub(crate) queued_s: BTreeMap<String, f64>,
     loopback: (u64, u64),
     network: (u64, u64),
 }
 
 impl KernelCounters {
-    /// Counts now for the process trees of each owner.
+    /// Reads the counters of each owner's process trees.
     pub(crate) fn read(owners: &[(&str, Vec<u32>)]) -> Self {
         let mut threads: BTreeMap<String, HashMap<u32, Thread>> = BTreeMap::new();
         for (owner, roots) in owners {
@@ -72,7 +72,7 @@ impl KernelCounters {
         }
     }
 
-    /// From `earlier` to `self`. Threads that began or ended between are left out: their counters are not whole.
+    /// The difference from `earlier` to `self`. Threads that started or ended in between are left out: their counters are incomplete.
     pub(crate) fn since(&self, earlier: &Self) -> KernelDelta {
         let mut delta = KernelDelta { softirq_s: (self.softirq_s - earlier.softirq_s).max(0.0), ..KernelDelta::default() };
         for (owner, now) in &self.threads {
@@ -98,9 +98,9 @@ impl KernelCounters {
 }
 
 impl KernelDelta {
-    /// Bytes on the wire of a path. On loopback what one side
-    /// sends the other receives, so the received bytes are both directions; elsewhere sent bytes are received by
-    /// another host and `interfaces` holds both.
+    /// Bytes on the wire of a path. On loopback, one side receives what the other
+    /// sends, so the received bytes are those of both directions. On other interfaces, another host receives the sent bytes, and
+    /// `interfaces` contains both.
     pub(crate) fn wire(&self, interfaces: Interfaces) -> Wire {
         let (source, (bytes, packets)) = match interfaces {
             Interfaces::Loopback => ("loopback interface", self.loopback),
@@ -121,7 +121,7 @@ fn softirq_ticks(stat: &str) -> u64 {
     line.and_then(|line| line.split_whitespace().nth(6)?.parse().ok()).unwrap_or(0)
 }
 
-/// How often the threads of a process are listed.
+/// Maximum number of times that the threads of a process are listed.
 const LISTINGS_MAX: u32 = 5;
 
 /// The counters of each thread of a process.
@@ -135,7 +135,7 @@ fn threads_of(pid: u32) -> Vec<(u32, Thread)> {
     thread_ids(pid).into_iter().filter_map(counters_of).collect()
 }
 
-/// The threads of a process. A listing may leave one out where others end meanwhile (2 of 18,000 in a trial), so one that is short is read again.
+/// The threads of a process. A listing may miss one while others end (2 of 18,000 in a test), so a short listing is repeated.
 fn thread_ids(pid: u32) -> Vec<u32> {
     let mut most = Vec::new();
     for _ in 0..LISTINGS_MAX {
@@ -152,23 +152,23 @@ fn thread_ids(pid: u32) -> Vec<u32> {
     most
 }
 
-/// How many threads a process has.
+/// Number of threads of a process.
 fn parse_threads(status: &str) -> Option<usize> {
     status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
 }
 
-/// Switches, voluntary and involuntary.
+/// Context switches, voluntary and involuntary.
 fn parse_switches(status: &str) -> u64 {
     let count = |line: &str| line.rsplit_once('\t').and_then(|(_, number)| number.trim().parse::<u64>().ok());
     status.lines().filter(|line| line.contains("voluntary_ctxt_switches")).filter_map(count).sum()
 }
 
-/// Nanoseconds on a run queue: the second of three numbers (on a processor, on a run queue, turns).
+/// Nanoseconds on a run queue: the second of three numbers (on a processor, on a run queue, time slices).
 fn parse_queued(schedstat: &str) -> Option<u64> {
     schedstat.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Interface to bytes and packets: of the loopback interface those received (they are those sent), of others both.
+/// Interface to bytes and packets: for the loopback interface the received ones (the same as sent), for others both.
 fn parse_interfaces(text: &str) -> BTreeMap<String, (u64, u64)> {
     let mut interfaces = BTreeMap::new();
     for line in text.lines() {
@@ -231,7 +231,7 @@ mod tests {
         let delta = KernelCounters::read(&own).since(&before);
         let wire = delta.wire(Interfaces::Loopback);
         assert!(wire.bytes >= 100_000 && wire.packets > 0, "{wire:?}");
-        // Threads and host are not read at one instant, so neither count bounds the other.
+        // Threads and host are not read at the same instant, so neither count is a limit for the other.
         assert!(delta.switches["self"] > 0 && delta.switches[HOST] > 0, "{delta:?}");
     }
 }

@@ -1,8 +1,8 @@
-//! The array's own latency beside ours: one figure from a Prometheus server or a `/metrics` page, over plain HTTP.
+//! The array's own latency, for comparison: one figure from a Prometheus server or a `/metrics` page, over plain HTTP.
 //!
-//! `prometheus:http://HOST:PORT/api/v1/query?query=EXPRESSION` asks a server; the values of all series it answers are
-//! averaged. `prometheus:http://HOST:PORT/metrics#NAME` reads a page; `#SUM/COUNT` divides what two counters gained,
-//! which is the mean of a histogram. Seconds are assumed unless the name ends in `_ms`, `_milliseconds`, `_us` or
+//! `prometheus:http://HOST:PORT/api/v1/query?query=EXPRESSION` queries a server; the values of all returned series are
+//! averaged. `prometheus:http://HOST:PORT/metrics#NAME` reads a page; `#SUM/COUNT` divides the increases of two counters,
+//! which gives the mean of a histogram. The unit is seconds unless the name ends in `_ms`, `_milliseconds`, `_us` or
 //! `_microseconds`.
 
 use std::io::{Read, Write};
@@ -16,10 +16,10 @@ use serde_json::Value;
 use crate::error::LabError;
 use crate::limits::{METRICS_BYTES_MAX, METRICS_WAIT_MAX};
 
-/// Where the array's figure comes from.
+/// Source of the array's latency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// As given, behind `prometheus:`.
+    /// The given URL, after `prometheus:`.
     url: String,
     host: String,
     path: String,
@@ -28,7 +28,7 @@ pub struct Source {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum What {
-    /// An expression a server evaluates.
+    /// An expression that a server evaluates.
     Query,
     /// A gauge on a page.
     Gauge(String),
@@ -39,9 +39,9 @@ enum What {
 /// One reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Reading {
-    /// A latency as it stands, microseconds.
+    /// A latency at the time of reading, microseconds.
     Now(f64),
-    /// Counters: microseconds and events since they began.
+    /// Counters: microseconds and events since their start.
     Sums(f64, f64),
 }
 
@@ -77,7 +77,7 @@ impl Source {
     /// Reads the figure now.
     ///
     /// # Errors
-    /// When nothing answers, or the answer has no such figure.
+    /// There is no answer, or it does not contain the figure.
     pub(crate) fn read(&self) -> Result<Reading, LabError> {
         let failed = |detail: String| LabError::Missing {
             what: format!("read the array's metrics from {}: {detail}", self.url),
@@ -122,7 +122,7 @@ impl Source {
     }
 }
 
-/// Microseconds of one unit of a metric, by the end of its name.
+/// Microseconds of one unit of a metric, by the suffix of its name.
 fn unit_us(name: &str) -> f64 {
     match name {
         _ if name.ends_with("_us") || name.ends_with("_microseconds") => 1.0,
@@ -141,7 +141,7 @@ fn query_values(result: &Value) -> Vec<f64> {
     list.iter().filter_map(|series| number(series.get("value")?)).collect()
 }
 
-/// Values of all series of a metric on a page; a label set in `name` must match as it stands.
+/// Values of all series of a metric on a page; a label set in `name` must match exactly.
 fn page_values(body: &str, name: &str) -> Vec<f64> {
     let value = |line: &str| {
         let rest = line.strip_prefix(name)?;
@@ -158,7 +158,7 @@ fn page_values(body: &str, name: &str) -> Vec<f64> {
     body.lines().filter_map(value).collect()
 }
 
-/// One GET over HTTP 1.0: the connection's end is the answer's end.
+/// Sends one GET over HTTP 1.0: the end of the connection is the end of the answer.
 fn fetch(host: &str, path: &str) -> std::io::Result<String> {
     let address = host.to_socket_addrs()?.next().ok_or_else(|| std::io::Error::other("the host has no address"))?;
     let wait: Duration = METRICS_WAIT_MAX;
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers one request with this body and returns what was asked.
+    /// Answers one request with this body and returns the request.
     fn serve(body: &'static str) -> (String, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

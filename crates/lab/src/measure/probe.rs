@@ -1,6 +1,6 @@
-//! The read probe: before an arm is measured, a program reads blocks of its database at a
-//! modest pace, one at a time in each of a few threads. Arms that claim the same medium must
-//! agree, else what is compared is the media and not the paths.
+//! The read probe: before a configuration is measured, a program reads blocks of its database at a
+//! moderate rate, one at a time in each of a few threads. Configurations with the same medium must
+//! agree; otherwise the comparison would compare the media and not the paths.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,22 +14,22 @@ use serde::{Deserialize, Serialize};
 use crate::error::LabError;
 use crate::limits::{MEDIA_TOLERANCE_PERCENT, PROBE_BLOCK_BYTES, PROBE_READS_MIN, PROBE_SECONDS_MAX, PROBE_THREADS};
 
-/// What the probe found, as one line of JSON.
+/// Result of the probe, one line of JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeRecord {
     /// Reads of 8 KiB.
     pub reads: u64,
-    /// Mean time of one in microseconds.
+    /// Mean time of one read in microseconds.
     pub mean_us: f64,
     /// Standard error of that mean in microseconds.
     pub error_us: f64,
 }
 
-/// Reads blocks of `file` until their mean time is known to one percent, ten seconds at most.
-/// Each thread rests after a read for as long as the read took, and at least a millisecond.
+/// Reads blocks of `file` until their mean time is known to one percent, for at most ten seconds.
+/// After each read, a thread pauses for as long as the read took, and at least a millisecond.
 ///
 /// # Errors
-/// When the file can't be read.
+/// The file cannot be read.
 pub fn read_blocks(file: &Path) -> Result<ProbeRecord, LabError> {
     let open = File::open(file).map_err(LabError::file("open", file))?;
     let blocks = open.metadata().map_err(LabError::file("look at", file))?.len() / PROBE_BLOCK_BYTES as u64;
@@ -68,7 +68,7 @@ fn read_part(file: &File, blocks: u64, seed: u64, end: Instant) -> std::io::Resu
         if Instant::now() >= end {
             break;
         }
-        // A fixed sequence of places, the same on every arm.
+        // A fixed sequence of positions, the same for every configuration.
         let place = Random::new(seed * READS_IN_A_ROUND + step).below(blocks);
         let begin = Instant::now();
         file.read_at(&mut block, place * PROBE_BLOCK_BYTES as u64)?;
@@ -87,13 +87,13 @@ fn summarize(times_us: &[f64]) -> ProbeRecord {
     ProbeRecord { reads: times_us.len() as u64, mean_us: mean, error_us: if error.is_finite() { error } else { 0.0 } }
 }
 
-/// Why the media of the arms that claim the same one can't be taken for the same; none when they agree.
+/// Why configurations with the same medium do not agree; `None` if they do.
 ///
-/// What is compared is the time the medium itself took, where it says so on both sides: the way to it is what the
-/// comparison is about. Arms that differ there agree all the same where the program saw the same time: the medium's mean
-/// has other reads in it too, as those of a file system on a LUN that is mounted, and these queue for its disks.
-/// A medium that does not count (dm-delay below Fibre Channel) is held against what the program saw on all that do: their ways
-/// add different times to one medium's, and it has to lie within.
+/// The compared value is the medium's own time if both media report it, because the path to the medium is what the
+/// comparison measures. Configurations that differ there still agree if the program measured the same time: the medium's mean
+/// includes other reads too, such as those of a mounted file system on a LUN, which queue for its disks.
+/// A medium that does not count (dm-delay below Fibre Channel) is compared with the program's times on all that do: their paths
+/// add different times to the same medium's time, and its time must be within that range.
 pub(crate) fn disagreement(paths: &[PathResult]) -> Option<String> {
     let probed: Vec<Probed<'_>> = paths.iter().filter_map(|path| Some((path, path.read_probe.as_ref()?))).collect();
     probed.iter().enumerate().find_map(|(index, one)| {
@@ -103,10 +103,10 @@ pub(crate) fn disagreement(paths: &[PathResult]) -> Option<String> {
     })
 }
 
-/// An arm and its probe.
+/// A configuration and its probe.
 type Probed<'a> = (&'a PathResult, &'a ReadProbe);
 
-/// How two arms differ of which both media count, or neither.
+/// Difference between two configurations whose media both count, or both do not.
 fn apart(one: Probed<'_>, other: Probed<'_>) -> Option<String> {
     let (first, second) = (one.1, other.1);
     let seen = (first.read_us, second.read_us);
@@ -117,7 +117,7 @@ fn apart(one: Probed<'_>, other: Probed<'_>) -> Option<String> {
     }
 }
 
-/// How an arm whose medium does not count differs from the nearest of those that do; none where there is none.
+/// Difference between a configuration whose medium does not count and the nearest one that does; `None` if there is no such one.
 fn beside_those_that_count(one: Probed<'_>, same: &[Probed<'_>]) -> Option<String> {
     if one.1.medium_read_us.is_some() {
         return None;
@@ -148,7 +148,7 @@ fn differ(one: &PathResult, other: &PathResult, figures: (f64, f64), what: &str)
     })
 }
 
-/// The difference in percent of the greater.
+/// The difference in percent of the larger value.
 fn percent((a, b): (f64, f64)) -> f64 {
     (a - b).abs() / a.max(b).max(f64::MIN_POSITIVE) * 100.0
 }
@@ -184,7 +184,7 @@ mod tests {
         let way_is_longer = [arm("local", "nvme", 100.0, Some(90.0)), arm("dnfs", "nvme", 160.0, Some(91.0))];
         assert_eq!(disagreement(&way_is_longer), None);
         assert_eq!(disagreement(&[arm("local", "nvme", 100.0, None), arm("dnfs", "sata", 8000.0, None)]), None);
-        // Of a comparison in a guest: the medium of the LUN served a file system's own reads meanwhile.
+        // From a comparison in a guest: the medium of the LUN also served the reads of a file system.
         let read_more = [arm("dnfs", "slow", 130_477.0, Some(128_028.0)), arm("iscsi", "slow", 136_227.0, Some(151_255.0))];
         assert_eq!(disagreement(&read_more), None);
         let slower = [arm("dnfs", "slow", 130_477.0, Some(128_028.0)), arm("iscsi", "slow", 143_000.0, Some(140_900.0))];
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_medium_that_does_not_count_is_held_against_what_the_program_saw_on_those_that_do() {
-        // Of a comparison in a guest, whose ways add 1 to 5 ms by an emulated processor.
+        // From a comparison in a guest: an emulated processor adds 1 to 5 ms on each path.
         let [dnfs, knfs] = [arm("dnfs", "slow", 22_194.0, Some(20_468.0)), arm("knfs", "slow", 25_309.0, Some(20_967.0))];
         assert_eq!(disagreement(&[dnfs.clone(), knfs.clone(), arm("fc", "slow", 25_163.0, None)]), None);
         for (time, nearest) in [(20_000.0, "22194 us on dnfs"), (28_000.0, "25309 us on knfs")] {

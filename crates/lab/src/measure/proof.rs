@@ -1,13 +1,13 @@
-//! Proof of path: the database's block reads held against what was read on the path.
+//! Proof of path: compares the database's block reads with the reads on the path.
 
 use results::compare::{Carried, Proof, ProofSource};
 
 use crate::limits::PROOF_TOLERANCE_PERCENT;
 
-/// Where bytes below the page cache were counted on a path whose block device has no count of the kernel's.
+/// Source of the bytes below the page cache on a path whose block device the kernel does not count.
 pub(crate) const TARGET: &str = "the target";
 
-/// What is compared, for the record.
+/// Description of the comparison, for the record.
 fn explanation(source: &ProofSource) -> String {
     let counted = match source {
         ProofSource::FilerReads => "READ bytes the filer sent, without those read ahead and not asked for",
@@ -24,7 +24,7 @@ fn explanation(source: &ProofSource) -> String {
     )
 }
 
-/// Judges one interval. No reads at all prove nothing and do not pass; `None` for
+/// Judges one interval. An interval without any reads proves nothing and does not pass; `None` for
 /// `path_bytes` means that the host does not count them.
 pub(crate) fn judge(source: ProofSource, database_bytes: u64, path_bytes: Option<u64>) -> Proof {
     let seen = path_bytes.unwrap_or(0);
@@ -49,8 +49,8 @@ pub(crate) fn judge(source: ProofSource, database_bytes: u64, path_bytes: Option
     }
 }
 
-/// Holds the database's reads against those that an iSCSI target served. Read calls alone prove nothing there: the page cache of the
-/// file system on the LUN answers some of them.
+/// Compares the database's reads with those that an iSCSI target served. Read calls alone prove nothing there, because the page cache
+/// of the file system on the LUN serves some of them.
 pub(crate) fn with_served(proof: Proof) -> Proof {
     let served = proof.carried.as_ref().and_then(|carried| carried.server_read_bytes);
     let (Some(served), ProofSource::TargetReads) = (served, &proof.kind) else { return proof };
@@ -61,7 +61,7 @@ pub(crate) fn with_served(proof: Proof) -> Proof {
     judged_by_served(proof, by_calls)
 }
 
-/// Sets the outcome of a proof by the target's bytes. Whatever the target sent beyond the database's reads was read ahead.
+/// Sets the outcome of a proof by the target's bytes. Bytes beyond the database's reads were read ahead.
 fn judged_by_served(proof: Proof, by_calls: bool) -> Proof {
     let (read, served) = (proof.database_read_bytes, proof.path_read_bytes);
     let difference_percent = if read > served { (read - served) as f64 / read as f64 * 100.0 } else { 0.0 };
@@ -76,7 +76,7 @@ fn judged_by_served(proof: Proof, by_calls: bool) -> Proof {
     Proof { difference_percent, passed: by_calls && carried, not_proven, ..proof }
 }
 
-/// What crossed a path between two moments.
+/// Traffic of a path between two moments.
 pub(crate) fn carried_between(before: Option<&Carried>, after: Option<&Carried>) -> Option<Carried> {
     let (before, after) = (before?, after?);
     let both = |then: Option<u64>, now: Option<u64>| Some(now?.saturating_sub(then?));
@@ -89,8 +89,8 @@ pub(crate) fn carried_between(before: Option<&Carried>, after: Option<&Carried>)
     })
 }
 
-/// Adds what the kernel counted below its page cache: the log, which is flushed at each commit, must have been written there, and
-/// both ends of a wire must have counted the same.
+/// Adds the kernel's counters below the page cache: they must include the log, which is flushed at each commit, and
+/// both ends of a network must have the same counts.
 pub(crate) fn with_carried(proof: Proof, log_bytes: u64, carried: Option<Carried>) -> Proof {
     let Some(carried) = carried else { return proof };
     let part = PROOF_TOLERANCE_PERCENT / 100.0;
@@ -100,7 +100,7 @@ pub(crate) fn with_carried(proof: Proof, log_bytes: u64, carried: Option<Carried
     let is_agreed =
         agree(carried.read_bytes, carried.server_read_bytes) && agree(carried.written_bytes, carried.server_written_bytes);
     let by = |there: Option<u64>, did: &str| there.map_or_else(String::new, |bytes| format!(" (the filer {did} {bytes})"));
-    // Where the kernel has no count, the target's stands for both ends.
+    // If the kernel has no count, the target's count is used for both ends.
     let other_end = |there: Option<u64>| there.filter(|_| carried.source != TARGET);
     let explanation = format!(
         "{}; below the page cache {} counts {} bytes read{} and {} written{}, and the log has {log_bytes}{}",
@@ -119,8 +119,8 @@ pub(crate) fn with_carried(proof: Proof, log_bytes: u64, carried: Option<Carried
     Proof { passed: proof.passed && is_written && is_agreed, explanation, carried: Some(carried), ..proof }
 }
 
-/// Takes out what is known to be read beside the blocks: each session that begins reads the catalog cache file, outside
-/// the buffers. Never more than the path carried beyond the database's own count.
+/// Subtracts known reads besides the blocks: each session reads the catalog cache file at its start, outside
+/// the buffers. Subtracts at most the bytes that the path carried beyond the database's own count.
 pub(crate) fn without_session_starts(proof: Proof, sessions: u64, bytes_each: u64) -> Proof {
     let beyond = proof.path_read_bytes.saturating_sub(proof.database_read_bytes);
     let known = beyond.min(sessions.saturating_mul(bytes_each));
@@ -137,7 +137,7 @@ pub(crate) fn without_session_starts(proof: Proof, sessions: u64, bytes_each: u6
     Proof { difference_percent, passed: difference_percent <= proof.tolerance_percent, explanation, ..proof }
 }
 
-/// The proof over several runs of one path: sums, and passed only when each run passed.
+/// The proof over several runs of one path: sums, passed only if each run passed.
 pub(crate) fn join(proofs: &[&Proof]) -> Option<Proof> {
     let mut whole = (*proofs.first()?).clone();
     whole.database_read_bytes = proofs.iter().map(|proof| proof.database_read_bytes).sum();
@@ -156,7 +156,7 @@ pub(crate) fn join(proofs: &[&Proof]) -> Option<Proof> {
     Some(whole)
 }
 
-/// What two runs carried together.
+/// Sum of the traffic of two runs.
 fn together(one: Carried, other: Carried) -> Carried {
     let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
     Carried {

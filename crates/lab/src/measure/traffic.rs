@@ -1,4 +1,4 @@
-//! What crossed a path: reads, writes and their bytes, by the count closest to the storage, and the flushes of the log.
+//! Traffic of a path: reads, writes and their bytes, by the counter closest to the storage, and the flushes of the log.
 
 use results::compare::{Run, Traffic, TrafficSource};
 
@@ -15,7 +15,7 @@ struct Sum {
     bytes: u64,
 }
 
-/// Over the measured intervals of all runs; `None` without a measured second.
+/// Traffic over the measured intervals of all runs; `None` if nothing was measured.
 pub(crate) fn of(runs: &[Run], block_bytes: u64) -> Option<Traffic> {
     let seconds: f64 = runs.iter().map(|run| run.measured_s).sum();
     if seconds <= 0.0 {
@@ -42,7 +42,7 @@ pub(crate) fn of(runs: &[Run], block_bytes: u64) -> Option<Traffic> {
     })
 }
 
-/// Who counted, reads and writes.
+/// The component that counted, reads and writes.
 fn counted(runs: &[Run], block_bytes: u64) -> (TrafficSource, Sum, Sum) {
     let named = |names: [&str; 2], counts: fn(&Run) -> &std::collections::BTreeMap<String, results::compare::ProcedureCount>| {
         let found = runs.iter().flat_map(counts).filter(|(name, _)| names.contains(&name.as_str()));
@@ -58,7 +58,7 @@ fn counted(runs: &[Run], block_bytes: u64) -> (TrafficSource, Sum, Sum) {
     for database in runs.iter().map(|run| &run.database) {
         reads.calls += database.blocks_read;
         reads.bytes += database.blocks_read * block_bytes;
-        // The log goes out once for each flush.
+        // The log is written once for each flush.
         writes.calls += database.blocks_written + database.log_syncs;
         writes.bytes += database.blocks_written * block_bytes + database.log_bytes;
     }

@@ -1,5 +1,5 @@
-//! Paths `fc` and `block`: an ext4 file system on a block device that the user named. Both do the same; the name says what lies below.
-//! In a guest, `fc` without a name is a disk over Fibre Channel that the guest makes.
+//! Paths `fc` and `block`: an ext4 file system on a block device that the user named. Both work in the same way; the name states the
+//! kind of device. In a guest, `fc` without a device is a disk over Fibre Channel that the guest creates.
 
 mod placement;
 mod software_fc;
@@ -21,15 +21,15 @@ pub(crate) struct Device {
     name: &'static str,
     title: &'static str,
     note: Option<&'static str>,
-    /// Said where no device is named.
+    /// Reason if no device is named.
     unnamed: &'static str,
     form: &'static str,
-    /// Who makes it, where it need not be named.
+    /// The service that creates the device, if it need not be named.
     maker: Option<&'static str>,
     layers: Layers,
 }
 
-/// A Fibre Channel LUN that is named.
+/// A Fibre Channel LUN that the user named.
 pub(crate) static FC: Device = Device {
     name: "fc",
     title: "Fibre Channel",
@@ -45,10 +45,10 @@ pub(crate) static FC: Device = Device {
     },
 };
 
-/// Name in records of Fibre Channel that a guest makes.
+/// Client name, in records, of Fibre Channel in a guest.
 const SOFTWARE: &str = "software-fcoe";
 
-/// Fibre Channel that a guest makes.
+/// Fibre Channel that a guest creates.
 pub(crate) static SOFTWARE_FC: Device = Device {
     title: "Fibre Channel over an emulated wire",
     note: Some(
@@ -139,7 +139,7 @@ impl StoragePath for Device {
     fn examine_target(&self, target: &str, _user: &User, overwrite: bool) -> Result<TargetFacts, LabError> {
         let device = BlockDevice::examine(Path::new(target), overwrite)?;
         let size = results::sizes::bytes_text(device.bytes);
-        // What a file system takes for itself.
+        // The rest is for the file system's own structures.
         let free_bytes = device.bytes / 10 * 9;
         let what = format!("block device of {size}, on which ext4 is made for each run");
         Ok(TargetFacts { target: target.to_owned(), what, free_bytes, this_host: false })
@@ -177,7 +177,7 @@ impl Device {
         self.name == FC.name
     }
 
-    /// The device that a guest made, where none is named.
+    /// The device that a guest created, if the user named none.
     fn made(&self, target: Option<&str>) -> Option<PathBuf> {
         if self.is_fc() && target.is_none() { software_fc::device() } else { None }
     }

@@ -1,5 +1,5 @@
-//! Path `dnfs`: Direct NFS, the client inside the database's processes. On own storage a filer of ours serves directories of
-//! the work directory; a target is an export that was there before.
+//! Path `dnfs`: Direct NFS, the client inside the database's processes. Without a target, Millrace's filer serves directories of
+//! the work directory; a target is an existing export.
 
 mod placement;
 mod storage;

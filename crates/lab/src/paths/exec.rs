@@ -1,4 +1,4 @@
-//! `millrace exec`: the preload library, and the words put before a program so that it finds its files.
+//! `millrace exec`: the preload library, and the command that is put before a program so that it finds its files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 /// File name of the preload library.
 pub(crate) const PRELOAD_LIBRARY: &str = "libmillrace_preload.so";
 
-/// The preload library that belongs to `program`: named by MILLRACE_PRELOAD, beside it, or
-/// in `../lib/millrace`. These are the places `millrace exec` looks at.
+/// The preload library of `program`: named by MILLRACE_PRELOAD, in the same directory, or
+/// in `../lib/millrace`. `millrace exec` searches the same places.
 pub(crate) fn preload_library(program: &Path) -> Option<PathBuf> {
     if let Some(chosen) = std::env::var_os("MILLRACE_PRELOAD").map(PathBuf::from) {
         return chosen.is_file().then_some(chosen);
@@ -17,7 +17,7 @@ pub(crate) fn preload_library(program: &Path) -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_file())
 }
 
-/// `millrace exec OPTIONS --`; nothing when there are no options.
+/// `millrace exec OPTIONS --`; empty if there are no options.
 pub(super) fn prefix(program: &Path, options: Vec<OsString>) -> Vec<OsString> {
     if options.is_empty() {
         return options;

@@ -1,4 +1,4 @@
-//! A filer of ours: `millrace serve` as a child process, and its admin socket.
+//! A filer of the comparison: `millrace serve` as a child process, and its admin socket.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,18 +24,18 @@ pub(super) struct Filer {
     ready: Ready,
 }
 
-/// What a filer shall serve, and how.
+/// The order to start a filer.
 pub(super) struct FilerOrder<'a> {
     pub(super) directory: &'a Path,
     pub(super) state: &'a Path,
     pub(super) log: PathBuf,
     /// Loopback addresses at which it serves NFS: 127.0.0.1 and the following ones.
     pub(super) addresses: u32,
-    /// Portals at which it serves iSCSI too; 0: not at all.
+    /// Number of portals at which it also serves iSCSI; 0 for none.
     pub(super) portals: u32,
-    /// Medium its delays come from.
+    /// Modelled medium that causes its delays.
     pub(super) medium: Option<&'a str>,
-    /// Further options as the command takes them.
+    /// Further options of the command.
     pub(super) options: &'a [String],
 }
 
@@ -45,7 +45,7 @@ struct Ready {
     nfs: String,
     /// Addresses at which it serves NFS.
     listen: Vec<SocketAddr>,
-    /// URL of its target, without a LUN; none where iSCSI is not served.
+    /// URL of its target, without a LUN; `None` if it does not serve iSCSI.
     iscsi: Option<String>,
     /// Addresses of its portals, in the order of their portal groups.
     #[serde(default)]
@@ -56,7 +56,7 @@ struct Ready {
 }
 
 impl Filer {
-    /// Serves on a free port of each loopback address and waits until it is ready.
+    /// Starts it on a free port of each loopback address and waits until it is ready.
     pub(super) fn start(program: &Path, order: FilerOrder<'_>) -> Result<Self, LabError> {
         let mut command = Command::new(program);
         command.arg("serve").arg(order.directory).args(["--json", "--state"]).arg(order.state);
@@ -94,7 +94,7 @@ impl Filer {
         &self.ready.nfs
     }
 
-    /// Addresses and ports it serves NFS and MOUNT on, in the order of their addresses.
+    /// Addresses and ports at which it serves NFS and MOUNT, in the order of the addresses.
     pub(super) fn addresses(&self) -> &[SocketAddr] {
         &self.ready.listen
     }
@@ -104,7 +104,7 @@ impl Filer {
         self.process.pid()
     }
 
-    /// An error when it has ended.
+    /// An error if it has ended.
     pub(super) fn expect_alive(&mut self) -> Result<(), LabError> {
         let Some(status) = self.process.poll() else { return Ok(()) };
         let (url, pid, admin) = (&self.ready.nfs, self.pid(), self.ready.admin.display());
@@ -129,14 +129,14 @@ impl Filer {
         &self.ready.portals
     }
 
-    /// What it counted since its start.
+    /// Its counters since its start.
     pub(super) fn stats(&self) -> Result<FilerStats, LabError> {
         const WHAT: &str = "stats";
         let reply = self.ask(WHAT, &json!({"op": "stats"}))?;
         serde_json::from_value(reply).map_err(|error| LabError::Filer { what: WHAT, detail: error.to_string() })
     }
 
-    /// Asks its admin socket; `what` names the request in an error.
+    /// Sends a request to its admin socket; `what` names the request in an error.
     pub(super) fn ask(&self, what: &'static str, request: &Value) -> Result<Value, LabError> {
         let refused = |detail: String| LabError::Filer { what, detail };
         let ask = || -> std::io::Result<String> {
@@ -152,7 +152,7 @@ impl Filer {
         parse_reply(&line).map_err(refused)
     }
 
-    /// Clean stop: drain, flush, exit code 0.
+    /// Stops it cleanly: drain, flush, exit code 0.
     pub(super) fn stop(self) -> Result<(), LabError> {
         self.process.stop(libc::SIGTERM, FILER_STOP_MAX)
     }
@@ -166,7 +166,7 @@ fn parse_reply(line: &str) -> Result<Value, String> {
     Ok(reply)
 }
 
-/// The first line that comes, and a thread that swallows the rest so that the writer never blocks.
+/// Receives the first line. A thread discards the rest so that the writer never blocks.
 fn first_line(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {

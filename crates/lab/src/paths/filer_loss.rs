@@ -1,4 +1,4 @@
-//! A filer that went away below a run: which one, when, in which run, and what stays behind.
+//! The loss of a filer during a run: which filer, when, in which run, and what remains.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
@@ -8,32 +8,32 @@ use crate::clock;
 use crate::error::LabError;
 use crate::limits::{FILER_LOST_AFTER, FILER_WATCH_EVERY};
 
-/// What is known of a filer that was lost.
+/// Facts about a lost filer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilerLoss {
-    /// Its URL, admin socket and process, as far as they are known.
+    /// Its URL, admin socket and process, as far as known.
     pub filer: String,
-    /// What happened to it, in words that follow its name.
+    /// What happened to it, as words that follow its name.
     pub outcome: String,
-    /// When that was noticed, UTC.
+    /// Time of the detection, UTC.
     pub when: String,
     /// `run 2 of 6 (dnfs, round 1)`; empty until known.
     pub run: String,
-    /// What was left behind, in a clause; empty until known.
+    /// Remaining files, in a clause; empty until known.
     pub left: String,
-    /// How to remove it.
+    /// How to remove the remaining files.
     pub removal: String,
-    /// The end of its log, each line on a line of its own; empty when it is not ours.
+    /// The end of its log, one entry per line; empty if Millrace did not start the filer.
     pub log: String,
 }
 
 impl FilerLoss {
-    /// Noticed now.
+    /// A loss detected now.
     pub(crate) fn new(filer: String, outcome: String) -> Self {
         Self { filer, outcome, when: clock::utc_now(), ..Self::default() }
     }
 
-    /// As the end of a comparison.
+    /// Converts the loss to the error that ends a comparison.
     pub(crate) fn error(self) -> LabError {
         LabError::FilerLost(Box::new(self))
     }
@@ -52,13 +52,13 @@ impl fmt::Display for FilerLoss {
     }
 }
 
-/// Watches a filer that is not ours by connecting to it.
+/// Watches an existing filer by connecting to it.
 #[derive(Debug)]
 pub(crate) struct FilerWatch {
     address: SocketAddr,
     lost_after: Duration,
     looked: Instant,
-    /// Since when no connection can be made, and why.
+    /// Since when connecting has failed, and why.
     refused: Option<(Instant, String)>,
 }
 
@@ -67,7 +67,7 @@ impl FilerWatch {
         Self { address, lost_after: FILER_LOST_AFTER, looked: Instant::now(), refused: None }
     }
 
-    /// What happened to it, once no connection could be made for a while; looks now and then.
+    /// What happened to it, if connecting has failed for long enough. Tries to connect from time to time.
     pub(crate) fn lost(&mut self) -> Option<String> {
         if self.looked.elapsed() >= FILER_WATCH_EVERY {
             self.look();
@@ -77,7 +77,7 @@ impl FilerWatch {
         (since.elapsed() >= self.lost_after).then(|| format!("took no connection for {seconds} s ({why})"))
     }
 
-    /// The same for one who has reason to ask: waits until it is certain.
+    /// The same for a caller with a suspicion: waits until the result is certain.
     pub(crate) fn lost_after_all(&mut self) -> Option<String> {
         loop {
             self.look();

@@ -1,4 +1,4 @@
-//! Filers of ours below the volumes of one run, and what they counted together.
+//! The filers of the volumes of one run, and their counters.
 
 use std::path::Path;
 
@@ -12,19 +12,19 @@ use crate::placement::directories::Directories;
 use crate::placement::part::Part;
 use crate::plan::Tuning;
 
-/// Starts one for the directory of each part, over NFS.
+/// Starts a filer over NFS for the directory of each part.
 ///
 /// # Errors
-/// When one does not start. Those that did are stopped.
+/// A filer does not start. Those that did are stopped.
 pub(super) fn serve(directories: &Directories, order: &StartOrder<'_>) -> Result<Vec<(Part, Filer)>, LabError> {
     let start = |part: &Part| Ok((*part, start(&directories.of(*part), &part.name(), 1, order)?));
     directories.parts().iter().map(start).collect()
 }
 
-/// Starts one for the directories of all parts, as one volume, at so many addresses.
+/// Starts one filer for the directories of all parts, as one volume, at this number of addresses.
 ///
 /// # Errors
-/// When it does not start.
+/// The filer does not start.
 pub(super) fn serve_together(
     directories: &Directories,
     addresses: u32,
@@ -46,7 +46,7 @@ fn start(directory: &Path, name: &str, addresses: u32, order: &StartOrder<'_>) -
     Filer::start(order.program, filer)
 }
 
-/// Adds what they counted since they began.
+/// Adds their counters since their start.
 pub(super) fn count(filers: &[(Part, Filer)], all: &mut StorageCounters) -> Result<(), LabError> {
     for (part, filer) in filers {
         let stats = filer.stats()?;
@@ -61,7 +61,7 @@ pub(super) fn count(filers: &[(Part, Filer)], all: &mut StorageCounters) -> Resu
     Ok(())
 }
 
-/// What their modelled media counted together; none without one.
+/// Sum of the counters of their modelled media; `None` without one.
 pub(super) fn medium_counters(filers: &[(Part, Filer)]) -> Result<Option<media::Counters>, LabError> {
     let mut all = None;
     for (_, filer) in filers {
@@ -70,12 +70,12 @@ pub(super) fn medium_counters(filers: &[(Part, Filer)]) -> Result<Option<media::
     Ok(all)
 }
 
-/// Pid of each, with the part it serves.
+/// Pid of each filer, with its part.
 pub(super) fn pids(filers: &[(Part, Filer)]) -> Vec<(Part, u32)> {
     filers.iter().map(|(part, filer)| (*part, filer.pid())).collect()
 }
 
-/// An error when one has ended.
+/// An error if one of them has ended.
 pub(super) fn expect_alive(filers: &mut [(Part, Filer)]) -> Result<(), LabError> {
     filers.iter_mut().try_for_each(|(_, filer)| filer.expect_alive())
 }

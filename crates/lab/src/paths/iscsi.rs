@@ -1,5 +1,5 @@
-//! Path `iscsi`: an ext4 file system on a LUN, or btrfs over several. A filer of ours serves the LUN. Two clients make it a block device of this
-//! host: the kernel's (open-iscsi, with dm-multipath), where it can be used, and our own initiator with FUSE and a loop device.
+//! Path `iscsi`: an ext4 file system on a LUN, or btrfs over several LUNs, served by Millrace's filer. Two clients make it a block
+//! device of this host: the kernel's (open-iscsi, with dm-multipath) if available, and Millrace's initiator with FUSE and a loop device.
 
 mod client;
 mod placement;
@@ -20,10 +20,10 @@ pub(crate) struct Iscsi {
     layers: Layers,
 }
 
-/// By our initiator. The name of the path alone means this one: it is there on each kernel.
+/// With Millrace's initiator. The name of the path alone means this one, because every kernel supports it.
 pub(crate) static MILLRACE: Iscsi = Iscsi {
     client: IscsiClient::Millrace,
-    // The kernel's own initiator would do better: no verdict shall be taken for one on iSCSI.
+    // The kernel's own initiator would perform better, so a verdict on this client must not be read as one on iSCSI.
     title: "iscsi/fuse-loop",
     note: "iscsi/fuse-loop: the LUN is a block device by FUSE and a loop device, whose kernel threads are in no process's CPU time; \
            millrace iscsi bench measures the protocol without them",
@@ -35,7 +35,7 @@ pub(crate) static MILLRACE: Iscsi = Iscsi {
     },
 };
 
-/// By the kernel's initiator.
+/// With the kernel's initiator.
 pub(crate) static OPEN_ISCSI: Iscsi = Iscsi {
     client: IscsiClient::OpenIscsi,
     title: "iscsi/open-iscsi",
@@ -131,7 +131,7 @@ fn path_of(client: IscsiClient) -> PathRef {
     }
 }
 
-/// The client that an arm is measured with, or why there is none: that of its tuning, else the kernel's where it can be used, else ours.
+/// The client of a configuration: the one in its tuning, else the kernel's if available, else Millrace's. An error if it cannot be used.
 fn choose(asked: &Asked<'_>) -> Result<IscsiClient, String> {
     let settings = IscsiSettings::parse(&asked.tuning.iscsi, "of this arm").map_err(|error| error.to_string())?;
     let lacks = |client: IscsiClient| match client {

@@ -1,4 +1,4 @@
-//! Files that the database reaches through the kernel: directories of this host, whatever is mounted there.
+//! Files that the database uses through the kernel: directories of this host, whatever is mounted there.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::placement::part::Part;
 use crate::placement::restore::Method;
 use crate::sys::User;
 
-/// Where files lie on named storage.
+/// Location of files on existing storage.
 pub(super) const ON_A_TARGET: &str = "directories of the target's file system";
 
 /// Directories of this host.
@@ -27,7 +27,7 @@ pub(super) struct KernelFiles {
 }
 
 impl KernelFiles {
-    /// In a new directory below a target; the names of directories that dead comparisons left there come back.
+    /// In a new directory below a target. Also returns the names of directories that dead comparisons left there.
     pub(super) fn below(target: &Path, order: PlacementOrder<'_>) -> Result<(Box<dyn Placement>, Vec<String>), LabError> {
         let (directories, removed) = Directories::below(target, order.parts, order.user)?;
         Ok((Box::new(Self { directories }), removed))
@@ -68,7 +68,7 @@ impl Placement for KernelFiles {
     }
 }
 
-/// The kernel serves the files; only a modelled medium stands before it.
+/// Storage in which the kernel serves the files; only a modelled medium may delay it.
 pub(super) struct KernelStorage {
     prefix: Vec<OsString>,
     /// Files with the states of the modelled media.
@@ -76,7 +76,7 @@ pub(super) struct KernelStorage {
 }
 
 impl KernelStorage {
-    /// Of the directories of one run.
+    /// The storage for the directories of one run.
     pub(super) fn start(directories: &Directories, order: &StartOrder<'_>) -> Result<Self, LabError> {
         let (mut words, mut media) = (Vec::new(), Vec::new());
         if let Some(medium) = order.medium {
@@ -107,7 +107,7 @@ impl Storage for KernelStorage {
     }
 
     fn reads(&self, database: &mut Server) -> Result<Reads, LabError> {
-        // The archiver copies log segments; it reads no block.
+        // The archiver copies log segments and reads no blocks.
         let archiver = database.session().reader_of_other_files()?;
         Ok(Reads { by_volume: Vec::new(), of_data: procfs::tree_read_bytes(database.pid(), archiver) })
     }

@@ -1,5 +1,5 @@
-//! Path `knfs`: the kernel's NFS client. On own storage a filer of ours serves directories of the work directory, as on path `dnfs`,
-//! and the kernel mounts them; a target is a directory that is mounted already.
+//! Path `knfs`: the kernel's NFS client. Without a target, Millrace's filer serves directories of the work directory, as on path
+//! `dnfs`, and the kernel mounts them; a target is a directory that is already mounted.
 
 mod placement;
 mod storage;
@@ -34,7 +34,7 @@ impl StoragePath for Knfs {
     }
 
     fn why_not(&self, asked: &Asked<'_>) -> Option<WhyNot> {
-        // What is mounted already needs neither rights nor programs.
+        // A directory that is already mounted needs neither privileges nor programs.
         if asked.target.is_some() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What modelled media count, below filers of ours and below directories of this host.
+//! Counters of modelled media, below Millrace's filers and below directories of this host.
 
 use std::path::{Path, PathBuf};
 
@@ -15,17 +15,17 @@ pub(super) fn state_name(directory: &Path, medium: &str) -> Result<String, LabEr
     Ok(state_file_name(directory.as_os_str().as_bytes(), &profile.to_string()))
 }
 
-/// The counters in the state files of media of this host; none without a file named.
+/// The counters in the state files of media of this host; `None` if there are no state files.
 pub(super) fn of_states(states: &[PathBuf]) -> Option<Counters> {
     let read = |state: &PathBuf| {
-        // Made by the first program that comes to its files this way.
+        // The first program that uses its files in this way creates it.
         let bytes = std::fs::read(state).unwrap_or_default();
         Some(Counters::of_bytes(&bytes).unwrap_or_default())
     };
     states.iter().map(read).fold(None, add)
 }
 
-/// The counters of a filer's medium; none without one.
+/// The counters of a filer's medium; `None` without one.
 pub(super) fn of_filer(stats: &FilerStats) -> Option<Counters> {
     stats.medium.as_ref().map(|found| Counters {
         reads: found.reads,
@@ -42,7 +42,7 @@ pub(super) fn of_filer(stats: &FilerStats) -> Option<Counters> {
     })
 }
 
-/// Counters of two media together.
+/// Adds the counters of two media.
 pub(super) fn add(all: Option<Counters>, more: Option<Counters>) -> Option<Counters> {
     let Some(more) = more else { return all };
     let all = all.unwrap_or_default();
@@ -61,7 +61,7 @@ pub(super) fn add(all: Option<Counters>, more: Option<Counters>) -> Option<Count
     })
 }
 
-/// What media did between two readings.
+/// Work of media between two readings.
 pub(crate) fn between(before: &Counters, after: &Counters) -> MediumCounts {
     let gained = |pick: fn(&Counters) -> u64| pick(after).saturating_sub(pick(before));
     let mean_us = |time: fn(&Counters) -> u64, count: u64| gained(time) as f64 / count.max(1) as f64 / 1e3;

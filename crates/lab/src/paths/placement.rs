@@ -1,4 +1,4 @@
-//! The place of an arm's files on a storage path, kept for all its runs.
+//! The place of a configuration's files on a storage path, kept for all its runs.
 
 use std::path::{Path, PathBuf};
 
@@ -11,67 +11,67 @@ use crate::placement::workdir::WorkDir;
 use crate::plan::{Layout, Tuning};
 use crate::sys::User;
 
-/// What is to be put in place for an arm.
+/// The order to place the files of a configuration.
 pub(crate) struct PlacementOrder<'a> {
-    /// Storage that Millrace did not make; `None` for its own.
+    /// Existing storage that Millrace did not create; `None` for Millrace's own.
     pub(crate) target: Option<&'a str>,
-    /// What lies on volumes of its own; the data comes first.
+    /// Parts with their own volumes; the data comes first.
     pub(crate) parts: Vec<Part>,
-    /// How they are kept apart.
+    /// Layout of the parts.
     pub(crate) layout: Layout,
-    /// Settings of the arm.
+    /// Settings of the configuration.
     pub(crate) tuning: &'a Tuning,
-    /// This program, for processes of ours.
+    /// This program, for starting Millrace's processes.
     pub(crate) program: &'a Path,
-    /// What is on a device may be destroyed.
+    /// Whether the contents of a device may be destroyed.
     pub(crate) overwrite: bool,
     pub(crate) work: &'a WorkDir,
     /// The user the database runs as.
     pub(crate) user: &'a User,
 }
 
-/// The place of an arm's files, kept for all its runs.
+/// The place of a configuration's files, kept for all its runs.
 pub(crate) trait Placement {
-    /// What lies apart here; the data comes first.
+    /// The parts with their own volumes; the data comes first.
     fn parts(&self) -> &[Part];
 
-    /// Where the database finds a part.
+    /// Path of a part for the database.
     fn database_finds(&self, part: Part) -> PathBuf;
 
-    /// How the loaded state comes here, where `own` is the way within the work directory: `reflink`, `copy` or `nfs`.
+    /// Method of copying the loaded state here, if `own` is the method within the work directory: `reflink`, `copy` or `nfs`.
     fn method(&self, own: Method) -> &'static str;
 
-    /// Brings a copy of a kept state here; `progress` is called with the bytes done.
+    /// Copies a kept state here; `progress` is called with the bytes copied.
     ///
     /// Durability: on stable storage when it returns.
     fn restore(&mut self, state: &KeptState, own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError>;
 
-    /// Where the files of a copy lie below all servers, if this host has them in its page cache between runs; `None` where they lie
-    /// elsewhere, or left the page cache with a mount.
+    /// Directory of a copy's files below all servers, if this host has them in its page cache between runs. `None` if they are on
+    /// another host, or left the page cache with an unmount.
     fn cached_files(&self) -> Option<&Path> {
         None
     }
 
-    /// Starts what serves the files of one run.
+    /// Starts the processes that serve the files of one run.
     ///
     /// # Errors
-    /// When a process does not start. Those that did are stopped.
+    /// A process does not start. Those that did are stopped.
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError>;
 
     /// Removes the copy after a run.
     fn clear(&mut self) -> Result<(), LabError>;
 
-    /// Removes everything that was made here and says what could not be removed.
+    /// Removes everything that was created here. The error names what could not be removed.
     fn remove(self: Box<Self>) -> Result<(), LabError>;
 }
 
 impl dyn Placement + '_ {
-    /// The cluster's directory as the database finds it.
+    /// Path of the cluster's directory for the database.
     pub(crate) fn data(&self) -> PathBuf {
         self.database_finds(Part::Data).join(DATA)
     }
 
-    /// Where finished log segments are to be copied, as the database finds it; none when they are not.
+    /// Directory for finished log segments, as a path for the database; `None` if they are not archived.
     pub(crate) fn archive(&self) -> Option<PathBuf> {
         self.parts().contains(&Part::Archive).then(|| self.database_finds(Part::Archive))
     }

@@ -1,4 +1,4 @@
-//! The storage of one run: how it is started, what it counts, and how it is stopped.
+//! The storage of one run: how it is started, which counters it has, and how it is stopped.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use crate::placement::part::Part;
 use crate::placement::workdir::WorkDir;
 use crate::plan::Tuning;
 
-/// How the storage of one run is to be started.
+/// The order to start the storage of one run.
 pub(crate) struct StartOrder<'a> {
     /// The copy of this program that the database's user can read.
     pub(crate) program: &'a Path,
@@ -26,101 +26,101 @@ pub(crate) struct StartOrder<'a> {
     pub(crate) sequence: u32,
 }
 
-/// The storage of one run, at work. Dropping it ends its processes.
+/// The running storage of one run. Dropping it ends its processes.
 pub(crate) trait Storage {
-    /// Put before a program so that it finds its files: `millrace exec … --`, or nothing.
+    /// Command that is put before a program so that it finds its files: `millrace exec … --`, or empty.
     fn command_prefix(&self) -> &[OsString];
 
-    /// The database has started: what it shares with its clients can be opened now.
+    /// Called after the start of the database: opens the state that it shares with its clients.
     fn database_started(&mut self) -> Result<(), LabError> {
         Ok(())
     }
 
-    /// Whether calls of the database's process are delayed as a modelled medium would; the kernel's own queues cannot be.
+    /// Whether a modelled medium delays calls of the database's process; the kernel's own queues cannot be delayed.
     fn delays_calls(&self) -> bool {
         false
     }
 
-    /// What the database's own reads are compared with.
+    /// The counter that is compared with the database's own reads.
     fn proof_source(&self) -> ProofSource;
 
-    /// Network interfaces that its bytes cross; `None` when none leave the database's host.
+    /// Network interfaces of its traffic; `None` if no traffic leaves the database's host.
     fn interfaces(&self) -> Option<Interfaces> {
         None
     }
 
-    /// Pid of each serving process, with the part it serves.
+    /// Pid of each serving process, with its part.
     fn servers(&self) -> Vec<(Part, u32)> {
         Vec::new()
     }
 
-    /// Processes of the client's side that are not the database's own; their processor time is counted with its.
+    /// Client processes besides the database; their processor time is added to the database's.
     fn clients(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Processes that serve and are not ours, where they run on this host and can be found.
+    /// Serving processes that Millrace did not start, if they run on this host and can be found.
     fn other_servers(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Whether threads of the kernel do what on other paths processes of the comparison do; their processor time is counted then.
+    /// Whether threads of the kernel do the work of the comparison's processes on other paths; then their processor time is counted.
     fn works_in_kernel(&self) -> bool {
         false
     }
 
-    /// An error when a serving process has ended, or cannot be reached for a while.
+    /// An error if a serving process has ended, or has not been reachable for a while.
     fn expect_alive(&mut self) -> Result<(), LabError> {
         Ok(())
     }
 
-    /// The same for one who met an error that it may explain: may wait until it is certain.
+    /// The same for a caller with an error that this may explain: may wait until the result is certain.
     fn expect_alive_after_all(&mut self) -> Result<(), LabError> {
         self.expect_alive()
     }
 
-    /// What servers and clients counted since they began.
+    /// Counters of servers and clients since their start.
     fn counters(&self) -> Result<StorageCounters, LabError> {
         Ok(StorageCounters::default())
     }
 
-    /// Bytes read on the path since it began, as its proof source counts them.
+    /// Bytes read on the path since its start, counted by its proof source.
     fn reads(&self, database: &mut Server) -> Result<Reads, LabError>;
 
-    /// What the modelled media counted so far, all volumes together; none without one.
+    /// Counters of the modelled media, for all volumes together; `None` without a modelled medium.
     fn medium_counters(&self) -> Result<Option<media::Counters>, LabError>;
 
-    /// Clean stop.
+    /// Stops it cleanly.
     fn stop(self: Box<Self>) -> Result<(), LabError> {
         Ok(())
     }
 }
 
-/// What servers and clients of a path counted since they began.
+/// Counters of a path's servers and clients since their start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StorageCounters {
-    /// Calls our servers answered, all of them together.
+    /// Calls answered by Millrace's servers, summed over all.
     pub(crate) server_calls: BTreeMap<String, ProcedureCount>,
-    /// How our servers keep written data safe, as the first one says; they share one set of options. None without one.
+    /// Durability of Millrace's servers, as the first one reports it; all have the same options. `None` without a server.
     pub(crate) durability: Option<String>,
-    /// Connections open to our servers of the data; none without one.
+    /// Open connections to Millrace's servers of the data; `None` without a server.
     pub(crate) connections: Option<u64>,
-    /// Calls of our own client, all volumes together.
+    /// Calls of Millrace's client, for all volumes together.
     pub(crate) client_calls: BTreeMap<String, ProcedureCount>,
-    /// What our own clients did, one entry for each volume, the data's first.
+    /// Activity of Millrace's clients, one entry for each volume, the data's first.
     pub(crate) client_activity: Vec<Activity>,
-    /// Slots of a client in the kernel, that of the data; none on other paths.
+    /// Slots of the kernel's client for the data; `None` on other paths.
     pub(crate) kernel_slots: Option<KernelSlots>,
-    /// What crossed the path as the kernel counts it below its page cache; none on other paths.
+    /// Traffic of the path as counted by the kernel below its page cache; `None` on other paths.
     pub(crate) carried: Option<Carried>,
 }
 
-/// What a client in the kernel says of its slots, since it was mounted.
+/// Slots of a client in the kernel, since it was mounted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct KernelSlots {
-    /// Slots of all connections together, at most.
+    /// Maximum number of slots of all connections together.
     pub(crate) limit: u32,
-    /// Most there were at once, of all connections together.
+    /// Largest number of slots in use at the same time, summed over all connections.
     pub(crate) most: u32,
     pub(crate) calls: u64,
     /// Milliseconds that calls waited before they were sent.
@@ -132,21 +132,21 @@ pub(crate) struct KernelSlots {
 /// Bytes read on a path.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reads {
-    /// From each volume; empty when nothing counts them apart.
+    /// From each volume; empty if they are not counted separately.
     pub(crate) by_volume: Vec<(Part, u64)>,
-    /// Of the data; none when nothing counts them.
+    /// Of the data; `None` if not counted.
     pub(crate) of_data: Option<u64>,
 }
 
 impl Reads {
-    /// From what was read of each volume.
+    /// Sums the reads of the data from those of each volume.
     pub(crate) fn of_volumes(by_volume: Vec<(Part, u64)>) -> Self {
         let data = by_volume.iter().filter(|(part, _)| part.holds_data()).map(|(_, bytes)| bytes).sum();
         Self { by_volume, of_data: Some(data) }
     }
 }
 
-/// Adds calls to those of a procedure.
+/// Adds calls to the counts of a procedure.
 pub(crate) fn add_calls(counts: &mut BTreeMap<String, ProcedureCount>, name: &str, more: &ProcedureCount) {
     let all = counts.entry(name.to_owned()).or_default();
     all.calls += more.calls;

@@ -1,4 +1,4 @@
-//! Files put into directories of this host.
+//! Placement of files in directories of this host.
 
 use std::path::{Path, PathBuf};
 
@@ -14,12 +14,12 @@ use crate::sys::User;
 pub(crate) struct Directories {
     root: PathBuf,
     parts: Vec<Part>,
-    /// The root is ours to remove: it lies below a target.
+    /// Whether the comparison must remove the root, because it is below a target.
     made: bool,
 }
 
 impl Directories {
-    /// In the directory `name` of the work directory, which removes it. Arms may share it, one run at a time.
+    /// In the directory `name` of the work directory, which removes it. Configurations may share it, one run at a time.
     pub(crate) fn within(work: &WorkDir, name: &str, parts: Vec<Part>, user: &User) -> Result<Self, LabError> {
         let root = work.path(name);
         if !root.exists() {
@@ -30,7 +30,7 @@ impl Directories {
         Ok(directories)
     }
 
-    /// In a new directory below `target`, which Millrace did not make.
+    /// In a new directory below `target`, which Millrace did not create.
     pub(crate) fn below(target: &Path, parts: Vec<Part>, user: &User) -> Result<(Self, Vec<String>), LabError> {
         let removed = workdir::sweep_below(target, owner::PREFIX).iter().map(|path| path.display().to_string()).collect();
         let root = target.join(owner::unique_name(owner::PREFIX));
@@ -41,7 +41,7 @@ impl Directories {
         Ok((directories, removed))
     }
 
-    /// Makes the directories of the parts that are not there.
+    /// Creates the missing directories of the parts.
     pub(crate) fn make_parts(&self, user: &User) -> Result<(), LabError> {
         for part in &self.parts {
             let path = self.of(*part);
@@ -53,17 +53,17 @@ impl Directories {
         Ok(())
     }
 
-    /// The directory that holds those of the parts.
+    /// The parent directory of the parts' directories.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// What lies apart here; the data comes first.
+    /// The parts with their own directories; the data comes first.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Extents can be shared within one file system only.
+    /// The copy method: extents can be shared only within one file system.
     pub(crate) fn method(&self, own: Method) -> Method {
         if self.made { Method::Copy } else { own }
     }
@@ -73,7 +73,7 @@ impl Directories {
         self.root.join(part.name())
     }
 
-    /// Brings a copy of a kept state here; `seen` says where the database finds a part. Durable when it returns.
+    /// Copies a kept state here; `seen` returns the path of a part for the database. Durable when it returns.
     pub(crate) fn restore(
         &self,
         state: &KeptState,
@@ -89,7 +89,7 @@ impl Directories {
             let before = done;
             let mut more = |bytes| progress(before + bytes);
             done += restore::restore(&piece.from, &to, piece.leave_out, method, user, &mut more)?.bytes;
-            // Behind every link lies a further piece, whose sync takes the link along.
+            // A further piece follows after every link; its sync includes the link.
             for link in spread.links.iter().filter(|_| place == 0) {
                 let at = to.join(link.directory.unwrap_or_default()).join(&link.name);
                 std::os::unix::fs::symlink(&link.to, &at).map_err(LabError::file("make a symbolic link", &at))?;
@@ -105,7 +105,7 @@ impl Directories {
         self.parts.iter().try_for_each(|part| workdir::empty_directory(&self.of(*part)))
     }
 
-    /// Removes everything that was made here and says what could not be removed.
+    /// Removes everything that was created here. The error names what could not be removed.
     pub(crate) fn remove(mut self) -> Result<(), LabError> {
         let mine = std::mem::take(&mut self.made);
         if mine { remove_tree(&self.root) } else { Ok(()) }

@@ -1,5 +1,5 @@
-//! Files put on an export that was there before: a directory of our own, made, filled and
-//! removed through our own client.
+//! Placement of files on an existing export: a directory of the comparison that Millrace's NFS client creates, fills and
+//! removes.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -22,14 +22,14 @@ pub(crate) struct ExportDirectory {
     name: String,
     directory: FileHandle,
     parts: Vec<Part>,
-    /// Copies made so far. Each has names of its own, so that no client takes a file for one of the copy before.
+    /// Number of copies so far. Each copy has its own names, so that no client confuses a file with one of an earlier copy.
     copies: u32,
-    /// Something of ours is there.
+    /// Whether the directory exists there.
     made: bool,
 }
 
 impl ExportDirectory {
-    /// Makes the directory, after removing those of dead comparisons of this host.
+    /// Creates the directory, after removing those of dead comparisons of this host.
     pub(crate) fn make(url: &str, parts: Vec<Part>, user: &User) -> Result<(Self, Vec<String>), LabError> {
         let tree = NfsTree::mount(&as_user(url, user)?)?;
         let removed = sweep(&tree)?;
@@ -41,12 +41,12 @@ impl ExportDirectory {
         Ok((export, removed))
     }
 
-    /// What lies apart here; the data comes first.
+    /// The parts with their own directories; the data comes first.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Brings a copy of a kept state here; `seen` says where the database finds a part. Durable when it returns.
+    /// Copies a kept state here; `seen` returns the path of a part for the database. Durable when it returns.
     pub(crate) fn restore(
         &mut self,
         state: &KeptState,
@@ -72,7 +72,7 @@ impl ExportDirectory {
         Ok(())
     }
 
-    /// URL of each part's directory of this copy.
+    /// URL of the directory of each part of this copy.
     pub(crate) fn urls(&self) -> Vec<(Part, String)> {
         let (base, query) = self.url.split_once('?').map_or((self.url.as_str(), None), |(base, query)| (base, Some(query)));
         let url = |part: &Part| {
@@ -87,7 +87,7 @@ impl ExportDirectory {
         self.tree.server()
     }
 
-    /// The directory's name, and the export it is on.
+    /// The directory's name, and its export.
     pub(crate) fn name(&self) -> (String, String) {
         let export = self.url.split_once('?').map_or(self.url.as_str(), |(export, _)| export);
         (self.name.clone(), export.to_owned())
@@ -101,7 +101,7 @@ impl ExportDirectory {
         Ok(())
     }
 
-    /// Removes everything that was made here and says what could not be removed.
+    /// Removes everything that was created here. The error names what could not be removed.
     pub(crate) fn remove(mut self) -> Result<(), LabError> {
         self.made = false;
         self.remove_all()
@@ -125,7 +125,7 @@ impl Drop for ExportDirectory {
         if !self.made {
             return;
         }
-        // Of a filer that is gone the comparison ends by saying so: its own calls would only wait for it.
+        // If the filer is gone, the comparison ends with that error; the calls for removal would only wait for the filer.
         let gone = TcpStream::connect_timeout(&self.server(), FILER_WATCH_EVERY).is_err();
         if !gone && let Err(error) = self.remove_all() {
             eprintln!("millrace: cannot {error}");
@@ -133,7 +133,7 @@ impl Drop for ExportDirectory {
     }
 }
 
-/// The URL with the database's user, unless it names one: what that user will see is what has to be made.
+/// The URL with the database's user, unless it names a user: that user must be able to use the created files.
 pub(crate) fn as_user(url: &str, user: &User) -> Result<NfsUrl, LabError> {
     let mut parsed: NfsUrl = url.parse().map_err(|error: dnfs::UrlError| LabError::Plan {
         what: format!("use {}: {error}", dnfs::url::without_user(url)),
@@ -144,7 +144,7 @@ pub(crate) fn as_user(url: &str, user: &User) -> Result<NfsUrl, LabError> {
     Ok(parsed)
 }
 
-/// Removes directories whose mark names a dead comparison of this host; others are left alone.
+/// Removes directories whose mark names a dead comparison of this host; does not change others.
 fn sweep(tree: &NfsTree) -> Result<Vec<String>, LabError> {
     let mut removed = Vec::new();
     for entry in tree.list(&tree.root())? {

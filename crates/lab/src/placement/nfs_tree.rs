@@ -1,4 +1,4 @@
-//! Trees of files on an export, through our own client: made, filled in parallel, removed.
+//! Trees of files on an export, by Millrace's NFS client: created, filled in parallel, removed.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     kind: FileKind,
 }
 
-/// A file that waits to be copied.
+/// A file to copy.
 struct Waiting {
     source: PathBuf,
     directory: FileHandle,
@@ -43,8 +43,8 @@ struct Waiting {
 }
 
 impl NfsTree {
-    /// Mounts the directory `url` names. The laboratory itself gives up on a server that is away;
-    /// the database it measures does not.
+    /// Mounts the directory that `url` names. The laboratory itself gives up if the server is unreachable;
+    /// the measured database does not.
     pub(crate) fn mount(url: &NfsUrl) -> Result<Self, LabError> {
         let mut url = url.clone();
         url.options.soft = true;
@@ -60,12 +60,12 @@ impl NfsTree {
         self.client.parts().server
     }
 
-    /// The root of what was mounted.
+    /// The root of the mount.
     pub(crate) fn root(&self) -> FileHandle {
         self.root
     }
 
-    /// Bytes free for this user.
+    /// Free bytes for this user.
     pub(crate) fn free_bytes(&self) -> Result<u64, LabError> {
         self.client
             .fsstat(&self.root)
@@ -73,8 +73,8 @@ impl NfsTree {
             .map_err(LabError::nfs("ask for free space of", &self.name))
     }
 
-    /// Refuses a root in which the user of the URL may make no directory. Writes nothing if the server answers that it may (ACCESS,
-    /// RFC 1813 3.3.4). A server may answer from attributes that it cached, so a refusal is tested by making a directory `name`,
+    /// Refuses a root in which the user of the URL may not create directories. Writes nothing if the server reports that the user may
+    /// (ACCESS, RFC 1813 3.3.4). A server may answer from cached attributes, so a refusal is checked by creating a directory `name`,
     /// which is removed at once.
     pub(crate) fn check_writable(&self, name: &str) -> Result<(), LabError> {
         let needed = AccessRights::LOOKUP | AccessRights::EXTEND;
@@ -100,7 +100,7 @@ impl NfsTree {
         }
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     pub(crate) fn make_directory(&self, parent: &FileHandle, name: &[u8], mode: u32) -> Result<FileHandle, LabError> {
         let attributes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
         let made = self.client.mkdir(parent, name, &attributes).and_then(|(handle, _)| match handle {
@@ -110,13 +110,13 @@ impl NfsTree {
         made.map_err(LabError::nfs("make a directory on", &self.name))
     }
 
-    /// A directory that is there.
+    /// Looks up an existing directory.
     pub(crate) fn directory(&self, parent: &FileHandle, name: &[u8]) -> Result<FileHandle, LabError> {
         let found = self.client.lookup(parent, name).map(|(handle, _)| handle);
         found.map_err(LabError::nfs("find a directory on", &self.name))
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     pub(crate) fn make_link(&self, parent: &FileHandle, name: &[u8], text: &Path) -> Result<(), LabError> {
         let done = self.client.symlink(parent, name, text.as_os_str().as_bytes(), &SetAttributes::default());
         done.map(|_| ()).map_err(LabError::nfs("make a symbolic link on", &self.name))
@@ -132,7 +132,7 @@ impl NfsTree {
         done.map_err(LabError::nfs("write a file on", &self.name))
     }
 
-    /// Reads the beginning of a file below `parent`, `most` bytes at most.
+    /// Reads at most `most` bytes from the beginning of a file in `parent`.
     pub(crate) fn read_file(&self, parent: &FileHandle, name: &[u8], most: usize) -> Result<Vec<u8>, LabError> {
         let done = self.client.lookup(parent, name).and_then(|(file, _)| {
             let mut bytes = vec![0; most];
@@ -143,7 +143,7 @@ impl NfsTree {
         done.map_err(LabError::nfs("read a file on", &self.name))
     }
 
-    /// What is in a directory.
+    /// The entries of a directory.
     pub(crate) fn list(&self, directory: &FileHandle) -> Result<Vec<Entry>, LabError> {
         self.list_raw(directory).map_err(LabError::nfs("list a directory of", &self.name))
     }
@@ -207,10 +207,10 @@ impl NfsTree {
         names.into_iter().map(whole).collect()
     }
 
-    /// Copies the tree `from` to the new name `name` below `parent`, leaving out the top-level name `leave_out`.
-    /// Several files are copied at a time; `progress` is called with the bytes done.
+    /// Copies the tree `from` to the new name `name` in `parent`, without the top-level name `leave_out`.
+    /// Several files are copied concurrently; `progress` is called with the bytes copied.
     ///
-    /// Stability: when it returns, every file is committed to the server's stable storage.
+    /// Durability: every file is committed to the server's stable storage when it returns.
     pub(crate) fn fill(
         &self,
         from: &Path,
@@ -238,7 +238,7 @@ impl NfsTree {
         Ok((TreeSize { bytes, ..size }, top))
     }
 
-    /// Makes every directory below `top`; gives the files that are to be copied.
+    /// Creates every directory below `top`. Returns the files to copy.
     fn make_directories(&self, from: &Path, top: &FileHandle, leave_out: Option<&str>) -> Result<Vec<Waiting>, LabError> {
         let mut files = Vec::new();
         let mut directories = vec![(from.to_owned(), *top)];
@@ -267,7 +267,7 @@ impl NfsTree {
         Ok(files)
     }
 
-    /// Copies files until none waits, on connections of its own.
+    /// Copies files until there are none left, on its own connections.
     fn copier(&self, waiting: &Mutex<VecDeque<Waiting>>, bytes: &AtomicU64) -> Result<(), LabError> {
         let client = Client::from_parts(self.client.parts(), &self.url, &Credentials::of_process())
             .map_err(LabError::nfs("use", &self.name))?;
@@ -278,7 +278,7 @@ impl NfsTree {
             let Some(next) = next else { return Ok(()) };
             let done = self.copy(&client, &next, &mut buffer, bytes);
             if done.is_err() {
-                // The others need not go on: the copy is lost.
+                // The other copiers can stop, because the copy has failed.
                 let _ = waiting.lock().map(|mut files| files.clear());
                 return done;
             }
@@ -325,7 +325,7 @@ impl NfsTree {
 }
 
 impl Entry {
-    /// The directory this name stands for.
+    /// The handle, if the entry is a directory.
     pub(crate) fn directory(&self) -> Option<FileHandle> {
         (self.kind == FileKind::Directory).then_some(self.handle)
     }

@@ -1,4 +1,4 @@
-//! Whose a directory is: the mark inside each one we make, so that a later comparison can
+//! The owner mark in each directory of a comparison, with which a later comparison can
 //! remove what a killed one left, and nothing else.
 
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 use crate::error::LabError;
 use crate::host::procfs;
 
-/// Name of the mark inside each directory of ours.
+/// Name of the mark in each directory of a comparison.
 pub(crate) const MARK: &str = ".millrace-owner";
-/// Beginning of the name of each directory of a comparison.
+/// Prefix of the name of each directory of a comparison.
 pub(crate) const PREFIX: &str = "millrace-compare-";
-/// Longest mark read: about 250 bytes and a path.
+/// Size limit of a mark: it has about 250 bytes and a path.
 pub(crate) const MARK_BYTES_MAX: usize = 8192;
 
-/// Who made a directory: a process is named by host, boot, pid and start time, so that a
-/// later process with the same number, or one of another host, is not taken for it.
+/// The process that created a directory, identified by host, boot, pid and start time, so that a
+/// later process with the same number, or one on another host, is not mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pid: u32,
     start_ticks: u64,
     boot_id: String,
-    /// This host; a shared directory may hold the marks of others.
+    /// This host; a shared directory may contain the marks of other hosts.
     #[serde(default)]
     host: String,
     directory: PathBuf,
@@ -47,8 +47,8 @@ impl Owner {
         serde_json::to_vec(self).map_err(|source| LabError::Record { program: "the owner mark", source })
     }
 
-    /// Whether `mark` was written by a process of this host that no longer lives. Anything that
-    /// can't be read as a mark has a living owner.
+    /// Whether `mark` was written by a process of this host that is no longer alive. The owner of an
+    /// unreadable mark counts as alive.
     pub(crate) fn is_dead(mark: &[u8]) -> bool {
         let Ok(owner) = serde_json::from_slice::<Self>(mark) else { return false };
         owner.host == procfs::host_identity()
@@ -56,7 +56,7 @@ impl Owner {
     }
 }
 
-/// A name with this beginning that no other process of this host gives.
+/// A name with this prefix that no other process of this host uses.
 pub(crate) fn unique_name(prefix: &str) -> String {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.subsec_nanos());
     format!("{prefix}{}-{nanos:08x}", std::process::id())

@@ -1,14 +1,14 @@
-//! The parts of a database that may lie on volumes of their own.
+//! The parts of a database that may have separate volumes.
 
 use crate::plan::Layout;
 
-/// Name of the data directory wherever it is put.
+/// Name of the data directory, the same in every place.
 pub(crate) const DATA: &str = "datadir";
 
-/// A part of a database that may lie apart from the others.
+/// A part of a database that may be stored separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The cluster's own files: tables, indexes, temporary files, and the log unless it lies apart.
+    /// The cluster's own files: tables, indexes, temporary files, and the log unless it is separate.
     Data,
     /// A further share of the tables and indexes, numbered from 2.
     Share(u32),
@@ -19,7 +19,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// The parts a layout keeps apart; the data comes first.
+    /// The separate parts of a layout; the data comes first.
     pub(crate) fn of(layout: Layout) -> Vec<Self> {
         match layout {
             Layout::One | Layout::Luns(_) => vec![Self::Data],

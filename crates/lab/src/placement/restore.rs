@@ -1,5 +1,5 @@
-//! Brings the loaded state back before every run: shared extents where the store can,
-//! else a copy.
+//! Restores the loaded state before every run: by shared extents if the store supports them,
+//! else by a copy.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use crate::host::interrupt;
 use crate::limits::{COPY_CHUNK_BYTES, TREE_ENTRIES_MAX};
 use crate::sys::{self, User};
 
-/// How a state is brought back.
+/// How a state is restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     /// Files share extents with the kept state until written.
@@ -28,7 +28,7 @@ impl Method {
         }
     }
 
-    /// What the store below `directory` can do, found with a probe file.
+    /// The method that the store below `directory` supports, found with a probe file.
     pub(crate) fn of_store(directory: &Path) -> Self {
         let (from, to) = (directory.join(".reflink-from"), directory.join(".reflink-to"));
         let probe = || -> std::io::Result<()> {
@@ -51,11 +51,11 @@ pub(crate) struct TreeSize {
     pub(crate) bytes: u64,
 }
 
-/// Copies the tree `from` to `to` (which must not exist) for `user`, permissions kept, the
-/// top-level name `leave_out` left out, and tells `progress` how many bytes are done.
+/// Copies the tree `from` to `to` (which must not exist) for `user`, with its permissions but without the
+/// top-level name `leave_out`, and calls `progress` with the bytes copied.
 ///
-/// Durability: when it returns, the copy is on the device (the whole file system was
-/// synced), so that no run pays for writing its own starting state.
+/// Durability: the copy is on the device when it returns (the complete file system was
+/// synced), so that no run writes its own starting state.
 pub(crate) fn restore(
     from: &Path,
     to: &Path,
@@ -93,7 +93,7 @@ pub(crate) fn restore(
                 .map_err(LabError::file("set permissions of", &target))?;
             size.files += 1;
         } else {
-            // Links lead to tablespaces, which lie elsewhere in every placement; sockets and the like are left out too.
+            // Links lead to tablespaces, which are elsewhere in every placement; sockets and the like are skipped too.
             continue;
         }
         std::os::unix::fs::lchown(&target, Some(user.uid), Some(user.gid))
@@ -103,14 +103,14 @@ pub(crate) fn restore(
     Ok(size)
 }
 
-/// Writes everything of the store that holds `directory` to its device.
+/// Writes all data of the store that contains `directory` to its device.
 pub(crate) fn sync(directory: &Path) -> Result<(), LabError> {
     File::open(directory)
         .and_then(|open| sys::sync_file_system(&open))
         .map_err(LabError::file("sync the file system of", directory))
 }
 
-/// Size of a tree in files and bytes; entries that vanish meanwhile are left out.
+/// Size of a tree in files and bytes, without entries that disappear meanwhile.
 pub(crate) fn tree_size(root: &Path) -> TreeSize {
     let mut size = TreeSize::default();
     let mut waiting = vec![root.to_owned()];

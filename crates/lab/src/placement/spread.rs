@@ -1,4 +1,4 @@
-//! How the kept state is spread over the volumes of a placement: what goes where, and the links that hold it together.
+//! Distribution of the kept state over the volumes of a placement: the location of each part, and the links between them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,45 +7,45 @@ use crate::database::engine::Parts;
 use crate::error::LabError;
 use crate::placement::part::{DATA, Part};
 
-/// What the names of the kept state's tablespaces begin with; a number from 1 follows.
+/// Prefix of the names of the kept state's tablespaces; a number from 1 follows.
 const SPACE: &str = "space-";
 
-/// Name of a tablespace's directory beside the kept cluster and on every volume.
+/// Name of a tablespace's directory, beside the kept cluster and on every volume.
 pub(crate) fn space_name(number: u32) -> String {
     format!("{SPACE}{number}")
 }
 
-/// The loaded state that runs are restored from.
+/// The loaded state from which runs are restored.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptState {
-    /// The directory that holds the data directory, and those of its tablespaces.
+    /// The directory that contains the data directory and those of its tablespaces.
     pub(crate) root: PathBuf,
-    /// Which part of the data directory lies where.
+    /// Locations in the data directory.
     pub(crate) parts: Parts,
 }
 
-/// A tree of the kept state, and where it goes.
+/// A tree of the kept state, and its destination.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) from: PathBuf,
     pub(super) part: Part,
-    /// Its name on the part.
+    /// Its name in the part.
     pub(super) name: String,
-    /// Name at its top that stays behind.
+    /// Name of a top-level entry that is not copied.
     pub(super) leave_out: Option<&'static str>,
 }
 
 /// A link inside the cluster's directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// Directory within the cluster; none is the cluster's own.
+    /// Directory within the cluster; `None` for the cluster's own.
     pub(super) directory: Option<&'static str>,
     pub(super) name: String,
-    /// Where the database finds what it stands for.
+    /// Target path, as the database finds it.
     pub(super) to: PathBuf,
 }
 
-/// A kept state spread over the parts of a layout.
+/// A kept state distributed over the parts of a layout.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Spread {
     /// The cluster itself comes first.
@@ -54,10 +54,10 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Spreads a kept state; `seen` says where the database finds a part.
+    /// Distributes a kept state; `seen` returns the path of a part for the database.
     ///
-    /// The cluster is the first share of the data, tablespace k of the state goes to share k, counted in a ring, so that a
-    /// layout of fewer volumes holds the same tablespaces on those it has.
+    /// The cluster is the first share of the data. Tablespace k of the state goes to share k modulo the number of shares, so that a
+    /// layout with fewer volumes has the same tablespaces on its volumes.
     pub(super) fn of(state: &KeptState, parts: &[Part], seen: &dyn Fn(Part) -> PathBuf) -> Result<Self, LabError> {
         let (cluster, log) = (state.root.join(DATA), state.parts.log);
         let apart = parts.contains(&Part::Log);
@@ -81,7 +81,7 @@ impl Spread {
     }
 }
 
-/// Number and link name of each tablespace of a kept state, by number.
+/// Number and link name of each tablespace of a kept state, sorted by number.
 fn links_in(directory: &Path) -> Result<Vec<(u32, String)>, LabError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(LabError::file("list", directory))? {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::plan::Layout;
 
-    /// A kept state with so many tablespaces.
+    /// A kept state with this number of tablespaces.
     fn kept(spaces: u32) -> tempfile::TempDir {
         let master = tempfile::tempdir().unwrap();
         fs::create_dir_all(master.path().join(DATA).join("pg_tblspc")).unwrap();

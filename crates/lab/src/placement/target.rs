@@ -1,4 +1,4 @@
-//! What is known of a named target before anything is made on it.
+//! Facts about a named target before anything is created on it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,16 +13,16 @@ use crate::placement::nfs_tree::NfsTree;
 use crate::placement::owner;
 use crate::sys::{self, User};
 
-/// What was found out about a target.
+/// Facts about a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TargetFacts {
-    /// The target as named.
+    /// The target as the user named it.
     pub(crate) target: String,
-    /// What it is: `ext4 mounted at /mnt/x`, `NFS export of filer`.
+    /// Its description: `ext4 mounted at /mnt/x`, `NFS export of filer`.
     pub(crate) what: String,
-    /// Bytes free there.
+    /// Free bytes.
     pub(crate) free_bytes: u64,
-    /// It is served by this very host.
+    /// Whether this host serves it.
     pub(crate) this_host: bool,
 }
 
@@ -47,7 +47,7 @@ impl TargetFacts {
     }
 }
 
-/// The database's user must be able to walk to `base`.
+/// Checks that the database's user can reach `base`.
 pub(crate) fn check_reachable(base: &Path, user: &User) -> Result<(), LabError> {
     let base = fs::canonicalize(base).map_err(LabError::file("find", base))?;
     for directory in base.ancestors() {
@@ -64,26 +64,26 @@ pub(crate) fn check_reachable(base: &Path, user: &User) -> Result<(), LabError> 
     Ok(())
 }
 
-/// This user makes directories in `base`.
+/// Checks that this user can create directories in `base`.
 pub(crate) fn check_writable(base: &Path) -> Result<(), LabError> {
     let rights = Access::WRITE_OK | Access::EXEC_OK;
     accessat(CWD, base, rights, AtFlags::EACCESS).map_err(|error| LabError::file("write to", base)(error.into()))
 }
 
-/// A directory that exists, in which this user makes directories and that the database's user can reach.
+/// An existing directory in which this user can create directories, and that the database's user can reach.
 pub(crate) struct DirectoryFacts {
     /// File system type, `nfs4` for example.
     pub(crate) file_system: String,
-    /// Where it is mounted.
+    /// Its mount point.
     pub(crate) mount_point: PathBuf,
     free_bytes: u64,
 }
 
 impl DirectoryFacts {
-    /// Looks at a directory of this host.
+    /// Checks a directory of this host.
     ///
     /// # Errors
-    /// When it does not exist, is not a directory, this user may not write to it, or `user` may not enter it.
+    /// It does not exist, is not a directory, this user may not write to it, or `user` may not enter it.
     pub(crate) fn of(directory: &Path, user: &User) -> Result<Self, LabError> {
         if !fs::metadata(directory).map_err(LabError::file("use the target", directory))?.is_dir() {
             return Err(LabError::Missing {
@@ -99,22 +99,22 @@ impl DirectoryFacts {
         Ok(Self { file_system, mount_point, free_bytes })
     }
 
-    /// Whether the kernel's NFS client serves it.
+    /// Whether it is on an NFS mount of the kernel.
     pub(crate) fn over_nfs(&self) -> bool {
         self.file_system.starts_with("nfs")
     }
 
-    /// The facts as those of a target.
+    /// Converts the facts to those of a target.
     pub(crate) fn of_target(&self, target: &str) -> TargetFacts {
         let what = format!("{} mounted at {}", self.file_system, self.mount_point.display());
         TargetFacts { target: target.to_owned(), what, free_bytes: self.free_bytes, this_host: false }
     }
 }
 
-/// Looks at an export through our own client, as the database's user.
+/// Checks an export with Millrace's client, as the database's user.
 ///
 /// # Errors
-/// When it cannot be reached or mounted, or that user may not write to it.
+/// It cannot be reached or mounted, or that user may not write to it.
 pub(crate) fn export_facts(url: &str, user: &User) -> Result<TargetFacts, LabError> {
     let tree = NfsTree::mount(&as_user(url, user)?)?;
     tree.check_writable(&owner::unique_name(owner::PREFIX))?;

@@ -1,8 +1,8 @@
-//! The work directory: made here, marked as ours, removed at the end.
+//! The work directory: created here, marked with its owner, removed at the end.
 //!
-//! Nothing outside it is written, save a runtime directory in `/dev/shm` that the same
-//! mark names. A run that was killed leaves its directories; the next one finds the mark
-//! of an owner that no longer lives and removes them.
+//! Nothing is written outside it, except for a runtime directory in `/dev/shm` with the
+//! same mark. A killed run leaves its directories. The next run finds the mark
+//! of an owner that is no longer alive, and removes them.
 
 use std::fs;
 use std::io;
@@ -25,10 +25,10 @@ pub(crate) struct WorkDir {
 }
 
 impl WorkDir {
-    /// Makes the work directory below `base`, and the database's runtime directory.
+    /// Creates the work directory below `base`, and the database's runtime directory.
     ///
     /// # Errors
-    /// When a directory or mark can't be made; what was made until then is removed.
+    /// A directory or mark cannot be created. What was created before is removed.
     pub(crate) fn create(base: &Path, user: &User, keep: bool) -> Result<Self, LabError> {
         let name = owner::unique_name(PREFIX);
         let root = base.join(&name);
@@ -65,7 +65,7 @@ impl WorkDir {
         self.runtime.as_deref().unwrap_or(&self.root)
     }
 
-    /// Makes a directory that belongs to `user` alone.
+    /// Creates a directory that only `user` can access.
     pub(crate) fn directory_for(&self, part: &str, user: &User) -> Result<PathBuf, LabError> {
         let path = self.path(part);
         make_directory(&path, 0o700)?;
@@ -73,7 +73,7 @@ impl WorkDir {
         Ok(path)
     }
 
-    /// Removes everything now and reports what could not be removed.
+    /// Removes everything now. The error names what could not be removed.
     pub(crate) fn remove(mut self) -> Result<(), LabError> {
         if self.keep {
             return Ok(());
@@ -99,10 +99,10 @@ impl Drop for WorkDir {
 }
 
 /// Removes directories below `base` (and in `/dev/shm`) whose mark names a dead owner.
-/// Returns what was removed. Directories without a readable mark are never touched.
+/// Returns the removed ones. Does not change directories without a readable mark.
 ///
-/// What is attached there is taken away first, by `program`, what is mounted is unmounted, and changed settings of the kernel are put
-/// back; a directory where that fails stays.
+/// First, `program` detaches LUNs that are attached there, mounts are unmounted, and changed settings of the kernel are
+/// restored. If that fails, the directory stays.
 pub(crate) fn sweep_stale(base: &Path, program: &Path) -> Vec<PathBuf> {
     let end_all = |directory: &Path| {
         attached_lun::end_left_behind(program, directory)?;
@@ -120,7 +120,7 @@ pub(crate) fn sweep_stale(base: &Path, program: &Path) -> Vec<PathBuf> {
     [base, Path::new(RUNTIME_BASE)].into_iter().flat_map(|place| sweep(place, PREFIX, &end)).collect()
 }
 
-/// The same below one directory, where nothing is ever attached, of those whose names begin so.
+/// The same below one directory, for names with this prefix. Nothing is ever attached there.
 pub(crate) fn sweep_below(place: &Path, prefix: &str) -> Vec<PathBuf> {
     sweep(place, prefix, &|_| true)
 }
@@ -139,13 +139,13 @@ fn sweep(place: &Path, prefix: &str, ready: &dyn Fn(&Path) -> bool) -> Vec<PathB
     removed
 }
 
-/// Marks `directory` as a part of `whole`, ours.
+/// Marks `directory` as a part of the work directory `whole`.
 pub(crate) fn write_mark(directory: &Path, whole: &Path) -> Result<(), LabError> {
     let path = directory.join(MARK);
     fs::write(&path, Owner::this_process(whole).text()?).map_err(LabError::file("write the owner mark", path))
 }
 
-/// Removes what is in `directory`, save its mark.
+/// Removes the contents of `directory`, except for its mark.
 pub(crate) fn empty_directory(directory: &Path) -> Result<(), LabError> {
     for entry in fs::read_dir(directory).map_err(LabError::file("list", directory))?.flatten() {
         let path = entry.path();
@@ -171,7 +171,7 @@ pub(crate) fn own(path: &Path, user: &User) -> Result<(), LabError> {
     std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid)).map_err(LabError::file("change the owner of", path))
 }
 
-/// Removes a tree of ours; one that is already gone is no error.
+/// Removes a directory tree. A missing tree is not an error.
 pub(crate) fn remove_tree(path: &Path) -> Result<(), LabError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LabError::file("remove", path)(error)),
@@ -223,7 +223,7 @@ mod tests {
         let mut owner: serde_json::Value = serde_json::from_slice(&fs::read(live.path(MARK)).unwrap()).unwrap();
         owner["start_ticks"] = (owner["start_ticks"].as_u64().unwrap() + 1).into(); // the same pid, another process
         fs::write(dead.join(MARK), serde_json::to_vec(&owner).unwrap()).unwrap();
-        // /dev/shm is swept too, and may have what a killed comparison of this host left.
+        // /dev/shm is swept too, and may contain directories of a killed comparison of this host.
         assert!(sweep_stale(base.path(), Path::new("/millrace")).contains(&dead));
         assert!(!dead.exists() && foreign.is_dir() && live.root().is_dir());
     }

@@ -1,4 +1,4 @@
-//! One column of a comparison: which path, on what target, how tuned, laid out, slowed and loaded.
+//! One configuration of a comparison (`[[arm]]`): path, target, tuning, layout, medium and load.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,31 +10,31 @@ use crate::paths::storage_path::PathRef;
 use crate::plan::layout::Layout;
 use crate::plan::load::Load;
 
-/// One column of a comparison. Runs are interleaved over the arms.
+/// One configuration of a comparison. Runs of the configurations are interleaved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arm {
     /// Unique name in records: `dnfs`, or `dnfs:old tuned split` when these vary within the plan.
     pub id: String,
-    /// The way from the database to its files.
+    /// The storage path.
     pub path: PathSpec,
-    /// Name of a set of knobs in [`crate::plan::Plan::tunings`].
+    /// Name of a tuning in [`crate::plan::Plan::tunings`].
     pub tuning: String,
-    /// How the database's files are spread.
+    /// Layout of the database's files.
     pub layout: Layout,
-    /// Medium below the files as [`crate::plan`] passes it on; `None` is the host's own.
+    /// Medium below the files, as [`crate::plan`] passes it on; `None` for the host's own.
     pub medium: Option<String>,
-    /// What is asked of the database.
+    /// Load of the database.
     pub load: Load,
 }
 
 /// `NAME[:LABEL][=TARGET]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathSpec {
-    /// Which way.
+    /// The kind of path.
     pub(crate) kind: PathRef,
-    /// Tells two arms of one kind apart.
+    /// Label that distinguishes two configurations of one kind.
     pub label: Option<String>,
-    /// Storage that Millrace did not make, in the form its path takes; `None` is Millrace's own.
+    /// Existing storage that Millrace did not create, in the form of its path; `None` for Millrace's own.
     pub target: Option<String>,
 }
 

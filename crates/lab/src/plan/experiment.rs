@@ -1,22 +1,22 @@
-//! Experiments that a plan makes of arms: ladders from one tuning to another, and the checked shapes its arms stand in.
+//! Experiments in a plan: ladders from one tuning to another, and roles of its configurations in checked shapes.
 
 use std::collections::BTreeMap;
 
 use results::curves::StandsFor;
 use serde::Deserialize;
 
-/// Arms by the part they play in a checked shape: `SC1` to `capped` to the name of an arm.
+/// Configurations by their role in a checked shape: `SC1` to `capped` to the name of a configuration.
 pub type Roles = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The report a plan stands for.
+/// The published report that a plan reproduces.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReportSection {
     /// Name of the report: `TR-3557`.
     pub(crate) name: String,
-    /// Sections and figures, one entry each.
+    /// Cited sections and figures, one entry each.
     pub(crate) cites: Vec<String>,
-    /// How this plan is smaller than, or unlike, what the report did.
+    /// How this plan is smaller than the report's measurement, or differs from it.
     pub(crate) scaled: String,
 }
 
@@ -53,7 +53,7 @@ mod tests {
             }
         }
         assert_eq!(reports, 6);
-        // SC11 is counted, every other shape has a plan.
+        // SC11 is a count; every other shape has a plan.
         for number in (1..=13).filter(|number| *number != 11) {
             assert!(shapes.contains(&format!("SC{number}")), "no plan shows SC{number}");
         }

@@ -1,25 +1,26 @@
-//! What a tuning sets of Fibre Channel in a guest: `[tuning.NAME.fc]`.
+//! Settings of Fibre Channel in a guest in a tuning: `[tuning.NAME.fc]`.
 
 use std::collections::BTreeMap;
 
 use crate::error::LabError;
 use crate::plan::Knob;
 
-/// Most commands under way on a path that libfc takes. Source: `FC_FCP_DFLT_QUEUE_DEPTH` (32) is its default; can_queue of fcoe is 1024.
+/// Largest number of commands in flight on a path that libfc accepts. Source: `FC_FCP_DFLT_QUEUE_DEPTH` (32) is its default;
+/// can_queue of fcoe is 1024.
 const DEPTH_MAX: u32 = 1024;
 
-/// Settings of the kernel's FC disks; what is absent is left to the kernel.
+/// Settings of the kernel's FC disks; `None` leaves a setting to the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FcSettings {
-    /// Commands under way on each path.
+    /// Commands in flight on each path.
     pub(crate) depth: Option<u32>,
 }
 
 impl FcSettings {
-    /// Reads the knobs of a tuning; `tuning` names it in errors.
+    /// Parses the settings of a tuning; `tuning` names it in errors.
     ///
     /// # Errors
-    /// A knob that is not known, a value out of range.
+    /// An unknown setting or a value out of range.
     pub(crate) fn parse(knobs: &BTreeMap<String, Knob>, tuning: &str) -> Result<Self, LabError> {
         let mut settings = Self::default();
         for (name, value) in knobs {

@@ -1,4 +1,4 @@
-//! The plan file as it is written, and the arms it makes together with the options.
+//! The plan file in its written form, and the configurations that result from it and the options.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +17,10 @@ use crate::plan::tuning::{Tuning, UNTUNED};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanFile {
-    /// Looked at before this is read.
+    /// Checked before the file is parsed.
     #[serde(rename = "schema")]
     pub(super) _schema: u32,
-    /// File beside this one that is read in its place in a guest.
+    /// File in the same directory that is read instead of this one in a guest.
     pub(super) guest: Option<String>,
     #[serde(default)]
     pub(super) paths: Vec<String>,
@@ -47,7 +47,7 @@ pub(super) struct PlanFile {
     pub(super) gates: BTreeMap<String, f64>,
 }
 
-/// One arm written out, where a product of lists will not do.
+/// One configuration (`[[arm]]`) written in full, if a product of lists is not sufficient.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ArmSection {
@@ -61,7 +61,7 @@ pub(super) struct ArmSection {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LoadSection {
-    /// Levels, one arm for each; `users` when empty.
+    /// Levels, one configuration for each; if empty, `users` applies.
     #[serde(default)]
     pub(super) levels: Vec<String>,
     pub(super) warehouses: u32,
@@ -77,7 +77,7 @@ pub(super) struct LoadSection {
 pub(super) struct RunsSection {
     pub(super) repeats: u32,
     pub(super) budget: String,
-    /// Of every regime with its repeats (`--full`); `budget` when absent.
+    /// Time budget with all repeats of every scenario (`--full`); `None` for `budget`.
     pub(super) full_budget: Option<String>,
     #[serde(default)]
     pub(super) keep_awake: bool,
@@ -97,7 +97,7 @@ fn default_system() -> String {
     DatabaseKind::default().name().to_owned()
 }
 
-/// Every path with every tuning, layout, medium and load; or the arms the plan wrote out.
+/// Every path with every tuning, layout, medium and load; or the configurations that the plan writes in full.
 pub(super) fn arms_of(file: &PlanFile, overrides: &Overrides) -> Result<Vec<Arm>, LabError> {
     let pick = |option: &Option<Vec<String>>, plan: &[String], default: &str| match option {
         Some(given) => given.clone(),
@@ -158,7 +158,7 @@ pub(super) fn arms_of(file: &PlanFile, overrides: &Overrides) -> Result<Vec<Arm>
     let mut all: Vec<Arm> = Vec::new();
     for arm in arms {
         let arm: Arm = arm?;
-        // The start of a ladder may be an arm of the plan already.
+        // The start of a ladder may already be a configuration of the plan.
         if written_out || file.ladder.is_none() || !all.contains(&arm) {
             all.push(arm);
         }
@@ -168,13 +168,13 @@ pub(super) fn arms_of(file: &PlanFile, overrides: &Overrides) -> Result<Vec<Arm>
     Ok(arms)
 }
 
-/// What the text says; seconds of the command line are those of every arm.
+/// Parses a load; `--seconds` on the command line applies to every configuration.
 fn load_of(text: &str, overrides: &Overrides) -> Result<Load, LabError> {
     let load: Load = text.parse()?;
     Ok(Load { seconds: load.seconds.filter(|_| overrides.seconds.is_none()), ..load })
 }
 
-/// Gives each arm its name: path and label, and whatever else varies within the plan.
+/// Names each configuration: path and label, and whatever else varies within the plan.
 fn name_arms(arms: &mut [Arm]) {
     let varies = |part: &dyn Fn(&Arm) -> String| arms.iter().map(part).collect::<BTreeSet<_>>().len() > 1;
     let tuning = varies(&|arm| arm.tuning.clone());

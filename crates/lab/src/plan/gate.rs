@@ -1,23 +1,23 @@
-//! Gates: promises that a comparison tests.
+//! Gates: thresholds that a comparison tests.
 
 use std::collections::BTreeMap;
 
 use crate::error::LabError;
 use crate::paths;
 
-/// What stands behind the name of a path in a gate's key: `dnfs_share_of_first_min`.
+/// Suffix of a path's name in the key of a gate: `dnfs_share_of_first_min`.
 const SHARE_OF_FIRST: &str = "_share_of_first_min";
 
-/// The least share of the first arm's OETs that a path must reach.
+/// The smallest share of the first configuration's OETs that a path must reach.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShareGate {
     /// Name of the path.
     pub path: String,
-    /// Least share, 1 for as many.
+    /// Smallest share; 1 for the same number.
     pub least: f64,
 }
 
-/// The gates of a plan's section.
+/// Reads the gates from a plan's section.
 pub(super) fn read(section: &BTreeMap<String, f64>) -> Result<Vec<ShareGate>, LabError> {
     let gate = |(key, least): (&String, &f64)| {
         let path = key.strip_suffix(SHARE_OF_FIRST).and_then(paths::find);

@@ -1,4 +1,4 @@
-//! What a tuning sets of the iSCSI initiator: `[tuning.NAME.iscsi]`.
+//! Settings of the iSCSI initiator in a tuning: `[tuning.NAME.iscsi]`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::fmt;
 use crate::error::LabError;
 use crate::plan::{Knob, Tuning};
 
-/// Knob: commands under way on one path at a time.
+/// Setting: commands in flight on one path.
 pub(crate) const DEPTH: &str = "depth";
-/// Knob: the initiator.
+/// Setting: the initiator.
 const CLIENT: &str = "client";
-/// Knob: portals of the filer, each a path.
+/// Setting: portals of the filer, one path each.
 const PORTALS: &str = "portals";
-/// Commands under way unless the tuning says otherwise: what open-iscsi allows (node.session.queue_depth).
+/// Default for the commands in flight: that of open-iscsi (node.session.queue_depth).
 const UNTUNED_DEPTH: u32 = 32;
 /// Most commands of a session. Source: open-iscsi, `QUEUE_DEPTH_MAX` in usr/config.h and README: 1 to 1024.
 const DEPTH_MAX: u32 = 1024;
@@ -24,7 +24,7 @@ const PORTALS_MAX: u32 = 4;
 pub(crate) enum IscsiClient {
     /// The kernel's, by open-iscsi.
     OpenIscsi,
-    /// Our own, as a block device by FUSE and a loop device.
+    /// Millrace's, as a block device by FUSE and a loop device.
     Millrace,
 }
 
@@ -37,12 +37,12 @@ impl IscsiClient {
         }
     }
 
-    /// The one of this name.
+    /// The initiator with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         [Self::OpenIscsi, Self::Millrace].into_iter().find(|client| client.name() == name)
     }
 
-    /// Portals unless the tuning says otherwise: dm-multipath stands above two paths at least.
+    /// Default number of portals: dm-multipath needs at least two paths.
     fn portals(self) -> u32 {
         match self {
             Self::OpenIscsi => 2,
@@ -60,20 +60,20 @@ impl fmt::Display for IscsiClient {
 /// Settings of an initiator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IscsiSettings {
-    /// The one that is asked for; none: the kernel's where it can be used, else ours.
+    /// The requested initiator; `None` for the kernel's if it can be used, else Millrace's.
     pub(crate) client: Option<IscsiClient>,
     portals: Option<u32>,
-    /// Commands under way on one path at a time.
+    /// Commands in flight on one path.
     pub(crate) depth: u32,
     /// Further options of `millrace iscsi attach`.
     further: Vec<String>,
 }
 
 impl IscsiSettings {
-    /// Reads the knobs of a tuning; `tuning` names it in errors.
+    /// Parses the settings of a tuning; `tuning` names it in errors.
     ///
     /// # Errors
-    /// A value out of range, a client that is not known, options that the client asked for does not have.
+    /// A value out of range, an unknown client, or options that the requested client does not have.
     pub(crate) fn parse(knobs: &BTreeMap<String, Knob>, tuning: &str) -> Result<Self, LabError> {
         let mut further = BTreeMap::new();
         let mut settings = Self { client: None, portals: None, depth: UNTUNED_DEPTH, further: Vec::new() };
@@ -103,12 +103,12 @@ impl IscsiSettings {
         Ok(settings)
     }
 
-    /// Portals that the filer is to be reached at by a client, each a path.
+    /// Number of portals for a client, one path each.
     pub(crate) fn portals_of(&self, client: IscsiClient) -> u32 {
         self.portals.unwrap_or_else(|| client.portals())
     }
 
-    /// An option that only `millrace iscsi attach` has.
+    /// An option that only `millrace iscsi attach` supports.
     pub(crate) fn only_ours(&self) -> Option<&str> {
         self.further.first().map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! What a tuning sets of the kernel's NFS client: `[tuning.NAME.knfs]`.
+//! Settings of the kernel's NFS client in a tuning: `[tuning.NAME.knfs]`.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use crate::plan::Knob;
 
 /// Most connections of a mount. Source: `NFS_MAX_CONNECTIONS` in fs/nfs/fs_context.c of Linux.
 const NCONNECT_MAX: u32 = 16;
-/// Fewest and most slots of a connection. Source: `RPC_MIN_SLOT_TABLE`, `RPC_MAX_SLOT_TABLE_LIMIT` in include/linux/sunrpc/xprt.h.
+/// Allowed slots of a connection. Source: `RPC_MIN_SLOT_TABLE`, `RPC_MAX_SLOT_TABLE_LIMIT` in include/linux/sunrpc/xprt.h.
 const SLOTS: std::ops::RangeInclusive<u32> = 2..=65_536;
-/// Mount options that say where the filer is and how it is spoken to: those of the path itself.
+/// Mount options for the filer's address and the protocol: the path itself sets them.
 const OWNED: [&str; 19] = [
     "addr",
     "bg",
@@ -31,10 +31,10 @@ const OWNED: [&str; 19] = [
     "v3",
     "vers",
 ];
-/// Options under which a database does not work, or loses what it has written.
+/// Options with which a database does not work, or loses written data.
 const HARMFUL: [&str; 4] = ["ro", "remount", "soft", "softerr"];
 
-/// Settings of a mount by the kernel's NFS client; what is absent is left to the kernel.
+/// Settings of a mount by the kernel's NFS client; `None` leaves a setting to the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KernelNfs {
     /// Connections of the mount.
@@ -46,10 +46,10 @@ pub(crate) struct KernelNfs {
 }
 
 impl KernelNfs {
-    /// Reads the knobs of a tuning; `tuning` names it in errors.
+    /// Parses the settings of a tuning; `tuning` names it in errors.
     ///
     /// # Errors
-    /// A knob that is not known, a value out of range, an option that is the path's own or would cost data.
+    /// An unknown setting, a value out of range, or an option that the path itself sets or that would lose data.
     pub(crate) fn parse(knobs: &BTreeMap<String, Knob>, tuning: &str) -> Result<Self, LabError> {
         let mut settings = Self::default();
         for (name, value) in knobs {
@@ -75,7 +75,7 @@ impl KernelNfs {
         Ok(settings)
     }
 
-    /// Options of mount(8) for a filer that listens on this port.
+    /// Options of mount(8) for a filer on this port.
     pub(crate) fn mount_options(&self, port: u16) -> String {
         let mut options = format!("vers=3,proto=tcp,mountproto=tcp,nolock,port={port},mountport={port}");
         if let Some(nconnect) = self.nconnect {

@@ -1,4 +1,4 @@
-//! What a tuning sets of this host's kernel for the time of a run, whatever the path: `[tuning.NAME.kernel]`.
+//! Settings of this host's kernel in a tuning, for the duration of a run, on every path: `[tuning.NAME.kernel]`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,29 +6,29 @@ use std::path::PathBuf;
 use crate::error::LabError;
 use crate::plan::Knob;
 
-/// Knob: KiB that are read ahead of a sequential reader.
+/// Setting: KiB read ahead of a sequential reader.
 const READ_AHEAD: &str = "read_ahead_kb";
-/// Most of it: 1 GiB, more than any manual asks for.
+/// Its upper limit: 1 GiB, more than any manual recommends.
 const READ_AHEAD_KB_MAX: u32 = 1 << 20;
-/// What names of the network's settings begin with: sizes of buffers, queues and windows. Others would change more than the run.
+/// Prefixes of allowed network settings: sizes of buffers, queues and windows. Others would affect more than the run.
 const NETWORK: [&str; 2] = ["net.core.", "net.ipv4.tcp_"];
-/// Where they are, with slashes for the points of their names.
+/// Their directory; slashes replace the dots of their names.
 const SYSCTL: &str = "/proc/sys";
 
-/// Settings of this host's kernel; what is absent is left alone.
+/// Settings of this host's kernel; `None` leaves a setting unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KernelSettings {
-    /// KiB that the kernel reads ahead in the file system on which the database finds its files.
+    /// KiB that the kernel reads ahead in the file system of the database's files.
     pub(crate) read_ahead_kb: Option<u32>,
-    /// Files below /proc/sys, and what is to be in them.
+    /// Files below /proc/sys, and their new contents.
     pub(crate) network: Vec<(PathBuf, String)>,
 }
 
 impl KernelSettings {
-    /// Reads the knobs of a tuning; `tuning` names it in errors.
+    /// Parses the settings of a tuning; `tuning` names it in errors.
     ///
     /// # Errors
-    /// A knob that is not known, a value out of range.
+    /// An unknown setting or a value out of range.
     pub(crate) fn parse(knobs: &BTreeMap<String, Knob>, tuning: &str) -> Result<Self, LabError> {
         let mut settings = Self::default();
         for (name, value) in knobs {
@@ -57,7 +57,7 @@ impl KernelSettings {
         Ok(settings)
     }
 
-    /// Whether nothing is to be changed.
+    /// Whether there is nothing to change.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }

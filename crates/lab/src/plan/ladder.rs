@@ -1,6 +1,6 @@
-//! A ladder: from one tuning to another in steps, each step alone and all up to it together.
+//! A ladder: from one tuning to another in steps; each step is measured alone and together with all previous ones.
 //!
-//! TR-3557 section 3 tuned in iterations and printed the two ends; which step brought how much cannot be read from ends.
+//! TR-3557 section 3 tuned in iterations and published the two ends; they do not show the effect of each step.
 
 use std::collections::BTreeMap;
 
@@ -16,31 +16,31 @@ use crate::plan::tuning::Tuning;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ladder {
-    /// Path to climb on, as `--path` takes it.
+    /// Path of the ladder, as for `--path`.
     pub path: String,
-    /// Tuning to start from.
+    /// Tuning at the start.
     pub start: String,
-    /// How the files are spread; the plan's first layout when absent.
+    /// Layout of the files; `None` for the plan's first layout.
     pub layout: Option<String>,
-    /// Medium below; the plan's first one when absent.
+    /// Medium below; `None` for the plan's first one.
     pub medium: Option<String>,
-    /// Load; the plan's first one when absent.
+    /// Load; `None` for the plan's first one.
     pub load: Option<String>,
-    /// The steps, in the order in which they are added up.
+    /// The steps, in the order in which they accumulate.
     pub step: Vec<Step>,
 }
 
-/// One step: knobs over those it stands on.
+/// One step: settings added to those of the steps below it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(try_from = "StepSection")]
 pub struct Step {
-    /// A word: it becomes part of the names of arms.
+    /// A word that becomes part of the names of configurations.
     pub name: String,
-    /// As in a tuning.
+    /// Settings, as in a tuning.
     pub knobs: Tuning,
 }
 
-/// A step as a plan has it: the layers of a tuning stand beside its name.
+/// A step in a plan file: the layers of a tuning are beside its name.
 #[derive(Deserialize)]
 struct StepSection {
     name: String,
@@ -56,17 +56,17 @@ impl TryFrom<StepSection> for Step {
     }
 }
 
-/// A place to stand on, which is one arm.
+/// One measured point of a ladder, which is one configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rung {
     /// Name of its tuning.
     pub tuning: String,
-    /// Its knobs.
+    /// Its settings.
     pub knobs: Tuning,
 }
 
 impl Ladder {
-    /// Every rung once: the start, each step alone, each sum. The first step alone is the first sum.
+    /// Every rung once: the start, each step alone, each accumulation. The first step alone is also the first accumulation.
     #[must_use]
     pub fn rungs(&self, tunings: &BTreeMap<String, Tuning>) -> Vec<Rung> {
         let start = tunings.get(&self.start).cloned().unwrap_or_default();
@@ -82,7 +82,7 @@ impl Ladder {
         rungs
     }
 
-    /// Refuses a ladder that can't be climbed.
+    /// Refuses an invalid ladder.
     ///
     /// # Errors
     /// [`LabError::Plan`].
@@ -111,18 +111,18 @@ impl Ladder {
         self.step.get(place).map_or("", |step| step.name.as_str())
     }
 
-    /// Tuning of a step alone on top of the start.
+    /// Name of the tuning with one step added to the start.
     fn alone(&self, place: usize) -> String {
         format!("only-{}", self.name(place))
     }
 
-    /// Tuning of a step and all before it.
+    /// Name of the tuning with a step and all previous ones.
     fn added_up(&self, place: usize) -> String {
         if place == 0 { self.alone(0) } else { format!("upto-{}", self.name(place)) }
     }
 }
 
-/// What the arms of a ladder gave, step by step; place 0 is the start.
+/// The results of a ladder's configurations, step by step; place 0 is the start.
 #[must_use]
 pub(crate) fn record(ladder: &Ladder, paths: &[PathResult]) -> Vec<LadderStep> {
     let name = ladder.path.split('=').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How the files of the database are spread over volumes.
+//! Layouts of the database's files on volumes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,38 +6,38 @@ use std::str::FromStr;
 use crate::error::LabError;
 use crate::limits::{FILERS_MAX, LUNS_MAX, MOUNTS_MAX};
 
-/// How the files of the database are spread over volumes.
+/// Layout of the database's files on volumes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layout {
     /// Data, log and temporary files together.
     #[default]
     One,
-    /// The log on a volume of its own.
+    /// The log on its own volume.
     Split,
-    /// The log and the archived log on volumes of their own.
+    /// The log and the archived log, each on its own volume.
     SplitArchive,
-    /// Tables and indexes spread evenly over so many volumes, each behind a filer of its own; the log stays on the first.
+    /// Tables and indexes spread evenly over this number of volumes, each with its own filer; the log stays on the first.
     Filers(u32),
-    /// All files together in one file system that is striped over so many LUNs of one filer.
+    /// All files in one file system that is striped over this number of LUNs of one filer.
     Luns(u32),
-    /// Tables and indexes spread evenly over so many mounts of one volume, each by an address of its own; the log stays on the first.
-    /// Source: TR-3700 2.2, the way before mounts had several connections.
+    /// Tables and indexes spread evenly over this number of mounts of one volume, each by its own address; the log stays on the first.
+    /// Source: TR-3700 2.2, the method before mounts had several connections.
     Mounts(u32),
 }
 
 impl Layout {
-    /// Whether the log lies on a volume of its own.
+    /// Whether the log has its own volume.
     #[must_use]
     pub fn log_apart(self) -> bool {
         matches!(self, Self::Split | Self::SplitArchive)
     }
 
-    /// Whether only PostgreSQL can be laid out so: by its archive command, or its tablespaces.
+    /// Whether only PostgreSQL supports the layout, by its archive command or its tablespaces.
     pub(crate) fn is_of_postgresql(self) -> bool {
         matches!(self, Self::SplitArchive | Self::Filers(_) | Self::Mounts(_))
     }
 
-    /// Volumes, or mounts of one, that tables and indexes are spread over.
+    /// Number of volumes, or of mounts of one, over which tables and indexes are spread.
     #[must_use]
     pub fn shares(self) -> u32 {
         match self {
@@ -46,7 +46,7 @@ impl Layout {
         }
     }
 
-    /// Addresses by which one volume is mounted.
+    /// Number of addresses by which one volume is mounted.
     #[must_use]
     pub fn addresses(self) -> u32 {
         match self {
@@ -55,7 +55,7 @@ impl Layout {
         }
     }
 
-    /// LUNs that the file system of a volume lies on, where it lies on LUNs.
+    /// Number of LUNs below the file system of a volume, if it is on LUNs.
     #[must_use]
     pub fn luns(self) -> u32 {
         match self {

@@ -1,4 +1,4 @@
-//! How much is asked of the database, and in which manner.
+//! The load of a configuration: how many users, and in which load model.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,36 +6,36 @@ use std::str::FromStr;
 use crate::error::LabError;
 use crate::limits::{SECONDS_MAX, USERS_MAX};
 
-/// Load of one arm: `users=8`, `users=8,seconds=600`, `saturate@local,model=open,rate=200/s`.
+/// Load of one configuration: `users=8`, `users=8,seconds=600`, `saturate@local,model=open,rate=200/s`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
-    /// How much.
+    /// Number of users, or how it is found.
     pub level: Level,
-    /// `closed`, `paced` or `open`, as `millrace orders run --model` takes it.
+    /// `closed`, `paced` or `open`, as for `millrace orders run --model`.
     pub model: String,
     /// Rate of an open load: `200/s`, `9000/min`.
     pub rate: Option<String>,
     /// `constant` or `poisson` arrivals of an open load.
     pub arrivals: Option<String>,
-    /// Seconds measured in a run, where they are not the plan's.
+    /// Seconds measured in a run; `None` for the plan's.
     pub seconds: Option<u64>,
 }
 
-/// How many users, or how they are found.
+/// The number of users, or how it is found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Level {
-    /// So many.
+    /// This number of users.
     Users(u32),
-    /// As many as it takes until more users bring hardly more orders; found on one arm for all, or on each.
+    /// The number from which more users hardly increase the orders; found on one configuration for all, or on each.
     Saturate {
-        /// Arm on which it is found; each arm for itself when absent.
+        /// Configuration on which it is found; `None`: on each one.
         at: Option<String>,
     },
-    /// As many as make the host that busy.
+    /// The number that makes the host busy to a given share.
     CpuShare {
         /// Percent of the host's processors.
         percent: f64,
-        /// Arm on which it is found; each arm for itself when absent.
+        /// Configuration on which it is found; `None`: on each one.
         at: Option<String>,
     },
     /// One run for each step of a ladder of users.
@@ -43,7 +43,7 @@ pub enum Level {
 }
 
 impl Load {
-    /// A closed loop of so many users.
+    /// A closed loop with this number of users.
     #[must_use]
     pub fn users(users: u32) -> Self {
         Self { level: Level::Users(users), model: "closed".to_owned(), rate: None, arrivals: None, seconds: None }

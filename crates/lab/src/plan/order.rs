@@ -1,12 +1,12 @@
-//! The order of runs, and how long they will take.
+//! The order of runs, and estimates of their duration.
 
 use std::time::Duration;
 
 use crate::plan::Plan;
 
-/// The order of runs: every round runs each arm once, every second round backwards
-/// (A B, B A, …), so that a drift of the host does not become a difference of arms.
-/// Gives rounds from 1 and places in the list of arms.
+/// The order of runs: every round runs each configuration once, every second round in reverse
+/// (A B, B A, …), so that a drift of the host does not become a difference of configurations.
+/// Returns rounds from 1 and indexes into the list of configurations.
 #[must_use]
 pub fn interleave(arms: usize, repeats: u32) -> Vec<(u32, usize)> {
     let mut order = Vec::new();
@@ -20,25 +20,25 @@ pub fn interleave(arms: usize, repeats: u32) -> Vec<(u32, usize)> {
     order
 }
 
-/// What a run on a modelled medium takes more: the probe, a database that starts slowly, and its restart for the checks.
+/// Additional time of a run on a modelled medium: the probe, a database that starts slowly, and its restart for the checks.
 const MEDIUM_STEPS: Duration = Duration::from_secs(12);
 
-/// How long things take: guesses at first, what was measured later.
+/// Durations: first estimated, later measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
-    /// Making and loading the database.
+    /// Creating and loading the database.
     pub load: Duration,
     /// One run with everything around it.
     pub run: Duration,
 }
 
 impl Estimate {
-    /// First guess for a plan.
+    /// The first estimate for a plan.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         let warehouses = f64::from(plan.warehouses);
         let copy_s = plan.database_bytes() as f64 / 250e6;
-        // Of the arms' runs, which may be of different lengths.
+        // The mean of the configurations' runs, which may have different lengths.
         let measured: u64 = plan.arms.iter().map(|arm| plan.seconds_of(arm)).sum();
         let measured_s = measured as f64 / plan.arms.len().max(1) as f64;
         Self {
@@ -47,13 +47,13 @@ impl Estimate {
         }
     }
 
-    /// A run on a medium, as far as it differs from one without.
+    /// Duration of a run on a medium.
     #[must_use]
     pub fn run_on_medium(&self) -> Duration {
         self.run + MEDIUM_STEPS
     }
 
-    /// Whole comparison of `runs` runs.
+    /// Duration of a complete comparison with `runs` runs.
     #[must_use]
     pub fn whole(&self, runs: usize) -> Duration {
         self.load + self.run * u32::try_from(runs).unwrap_or(u32::MAX)

@@ -1,6 +1,6 @@
-//! Options of the command line that replace what the plan says.
+//! Options of the command line that override the plan.
 
-/// Options of the command line that replace what the plan says.
+/// Options of the command line that override the plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
     /// `--database`.
@@ -35,16 +35,16 @@ pub struct Overrides {
     pub keep_awake: bool,
     /// `--no-gates`.
     pub no_gates: bool,
-    /// `--quick`: small and short, whatever was not asked for otherwise; no gates.
+    /// `--quick`: small and short, except for what other options request; no gates.
     pub quick: bool,
-    /// `--full`: every regime of the plan, each with its repeats.
+    /// `--full`: every scenario of the plan, with all repeats.
     pub full: bool,
-    /// In a guest: the plan that the file names for one is read in its place.
+    /// Whether this is a guest: then the plan that the file names for guests is read instead.
     pub in_guest: bool,
 }
 
 impl Overrides {
-    /// What `--quick` stands for, where nothing else was asked for.
+    /// The values of `--quick`, except for what other options request.
     pub(super) fn with_quick(&self) -> Self {
         if !self.quick {
             return self.clone();

@@ -1,4 +1,4 @@
-//! Further regimes of a plan: its paths once more, from the same loaded state, on another medium or at a fixed load.
+//! Further scenarios of a plan (`[[regime]]`): its paths once more, from the same loaded state, on another medium or at a fixed load.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::{Arm, Level, Load, Overrides, Plan, Roles};
 use crate::error::LabError;
 use crate::limits::{LABEL_BYTES_MAX, REGIMES_MAX, USERS_MAX};
 
-/// Name of the regime of the plan's own arms; no other may have it.
+/// Name of the scenario of the plan's own configurations; no other scenario may have it.
 pub const HOST: &str = "host";
 
-/// Least and most of the slowest path's orders that a fixed load may offer. Near all of them a path can't hold the rate.
+/// Allowed shares of the slowest path's orders for a fixed load. Close to all of them, a path cannot sustain the rate.
 const SHARES: std::ops::RangeInclusive<f64> = 0.05..=0.95;
 
 /// One `[[regime]]` of a plan.
@@ -20,18 +20,18 @@ const SHARES: std::ops::RangeInclusive<f64> = 0.05..=0.95;
 pub struct Regime {
     /// Unique name.
     pub name: String,
-    /// Medium below every path; the host's own storage when absent.
+    /// Medium below every path; `None` for the host's own storage.
     pub medium: Option<String>,
-    /// Users; those of an open load when there is a rate.
+    /// Users; with a rate, the users of the open load.
     pub users: u32,
-    /// A fixed load: so much of the orders per minute that the slowest path did in the plan's own regime, on every path.
+    /// A fixed load on every path: this share of the orders per minute that the slowest path reached in the plan's own runs.
     pub share_of_slowest: Option<f64>,
-    /// Measured by `--full` only.
+    /// Whether only `--full` measures it.
     #[serde(default)]
     pub full_only: bool,
 }
 
-/// The regimes that the options leave of a plan's. Options that say what is measured leave none, unless all are asked for.
+/// The scenarios that the options select. Options that select what is measured select none, unless all are requested.
 pub(super) fn chosen(regimes: Vec<Regime>, overrides: &Overrides) -> Result<Vec<Regime>, LabError> {
     if overrides.full {
         let others =
@@ -50,7 +50,7 @@ pub(super) fn chosen(regimes: Vec<Regime>, overrides: &Overrides) -> Result<Vec<
     Ok(regimes.into_iter().filter(|regime| !one && !regime.full_only).collect())
 }
 
-/// Refuses regimes that could not be carried out, or not be told apart.
+/// Refuses scenarios that cannot be carried out, or that cannot be distinguished.
 pub(super) fn check(regimes: &[Regime], plan: &Plan) -> Result<(), LabError> {
     if regimes.is_empty() {
         return Ok(());
@@ -104,7 +104,7 @@ impl Regime {
         }
     }
 
-    /// The load on every path; `rate` is that of a fixed load, in transactions of all kinds per second.
+    /// The load on every path; `rate` is the rate of a fixed load, in transactions of all kinds per second.
     pub(crate) fn load(&self, rate: Option<f64>) -> Load {
         let closed = Load::users(self.users);
         let open = |rate: f64| Load {
@@ -118,13 +118,13 @@ impl Regime {
 }
 
 impl Plan {
-    /// Rounds of each further regime: one is a look.
+    /// Rounds of each further scenario: one, or all repeats with `--full`.
     #[must_use]
     pub fn regime_rounds(&self) -> u32 {
         if self.full { self.repeats } else { 1 }
     }
 
-    /// The plan of one of its regimes: the same arms on another medium, with another load.
+    /// The plan of one of its scenarios: the same configurations on another medium, with another load.
     pub(crate) fn of_regime(&self, regime: &Regime, load: &Load) -> Self {
         let arm = |arm: &Arm| Arm { medium: regime.medium.clone(), load: load.clone(), ..arm.clone() };
         Self {

@@ -1,4 +1,4 @@
-//! Named sets of knobs. `untuned` changes nothing; `tuned` is what we would set; plans add their own.
+//! Named tunings. `untuned` changes nothing; `tuned` has the recommended settings; plans add their own.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use crate::error::LabError;
 use crate::plan::iscsi_settings::DEPTH;
 use crate::plan::{FcSettings, IscsiSettings, KernelNfs, KernelSettings};
 
-/// Knobs of one tuning, for every layer the laboratory controls. Values as the layer's own
-/// option takes them.
+/// Settings of one tuning, for every layer that the laboratory controls. Values have the form of the layer's own
+/// option.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tuning {
-    /// Settings of the database, over those that hold on every arm.
+    /// Settings of the database, in addition to those of every configuration.
     #[serde(default)]
     pub database: BTreeMap<String, Knob>,
     /// Options of the mount URL.
     #[serde(default)]
     pub dnfs: BTreeMap<String, Knob>,
-    /// The initiator: `client`, `portals`, `depth`, and with our own further options of `millrace iscsi attach` without their dashes.
+    /// The initiator: `client`, `portals`, `depth`, and for Millrace's further options of `millrace iscsi attach` without their dashes.
     #[serde(default)]
     pub iscsi: BTreeMap<String, Knob>,
-    /// The kernel's NFS client where it mounts exports of ours: `nconnect`, `slots` of each connection, further mount `options`.
+    /// The kernel's NFS client for exports of Millrace: `nconnect`, `slots` of each connection, further mount `options`.
     #[serde(default)]
     pub knfs: BTreeMap<String, Knob>,
     /// Fibre Channel in a guest: `depth`.
     #[serde(default)]
     pub fc: BTreeMap<String, Knob>,
-    /// This host's kernel while a run goes on, on every path: `read_ahead_kb`, buffers and queues of TCP as sysctl(8) names them.
+    /// This host's kernel during a run, on every path: `read_ahead_kb`, buffers and queues of TCP by their names in sysctl(8).
     #[serde(default)]
     pub kernel: BTreeMap<String, Knob>,
     /// Options of `millrace serve` without their dashes; `true` is an option without a value.
@@ -40,7 +40,7 @@ pub struct Tuning {
     pub orders: BTreeMap<String, Knob>,
 }
 
-/// A value as TOML has it.
+/// A value in its TOML type.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Knob {
@@ -62,46 +62,47 @@ impl std::fmt::Display for Knob {
     }
 }
 
-/// What every arm has unless it says otherwise: nothing is changed.
+/// The tuning of every configuration without another one: nothing is changed.
 pub const UNTUNED: &str = "untuned";
-/// What we would set on this database whatever lies below. The defaults of our NFS client are the tuned ones; a LUN gets the depth
-/// that a loop device has, a mount of the kernel the connections that rule linux-nfs-nconnect sets. What makes checkpoints rarer is left alone, for each run has to see one.
+/// Recommended settings of this database for any storage. The defaults of Millrace's NFS client are already tuned. A LUN gets the
+/// depth of a loop device; a mount of the kernel gets the connections of rule linux-nfs-nconnect. Settings that make checkpoints
+/// rarer are not included, because each run must contain one.
 pub const TUNED: &str = "tuned";
 
 impl Tuning {
-    /// The tunings every plan has.
+    /// The tunings of every plan.
     #[must_use]
     pub fn built_in(database: DatabaseKind) -> BTreeMap<String, Self> {
         let text = |text: &str| Knob::Text(text.to_owned());
         let database = match database {
             DatabaseKind::Postgresql => vec![
-                // Sessions rarely have to write the log for want of room in its buffers.
+                // With this size, sessions rarely have to write the log because its buffers are full.
                 ("wal_buffers", text("64MB")),
-                // Dirty buffers are written ahead of need, off the sessions' path.
+                // Dirty buffers are written in advance, outside the sessions.
                 ("bgwriter_lru_maxpages", Knob::Number(1000)),
                 ("bgwriter_delay", text("20ms")),
                 ("bgwriter_lru_multiplier", Knob::Number(4)),
             ],
             DatabaseKind::MariaDb => vec![
-                // Sessions rarely have to write the log for want of room in its buffer.
+                // With this size, sessions rarely have to write the log because its buffer is full.
                 ("innodb_log_buffer_size", text("64M")),
-                // Changed pages are written ahead of need, off the sessions' path: 200 a second, the default, is a few disks
+                // Changed pages are written in advance, outside the sessions: the default of 200 per second is that of a few disks
                 // (rules mysql-io-capacity-on-flash, mysql-io-capacity-max-above).
                 ("innodb_io_capacity", Knob::Number(2000)),
                 ("innodb_io_capacity_max", Knob::Number(4000)),
-                // Pages beside a changed one are not written along with it: that saves seeks, and costs writes elsewhere.
+                // Pages beside a changed one are not written with it: that would save seeks on disks, but costs writes elsewhere.
                 ("innodb_flush_neighbors", Knob::Number(0)),
             ],
         };
         let database = database.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let iscsi = BTreeMap::from([(DEPTH.to_owned(), Knob::Number(128))]);
-        // The other rules for a mount of ours hold by the client's own defaults: transfer sizes, hard, the cap on slots.
+        // The client's defaults satisfy the other rules for such a mount: transfer sizes, hard, the limit of slots.
         let knfs = BTreeMap::from([("nconnect".to_owned(), Knob::Number(8))]);
         let tuned = Self { database, iscsi, knfs, ..Self::default() };
         BTreeMap::from([(UNTUNED.to_owned(), Self::default()), (TUNED.to_owned(), tuned)])
     }
 
-    /// Options in the form of a command line: `--name value`, or `--name` alone for a switch.
+    /// Options as on a command line: `--name value`, or `--name` alone for a switch.
     #[must_use]
     pub fn arguments(knobs: &BTreeMap<String, Knob>) -> Vec<String> {
         let mut words = Vec::new();
@@ -126,7 +127,7 @@ impl Tuning {
         self.layers().into_iter().flat_map(named).collect()
     }
 
-    /// The knobs of this tuning over others.
+    /// The settings of this tuning, which take precedence over those of `under`.
     #[must_use]
     pub(crate) fn over(&self, under: &Self) -> Self {
         let join = |under: &BTreeMap<String, Knob>, over: &BTreeMap<String, Knob>| {
@@ -144,7 +145,7 @@ impl Tuning {
         }
     }
 
-    /// The knobs by the layer they belong to.
+    /// The settings by their layer.
     fn layers(&self) -> [(&'static str, &BTreeMap<String, Knob>); 8] {
         let Self { database, dnfs, iscsi, knfs, fc, kernel, filer, orders } = self;
         [
@@ -159,7 +160,7 @@ impl Tuning {
         ]
     }
 
-    /// `url` with the options of this tuning; one that the URL has already stays.
+    /// `url` with the options of this tuning; an option that the URL already has is kept.
     #[must_use]
     pub fn on_url(&self, url: &str) -> String {
         let mut url = url.to_owned();
@@ -172,7 +173,7 @@ impl Tuning {
         url
     }
 
-    /// Refuses names that could not be passed on unchanged, and unknown mount options.
+    /// Refuses names that cannot be passed on unchanged, and unknown mount options.
     pub(crate) fn check(&self, name: &str) -> Result<(), LabError> {
         let plain = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
         for (layer, knobs) in self.layers() {

@@ -1,47 +1,47 @@
-//! Buffers that begin empty: how many blocks an order reads, by the orders that were done before it.
+//! Initially empty buffers: how many blocks an order reads, depending on the number of orders before it.
 //!
-//! Every run starts the database anew, so its first orders read almost all they touch. Distinct pages touched by `n`
-//! orders grow as a power of `n` (Heaps' law: what is touched often is touched early). While they fit the buffers, each
-//! new page is a read. Once the buffers are full, a page leaves after as many orders as it took to fill them, so an order
-//! reads what it read at that moment (the characteristic time of Che, Tung and Wang, 2002). Data that grow by what orders
-//! insert spread the touches over more pages.
+//! Every run starts the database again, so its first orders read nearly all blocks that they use. The number of distinct pages
+//! that `n` orders use grows as a power of `n` (Heaps' law: frequently used pages occur early). While these fit into the buffers,
+//! each new page is a read. Once the buffers are full, a page is evicted after as many orders as it took to fill them, so an order
+//! reads as many blocks as at that moment (the characteristic time of Che, Tung and Wang, 2002). If orders insert data, the
+//! accesses spread over more pages.
 
-/// Least and most exponent that a fit may give: below, all is hot; above, nothing is touched twice.
+/// Smallest and largest exponent of a fit: at lower values, all pages are hot; at higher ones, no page is used twice.
 const EXPONENT: (f64, f64) = (0.1, 1.0);
-/// Orders after which a fit may find the buffers full.
+/// Range of the number of orders after which the buffers are full in a fit.
 const FULL_AFTER: (f64, f64) = (1e-3, 1e12);
-/// Steps of each search of the fit: each narrows the bracket to a half or, by the golden section, to 0.62.
+/// Steps of each search in a fit: each reduces the bracket to a half or, with the golden section, to 0.62.
 const STEPS: u32 = 60;
-/// From one step of the cold_start to the next, orders done grow by this.
+/// Factor by which the number of orders grows from one step of a cold start to the next.
 const STRIDE: f64 = 1.1;
 /// Most steps of a run: 1.1^400 are 10^16 orders.
 const STRIDES_MAX: u32 = 400;
 
-/// What the buffers make of a load that begins with none of its pages in them.
+/// Buffers under a load that starts with none of its pages in them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cache {
-    /// Reads that fill the buffers.
+    /// Number of reads that fill the buffers.
     pub blocks: f64,
     /// Orders after which they are full.
     pub full_after: f64,
     /// Exponent of the growth until then, 0 to 1.
     pub exponent: f64,
-    /// Share by which the data grow with each order.
+    /// Relative growth of the data with each order.
     pub growth: f64,
 }
 
-/// A run from its cold start: buffers, and when it is measured. Times in seconds.
+/// A run from its cold start: buffers, and the time of the measurement. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ColdStart {
     /// The buffers.
     pub cache: Cache,
-    /// From the start to the measured interval.
+    /// Time from the start to the measured interval.
     pub warmup_s: f64,
-    /// The measured interval.
+    /// Length of the measured interval.
     pub measured_s: f64,
 }
 
-/// A count of orders with the reads they took.
+/// Orders, and the reads that they needed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Done {
     /// Orders.
@@ -50,30 +50,30 @@ pub struct Done {
     pub reads: f64,
 }
 
-/// What a run says of its buffers.
+/// The observations of a run about its buffers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observed<'a> {
-    /// Moments of the warm-up: what was done since the start; may be empty.
+    /// Observations during the warm-up, counted since the start; may be empty.
     pub samples: &'a [Done],
-    /// Done before the measured interval.
+    /// Work before the measured interval.
     pub before: Done,
-    /// Done in it.
+    /// Work in the measured interval.
     pub measured: Done,
-    /// Reads that fill the buffers.
+    /// Number of reads that fill the buffers.
     pub blocks: f64,
-    /// Share by which the data grow with each order.
+    /// Relative growth of the data with each order.
     pub growth: f64,
 }
 
 impl Observed<'_> {
-    /// Whether nothing but growth explains more reads per order later than at the start: otherwise buffers were warm.
+    /// Whether the reads per order did not increase by more than the growth explains; otherwise the buffers were already warm.
     fn began_empty(&self) -> bool {
         let before = grown(self.before.orders, self.growth);
         let measured = grown(self.before.orders + self.measured.orders, self.growth) - before;
         self.before.reads / before >= self.measured.reads / measured
     }
 
-    /// How far a curve is from what was seen of the warm-up: squares of the ratios' logarithms.
+    /// Deviation of a curve from the observed warm-up: squares of the ratios' logarithms.
     fn distance(&self, cache: &Cache) -> f64 {
         let before = [self.before];
         let moments = if self.samples.is_empty() { &before[..] } else { self.samples };
@@ -83,15 +83,15 @@ impl Observed<'_> {
 }
 
 impl Cache {
-    /// From what a run says; `None` when its counts are not of buffers that began empty.
+    /// Fits the buffers to the observations of a run; `None` if its counts are not those of initially empty buffers.
     #[must_use]
     pub fn fit(seen: &Observed<'_>) -> Option<Self> {
         let counts = [seen.before.orders, seen.before.reads, seen.measured.orders, seen.measured.reads, seen.blocks];
         if counts.iter().any(|count| *count < 1.0) || !seen.began_empty() {
             return None;
         }
-        // For each exponent, the reads of the interval tell when the buffers were full; the exponent then follows from the
-        // warm-up: the less it is, the more of its reads come early.
+        // For each exponent, the reads of the interval determine when the buffers were full. The warm-up then determines the
+        // exponent: the smaller it is, the more of the reads come early.
         let exponent = least(EXPONENT, |exponent| seen.distance(&Self::through(seen, exponent)));
         Some(Self::through(seen, exponent))
     }
@@ -112,7 +112,7 @@ impl Cache {
         at(f64::midpoint(low, high))
     }
 
-    /// Reads of the first `orders`.
+    /// Reads of the first `orders` orders.
     #[must_use]
     pub fn reads(&self, orders: f64) -> f64 {
         let part = orders.max(0.0) / self.full_after;
@@ -122,33 +122,33 @@ impl Cache {
         self.blocks + self.reads_when_full() * (grown(orders, self.growth) - grown(self.full_after, self.growth))
     }
 
-    /// Reads of one order once the buffers are full, before the data have grown.
+    /// Reads per order when the buffers are full and the data have not grown yet.
     #[must_use]
     pub fn reads_when_full(&self) -> f64 {
         self.exponent * self.blocks / self.full_after
     }
 }
 
-/// Orders, each weighed by the reads that the growth before it has brought: as many more as there are data more, which is what
-/// the curve says of an exponent of 1/2 (data s times as large fill the buffers s^((1 - b) / b) times as soon).
+/// Orders, weighted by the additional reads that the growth before them causes: proportional to the data, which is
+/// exact for an exponent of 1/2 (data s times as large fill the buffers s^((1 - b) / b) times as soon).
 fn grown(orders: f64, growth: f64) -> f64 {
     orders * (1.0 + growth * orders / 2.0)
 }
 
-/// What a run did in its measured interval.
+/// Results of a run in its measured interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// Orders per second.
     pub orders_per_s: f64,
-    /// Block reads of one order.
+    /// Block reads per order.
     pub reads: f64,
     /// Share of the orders that found the buffers full.
     pub full: f64,
 }
 
 impl ColdStart {
-    /// The measured interval, when `seconds` is the time that one order takes of the whole system while an order reads so
-    /// many blocks into buffers that are full or not.
+    /// The measured interval, if `seconds` returns the time of the complete system for one order, given its number of block reads and
+    /// whether the buffers are full.
     #[must_use]
     pub fn measured(&self, seconds: impl Fn(f64, bool) -> f64) -> Interval {
         let (mut time, mut orders, mut next) = (0.0, 0.0, 1.0);
@@ -172,12 +172,12 @@ impl ColdStart {
             }
             (time, orders, next) = (after, next, next * STRIDE);
         }
-        // Orders took next to no time, so that no number of them fills the interval.
+        // Orders take hardly any time, so no number of them fills the interval.
         Interval { orders_per_s: f64::INFINITY, reads: self.cache.reads_when_full(), full: 1.0 }
     }
 }
 
-/// Where a function with one valley is least, by the golden section.
+/// The minimum of a function with a single minimum, by the golden section.
 fn least((mut low, mut high): (f64, f64), value: impl Fn(f64) -> f64) -> f64 {
     const SECTION: f64 = 0.618_033_988_749_895;
     let inner = |low: f64, high: f64| (high - (high - low) * SECTION, low + (high - low) * SECTION);
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn looks_at_the_warm_up_tell_the_cold_start_and_the_interval_stays_as_it_was() {
         let samples: Vec<Done> = (0..14).map(|sample| done(TRUTH, 0.0, 400.0 * 1.28_f64.powi(sample))).collect();
-        // As it was seen, but for orders that read a twentieth less once the buffers have been full for long.
+        // As observed, but orders read a twentieth less once the buffers have been full for a long time.
         let mut seen = seen(TRUTH, &samples, 11_000.0, 41_000.0);
         seen.measured.reads *= 0.95;
         let found = Cache::fit(&seen).unwrap();
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn reads_that_growth_makes_more_later_are_no_sign_of_warm_buffers() {
-        // As a run with sixteen users: 7.2 reads an order in the warm-up, cold start included, 8.2 behind it.
+        // From a run with sixteen users: 7.2 reads per order in the warm-up, including the cold start, 8.2 after it.
         let (before, measured) = (Done { orders: 11_071.0, reads: 79_700.0 }, Done { orders: 30_142.0, reads: 246_260.0 });
         let found = Cache::fit(&Observed { samples: &[], before, measured, blocks: 13_180.0, growth: 8.2e-6 }).unwrap();
         assert!((found.reads(41_213.0) - found.reads(11_071.0) - 246_260.0).abs() < 1.0, "{found:?}");
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn data_that_grow_are_found_in_the_buffers_less_often() {
         let grows = Cache { growth: 1e-5, ..TRUTH };
-        // With the exponent 1/2, reads grow as the data do: 10 % more after 10,000 orders.
+        // With the exponent 1/2, reads grow like the data: 10 % more after 10,000 orders.
         let at = |orders: f64| grows.reads(orders + 0.5) - grows.reads(orders - 0.5);
         assert!((at(10_000.0) / TRUTH.reads_when_full() - 1.1).abs() < 1e-6);
     }
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn a_slow_start_is_measured_while_it_still_warms_up() {
         let cold_start = ColdStart { cache: TRUTH, warmup_s: 10.0, measured_s: 25.0 };
-        // 2 ms a read and 1 ms besides: by hand, the time until n orders is 2 ms x 14,000 x sqrt(n / 1,100) + n ms.
+        // 2 ms per read and 1 ms of other time: the time until n orders is 2 ms x 14,000 x sqrt(n / 1,100) + n ms.
         let Interval { orders_per_s: rate, reads, full } = cold_start.measured(|reads, _| reads * 0.002 + 0.001);
         assert!(full > 0.0 && full < 1.0, "{full}");
         let until = |n: f64| 0.002 * TRUTH.reads(n) + 0.001 * n;

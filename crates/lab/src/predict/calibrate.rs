@@ -1,25 +1,25 @@
-//! Makes a system meet the run it was fitted on.
+//! Adjusts a system so that it reproduces the run that it was fitted to.
 
 use super::model::{SpindleWrites, Storage, System};
 
 /// Steps of each bisection.
 const STEPS: u32 = 24;
 
-/// Most that calls may wait for processors, by what sharing in turns would give: C^2 = 5. Found are 1.5 to 2, where the way
-/// of a read is known at several loads; beyond the bound, what is missing is something else.
+/// Largest factor for waiting for processors, relative to processor sharing: C^2 = 5. Measured factors are 1.5 to 2, if the path
+/// of a read is known at several loads; above the limit, the difference has another cause.
 const QUEUEING_MAX: f64 = 3.0;
 
-/// Most of the writes to spindles that may be done while no read waits there, and the part of the throughput that this has to
-/// bring to be what a model misses.
+/// Largest part of the writes to spindles that may be done while no read waits there, and the part of the throughput that this must
+/// explain to be considered.
 const WRITES_BEHIND_MAX: f64 = 0.5;
 const BEHIND_MATTERS: f64 = 0.10;
 
-/// What the measured round is longer than the model's is waiting for processors whose pieces of work vary, and beyond a
-/// bound a time of its own. When the model's is longer, part of what it
-/// counts did not hold up the users: processor time of writers and filer beside them, or waiting for a processor that the
-/// times of reads and flushes hold and the processors' station counts too. Which comes first: where a medium or a page cache
-/// tells the storage's own part of a read (`storage_known`), that is believed; elsewhere the processor time is. What then
-/// still is too much is processor time again. Says what it did.
+/// Adjusts the system. If the measured cycle is longer than the model's, the difference is waiting for processors by work of
+/// varying length and, above a limit, a separate time. If the model's is longer, part of the counted time
+/// did not delay the users: processor time of writers and filer outside them, or waiting for a processor that is included in the
+/// times of reads and flushes and also in the processors' station. The order: if a medium or a page cache
+/// shows the storage's own part of a read (`storage_known`), that part is trusted; otherwise, the processor time is. A remaining
+/// difference is subtracted from the processor time. Returns a description of the adjustments.
 pub(super) fn calibrate(system: &mut System, users: u32, measured: f64, storage_known: bool) -> String {
     let predicted = |system: &System| system.with_reads(users, system.reads, system.writes).oets_per_minute;
     if predicted(system) >= measured {
@@ -39,7 +39,7 @@ pub(super) fn calibrate(system: &mut System, users: u32, measured: f64, storage_
         );
     }
     let mut words = Vec::new();
-    // Spindles that are nearly always at work: what misses is how writes and reads queue there, and nothing else is bent for it.
+    // Spindles that are nearly always busy: the difference is how writes and reads queue there, and other values are not adjusted for it.
     if predicted(&behind(system, WRITES_BEHIND_MAX)) > predicted(system) * (1.0 + BEHIND_MATTERS) {
         let enough = predicted(&behind(system, WRITES_BEHIND_MAX)) >= measured;
         let most = WRITES_BEHIND_MAX;
@@ -73,7 +73,7 @@ pub(super) fn calibrate(system: &mut System, users: u32, measured: f64, storage_
     words.join("; ")
 }
 
-/// So much of the data's writes is done while the spindles have no read.
+/// A system in which this part of the data's writes is done while the spindles have no read.
 fn behind(system: &System, part: f64) -> System {
     let writes = system.spindle_writes;
     let left = 1.0 - part;
@@ -81,12 +81,12 @@ fn behind(system: &System, part: f64) -> System {
     System { spindle_writes, ..system.clone() }
 }
 
-/// So much of the processor time that users seem to wait for runs beside them.
+/// A system in which this part of the processor time for which users seem to wait is background work.
 fn aside(system: &System, part: f64) -> System {
     System { beside: system.beside + (1.0 - system.beside) * part, ..system.clone() }
 }
 
-/// Reads, writes and flushes without so much of their times.
+/// A system in which reads, writes and flushes take this part less time.
 fn shrunk(system: &System, part: f64) -> System {
     let left = 1.0 - part;
     System {
@@ -103,7 +103,7 @@ fn eased(system: &System, part: f64) -> System {
     System { cpu_s: system.cpu_s * (1.0 - part), ..system.clone() }
 }
 
-/// The place between `low` and `high` at which `beyond` turns true.
+/// The point between `low` and `high` at which `beyond` becomes true.
 fn bisect(mut low: f64, mut high: f64, beyond: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..STEPS {
         let middle = f64::midpoint(low, high);

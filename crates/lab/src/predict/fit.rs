@@ -1,4 +1,4 @@
-//! From the measurements of one arm to a system of the model.
+//! Fits a system of the model to the measurements of one configuration.
 
 use std::collections::BTreeMap;
 
@@ -11,39 +11,39 @@ use super::model::{SpindleWrites, Storage, System};
 use super::steady::FLUSH_CALLS;
 use crate::error::LabError;
 
-/// Rounds in which the times of reads and flushes are cleared of waiting for processors that the fitted system shows.
+/// Iterations that remove, from the times of reads and flushes, the waiting for processors that the fitted system predicts.
 const STRETCH_ROUNDS: u32 = 10;
-/// Percent by which a fit may miss the run it comes from. Beyond, its counts contradict each other: reads are taken as they were
-/// instead of from buffers that begin empty, and when that misses as much, no prediction from it is to be trusted.
+/// Largest allowed deviation of a fit from its own run, in percent. Above it, the run's counts contradict each other: the fit then uses
+/// the reads as measured instead of those from initially empty buffers. If that deviates as much, no prediction from it is reliable.
 pub(super) const RESIDUAL_MAX: f64 = 15.0;
-/// Only writers wait for the log: New-Order, Payment and Delivery, 92 of 100 transactions of the mix.
+/// Share of the transactions that wait for the log: New-Order, Payment and Delivery, 92 of 100 of the mix.
 const WRITERS: f64 = 0.92;
-/// Most that may go with the next flush: a delay before flushes (`commit_delay`) gathers more than come during one.
+/// Upper limit of [`gathered`]: a delay before flushes (`commit_delay`) coalesces more commits than arrive during one flush.
 const GATHERED_MAX: f64 = 4.0;
-/// A block of the database in mebibytes: what one read moves.
+/// A block of the database in mebibytes: the size of one read.
 const BLOCK_MIB: f64 = 8.0 / 1024.0;
 
-/// A system with what it was fitted on.
+/// A system, and the measurement that it was fitted to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// Unique name of the arm.
+    /// Unique name of the configuration.
     pub arm: String,
     /// Its users.
     pub users: u32,
-    /// Orders per minute it did.
+    /// Its measured orders per minute.
     pub oets_per_minute: f64,
     /// The system.
     pub system: System,
-    /// What was taken from where, one line each.
+    /// Source of each fitted value, one line each.
     pub steps: Vec<String>,
-    /// How far the fitted system is from the run it comes from, percent; above 0 when it promises more.
+    /// Deviation of the fitted system from its own run, percent; above 0 if it predicts more.
     pub residual_percent: f64,
 }
 
-/// Fits a system to one measured arm of a comparison.
+/// Fits a system to one measured configuration of a comparison.
 ///
 /// # Errors
-/// When the arm was not measured, its load was no closed loop, or its record lacks what is needed.
+/// The configuration was not measured, its load was not a closed loop, or its record lacks a value that the fit needs.
 pub fn fit(comparison: &Comparison, arm: &PathResult) -> Result<Fit, LabError> {
     let lacking = |what: &str| LabError::Plan {
         what: format!("fit a model to {}: {what}", arm.arm),
@@ -67,7 +67,7 @@ pub fn fit(comparison: &Comparison, arm: &PathResult) -> Result<Fit, LabError> {
     Ok(fit_figures(comparison, arm, &Sums { runs: &arm.runs, users, orders, seconds }))
 }
 
-/// All runs of the arm together.
+/// All runs of the configuration together.
 struct Sums<'a> {
     runs: &'a [Run],
     users: u32,
@@ -80,7 +80,7 @@ impl Sums<'_> {
         self.runs.iter().map(pick).sum()
     }
 
-    /// Mean in seconds of times in microseconds that a modelled medium counted.
+    /// Mean, in seconds, of the times in microseconds that a modelled medium counted.
     fn medium_s(
         &self,
         count: impl Fn(&results::compare::MediumCounts) -> f64,
@@ -99,9 +99,9 @@ fn fit_figures(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Fi
     let (orders, users) = (sums.orders, sums.users);
     let (mut system, by_client) = measured(comparison, arm, sums);
     let (read, flush) = (read_times(arm, sums, by_client), flush_times(arm, sums));
-    // The rate that reports show. Samples of counters are taken around the driver's window, so their seconds are more.
+    // The rate that reports show. Samples of counters are taken around the driver's interval, so they cover more seconds.
     let oets_per_minute = arm.oets_per_minute.as_ref().map_or(orders / sums.seconds * 60.0, |rate| rate.mean);
-    // Waiting for a processor is part of what a read or a flush took; how much, the fitted system itself tells.
+    // A measured read or flush includes waiting for a processor. The fitted system itself predicts how much.
     let (mut stretch, mut closing) = (1.0, String::new());
     let bare = system.clone();
     for _ in 0..STRETCH_ROUNDS {
@@ -118,7 +118,7 @@ fn fit_figures(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Fi
         closing = calibrate(&mut system, users, oets_per_minute, read.path_s > 0.0);
         stretch = f64::midpoint(stretch, system.steady(users, system.reads, system.writes).stretch);
     }
-    // Whoever else kept the host busy then is no part of the system.
+    // Other programs that kept the host busy during the measurement are not part of the system.
     system.taken = 0.0;
     system.cold_start = cold_start(comparison, arm, sums);
     let residual = |system: &System| (system.predict(users).oets_per_minute / oets_per_minute - 1.0) * 100.0;
@@ -130,11 +130,11 @@ fn fit_figures(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Fi
     Fit { arm: arm.arm.clone(), users, oets_per_minute, system, steps, residual_percent }
 }
 
-/// What the record says at once; the second is the mean time of a read by our client's clock, if it has one.
+/// The values that the record contains directly; the second value is the mean time of a read by the NFS client's clock, if it has one.
 fn measured(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> (System, Option<f64>) {
     let (orders, users) = (sums.orders, sums.users);
     let reads = sums.of(|run| run.database.blocks_read as f64);
-    // Our client's clock starts before a slot is free; the model has the wait for one apart.
+    // The client's clock starts before a slot is free, but the model treats the wait for a slot separately.
     let by_client = arm.read_latency.as_ref().and_then(results::judgement::ReadLatency::mean_us);
     let by_client = by_client.map(|us| (us / 1e6 - slot_wait_s(arm)).max(0.0));
     let flush = flush_times(arm, sums);
@@ -171,7 +171,7 @@ fn measured(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> (Syst
     (system, by_client)
 }
 
-/// One time with the part of it that processors of this host work or are waited for.
+/// A time, and its part that needs processors of this host or waits for them.
 struct Times {
     all_s: f64,
     path_s: f64,
@@ -182,7 +182,7 @@ fn read_s(sums: &Sums<'_>, by_client: Option<f64>) -> f64 {
         .unwrap_or_else(|| over(sums.of(|run| run.database.block_read_ms) / 1e3, sums.of(|run| run.database.blocks_read as f64)))
 }
 
-/// A medium knows its own part of a read, and what a page cache answers is processor time; elsewhere nobody can tell.
+/// A medium counts its own part of a read, and a read from a page cache is processor time; otherwise the parts are unknown.
 fn read_times(arm: &PathResult, sums: &Sums<'_>, by_client: Option<f64>) -> Times {
     let all_s = read_s(sums, by_client);
     let medium_s = sums.medium_s(|medium| medium.reads as f64, |medium| medium.read_us);
@@ -202,8 +202,8 @@ fn flush_times(arm: &PathResult, sums: &Sums<'_>) -> Times {
         return Times { all_s, path_s: 0.0 };
     }
     let Some(spindles) = queueing_writes(arm) else { return Times { all_s, path_s: (all_s - medium_s).max(0.0) } };
-    // The log's write is on the spindles before it is answered, whatever call asks for it, so what a commit waits is what the
-    // sessions were seen waiting; the database's clock has the last call alone.
+    // The write of the log is on the spindles before it is acknowledged, whichever call requests it. So the wait of a commit is the
+    // sampled wait of the sessions; the database's clock covers only the last call.
     let medium_s = spindles.overhead_s + spindles.log_s;
     let queued_s =
         (sums.medium_s(|medium| medium.reads as f64, |medium| medium.read_us) - spindles.overhead_s - spindles.read_s).max(0.0);
@@ -211,8 +211,8 @@ fn flush_times(arm: &PathResult, sums: &Sums<'_>) -> Times {
     Times { all_s: medium_s + path_s, path_s }
 }
 
-/// What one flush took by the sessions that were seen waiting for the log. Who comes while one runs waits for the next: one
-/// alone waits one flush, many one and a half on average.
+/// Time of one flush, from the sessions that waited for the log in the samples. A commit that arrives during a flush waits for the
+/// next one: a single session waits for one flush, many sessions for one and a half on average.
 fn logged_s(sums: &Sums<'_>) -> f64 {
     let share = |run: &Run| -> f64 {
         let log = run.waits.iter().filter(|(event, _)| event.starts_with("IO:WAL") || *event == "LWLock:WALWrite");
@@ -223,36 +223,38 @@ fn logged_s(sums: &Sums<'_>) -> f64 {
     over(users_s, sums.orders * commits(sums)) / (1.5 - 0.5 / present.max(1.0))
 }
 
-/// Commits of one order that wait for the log.
+/// Commits per order that wait for the log.
 fn commits(sums: &Sums<'_>) -> f64 {
     sums.of(|run| run.load.as_ref().map_or(0.0, |load| load.transactions as f64)) * WRITERS / sums.orders
 }
 
-/// Work of a spindle for one block read or one flush of the log, and the medium's time besides. Seconds.
+/// Time of a spindle for one block read or one flush of the log, and the medium's other time. Seconds.
 struct SpindleTimes {
     read_s: f64,
     log_s: f64,
     overhead_s: f64,
 }
 
-/// Of a modelled medium on which writes queue among the reads: spindles without memory that answers in their place.
+/// The times of a modelled medium on which writes queue with the reads: spindles without a memory that acknowledges writes early.
 fn queueing_writes(arm: &PathResult) -> Option<SpindleTimes> {
     let profile = arm.medium.as_deref().and_then(|text| media::Profile::parse(text).ok())?;
     let read_s = read_work_s(&profile);
     if profile.placement != media::Placement::Striped || profile.nvram.is_some() || read_s <= 0.0 || arm.target.is_some() {
         return None;
     }
-    // A log goes on where its last write ended unless something else was done meanwhile, which it was: as a read.
+    // A log write continues where the last one ended unless there was other work in between. There was, so it costs the same as a
+    // read.
     Some(SpindleTimes { read_s, log_s: read_s, overhead_s: profile.overhead_ms / 1e3 })
 }
 
-/// Work of a spindle for one block at a place by chance.
+/// Time of a spindle for one block at a random position.
 fn read_work_s(profile: &media::Profile) -> f64 {
     let moving_s = if profile.bandwidth_mib_s > 0.0 { BLOCK_MIB / profile.bandwidth_mib_s } else { 0.0 };
     profile.service.mean_ms() / 1e3 + moving_s
 }
 
-/// Commits that go with the next flush, by those that come while one is under way: what makes the flushes as many as there were.
+/// Commits that the next flush includes, divided by those that arrive during one flush: the value that gives the measured number
+/// of flushes.
 fn gathered(sums: &Sums<'_>) -> f64 {
     let users = f64::from(sums.users);
     let commits_per_s = commits(sums) * sums.orders / sums.seconds;
@@ -264,7 +266,7 @@ fn gathered(sums: &Sums<'_>) -> f64 {
     ((commits_per_s / flushes_per_s - 1.0) / others).clamp(0.0, GATHERED_MAX)
 }
 
-/// What the medium's spindles did beside the reads, by what it was for.
+/// Work of the medium's spindles other than reads, by purpose.
 fn spindle_writes(arm: &PathResult, sums: &Sums<'_>) -> SpindleWrites {
     let Some(times) = queueing_writes(arm) else { return SpindleWrites::default() };
     let orders = sums.orders;
@@ -279,8 +281,8 @@ fn spindle_writes(arm: &PathResult, sums: &Sums<'_>) -> SpindleWrites {
     SpindleWrites { extending_s: data_s - evicting_s, evicting_s, log_s: times.log_s, log_waits: 1.0, gathered: gathered(sums) }
 }
 
-/// Blocks that users write themselves for one order, and the way of one: the time that sessions were seen writing, by the
-/// way of a flush's call where that is known, else by all blocks written.
+/// Blocks that sessions write themselves per order, and the time of one: the sampled time of writing, divided by the time of a
+/// flush's call if that is known, else by all blocks written.
 fn session_writes(arm: &PathResult, sums: &Sums<'_>) -> (f64, f64) {
     let seen = |run: &Run| run.waits.get("IO:DataFileWrite").copied().unwrap_or(0.0) * run.measured_s;
     let writing_s = sums.of(seen) * f64::from(sums.users) / sums.orders;
@@ -290,13 +292,13 @@ fn session_writes(arm: &PathResult, sums: &Sums<'_>) -> (f64, f64) {
     if writes > 0.0 { (writes, (writing_s / writes - wait_s).max(0.0)) } else { (0.0, 0.0) }
 }
 
-/// What a call waited for a slot on average.
+/// Mean wait of a call for a slot.
 fn slot_wait_s(arm: &PathResult) -> f64 {
     arm.slot_use.as_ref().filter(|slots| slots.calls > 0).map_or(0.0, |slots| slots.wait_s / slots.calls as f64)
 }
 
-/// What the reads stand on. A modelled medium of spindles with a queue each is known to bound; all other storage is a
-/// time, as nothing shows its bound.
+/// The storage that serves reads. A modelled medium of spindles with one queue each has a known limit; all other storage is a
+/// fixed time, because its limit is unknown.
 fn storage(arm: &PathResult, sums: &Sums<'_>, by_client: Option<f64>) -> Storage {
     let read = read_times(arm, sums, by_client);
     let seconds = read.all_s - read.path_s;
@@ -307,28 +309,28 @@ fn storage(arm: &PathResult, sums: &Sums<'_>, by_client: Option<f64>) -> Storage
         return latency;
     }
     let in_flight = arm.io.as_ref().map_or(0.0, |io| io.in_flight_mean);
-    // Each read finds the others spread over the spindles.
+    // Each read finds the other ones distributed over the spindles.
     let queued = service_s * (1.0 - profile.cache_hit) * (1.0 + (in_flight - 1.0).max(0.0) / profile.spindles.max(1) as f64);
     let here = arm.target.is_none() && read.path_s > 0.0;
     let overhead_s = if here { profile.overhead_ms / 1e3 } else { (seconds - queued).max(0.0) };
     Storage::Spindles { count: profile.spindles, service_s, overhead_s, cache_hit: profile.cache_hit }
 }
 
-/// The cold start of the arm's runs, when the record tells what went before the measured intervals.
+/// The cold start of the configuration's runs, if the record describes the time before the measured intervals.
 fn cold_start(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Option<ColdStart> {
     let runs = sums.runs.len() as f64;
     let io = arm.io.as_ref()?;
     let blocks = sums.of(|run| (run.database.blocks_read + run.database.blocks_written) as f64);
     let block_bytes = over(io.bytes as f64 - sums.of(|run| run.database.log_bytes as f64), blocks);
     let reads = sums.of(|run| run.database.blocks_read as f64);
-    // Reads of the warm-up: as the path saw them, else what the proof counted beyond the interval.
+    // Reads of the warm-up: those counted on the path, else those that the proof counted outside the interval.
     let last = sums.runs.iter().map(|run| run.filling.last().map(|sample| sample.read_bytes as f64)).sum::<Option<f64>>();
     let told = || sums.of(|run| run.proof.database_read_bytes as f64) - reads * block_bytes;
     let before = Done {
         orders: sums.of(|run| run.warmup_per_second.iter().sum::<u64>() as f64) / runs,
         reads: over(last.unwrap_or_else(told), block_bytes) / runs,
     };
-    // Blocks by which tables grow fill buffers as well.
+    // Blocks by which tables grow occupy buffers too.
     let grown = sums.of(|run| run.database.blocks_extended as f64);
     let room = over(comparison.plan.buffers_bytes as f64, block_bytes) * over(reads, reads + grown);
     let growth = over(grown / sums.orders * block_bytes, comparison.plan.database_bytes as f64);
@@ -373,7 +375,7 @@ fn words(system: &System, closing: String, read_s: f64, by_client: bool) -> Vec<
     steps
 }
 
-/// Slots of the arm: as our client says, else as its tuning sets them.
+/// Slots of the configuration: as the NFS client reports, else as its tuning sets them.
 pub(crate) fn slots(comparison: &Comparison, arm: &PathResult) -> Option<u32> {
     let said = arm.slot_use.as_ref().map(|slots| slots.slots).filter(|slots| *slots > 0);
     let tuned = |tunings: &BTreeMap<String, String>| tunings.get("dnfs.slots")?.parse().ok();
@@ -390,7 +392,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// An arm whose run says what `system` does with `users`, as a real run would be recorded.
+    /// A configuration whose run shows the behaviour of `system` with `users`, in the form of a real run.
     pub(crate) fn arm(name: &str, system: &System, users: u32) -> PathResult {
         let (seconds, found) = (60.0, system.predict(users));
         let orders = found.oets_per_minute;
@@ -472,7 +474,7 @@ pub(crate) mod tests {
     fn reads_whose_time_holds_waiting_for_a_processor_are_shrunk() {
         let truth = System { cpu_s: 0.006, reads: 20.0, storage: Storage::Latency { seconds: 0.0002 }, flush_s: 0.0, ..system() };
         let mut busy = arm("local", &truth, 8);
-        // The database's clock runs while the backend waits for its turn on a processor.
+        // The database's clock continues while the backend waits for a processor.
         busy.runs[0].database.block_read_ms *= 4.0;
         let fitted = fit(&comparison(), &busy).unwrap();
         assert!(fitted.residual_percent.abs() < 1.0, "{fitted:?}");
@@ -480,7 +482,7 @@ pub(crate) mod tests {
         assert!((found / wanted - 1.0).abs() < 0.1, "{found} instead of {wanted}: {fitted:?}");
     }
 
-    /// The arm of a plausible system, its times and counts bent as clocks that run while a backend waits bend them.
+    /// The configuration of a plausible system, with times and counts distorted like those of clocks that run while a backend waits.
     fn bent(rng: &mut sim::Rng) -> (Comparison, PathResult) {
         let mut range = |low: f64, high: f64| low * (high / low).powf(rng.below(1 << 20) as f64 / f64::from(1 << 20));
         let storage = Storage::Latency { seconds: range(1e-5, 1e-3) };

@@ -1,5 +1,5 @@
-//! Points kept out of the fit: every arm that differs from the fitted one by users or slots alone is predicted and held
-//! against what was measured.
+//! Points excluded from the fit: every configuration that differs from the fitted one only in users or slots is predicted and
+//! compared with its measurement.
 
 use results::compare::{BottleneckKind, Comparison, LoadModel, PathResult, PathStatus, Run};
 use results::judgement::Prediction;
@@ -8,10 +8,10 @@ use super::cache::ColdStart;
 use super::fit::{Fit, fit, slots};
 use super::model::System;
 
-/// Processors busy beyond this share hide all other times from a fit.
+/// Busy share of the processors above which they hide all other times from a fit.
 const BUSY_FOR_FIT_MAX: f64 = 0.85;
 
-/// Orders that each user has to do while it is measured, at least: with fewer, those under way at both ends decide.
+/// Smallest number of orders per user in a measurement: with fewer, the orders in progress at its ends dominate.
 const ORDERS_OF_A_USER_MIN: f64 = 3.0;
 
 /// Error of a set of predictions.
@@ -19,13 +19,13 @@ const ORDERS_OF_A_USER_MIN: f64 = 3.0;
 pub struct Errors {
     /// Median of the absolute errors in percent.
     pub median_percent: f64,
-    /// Largest of them.
+    /// Largest absolute error in percent.
     pub worst_percent: f64,
-    /// Predictions.
+    /// Number of predictions.
     pub count: usize,
 }
 
-/// Predicts every point of the comparison that a fit on another one of the same kind can tell.
+/// Predicts every point of the comparison for which another one of the same kind can be fitted.
 #[must_use]
 pub fn ladder(comparison: &Comparison) -> Vec<Prediction> {
     let mut left: Vec<&PathResult> = comparison.paths.iter().filter(|path| usable(path)).collect();
@@ -41,7 +41,7 @@ pub fn ladder(comparison: &Comparison) -> Vec<Prediction> {
     predictions
 }
 
-/// Median and worst of the absolute errors of points whose measured figure is beyond doubt; `None` without any.
+/// Median and largest absolute error of the points whose measurement is reliable; `None` if there are none.
 #[must_use]
 pub fn errors(predictions: &[Prediction]) -> Option<Errors> {
     let sound = predictions.iter().filter(|point| point.doubt.is_none());
@@ -56,7 +56,7 @@ pub fn errors(predictions: &[Prediction]) -> Option<Errors> {
     Some(Errors { median_percent, worst_percent: sizes.last().copied()?, count: sizes.len() })
 }
 
-/// One arm's throughput as the fit has it, beside what was measured.
+/// The throughput of one configuration predicted by the fit, with the measured one.
 #[must_use]
 pub fn hold(comparison: &Comparison, fitted: &Fit, path: &PathResult) -> Prediction {
     let users = path.users.unwrap_or(fitted.users);
@@ -76,7 +76,7 @@ pub fn hold(comparison: &Comparison, fitted: &Fit, path: &PathResult) -> Predict
     }
 }
 
-/// The fitted buffers from a cold start, over the time for which the point was measured.
+/// The fitted buffers after a cold start, for the time for which the point was measured.
 fn cold_start(fitted: &Fit, path: &PathResult) -> Option<ColdStart> {
     let cold_start = fitted.system.cold_start?;
     let runs = path.runs.len() as f64;
@@ -85,18 +85,18 @@ fn cold_start(fitted: &Fit, path: &PathResult) -> Option<ColdStart> {
     if measured_s > 0.0 { Some(ColdStart { warmup_s, measured_s, ..cold_start }) } else { Some(cold_start) }
 }
 
-/// Why an arm's figures can be neither fitted nor held against a prediction.
+/// Why a configuration's figures can neither be fitted nor compared with a prediction.
 pub(super) fn doubt(path: &PathResult) -> Option<String> {
     if path.status == PathStatus::NotValid {
         return Some(path.reason.clone().unwrap_or_else(|| "not valid".to_owned()));
     }
     let interference = path.bottleneck.as_ref().filter(|found| found.kind == BottleneckKind::Interference);
-    // The evidence begins with what interfered.
+    // The evidence begins with the interference.
     let interfered = interference.map(|found| found.evidence.split(';').next().unwrap_or_default().to_owned());
     interfered.or_else(|| too_short(path))
 }
 
-/// Says so when users did too few orders in each run.
+/// The reason if users completed too few orders in each run.
 fn too_short(path: &PathResult) -> Option<String> {
     let orders: f64 = path.runs.iter().map(|run| run.orders as f64).sum();
     let each = orders / path.runs.len().max(1) as f64 / f64::from(path.users?.max(1));
@@ -116,7 +116,7 @@ fn usable(path: &PathResult) -> bool {
     path.status != PathStatus::Skipped && path.oets_per_minute.is_some() && closed && !path.runs.is_empty()
 }
 
-/// Same path, target, medium and layout; tunings that differ in the slots alone.
+/// Whether path, label, target, medium and layout are the same and the tunings differ only in the slots.
 fn alike(comparison: &Comparison, one: &PathResult, other: &PathResult) -> bool {
     let knobs = |path: &PathResult| {
         let mut knobs = comparison.tunings.get(&path.tuning).cloned().unwrap_or_default();
@@ -128,13 +128,13 @@ fn alike(comparison: &Comparison, one: &PathResult, other: &PathResult) -> bool 
         && knobs(one) == knobs(other)
 }
 
-/// The arm to fit on: of those whose slots do not bind and whose processors leave room, the one in the middle of the users,
-/// from which it is least far to both ends; else the one in the middle of all. Never one whose figures are in doubt.
+/// The configuration to fit: of those without saturated slots or processors, the one with the middle number of users,
+/// which is closest to both ends; otherwise, the middle one of all. Never one with unreliable figures.
 fn reference<'a>(family: &[&'a PathResult]) -> Option<&'a PathResult> {
     if family.len() < 2 {
         return None;
     }
-    // Few slots hide the storage behind their queue: fitted is where there are most.
+    // With few slots, their queue hides the storage, so one with the most slots is fitted.
     let most = |path: &PathResult| path.slot_use.as_ref().map_or(0, |slots| slots.slots);
     let sound: Vec<&PathResult> = family.iter().copied().filter(|path| doubt(path).is_none()).collect();
     let widest = sound.iter().copied().map(most).max().unwrap_or(0);
@@ -147,7 +147,7 @@ fn reference<'a>(family: &[&'a PathResult]) -> Option<&'a PathResult> {
     };
     let roomy: Vec<&PathResult> = by_users.iter().copied().filter(free).collect();
     let chosen = if roomy.is_empty() { by_users } else { roomy };
-    // Of an even number the lower: a load that uses something up tells less of the rest.
+    // Of an even number, the lower middle: a load that saturates a resource shows less of the others.
     chosen.get(chosen.len().saturating_sub(1) / 2).copied()
 }
 

@@ -1,10 +1,10 @@
-//! Predictions held against ladders that were measured: records of real runs on modelled media, in `fixtures/ladders`.
+//! Predictions compared with measured ladders: records of real runs on modelled media, in `fixtures/ladders`.
 
 use results::compare::Comparison;
 
 use super::ladder::{Errors, errors, ladder};
 
-/// The predictions of a record by the model as it is, in a table, and their errors.
+/// The predictions of the current model for a record, in a table, and their errors.
 fn predicted(record: &str) -> Errors {
     let comparison: Comparison = serde_json::from_str(record).unwrap();
     let predictions = ladder(&comparison);
@@ -35,6 +35,6 @@ fn three_media_over_users_and_slots_are_predicted_within_fifteen_percent_in_the_
 #[test]
 fn a_shelf_whose_buffers_did_not_fill_is_predicted_within_a_third() {
     let found = predicted(include_str!("../../fixtures/ladders/fc10k-24-nvram.json"));
-    // Runs of 26 s from empty buffers: with 1 and 4 users these do not fill, and how they would is what the model is wrong about.
+    // Runs of 26 s from empty buffers: with 1 and 4 users these do not become full, and the model's error is how they would.
     assert!(found.count >= 5 && found.median_percent <= 30.0 && found.worst_percent <= 35.0, "{found:?}");
 }

@@ -1,48 +1,48 @@
-//! One database host as a closed network: users go round processors, storage, log and locks, one order a round.
+//! One database host as a closed network: users cycle through processors, storage, log and locks, one order per cycle.
 
 use results::compare::BottleneckKind;
 
 use super::cache::ColdStart;
 use super::locks::Locks;
 
-/// Storage below the reads.
+/// Storage that serves the reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Storage {
-    /// A read takes its time whatever else is in flight.
+    /// A read takes a fixed time, whatever else is in flight.
     Latency {
         /// Seconds of one read.
         seconds: f64,
     },
-    /// Spindles with a queue each.
+    /// Spindles with one queue each.
     Spindles {
-        /// Spindles.
+        /// Number of spindles.
         count: usize,
-        /// Seconds one spindle works for a read.
+        /// Seconds of a spindle's work for a read.
         service_s: f64,
-        /// Seconds of a read besides: path, controller.
+        /// Further seconds of a read: network, controller.
         overhead_s: f64,
-        /// Share of the reads that a cache answers after the overhead alone, 0 to 1.
+        /// Share of the reads that a cache serves after the overhead alone, 0 to 1.
         cache_hit: f64,
     },
 }
 
-/// What the spindles do beside the reads, where nothing answers writes in their place. Times in seconds.
+/// Work of the spindles besides reads, if no memory acknowledges writes early. Times in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SpindleWrites {
-    /// Work for one order's data blocks that are written whatever the buffers are like: blocks that extend tables.
+    /// Work for one order's data blocks that are written independently of the buffers: blocks that extend tables.
     pub extending_s: f64,
-    /// Work for those that are written to make room for what is read: none while buffers still fill.
+    /// Work for blocks that are written to free buffers for reads: zero while buffers are still filling.
     pub evicting_s: f64,
-    /// Work for one flush of the log; one flush carries the commits of all who wait for it.
+    /// Work for one flush of the log; one flush serves all commits that wait for it.
     pub log_s: f64,
-    /// Times that a flush waits for its spindle.
+    /// Number of times that a flush waits for its spindle.
     pub log_waits: f64,
-    /// Commits that come while a flush is under way and go with the next, by all that come then: 1 when all do.
+    /// Commits that the next flush includes, divided by those that arrive during a flush: 1 if it includes all of them.
     pub gathered: f64,
 }
 
 impl SpindleWrites {
-    /// The same on spindles that take `times` as long for everything.
+    /// The same on spindles on which all work takes `times` as long.
     #[must_use]
     pub fn slower(self, times: f64) -> Self {
         let (extending_s, evicting_s, log_s) = (self.extending_s * times, self.evicting_s * times, self.log_s * times);
@@ -50,80 +50,80 @@ impl SpindleWrites {
     }
 }
 
-/// A system that takes orders from a closed loop of users. Times in seconds.
+/// A system that serves orders of a closed loop of users. Times in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct System {
     /// Processors.
     pub cores: f64,
     /// Processor time of one order, of all processes on the host.
     pub cpu_s: f64,
-    /// Processors that others than the system keep busy, on average.
+    /// Mean number of processors that programs outside the system keep busy.
     pub taken: f64,
-    /// Share of `cpu_s` that no user waits for, 0 to 1: checkpointer and writers, the filer while a read is on its way. It
-    /// keeps processors busy all the same.
+    /// Share of `cpu_s` for which no user waits, 0 to 1: checkpointer and writers, the filer during a read. It
+    /// keeps processors busy too.
     pub beside: f64,
-    /// Waiting for a processor on the way of a call, by what it were if processors were shared in turns: (1 + C^2) / 2 where
-    /// pieces of work vary by C and the first come is served first (Lee and Longton 1959).
+    /// Factor for the wait for a processor on the path of a call, relative to processor sharing: (1 + C^2) / 2 if
+    /// the work of calls has the coefficient of variation C and the first to arrive is served first (Lee and Longton 1959).
     pub queueing: f64,
-    /// Processor time that one read more costs, part of `cpu_s`.
+    /// Processor time of one additional read, part of `cpu_s`.
     pub cpu_per_read_s: f64,
-    /// Block reads of one order, as they were when the rest was measured.
+    /// Block reads per order at the time of the other measurements.
     pub reads: f64,
-    /// What a read stands on.
+    /// The storage that serves the reads.
     pub storage: Storage,
-    /// What else its spindles do.
+    /// Other work of its spindles.
     pub spindle_writes: SpindleWrites,
-    /// Processor time that a read waits for on its way to the storage and back, part of what is `beside`.
+    /// Processor time for which a read waits on its path to the storage and back, part of `beside`.
     pub read_path_s: f64,
-    /// Most calls in flight at once; `None` when nothing bounds them.
+    /// Most calls in flight at the same time; `None` for no limit.
     pub slots: Option<u32>,
-    /// Seconds for which the other calls of one order (writes, flushes) hold a slot while the storage works for them.
+    /// Seconds for which the other calls of one order (writes, flushes) occupy a slot while the storage works for them.
     pub held_s: f64,
     /// The same while they wait for processors.
     pub held_path_s: f64,
-    /// Commits of one order that wait for the log.
+    /// Commits per order that wait for the log.
     pub commits: f64,
-    /// One flush of the log on the storage.
+    /// Time of one flush of the log on the storage.
     pub flush_s: f64,
-    /// Processor time that one call of a flush waits for on its way, part of what is `beside`.
+    /// Processor time for which one call of a flush waits on its path, part of `beside`.
     pub flush_path_s: f64,
-    /// Data blocks of one order that users write themselves, to make room for what they read: none while buffers still fill.
+    /// Data blocks per order that users write themselves, to free buffers for reads: zero while buffers are still filling.
     pub writes: f64,
-    /// Processor time that one of these waits for on its way, part of what is `beside`.
+    /// Processor time for which one of these writes waits on its path, part of `beside`.
     pub write_path_s: f64,
-    /// Time of one order that is spent elsewhere: not measured as any of the above.
+    /// Further time of one order, not measured as any of the above.
     pub other_s: f64,
-    /// Rows that users wait for.
+    /// Locks of rows for which users wait.
     pub locks: Locks,
-    /// The run from its cold start; `None` takes `reads` as they are.
+    /// The run from its cold start; `None` to use `reads` unchanged.
     pub cold_start: Option<ColdStart>,
 }
 
-/// What the model says about a number of users.
+/// Prediction of the model for a number of users.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Predicted {
     /// Users.
     pub users: u32,
     /// Orders per minute.
     pub oets_per_minute: f64,
-    /// Mean time of one round (one order and what belongs to it) in milliseconds.
+    /// Mean time of one cycle (one order and its share of the other transactions) in milliseconds.
     pub round_ms: f64,
     /// Busy share of the processors, 0 to 1.
     pub cpu_busy: f64,
-    /// Block reads of one order.
+    /// Block reads per order.
     pub reads_per_order: f64,
-    /// Block reads in flight, those that wait for a slot included.
+    /// Block reads in flight, including those that wait for a slot.
     pub reads_in_flight: f64,
     /// Share of a user's time by station: `processors`, `storage`, `log`, `writes`, `other`, `locks`.
     pub shares: Vec<(String, f64)>,
-    /// What the model holds for the limit.
+    /// The bottleneck according to the model.
     pub bottleneck: BottleneckKind,
 }
 
-/// Busy share at which a station is called the limit.
+/// Busy share above which a station counts as the bottleneck.
 const BUSY_LIMIT: f64 = 0.9;
-/// Reads per order at which a run is solved, by those of full buffers; between them the time of an order
-/// is a straight line, as reads add to the times of whatever bounds it.
+/// Reads per order for which a run is solved, relative to those with full buffers. Between them, the time of an order
+/// is interpolated linearly, because reads add to the times of the bottleneck.
 const READS_SOLVED: [f64; 3] = [1.0, 2.0, 8.0];
 
 impl Default for System {
@@ -154,7 +154,7 @@ impl Default for System {
     }
 }
 
-/// What is in balance: customers are users that do not wait for locks.
+/// The equilibrium: customers are users that do not wait for locks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Steady {
     pub(super) orders_per_s: f64,
@@ -164,16 +164,16 @@ pub(super) struct Steady {
     pub(super) at_log: f64,
     pub(super) at_writes: f64,
     pub(super) elsewhere: f64,
-    /// Reads that the storage works on: those at the storage without those that wait for a slot.
+    /// Reads that the storage is serving: those at the storage without those that wait for a slot.
     pub(super) reads_served: f64,
-    /// Time that work beside the users takes by the work in it.
+    /// Time of the work outside the users divided by the work itself.
     pub(super) stretch: f64,
     /// Share of the spindles' time that writes and flushes take, 0 to 1.
     pub(super) spindles_writing: f64,
 }
 
 impl System {
-    /// Predicts for `users` over the run's cold start, or with the reads as they are when there is none.
+    /// Predicts for `users` over the run's cold start; without a cold start, with the constant `reads`.
     #[must_use]
     pub fn predict(&self, users: u32) -> Predicted {
         let Some(cold_start) = &self.cold_start else { return self.with_reads(users, self.reads, self.writes) };
@@ -189,7 +189,7 @@ impl System {
         Predicted { oets_per_minute: found.orders_per_s * 60.0, round_ms: round_ms(users, found.orders_per_s), ..balance }
     }
 
-    /// Predicts for `users` while those of an order read and write so many blocks.
+    /// Predicts for `users` if an order reads and writes this number of blocks.
     #[must_use]
     pub fn with_reads(&self, users: u32, reads: f64, writes: f64) -> Predicted {
         let found = self.steady(users, reads, writes);
@@ -215,7 +215,7 @@ impl System {
         }
     }
 
-    /// Processor time of one order that reads so many blocks.
+    /// Processor time of an order with this number of reads.
     pub(super) fn cpu_with(&self, reads: f64) -> f64 {
         (self.cpu_s + self.cpu_per_read_s * (reads - self.reads)).max(self.cpu_s * 0.1)
     }
@@ -251,8 +251,8 @@ fn round_ms(users: u32, orders_per_s: f64) -> f64 {
     if orders_per_s > 0.0 { f64::from(users) / orders_per_s * 1e3 } else { 0.0 }
 }
 
-/// The value at `at` on straight lines through points that rise; the last line goes on. Never falling: the points come from
-/// a search that ends near the balance, and reads take time.
+/// The value at `at` on straight lines through ascending points; the last line continues. Never decreasing: the points come from
+/// a search that ends near the equilibrium, and reads take time.
 fn on_line(points: &[(f64, f64); 3], at: f64) -> f64 {
     let [first, middle, last] = *points;
     let (low, high) = if at <= middle.0 { (first, middle) } else { (middle, last) };
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn slots_cap_the_reads_in_flight() {
         let found = System { slots: Some(4), ..system() }.predict(64);
-        // 4 reads of 8 ms at once are 500 reads or 50 orders per second.
+        // 4 concurrent reads of 8 ms are 500 reads or 50 orders per second.
         assert!((found.oets_per_minute - 3_000.0).abs() < 3.0, "{found:?}");
         assert_eq!(found.bottleneck, BottleneckKind::Slots);
     }
@@ -355,7 +355,7 @@ mod tests {
         let storage = Storage::Spindles { count: 1, service_s: 0.001, overhead_s: 0.0, cache_hit: 0.0 };
         let log = SpindleWrites { log_s: 0.002, log_waits: 1.0, gathered: 1.0, ..SpindleWrites::default() };
         let found = System { storage, spindle_writes: log, reads: 1.0, flush_s: 0.002, cpu_s: 1e-5, ..system() }.predict(200);
-        // A flush of its own for each of the 2 commits would take 5 ms of the spindle for an order, 12,000 a minute at most.
+        // With one flush for each of the 2 commits, an order would take 5 ms of the spindle: at most 12,000 a minute.
         assert!(found.oets_per_minute > 30_000.0, "{found:?}");
     }
 

@@ -1,34 +1,34 @@
-//! A closed network of queues: a number of customers goes round stations for ever. Solved exactly for one class of
+//! A closed network of queues: a number of customers cycles through stations for ever. Solved exactly for one class of
 //! customers by convolution (Buzen 1973), with rates that may depend on the queue, in logarithms so that a thousand
-//! customers neither overflow nor cancel.
+//! customers cause neither overflow nor cancellation.
 
-/// Most customers: the work grows with their square.
+/// Most customers: the computing time grows with their square.
 pub const CUSTOMERS_MAX: usize = 4_000;
 
-/// A station as customers see it.
+/// A station of the network.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Station {
-    /// A time that everybody spends alone, seconds per round.
+    /// A delay without a queue, seconds per cycle.
     Delay(f64),
-    /// Equal servers with one queue: seconds of work per round, servers (not necessarily whole).
+    /// Equal servers with one queue: seconds of work per cycle, number of servers (may be fractional).
     Servers(f64, f64),
-    /// One queue for each spindle, rounds spread evenly over them: seconds of work per round, spindles.
+    /// One queue for each spindle, cycles spread evenly over them: seconds of work per cycle, number of spindles.
     Spread(f64, usize),
-    /// Rounds per second that the station completes with 1, 2, … customers; the last rate holds beyond.
+    /// Cycles per second that the station completes with 1, 2, … customers; the last rate applies to larger numbers.
     Rates(Vec<f64>),
 }
 
-/// What the network does with a number of customers.
+/// Solution of the network for a number of customers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
-    /// Rounds per second of all customers together; infinite when no station takes any time.
+    /// Cycles per second of all customers together; infinite if no station takes any time.
     pub throughput: f64,
     /// Mean number of customers at each station, in the order given.
     pub customers: Vec<f64>,
 }
 
 impl Station {
-    /// Rounds per second with `count` customers there; infinite where no time is spent.
+    /// Cycles per second with `count` customers at the station; infinite if it takes no time.
     #[must_use]
     pub fn rate(&self, count: usize) -> f64 {
         let n = count as f64;
@@ -81,14 +81,14 @@ pub fn solve(stations: &[Station], customers: usize) -> Solution {
     Solution { throughput, customers: (0..stations.len()).map(present).collect() }
 }
 
-/// Throughput for 0 to `most` customers: entry n is that of n.
+/// Throughput for 0 to `most` customers: entry n is for n customers.
 #[must_use]
 pub fn throughputs(stations: &[Station], most: usize) -> Vec<f64> {
     let most = most.clamp(1, CUSTOMERS_MAX);
     let whole = stations.iter().fold(empty(most), |sums, station| convolve(&sums, &station.factors(most)));
     let mut rates = vec![0.0];
     rates.extend(whole.windows(2).map(|pair| match pair {
-        // Stations without any time complete at once.
+        // Stations that take no time complete at once.
         [_, now] if *now == f64::NEG_INFINITY => f64::INFINITY,
         [before, now] => (before - now).exp(),
         _ => 0.0,
@@ -105,7 +105,7 @@ fn empty(most: usize) -> Vec<f64> {
     sums
 }
 
-/// Adds a station: sums of products, all in logarithms.
+/// Adds a station: sums of products, all as logarithms.
 fn convolve(sums: &[f64], factor: &[f64]) -> Vec<f64> {
     let mut terms = Vec::with_capacity(sums.len());
     (0..sums.len())
@@ -129,7 +129,7 @@ mod tests {
         assert!((found - wanted).abs() <= 1e-9 * wanted.abs().max(1.0), "{found} instead of {wanted}");
     }
 
-    /// M/M/1//N: N machines that run for `z` and one repairman who takes `s` (Erlang's loss formula in disguise).
+    /// M/M/1//N: N machines that run for `z` and one repairman who takes `s` (a form of Erlang's loss formula).
     fn repairman(machines: u32, z: f64, s: f64) -> f64 {
         let mut terms = vec![1.0];
         for broken in 1..=machines {
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_subnetwork_can_stand_as_one_station() {
-        // Chandy, Herzog and Woo: a part replaced by its throughputs changes nothing for the rest.
+        // Chandy, Herzog and Woo: replacing a part by its throughputs does not change the rest.
         let (think, cpu, disk) = (Station::Delay(2.0), Station::Servers(0.3, 2.0), Station::Servers(0.4, 1.0));
         let whole = solve(&[think.clone(), cpu.clone(), disk.clone()], 12);
         let part = throughputs(&[cpu, disk], 12);

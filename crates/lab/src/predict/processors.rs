@@ -1,32 +1,32 @@
-//! Processors that users share with work nobody waits for: checkpointer and writers, the filer on the same host.
+//! Processors that users share with background work, for which no user waits: checkpointer and writers, the filer on the same host.
 
-/// Most pieces of such work that are counted as present at once.
+/// Upper limit of the counted background jobs that are present at the same time.
 const PIECES_MAX: u32 = 4_000;
-/// Least weight of a count that still changes a sum.
+/// Smallest weight of a count that is added to a sum.
 const WEIGHT_MIN: f64 = 1e-12;
 
-/// Processors in turns for all: with more to do than processors, everything takes longer alike. Work beside the users
-/// arrives by chance and keeps `load` of them busy; how long one piece is does not matter (processor sharing).
+/// Processor sharing: if there is more to do than processors, all work takes equally longer. Background work
+/// arrives at random and keeps `load` of them busy; the length of one job does not matter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shared {
     /// Processors.
     pub(super) cores: f64,
-    /// Busy with work beside the users, on average; below `cores`.
+    /// Mean number of processors busy with background work; below `cores`.
     pub(super) load: f64,
 }
 
-/// What a number of users at the processors meet.
+/// The share of the processors that a number of users get.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Met {
     /// Processors that work for the users.
     pub(super) served: f64,
-    /// Time of a piece of work beside them by the work in it.
+    /// Time of a background job divided by its work.
     pub(super) stretch: f64,
 }
 
 impl Shared {
-    /// With `users` at the processors. Pieces of other work come and go as in a birth-death process; once there are as many
-    /// users as processors, users get what the other work leaves (the sums of a negative binomial distribution).
+    /// With `users` at the processors. Background jobs come and go as in a birth-death process. If there are as many
+    /// users as processors, users get what the background work leaves (the sums of a negative binomial distribution).
     pub(super) fn met(&self, users: f64) -> Met {
         let (cores, load) = (self.cores, self.load.max(0.0));
         if load <= 0.0 {
@@ -71,14 +71,14 @@ mod tests {
 
     #[test]
     fn other_work_alone_queues_as_two_servers_do() {
-        // M/M/2 at load 0.6 a server: time by work is 1 / (1 - 0.6^2).
+        // M/M/2 at load 0.6 per server: time divided by work is 1 / (1 - 0.6^2).
         let found = Shared { cores: 2.0, load: 1.2 }.met(0.0);
         assert!((found.stretch - 1.0 / (1.0 - 0.36)).abs() < 1e-6 && found.served == 0.0, "{found:?}");
     }
 
     #[test]
     fn one_processor_meets_the_mixed_network_exactly() {
-        // Users on one processor find it slower by what others take (BCMP, open and closed customers).
+        // Users on one processor get what other work leaves (BCMP, open and closed customers).
         for users in [1.0, 2.0, 7.0] {
             assert!((Shared { cores: 1.0, load: 0.3 }.met(users).served - 0.7).abs() < 1e-9);
         }

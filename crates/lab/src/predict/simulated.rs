@@ -1,5 +1,5 @@
-//! A database host in miniature, event by event, so that the model is held against a truth that none of its formulas
-//! made: processors and spindles serve who comes first, pages are kept by recency, one flush serves all that wait.
+//! A small event simulation of a database host, so that the model is checked against results that none of its formulas
+//! produced: processors and spindles serve in order of arrival, buffers keep recently used pages, one flush serves all that wait.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -14,15 +14,15 @@ use super::ladder::{errors, ladder};
 const MEDIUM: &str = "spindles=80,service_ms=2,distribution=exponential,nvram=on";
 const SPINDLES: u64 = 80;
 const CORES: usize = 2;
-/// Pages of the data, and those that the buffers hold.
+/// Pages of the data, and pages that fit into the buffers.
 const PAGES: f64 = 40_000.0;
 const BUFFERS: usize = 3_000;
-/// Pages that an order touches.
+/// Pages that an order uses.
 const TOUCHES: u32 = 12;
-/// Moments of the warm-up at which is looked what was read.
+/// Number of times in the warm-up at which the reads are counted.
 const SAMPLES: u32 = 8;
 
-/// Seconds. Reads at their spindle and processor time (of a touch, of the way of a call) vary around these; a flush does not.
+/// Seconds. The spindle time of reads and processor times (of a page, of the path of a call) vary around these; that of a flush does not.
 struct Times {
     service_s: f64,
     touch_s: f64,
@@ -35,7 +35,7 @@ struct Times {
 const TIMES: Times =
     Times { service_s: 0.002, touch_s: 0.000_1, way_s: 0.000_12, flush_s: 0.000_3, warmup_s: 4.0, measured_s: 10.0 };
 
-/// What somebody does when the event that was waited for comes.
+/// The next step of a user after an event.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Step {
     Touch,
@@ -125,7 +125,7 @@ impl Host {
         self.grant();
     }
 
-    /// Whether a page was in the buffers; it is from now on.
+    /// Whether a page was in the buffers. Puts it there if not.
     fn found(&mut self, page: u64) -> bool {
         self.number += 1;
         let before = self.pages.insert(page, self.number);
@@ -168,7 +168,7 @@ impl Host {
             }
             Step::Touch => {
                 self.touches[who] += 1;
-                // Few pages are touched often, most seldom.
+                // A few pages are used often, most of them rarely.
                 let page = (PAGES * (self.chance.bits() as f64 / 1.9e19).powi(4)) as u64;
                 if self.found(page) { self.touch_next(who) } else { self.call(who, Step::ReadGranted) }
             }
@@ -221,7 +221,7 @@ impl Host {
     }
 }
 
-/// What was done at moments of the warm-up, the last one its end, and at the end of the interval.
+/// Work done at some moments of the warm-up, the last of which is its end, and at the end of the interval.
 fn simulate(users: usize, slots: usize) -> (Vec<Counts>, Counts) {
     let mut host = Host {
         chance: Rng::new(users as u64 * 1_000 + slots as u64),
@@ -251,7 +251,7 @@ fn simulate(users: usize, slots: usize) -> (Vec<Counts>, Counts) {
     (samples, sample(TIMES.warmup_s + TIMES.measured_s))
 }
 
-/// The record that a run on this host would leave.
+/// The record of a run on this host.
 fn record(users: u32, slots: u32) -> PathResult {
     let (samples, after) = simulate(users as usize, slots as usize);
     let before = samples.last().copied().unwrap();
@@ -288,7 +288,7 @@ fn record(users: u32, slots: u32) -> PathResult {
             ..MediumCounts::default()
         }),
         proof: Proof { database_read_bytes: after.reads * 8192, ..Proof::default() },
-        // 0.92 of the transactions commit: one an order.
+        // 0.92 of the transactions commit: one per order.
         load: Some(RunLoad { model: "closed".into(), users, transactions: (orders as f64 / 0.92) as u64, ..RunLoad::default() }),
         ..Run::default()
     };

@@ -1,22 +1,22 @@
-//! The network in balance: times that depend on how much gets through are found together with it.
+//! The network in equilibrium: times that depend on the throughput are computed together with it.
 
 use super::model::{Steady, Storage, System};
 use super::network::{Station, solve, throughputs};
 use super::processors::Shared;
 
-/// Calls of a flush, each with its way and its wait for a slot: the log's WRITE, then its COMMIT.
+/// Calls of a flush, each with its path and its wait for a slot: the log's WRITE, then its COMMIT.
 pub(super) const FLUSH_CALLS: f64 = 2.0;
-/// Least part of processors or slots that is left to the users, so that a search meets no division by nothing.
+/// Smallest share of processors or slots that is left to the users, so that the search does not divide by zero.
 const LEFT_MIN: f64 = 0.02;
-/// Most rounds of the search for the balance, and the relative change at which it ends.
+/// Most iterations of the search for the equilibrium, and the relative change at which it ends.
 const ROUNDS_MAX: u32 = 60;
 const CHANGE_MIN: f64 = 1e-5;
-/// Largest and least step towards what a round found, and how a step grows again.
+/// Largest and smallest step towards the result of an iteration, and the factor by which a step grows again.
 const STEP_MAX: f64 = 0.5;
 const STEP_MIN: f64 = 1e-4;
 const STEP_GROWTH: f64 = 1.2;
 
-/// What the users make for each other beside the stations.
+/// Load that the users cause for each other outside the stations.
 #[derive(Debug, Clone, Copy)]
 struct Burden {
     orders_per_s: f64,
@@ -28,7 +28,7 @@ struct Burden {
     flushes_per_s: f64,
 }
 
-/// What one order reads and writes of the data.
+/// Data blocks that one order reads and writes.
 #[derive(Debug, Clone, Copy)]
 struct Blocks {
     reads: f64,
@@ -49,7 +49,7 @@ impl Burden {
 }
 
 impl System {
-    /// The balance for `users` while those of an order read and write so many blocks.
+    /// The equilibrium for `users` if an order reads and writes this number of blocks.
     pub(super) fn steady(&self, users: u32, reads: f64, writes: f64) -> Steady {
         let blocks = Blocks { reads, writes };
         let active = f64::from(users) * (1.0 - self.locks.share(users));
@@ -59,7 +59,7 @@ impl System {
         let (mut part, mut rose) = (STEP_MAX, true);
         for _ in 0..ROUNDS_MAX {
             let rises = next.orders_per_s > burden.orders_per_s;
-            // Overshot: near full processors a little less load lets much more through.
+            // Overshot: close to saturated processors, slightly less load allows much more throughput.
             part = if rises == rose { (part * STEP_GROWTH).min(STEP_MAX) } else { part / 2.0 };
             rose = rises;
             let before = burden;
@@ -76,7 +76,7 @@ impl System {
         found
     }
 
-    /// No more than this gets through, whatever the users do: where the search for the balance begins.
+    /// Upper limit of the throughput for any users: the search for the equilibrium begins there.
     fn most(&self, blocks: Blocks) -> f64 {
         let over = |room: f64, work: f64| if work > 0.0 { room / work } else { f64::INFINITY };
         let slots = self.slots.map_or(f64::INFINITY, |slots| over(f64::from(slots), self.held_s + self.held_path_s));
@@ -91,20 +91,20 @@ impl System {
         if most.is_finite() { most / 2.0 } else { 0.0 }
     }
 
-    /// Spindle work for the data blocks that one order writes, when users make room by so many of them.
+    /// Spindle work for the data blocks that one order writes, if users write this number of blocks to free buffers.
     fn written_s(&self, writes: f64) -> f64 {
         let full = if self.writes > 0.0 { (writes / self.writes).min(1.0) } else { 1.0 };
         self.spindle_writes.extending_s + self.spindle_writes.evicting_s * full
     }
 
-    /// Flushes per second for so many commits per second, of which each takes `flush_s`: each its own while they are few, and
-    /// no more than one after the other when everybody finds one running.
+    /// Flushes per second for a rate of commits, if each flush takes `flush_s`: one per commit while they are few, and
+    /// at most one after the other if every commit finds a flush in progress.
     fn flushes(&self, commits_per_s: f64, flush_s: f64, users: f64) -> f64 {
         let others = (users - 1.0).max(0.0) / users.max(1.0);
         commits_per_s / (1.0 + self.spindle_writes.gathered * commits_per_s * flush_s * others)
     }
 
-    /// The burden that a solution makes. A call waits for its spindle as a read does: what a read takes there beyond the work
+    /// The burden that a solution causes. A call waits for its spindle like a read does: for the time of a read there minus the work
     /// for it.
     fn burden(&self, steady: &Steady, reads: f64, flush_s: f64, active: f64) -> Burden {
         let reads_per_s = steady.orders_per_s * reads;
@@ -126,8 +126,8 @@ impl System {
         }
     }
 
-    /// One step: the network under a burden, and the burden that comes of it. Commits: one flush serves all that wait, but
-    /// who comes while it runs waits for the next. One alone waits one flush, many wait one and a half on average.
+    /// One step: solves the network under a burden, and computes the resulting burden. Commits: one flush serves all that wait, but
+    /// a commit that arrives during a flush waits for the next one. A single user waits for one flush, many for one and a half on average.
     fn solved(&self, users: u32, active: f64, Blocks { reads, writes }: Blocks, burden: &Burden) -> (Steady, Burden) {
         let cpu_s = self.cpu_with(reads);
         let users_s = cpu_s * (1.0 - self.beside);
@@ -170,15 +170,15 @@ impl System {
         (steady, self.burden(&steady, reads, flush_s, active))
     }
 
-    /// Share of the spindles' time that writes and flushes take; they are done before the reads behind them.
+    /// Share of the spindles' time that writes and flushes take; they take precedence over reads.
     fn spindles_writing(&self, writes: f64, burden: &Burden) -> f64 {
         let Storage::Spindles { count, .. } = self.storage else { return 0.0 };
         let busy = burden.orders_per_s * self.written_s(writes) + burden.flushes_per_s * self.spindle_writes.log_s;
         (busy / count.max(1) as f64).min(1.0 - LEFT_MIN)
     }
 
-    /// Orders per second whose reads the storage completes with 0, 1, … of them in flight, nothing else bounding them.
-    /// Spindles have a part of their time `left` by the writes.
+    /// Orders per second for which the storage completes the reads with 0, 1, … of them in flight, without any other limit.
+    /// The writes leave a part `left` of the spindles' time.
     fn storage_alone(&self, users: u32, reads: f64, stretch: f64, left: f64) -> Vec<f64> {
         let most = usize::try_from(users).unwrap_or(1).max(1);
         let path_s = self.read_path_s * stretch;
@@ -195,7 +195,7 @@ impl System {
     }
 }
 
-/// The rate for a count that need not be whole.
+/// The rate for a count, interpolated for fractional counts.
 fn at(rates: &[f64], count: f64) -> f64 {
     let below = count.max(0.0).floor();
     let part = count.max(0.0) - below;
@@ -204,7 +204,7 @@ fn at(rates: &[f64], count: f64) -> f64 {
     if part < 1e-9 { low } else { low + (rate(below + 1.0) - low) * part }
 }
 
-/// How many must be in flight for so many orders per second: the inverse of [`at`].
+/// Number in flight that a rate of orders per second needs: the inverse of [`at`].
 fn served(rates: &[f64], orders_per_s: f64) -> f64 {
     let reached = rates.iter().position(|rate| *rate >= orders_per_s).unwrap_or(rates.len());
     let rate = |place: usize| rates.get(place).copied();
@@ -215,7 +215,7 @@ fn served(rates: &[f64], orders_per_s: f64) -> f64 {
     (reached - 1) as f64 + part
 }
 
-/// Throughput and customers for a number of customers that need not be whole.
+/// Throughput and customers for a number of customers, interpolated for fractional numbers.
 fn interpolated(stations: &[Station], customers: f64) -> (f64, Vec<f64>) {
     let below = customers.max(0.0).floor();
     let part = customers.max(0.0) - below;
@@ -228,7 +228,7 @@ fn interpolated(stations: &[Station], customers: f64) -> (f64, Vec<f64>) {
         (solution.throughput, solution.customers)
     };
     let low = at(below);
-    // Where nothing takes time there is nothing between, either.
+    // If nothing takes time, there is nothing to interpolate.
     if part < 1e-9 || low.0.is_infinite() {
         return low;
     }

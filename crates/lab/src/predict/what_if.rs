@@ -1,4 +1,4 @@
-//! `millrace predict`: a fitted system, changed in parts.
+//! `millrace predict`: predicts the throughput of a fitted system with changes.
 
 use results::compare::{BottleneckKind, Comparison, Cpu, PathResult, PathStatus};
 use serde::Serialize;
@@ -10,18 +10,18 @@ use crate::error::LabError;
 use crate::limits::USERS_MAX;
 use crate::report::words::bottleneck_name;
 
-/// What shall be different; `None` leaves a part as it was measured.
+/// Changes of the system; `None` keeps a part as measured.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WhatIf {
-    /// Arm to fit on; the first measured one when absent.
+    /// Configuration to fit; `None` for the first measured one.
     pub arm: Option<String>,
     /// Users.
     pub users: Option<u32>,
-    /// Most reads in flight; 0 takes the bound away.
+    /// Most reads in flight; 0 removes the limit.
     pub slots: Option<u32>,
-    /// Spindles with a queue each, in place of the storage measured.
+    /// Spindles with one queue each, instead of the measured storage.
     pub spindles: Option<usize>,
-    /// Time of one read in microseconds; with spindles, the time a spindle works for it.
+    /// Time of one read in microseconds; with spindles, the time of a spindle for one read.
     pub latency_us: Option<f64>,
     /// Processors of the same speed.
     pub cores: Option<f64>,
@@ -29,28 +29,28 @@ pub struct WhatIf {
     pub flush_us: Option<f64>,
 }
 
-/// The answer.
+/// The prediction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// Arm the model was fitted on.
+    /// Configuration that the model was fitted to.
     pub fitted_on: String,
     /// Its users.
     pub fitted_users: u32,
-    /// Orders per minute it did.
+    /// Its measured orders per minute.
     pub measured_oets_per_minute: f64,
-    /// The other arms that were measured.
+    /// The other measured configurations.
     pub other_arms: Vec<String>,
-    /// No arm was named: the first measured one was taken.
+    /// Whether the first measured configuration was used because none was named.
     pub arm_by_default: bool,
-    /// How far the model is from the measurement it was fitted on, percent; above 0 when it promises more.
+    /// Deviation of the model from its own measurement, percent; above 0 if it predicts more.
     pub residual_percent: f64,
-    /// Why the prediction is not to be trusted; empty when nothing speaks against it.
+    /// Why the prediction is not reliable; empty if there are no doubts.
     pub doubts: Vec<String>,
-    /// What was taken from where.
+    /// Source of each fitted value.
     pub fitted: Vec<String>,
-    /// What was changed.
+    /// The changes.
     pub changed: Vec<String>,
-    /// The point asked for.
+    /// The requested point.
     pub predicted: Point,
     /// The same system with other numbers of users.
     pub curve: Vec<Point>,
@@ -63,22 +63,22 @@ pub struct Point {
     pub users: u32,
     /// Orders per minute.
     pub oets_per_minute: f64,
-    /// One order with what belongs to it, in milliseconds.
+    /// Time of one order with its share of the other transactions, in milliseconds.
     pub round_ms: f64,
     /// Busy share of the processors, 0 to 1.
     pub cpu_busy: f64,
     /// Block reads in flight or waiting for a slot.
     pub reads_in_flight: f64,
-    /// What limits it.
+    /// The bottleneck.
     pub bottleneck: BottleneckKind,
     /// Share of a user's time by station.
     pub shares: Vec<(String, f64)>,
 }
 
-/// Fits and answers.
+/// Fits the model and predicts.
 ///
 /// # Errors
-/// When no arm fits, or a change makes no sense.
+/// No configuration can be fitted, or a change is invalid.
 pub fn what_if(comparison: &Comparison, change: &WhatIf) -> Result<Answer, LabError> {
     let arm = choose(comparison, change.arm.as_deref())?;
     let fitted = fit(comparison, arm)?;
@@ -107,7 +107,7 @@ pub fn what_if(comparison: &Comparison, change: &WhatIf) -> Result<Answer, LabEr
     })
 }
 
-/// Why a prediction from this arm is not to be trusted.
+/// Why a prediction from this configuration is not reliable.
 fn doubts(comparison: &Comparison, arm: &PathResult, fitted: &Fit) -> Vec<String> {
     let mut doubts = Vec::new();
     if fitted.residual_percent.abs() > RESIDUAL_MAX {
@@ -123,7 +123,7 @@ fn doubts(comparison: &Comparison, arm: &PathResult, fitted: &Fit) -> Vec<String
     doubts
 }
 
-/// The answer as text.
+/// The prediction as text.
 #[must_use]
 pub fn render(answer: &Answer) -> String {
     let mut text = String::new();
@@ -184,7 +184,7 @@ impl From<Predicted> for Point {
     }
 }
 
-/// The arms that ran.
+/// The configurations that ran.
 fn measured(comparison: &Comparison) -> impl Iterator<Item = &PathResult> {
     comparison.paths.iter().filter(|path| path.status != PathStatus::Skipped)
 }
@@ -280,7 +280,7 @@ mod tests {
         assert!(doubtful.starts_with("NOT TO BE TRUSTED: the comparison is not a result: another process"), "{doubtful}");
 
         comparison.not_a_result.clear();
-        // Three quarters of the processors were another's: what was measured then is less than the model gives for this host.
+        // Other programs used three quarters of the processors, so the measurement is lower than the model's value for this host.
         comparison.paths[0].cpu = Some(Cpu { others_busy_share: 0.75, ..Cpu::default() });
         for cpu in comparison.paths[0].runs.iter_mut().flat_map(|run| run.cpu.values_mut()) {
             cpu.user_s *= 3.0;

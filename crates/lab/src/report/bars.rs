@@ -1,4 +1,4 @@
-//! What each arm did: orders per minute with intervals.
+//! Orders per minute of each configuration, with intervals.
 
 use results::compare::{Comparison, PathStatus};
 use results::statistics::Difference;
@@ -12,7 +12,7 @@ const LEAD: &str = "Orders (New-Order transactions committed) per minute. A bar 
     runs, the line with ends is the 95 % interval of its mean. Whether two paths differ is \
     judged by the interval of their difference, in the table below.";
 
-/// The bars of all arms as one SVG file, for a page or a ticket.
+/// The bars of all configurations as one SVG file, for a page or a ticket.
 #[must_use]
 pub fn picture(comparison: &Comparison) -> String {
     let view = View::new(comparison);
@@ -92,7 +92,7 @@ fn table(view: &View<'_>) -> Table {
     table
 }
 
-/// What may be said, in two words.
+/// The claim in at most two words.
 pub(crate) fn difference(difference: Difference) -> &'static str {
     match difference {
         Difference::Shown => "shown",

@@ -1,16 +1,16 @@
 //! Text for a terminal of a given width: tables, wrapped lines, labelled lines.
 
-/// Indent of a line that goes on.
+/// Indent of continuation lines.
 const HANGING: usize = 2;
-/// Place of the words behind a label, from the left margin.
+/// Column of the text after a label, from the left margin.
 const WORDS_AT: usize = 17;
-/// Fewest columns that a text is wrapped to.
+/// Smallest width for wrapping.
 const WIDTH_MIN: usize = 40;
 /// Columns between two cells.
 const GAP: usize = 2;
 
-/// Aligns rows, the first of which holds the heads: the first column and those whose head begins with `<` to the left,
-/// figures to the right. Columns that do not fit are put below, each time with the first one in front.
+/// Aligns rows, the first of which contains the headings: the first column and those whose heading begins with `<` to the left,
+/// figures to the right. Columns that do not fit are placed below, each time with the first one in front.
 pub(super) fn columns(rows: &[Vec<String>], width: usize) -> String {
     let count = rows.first().map_or(0, Vec::len);
     let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
@@ -39,12 +39,12 @@ pub(super) fn columns(rows: &[Vec<String>], width: usize) -> String {
     text
 }
 
-/// A text in lines of at most `width` columns; those that go on are indented. A word that is longer has its own line.
+/// A text in lines of at most `width` columns; continuation lines are indented. A longer word gets its own line.
 pub(super) fn wrapped(text: &str, width: usize) -> String {
     fill(text, String::new(), HANGING, width)
 }
 
-/// A label with its words behind it, wrapped below themselves.
+/// A label followed by its text, which is wrapped in its own column.
 pub(super) fn labelled(label: &str, text: &str, width: usize) -> String {
     fill(text, format!("  {label:<0$}", WORDS_AT - 2), WORDS_AT, width)
 }

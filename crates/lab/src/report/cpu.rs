@@ -1,4 +1,4 @@
-//! What an order costs the processors, by owner.
+//! Processor cost of an order, by owner.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use super::words::{CPU, WITHOUT_FILER, escape, figure};
 const LEAD: &str = "Processor seconds that 1,000 orders cost, by who spent them; full colour is user time, light is time in the \
     kernel. The Direct NFS client runs inside the database's processes and is part of the database. Shorter is better.";
 
-/// Owners in the order of their colours; others follow as they come.
+/// Owners in the order of their colours; others follow in order of appearance.
 const OWNERS: [&str; 4] = ["database", "client", "filer", "driver"];
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
@@ -62,7 +62,7 @@ fn row(name: &str, cpu: &Cpu, owners: &[&str]) -> Row {
     Row { label: name.to_owned(), parts, text: format!("{} s", figure(cpu.s_per_1000_orders)), ..Row::default() }
 }
 
-/// User and kernel seconds of an owner for 1,000 orders.
+/// User and kernel seconds of an owner per 1,000 orders.
 fn split(time: &OwnerCpu) -> (f64, f64) {
     let whole = time.user_s + time.sys_s;
     if whole <= 0.0 {
@@ -71,7 +71,7 @@ fn split(time: &OwnerCpu) -> (f64, f64) {
     (time.s_per_1000_orders * time.user_s / whole, time.s_per_1000_orders * time.sys_s / whole)
 }
 
-/// Seconds for 1,000 orders that the database's processes were ready to run and had no processor.
+/// Seconds per 1,000 orders in which the database's processes were ready to run and had no processor.
 fn queue_s(path: &PathResult) -> Option<f64> {
     let orders: u64 = path.runs.iter().map(|run| run.orders).sum();
     let seconds: f64 = path.runs.iter().map(|run| run.processor_queue_s.get("database").copied()).sum::<Option<f64>>()?;

@@ -1,4 +1,4 @@
-//! Every figure as CSV (RFC 4180), one figure a line, so that any spreadsheet can turn it as it likes.
+//! Every figure as CSV (RFC 4180), one figure per line, for evaluation in a spreadsheet.
 
 use std::fmt::Write;
 
@@ -6,8 +6,8 @@ use results::compare::{Comparison, PathResult, PathStatus, Run};
 
 use super::view::name;
 
-/// Columns. `regime` is empty for the comparison's own runs. `run` is the place in the sequence and `second` the second of its interval; both are empty for figures of the
-/// whole arm.
+/// Columns. `regime` is empty for the comparison's own runs. `run` is the place in the sequence and `second` the second of its
+/// interval; both are empty for figures of the complete configuration.
 const HEAD: &str = "arm,path,label,tuning,layout,medium,status,run,second,metric,unit,value,ci95,regime\r\n";
 
 /// The comparison as CSV.
@@ -26,14 +26,14 @@ pub fn render(comparison: &Comparison) -> String {
     text
 }
 
-/// Lines of one arm.
+/// Lines of one configuration.
 struct Lines<'a> {
     text: &'a mut String,
     /// The first seven columns.
     arm: String,
     /// The columns `run` and `second`.
     place: String,
-    /// The last column: a further regime's name, empty for the first one.
+    /// The last column: the name of a further scenario, empty for the first one.
     regime: String,
 }
 
@@ -146,7 +146,7 @@ impl Lines<'_> {
             self.place = format!("{},{}", run.sequence, second.second);
             let percentiles = [("response_p50", second.response_p50_us), ("response_p90", second.response_p90_us)];
             for (metric, value) in percentiles.into_iter().chain([("response_max", Some(second.response_max_us))]) {
-                // What a merged record does not know is left out, as all that is not finite.
+                // Values that a merged record does not have are left out, like all values that are not finite.
                 self.add(metric, "us", value.map_or(f64::NAN, |us| us as f64), None);
             }
         }
@@ -164,7 +164,7 @@ fn arm_cells(path: &PathResult) -> String {
     [name(path), &path.name, label, &path.tuning, layout, medium, status].map(cell).join(",")
 }
 
-/// A cell; quoted when it must be. One that a spreadsheet would take for a formula is led by an apostrophe.
+/// A cell, quoted if necessary. A text that a spreadsheet would treat as a formula gets an apostrophe in front.
 fn cell(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.to_owned() };
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }

@@ -1,4 +1,4 @@
-//! The load-latency curve: what more users bring, and what they cost in response time.
+//! The load-latency curve: the gain of more users, and their cost in response time.
 
 use results::curves::CurvePoint;
 
@@ -50,7 +50,7 @@ fn due(point: &CurvePoint) -> f64 {
     point.offered_per_minute.unwrap_or(0.0)
 }
 
-/// Colour of an arm; one that is only searched on has none of its own.
+/// Colour of a configuration; one that is only used for a search has no colour of its own.
 fn class(view: &View<'_>, name: &str, place: usize) -> String {
     view.arm(name).map_or_else(|| format!("h{} s1", place % 6), super::view::Arm::class)
 }

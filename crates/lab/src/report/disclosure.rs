@@ -1,4 +1,4 @@
-//! Full disclosure: host, store, database, plan, notes. Whoever wants to repeat it finds everything here.
+//! Full disclosure: host, store, database, plan, notes: everything needed to repeat the comparison.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ fn settings(settings: &BTreeMap<String, String>) -> Table {
     table
 }
 
-/// Seconds of the steps around each run, mean over the runs of an arm.
+/// Seconds of the steps around each run, mean over the runs of a configuration.
 fn steps(view: &View<'_>) -> Table {
     let mut names: Vec<&str> = Vec::new();
     for name in view.arms.iter().flat_map(|arm| &arm.result.runs).flat_map(|run| run.step_s.keys()) {

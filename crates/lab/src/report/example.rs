@@ -1,9 +1,9 @@
-//! The example record: a comparison with every part filled by invented, seeded figures, to test the page and to look at it.
+//! The example record: a comparison in which invented, seeded figures fill every part, for tests of the page and for viewing.
 //!
-//! Nothing in it was measured, and it says so where the verdict stands. It depends on `results` and `media` alone, so that the
+//! Nothing in it was measured, and the verdict says so. It depends only on `results`, so that the
 //! browser test can use the same file.
 
-// Named by its path, for the browser test takes this file by its own.
+// Included by path, because the browser test uses this file separately.
 #[path = "example/across_arms.rs"]
 mod across_arms;
 #[path = "example/inputs.rs"]
@@ -27,7 +27,7 @@ pub(crate) use inputs::Size;
 use inputs::{KINDS, Kind};
 pub(crate) use regimes::with_regimes;
 
-/// The example of a seed.
+/// The example for a seed.
 pub(crate) fn comparison(seed: u64, size: Size) -> Comparison {
     let mut chance = Random::new(seed);
     let media: &[Option<&str>] = if size.media { &[None, Some("fc15k,spindles=80")] } else { &[None] };
@@ -169,7 +169,7 @@ fn path(kind: Kind, medium: Option<&str>, size: Size, chance: &mut Random) -> Pa
     }
 }
 
-/// Owner, user and kernel milliseconds for one order.
+/// Owner, user and kernel milliseconds per order.
 fn owners(kind: Kind) -> Vec<(&'static str, f64, f64)> {
     let rest = kind.cpu_ms - 0.16;
     if kind.path == "dnfs" {
@@ -273,7 +273,7 @@ fn slots() -> SlotUse {
     SlotUse { slots: 64, mean: 1.8, max: 9, calls: 812_004, ..SlotUse::default() }
 }
 
-/// Reads around `mean`, in buckets of a quarter of a doubling, with a second hump of slow ones.
+/// Reads around `mean`, in buckets of a quarter of a doubling, with a second peak of slow ones.
 fn spread(mean: f64, chance: &mut Random) -> ReadLatency {
     let bounds_us: Vec<f64> = (0..64).map(|place| 8.0 * 2f64.powf(f64::from(place) / 4.0)).collect();
     let mut counts = vec![0u64; bounds_us.len() + 1];

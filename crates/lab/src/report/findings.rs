@@ -1,4 +1,4 @@
-//! What may be concluded: what limited each arm, whether it was steady, whether the counts close, and predictions.
+//! Conclusions: the bottleneck of each configuration, its steady state, whether the counts agree, and predictions.
 
 use std::fmt::Write;
 
@@ -57,7 +57,7 @@ fn limits(view: &View<'_>) -> String {
     if cards.is_empty() { cards } else { format!("<div class=\"cards\">{cards}</div>\n") }
 }
 
-/// How the load was applied, how files lie and what caches.
+/// The load, the layout of the files, and the caches.
 fn conditions(list: &mut String, result: &PathResult) {
     let class = result.caching_class.as_ref().map_or_else(String::new, |class| format!("<b>{}</b>: ", escape(class.as_str())));
     let texts = [("load", &result.load), ("layout", &result.layout), ("caches", &result.caching)];
@@ -69,7 +69,7 @@ fn conditions(list: &mut String, result: &PathResult) {
     }
 }
 
-/// Up to which load throughput is in-flight / latency, and what ends it.
+/// The load up to which throughput equals in-flight / latency, and what ends that.
 fn carrying(found: &[Saturation]) -> String {
     let heads =
         ["path", "users", "<counted", "in flight / latency, 1/s", "measured, 1/s", "measured / expected", "processors busy, %"];
@@ -137,7 +137,7 @@ fn steady(view: &View<'_>) -> Table {
     );
     for arm in &view.arms {
         let Some(steady) = &arm.result.steady else { continue };
-        // Records written by older versions say it in words alone; the note below the figures says why.
+        // Records of older versions contain only the text; the note below the figures gives the reason.
         if steady.not_tested || steady.text.starts_with("steady state can't be tested") {
             let dash = || "–".to_owned();
             let cells = ["<span class=\"faint\">not tested</span>".to_owned(), dash(), dash(), dash()];

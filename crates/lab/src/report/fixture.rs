@@ -1,4 +1,4 @@
-//! A comparison with `local` and `dnfs` measured and `iscsi` skipped, built by the same
+//! A comparison with `local` and `dnfs` measured and `iscsi` skipped, built with the same
 //! functions as a real one.
 
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use crate::paths::storage_path::PathRef;
 use crate::plan::{Arm, ShareGate};
 use crate::summary::{self, Common};
 
-/// What the fixture shall show.
+/// Parameters of the fixture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// Orders of the runs on dnfs; those on local have 3,000 each.
+    /// Orders of the runs on dnfs; the runs on local have 3,000 each.
     pub(crate) dnfs_orders: [u64; 3],
-    /// READ bytes of the filer for each byte the database read.
+    /// READ bytes of the filer per byte that the database read.
     pub(crate) filer_share: f64,
     /// Blocks read in each run.
     pub(crate) blocks_read: u64,

@@ -1,9 +1,9 @@
-//! The verdict in one line, and the sentences that it leaves for later.
+//! The verdict in one line, and its further sentences.
 
 use results::compare::Comparison;
 use results::statistics::Difference;
 
-/// What a reader sees first, and the sentences of the verdict that are not in it; those follow the figures.
+/// The first line, and the sentences of the verdict that are not in it; those follow the figures.
 pub(crate) fn headline(comparison: &Comparison) -> (String, Vec<String>) {
     let verdict = &comparison.verdict;
     if comparison.valid && !comparison.not_a_result.is_empty() {
@@ -17,7 +17,7 @@ pub(crate) fn headline(comparison: &Comparison) -> (String, Vec<String>) {
     }
 }
 
-/// Every path against the first in a few words, where there are several.
+/// Every path compared with the first one in a few words, if there are several.
 fn short(comparison: &Comparison) -> Option<String> {
     let lines = comparison.against_first.as_slice();
     let first = lines.first().filter(|_| comparison.valid && lines.len() > 1)?;

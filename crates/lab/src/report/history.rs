@@ -1,4 +1,4 @@
-//! The page of a history: a section for each series with three charts and their table, in the style of the report.
+//! The page of a history: for each series a section with three charts and their table, in the style of the report.
 
 mod chart;
 
@@ -11,14 +11,14 @@ use super::svg::both;
 use super::words::{CPU_WITHOUT_FILER, ORDERS, escape, figure, signed};
 use chart::{Followed, draw};
 
-/// How to read a section, behind what a mark is.
+/// How to read a section, after the explanation of a mark.
 const LEAD: &str = "The band is the 95 % interval of the runs. The vertical axis does not begin at nought. A ring marks a step: a change from \
     the mark before whose 99 % interval excludes zero, and which three marks before and three from there on confirm.";
 
-/// A longer table is folded: what it shows is in the charts.
+/// Number of points above which a table is folded: the charts show the same data.
 const UNFOLDED_POINTS_MAX: usize = 20;
 
-/// What is drawn of each series.
+/// The figures that are drawn for each series.
 const FOLLOWED: [Followed; 3] = [
     Followed { name: ORDERS, short: ORDERS, figure: Some(HistoryFigure::Oets), pick: |point| point.oets_per_minute.as_ref() },
     Followed {
@@ -35,7 +35,7 @@ const FOLLOWED: [Followed; 3] = [
     },
 ];
 
-/// The whole page: one file, nothing fetched, no script.
+/// Renders the complete page: one file without external resources or scripts.
 #[must_use]
 pub fn render(history: &History) -> String {
     let sections: Vec<Section> =
@@ -127,7 +127,7 @@ fn minute(point: &HistoryPoint) -> String {
     point.span_utc.0.chars().take(16).collect::<String>().replace('T', " ")
 }
 
-/// Steps and what else changed, as HTML.
+/// Steps and other changes, as HTML.
 fn remarks(point: &HistoryPoint) -> String {
     let step = |step: &HistoryStep| {
         let (class, mark) = if step.better { ("good", "✓") } else { ("bad", "✗") };
@@ -162,7 +162,7 @@ fn left_out(history: &History) -> String {
     Section::new("left-out", "Not shown", lead, body).map(|section| section.html()).unwrap_or_default()
 }
 
-/// A series in a line: its arm, database, load and medium, and by what it differs from the first one of its path.
+/// A series in one line: its configuration, database, load and medium, and its differences from the first one of its path.
 pub(crate) fn title(series: &HistorySeries) -> String {
     let fact = |name: &str| series.conditions.get(name).map(String::as_str);
     let warehouses = fact("warehouses").map(|count| format!("{count} warehouses"));
@@ -174,13 +174,13 @@ pub(crate) fn title(series: &HistorySeries) -> String {
     format!("{}: {}{others}", series.arm, facts.join(", "))
 }
 
-/// `orders/min −9.8 %: worse`.
+/// Formats `orders/min −9.8 %: worse`.
 pub(crate) fn step_words(step: &HistoryStep) -> String {
     let name = if step.figure == HistoryFigure::Cpu { "CPU" } else { "orders/min" };
     format!("{name} {} %: {}", signed(step.difference.percent), if step.better { "better" } else { "worse" })
 }
 
-/// The commit as it is shown, or else the version.
+/// The displayed commit, or else the version.
 fn point_name(point: &HistoryPoint) -> String {
     let short = |commit: &String| commit.chars().take(12).collect();
     point.commit.as_ref().map_or_else(|| format!("version {}", point.version), short)

@@ -1,4 +1,4 @@
-//! The ladder: what each step of a tuning brings alone, and all of them added up.
+//! The ladder: the effect of each step of a tuning alone, and of all of them accumulated.
 
 use results::curves::LadderStep;
 use results::statistics::MeanInterval;

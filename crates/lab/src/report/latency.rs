@@ -1,4 +1,4 @@
-//! How long one block read took, as the database or our client saw it.
+//! Times of block reads, as measured by the database or Millrace's NFS client.
 
 use results::compare::PathResult;
 use results::judgement::ReadLatency;
@@ -35,10 +35,10 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     Section::new("reads", "Block read latency", LEAD, body)
 }
 
-/// One step of a histogram: from, to (microseconds), share of all reads for each doubling of time.
+/// One step of a histogram: from, to (microseconds), share of all reads per doubling of time.
 type Step = (f64, f64, f64);
 
-/// The histogram of an arm that has one with something in it.
+/// The histogram of a configuration, if it has one with values.
 fn spread<'a>(arm: &Arm<'a>) -> Option<&'a ReadLatency> {
     let spread = arm.result.read_latency.as_ref()?;
     let sound = spread.counts.len() == spread.bounds_us.len() + 1 && spread.counts.iter().any(|count| *count > 0);
@@ -57,14 +57,14 @@ fn bar(view: &View<'_>, arm: &Arm<'_>) -> Option<Row> {
     Some(Row { label: arm.name.to_owned(), parts: vec![(class, mean, format!("{}: {text}", arm.name))], text, ..Row::default() })
 }
 
-/// Steps of a histogram, from the first that holds a read to the last.
+/// Steps of a histogram, from the first to the last that contains a read.
 fn steps(spread: &ReadLatency) -> Vec<Step> {
     let all = spread.counts.iter().sum::<u64>().max(1) as f64;
     let first = spread.bounds_us.first().copied().unwrap_or(1.0);
     let mut steps = Vec::new();
     let mut from = first / 2.0;
     for (place, count) in spread.counts.iter().enumerate() {
-        // The last bucket is open: it is drawn one doubling wide.
+        // The last bucket is open: it is drawn with the width of one doubling.
         let to = spread.bounds_us.get(place).copied().unwrap_or(from * 2.0);
         if to > from && from > 0.0 {
             steps.push((from, to, *count as f64 / all / (to / from).log2()));
@@ -113,7 +113,7 @@ fn overlay(width: f64, arms: &[&Arm<'_>]) -> Svg {
     svg
 }
 
-/// What the storage says of its own latency beside what the database saw, as plain text; none unless it was asked.
+/// Latency that the storage itself reports, beside the database's measurement, as plain text; `None` if it was not requested.
 pub(crate) fn array_words(result: &PathResult) -> Option<String> {
     let array = result.array_latency.as_ref()?;
     let ours =
@@ -121,7 +121,7 @@ pub(crate) fn array_words(result: &PathResult) -> Option<String> {
     Some(format!("a block read takes {ours}{} by the storage's own figure ({})", micros(array.mean_us), array.source))
 }
 
-/// What the storage says of itself, and what a paced probe found before the runs.
+/// Latency that the storage itself reports, and the result of a paced probe before the runs.
 fn besides(arm: &Arm<'_>) -> String {
     let mut words = Vec::new();
     if let Some(array) = &arm.result.array_latency {

@@ -1,4 +1,4 @@
-//! The layers of a storage path, from the driver down to the medium, with what is known of each.
+//! The layers of a storage path, from the driver to the medium, with the facts about each.
 
 use results::compare::{Comparison, Run, SessionState};
 
@@ -13,7 +13,7 @@ pub(crate) struct Layer {
     pub(crate) name: String,
     /// Figures and facts, one line each.
     pub(crate) facts: Vec<String>,
-    /// Kind of time that is spent here, for its colour: `driver`, `database`, `storage` or `below`.
+    /// Kind of time spent here, which determines its colour: `driver`, `database`, `storage` or `below`.
     pub(crate) kind: &'static str,
 }
 
@@ -28,7 +28,7 @@ pub(crate) const TIMES: [(SessionState, &str, &str); 7] = [
     (SessionState::OtherWaits, "other waits", "other"),
 ];
 
-/// Share of the sessions' time by place in [`TIMES`], mean over the runs; empty when it was not sampled.
+/// Share of the sessions' time by index in [`TIMES`], mean over the runs; empty if not sampled.
 pub(crate) fn session_time(runs: &[Run]) -> Vec<(usize, f64)> {
     let mut times: Vec<(usize, f64)> = Vec::new();
     for (state, share) in judge::session_time(runs) {
@@ -41,7 +41,7 @@ pub(crate) fn session_time(runs: &[Run]) -> Vec<(usize, f64)> {
     times
 }
 
-/// The layers of an arm's path.
+/// The layers of a configuration's path.
 pub(crate) fn of(arm: &Arm<'_>, comparison: &Comparison) -> Vec<Layer> {
     let cost = |owner: &str| {
         let owner = arm.result.cpu.as_ref().and_then(|cpu| cpu.by_owner.get(owner))?;
@@ -66,9 +66,9 @@ pub(crate) fn of(arm: &Arm<'_>, comparison: &Comparison) -> Vec<Layer> {
     layers
 }
 
-/// What lies between the database and the medium, and the medium.
+/// The layers between the database and the medium, and the medium.
 fn below(arm: &Arm<'_>, comparison: &Comparison, filer_cost: Option<String>) -> Vec<Layer> {
-    // A record of another version may name a path that this one does not have.
+    // A record of another version may contain an unknown path.
     let unknown = Layers { file_system: None, client: "Client", network: None, server: None };
     let Layers { file_system, client, network, server } = paths::of(arm.result).map_or(unknown, StoragePath::layers);
     let file_system = paths::striped(arm.result).or_else(|| file_system.map(str::to_owned));
@@ -117,7 +117,7 @@ fn client_facts(comparison: &Comparison, arm: &Arm<'_>) -> Vec<String> {
     facts
 }
 
-/// Calls the filer answered, for one order.
+/// Calls answered by the filer, per order.
 fn calls(runs: &[Run]) -> Vec<String> {
     let orders: u64 = runs.iter().map(|run| run.orders).sum();
     let one = |name: &str| runs.iter().filter_map(|run| run.filer.get(name)).map(|procedure| procedure.calls).sum::<u64>();

@@ -1,4 +1,4 @@
-//! The comparison as Markdown: verdict, tables, conditions; to be pasted where people talk.
+//! The comparison as Markdown, for pasting: verdict, tables, conditions.
 
 use std::fmt::Write;
 
@@ -52,7 +52,7 @@ pub fn render(comparison: &Comparison) -> String {
     text
 }
 
-/// A further regime, with what is told of the first one.
+/// A further scenario, with the same contents as the first one.
 fn further(text: &mut String, whole: &Comparison, regime: &RegimeResult) {
     let words = regimes::words(regime);
     let look = if words.label.is_empty() { String::new() } else { format!(", {}", words.label) };
@@ -246,7 +246,7 @@ fn table(text: &mut String, title: &str, heads: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// Text on one line, with nothing that Markdown or HTML would take for a mark-up of its own.
+/// Text on one line, with Markdown's and HTML's markup characters escaped.
 fn line(text: &str) -> String {
     let text = text.replace(['\n', '\r'], " ").replace('&', "&amp;").replace('<', "&lt;");
     text.replace('*', "\\*").replace('`', "\\`")

@@ -1,4 +1,4 @@
-//! Direct NFS held against the kernel's NFS client where nothing else differs, beside the ratio that TR-3700 reports.
+//! Direct NFS compared with the kernel's NFS client if nothing else differs, beside the ratio that TR-3700 reports.
 
 use results::compare::{Comparison, PathResult, PathStatus};
 
@@ -6,10 +6,10 @@ use crate::report::view;
 
 /// Orders of Direct NFS over those of kernel NFS: 60,924 and 48,210 OETs. Source: TR-3700 section 3.2, figure 9, and 3.3.
 const REPORTED: &str = "1.264";
-/// Processors busier than this share may be what a ratio is of.
+/// Busy share of the processors above which a ratio may be a ratio of processors.
 const BUSY_MAX: f64 = 0.6;
 
-/// A sentence for each pair of arms that differ by the client alone: ratio of the orders, and what an order costs by each.
+/// A sentence for each pair of configurations that differ only in the client: ratio of the orders, and the cost of an order with each.
 pub(crate) fn lines(comparison: &Comparison) -> Vec<String> {
     let of = |name: &'static str| {
         let measured = |path: &&PathResult| path.status == PathStatus::Measured && path.target.is_none();
@@ -20,7 +20,7 @@ pub(crate) fn lines(comparison: &Comparison) -> Vec<String> {
     pairs.filter_map(|(direct, kernel)| line(direct, kernel)).collect()
 }
 
-/// Whether two arms differ by the path alone.
+/// Whether two configurations differ only in the path.
 fn alike(one: &PathResult, other: &PathResult) -> bool {
     one.tuning == other.tuning
         && one.medium == other.medium
@@ -52,7 +52,7 @@ fn line(direct: &PathResult, kernel: &PathResult) -> Option<String> {
     ))
 }
 
-/// As the filer counted them, which is the same on both.
+/// Calls per order, counted by the filer in the same way for both.
 fn calls_per_order(path: &PathResult) -> Option<f64> {
     let calls: u64 = path.runs.iter().flat_map(|run| run.filer.values()).map(|count| count.calls).sum();
     let orders: u64 = path.runs.iter().map(|run| run.orders).sum();

@@ -1,4 +1,4 @@
-//! Figures that are no result, or that need a word beside them, wherever they are shown.
+//! Figures that are not a result, or that need a remark, in every output.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::fixture::{SOUND, comparison};
 use super::{WIDTH_MAX, html, markdown, table, table_for_terminal};
 use crate::compare::conclude;
 
-/// The sound comparison, concluded again after a change.
+/// The valid comparison, judged again after a change.
 fn concluded(change: impl FnOnce(&mut [PathResult], &mut PlanRecord)) -> Comparison {
     let Comparison { mut paths, mut plan, environment, .. } = comparison(SOUND);
     change(&mut paths, &mut plan);

@@ -1,4 +1,4 @@
-//! The page: one file, nothing fetched, readable in light and dark, on a phone and on paper.
+//! The report page: one file without external resources, readable in light and dark mode, on a phone and on paper.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use crate::error::LabError;
 pub(super) const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// What the page's own terms mean, before the first figure.
+/// Explanation of the page's terms, before the first figure.
 const TERMS: &str = "<p class=\"faint\"><b>Orders</b>: New-Order transactions that were committed, the unit of the load. \
     <b>Path</b>: the way from database to storage, such as local disk or Direct NFS; where a plan varies tuning, layout, medium or load, \
     each combination counts as one. <b>Without filer</b>: the processor time of the database's host alone. <b>Proof of path</b>: the \
@@ -23,7 +23,7 @@ const TERMS: &str = "<p class=\"faint\"><b>Orders</b>: New-Order transactions th
 
 type Part = fn(&View<'_>) -> Option<Section>;
 
-/// Sections in the order of the page; one without data is left out.
+/// Sections in the order of the page; those without data are left out.
 const PARTS: [Part; 14] = [
     regimes::overview,
     bars::section,
@@ -41,14 +41,14 @@ const PARTS: [Part; 14] = [
     disclosure::section,
 ];
 
-/// The whole page.
+/// Renders the complete page.
 ///
 /// # Errors
-/// When the record can't be written as JSON.
+/// The record cannot be written as JSON.
 pub fn render(comparison: &Comparison) -> Result<String, LabError> {
     let view = View::new(comparison);
     let mut sections: Vec<Section> = PARTS.iter().filter_map(|part| part(&view)).collect();
-    // What is told of the whole comparison stays last.
+    // The section about the complete comparison stays last.
     let last = sections.iter().position(|section| section.id == "disclosure").unwrap_or(sections.len());
     sections.splice(last..last, comparison.regimes.iter().filter_map(|regime| regimes::section(comparison, regime)));
     let class = if comparison.not_a_result.is_empty() { "" } else { " class=\"not-a-result\"" };
@@ -73,7 +73,7 @@ pub fn render(comparison: &Comparison) -> Result<String, LabError> {
     Ok(page)
 }
 
-/// A page as far as its first heading, `contents` beside it on wide screens. `title` is plain text.
+/// A page up to its first heading, with `contents` beside it on wide screens. `title` is plain text.
 pub(super) fn begin(title: &str, class: &str, skip_to: &str, contents: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
@@ -135,13 +135,13 @@ fn header(view: &View<'_>) -> String {
     head + "</header>\n"
 }
 
-/// What a reader has to know, each caveat once.
+/// Notes that a reader must know, each once.
 fn notes(view: &View<'_>) -> String {
     let items: String = view::notes(view.comparison).iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
     if items.is_empty() { items } else { format!("<ul class=\"notes\" aria-label=\"Notes\">\n{items}</ul>\n") }
 }
 
-/// The figure of each arm, large.
+/// The figure of each configuration in large type.
 fn tiles(view: &View<'_>) -> String {
     let mut tiles = String::new();
     for arm in &view.arms {

@@ -1,4 +1,4 @@
-//! A field with two axes, and the legend below it.
+//! A plot area with two axes, and the legend below it.
 
 use super::scale::Scale;
 use super::section::swatch;
@@ -6,18 +6,18 @@ use super::svg::{LINE, Svg};
 use super::view::Arm;
 use super::words::{escape, figure};
 
-/// Room around the field.
+/// Margins around the plot area.
 pub(crate) const LEFT: f64 = 58.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 2.0 * LINE + 6.0;
 
-/// The ends of the field on a paper of this size, for making scales: left, right, bottom, top.
+/// The edges of the plot area for a drawing of this size, for creating scales: left, right, bottom, top.
 pub(crate) fn field(width: f64, height: f64) -> (f64, f64, f64, f64) {
     (LEFT, width - RIGHT, height - BOTTOM, TOP)
 }
 
-/// An axis: its scale, its name, and how its marks are written.
+/// An axis: its scale, its name, and the format of its marks.
 pub(crate) struct Axis<'a> {
     pub(crate) scale: Scale,
     pub(crate) name: &'a str,
@@ -30,7 +30,7 @@ impl<'a> Axis<'a> {
     }
 }
 
-/// Paper with axes and grid.
+/// A drawing with axes and grid.
 pub(crate) fn paper(width: f64, height: f64, x: &Axis<'_>, y: &Axis<'_>) -> Svg {
     let mut svg = frame(width, height, x.name, y);
     let marks = x.scale.marks(if svg.narrow() { 5 } else { 10 });
@@ -39,7 +39,7 @@ pub(crate) fn paper(width: f64, height: f64, x: &Axis<'_>, y: &Axis<'_>) -> Svg 
     svg
 }
 
-/// Paper with a vertical axis and its grid; the horizontal one has its name and no marks yet.
+/// A drawing with a vertical axis and its grid; the horizontal axis has its name but no marks yet.
 pub(crate) fn frame(width: f64, height: f64, x_name: &str, y: &Axis<'_>) -> Svg {
     let mut svg = Svg::new(width, height);
     let (left, right, bottom, top) = field(width, height);
@@ -54,7 +54,7 @@ pub(crate) fn frame(width: f64, height: f64, x_name: &str, y: &Axis<'_>) -> Svg 
     svg
 }
 
-/// Marks of the horizontal axis by place and words.
+/// Adds marks to the horizontal axis, by position and text.
 pub(crate) fn mark_below(svg: &mut Svg, marks: &[(f64, String)]) {
     let (.., bottom, _) = field(svg.width, svg.height);
     for (at, _) in marks {
@@ -63,7 +63,7 @@ pub(crate) fn mark_below(svg: &mut Svg, marks: &[(f64, String)]) {
     svg.ticks(marks.iter().cloned(), bottom + LINE);
 }
 
-/// Arms with their colours. Lines of later tunings are dashed, which the swatch shows too.
+/// Configurations with their colours. Lines of later tunings are dashed, which the swatch also shows.
 pub(crate) fn legend(arms: &[&Arm<'_>]) -> String {
     let items: String = arms.iter().map(|arm| format!("<span>{}{}</span> ", swatch(&arm.class()), escape(arm.name))).collect();
     format!("<p class=\"legend\">{items}</p>\n")

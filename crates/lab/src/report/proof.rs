@@ -61,7 +61,7 @@ fn proofs(view: &View<'_>) -> Table {
     table
 }
 
-/// Every rule with its range, and what each arm's worst run has.
+/// Every rule with its range, and the value of each configuration's worst run.
 fn audits(view: &View<'_>) -> Table {
     let audited: Vec<_> = view
         .arms

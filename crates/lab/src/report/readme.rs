@@ -32,7 +32,7 @@ fn read(file: &Path) -> Comparison {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// What sample and picture show, and where it was measured: no runs, no seconds.
+/// The contents of sample and picture, and the environment of the measurement, without runs and seconds.
 fn reduced(record: &Comparison) -> Comparison {
     let path = |path: &PathResult| PathResult { runs: Vec::new(), ..path.clone() };
     Comparison { paths: record.paths.iter().map(path).collect(), regimes: Vec::new(), predictions: Vec::new(), ..record.clone() }

@@ -1,4 +1,4 @@
-//! The regimes of a comparison side by side, and each further one with the drawings that the first one has.
+//! Report sections: all scenarios of a comparison side by side, and each further one with the same drawings as the first.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ const OVERVIEW_LEAD: &str = "The same paths, from the same loaded state, in each
 const CAPTION: &str = "Each path in each scenario: p50 and p99 of New-Order, the database's CPU for each order, how busy this host's \
     processors were";
 
-/// What a regime is, in words behind its name.
+/// Description of a scenario.
 pub(super) struct Words {
     pub(super) name: String,
     /// Medium and load.
@@ -27,7 +27,7 @@ pub(super) struct Words {
     pub(super) label: &'static str,
 }
 
-/// A regime as a comparison of its own, to be drawn as one. Load searches, predictions and gates are of the first alone.
+/// A scenario as a comparison of its own, for drawing. Load searches, predictions and gates belong only to the first scenario.
 pub(super) fn as_comparison(whole: &Comparison, regime: &RegimeResult) -> Comparison {
     Comparison {
         schema: whole.schema,
@@ -44,7 +44,7 @@ pub(super) fn as_comparison(whole: &Comparison, regime: &RegimeResult) -> Compar
     }
 }
 
-/// Words of a further regime.
+/// Description of a further scenario.
 pub(super) fn words(regime: &RegimeResult) -> Words {
     let users = regime.plan.users;
     let what = match (&regime.medium, regime.offered_orders_per_minute) {
@@ -55,13 +55,13 @@ pub(super) fn words(regime: &RegimeResult) -> Words {
     Words { name: regime.name.clone(), what, label: if regime.look { "one round" } else { "" } }
 }
 
-/// Words of the first regime.
+/// Description of the first scenario.
 fn own_words(comparison: &Comparison) -> Words {
     let what = format!("this host's own store, {} users", comparison.plan.users);
     Words { name: HOST.to_owned(), what, label: "" }
 }
 
-/// Why a regime has no figures, or not all; none when all runs were carried out.
+/// Why a scenario has no figures, or not all; `None` if all runs were carried out.
 pub(super) fn shortfall(regime: &RegimeResult) -> Option<String> {
     let word = match &regime.status {
         RegimeStatus::Measured => return None,
@@ -71,7 +71,7 @@ pub(super) fn shortfall(regime: &RegimeResult) -> Option<String> {
     Some(format!("{word}: {}", regime.reason.as_deref().unwrap_or("no reason recorded")))
 }
 
-/// Every arm that ran, with the words of its regime, in the order of the record.
+/// Every configuration that ran, with the description of its scenario, in the order of the record.
 fn arms(comparison: &Comparison) -> Vec<(Words, &PathResult)> {
     let ran = |path: &&PathResult| path.status != PathStatus::Skipped;
     let own = comparison.paths.iter().filter(ran).map(|path| (own_words(comparison), path));
@@ -82,11 +82,11 @@ fn arms(comparison: &Comparison) -> Vec<(Words, &PathResult)> {
     own.chain(others).collect()
 }
 
-/// Heads of the rows of [`overview_rows`], plain; `<` marks words. Short, for a terminal: p50 and p99 are of New-Order, the
-/// database's CPU is milliseconds for each order, busy are this host's processors.
+/// Headings of the columns of [`overview_rows`] as plain text; `<` marks text columns. Short, for a terminal: p50 and p99 are those
+/// of New-Order, the database's CPU is in milliseconds per order, "busy" is the share of this host's processors.
 pub(super) const HEADS: [&str; 7] = ["scenario: path", "orders/min", "p50 ms", "p99 ms", "db CPU ms", "busy %", "<bottleneck"];
 
-/// The figures of each arm in each regime: label and cells, plain text.
+/// The figures of each configuration in each scenario: label and cells, plain text.
 pub(super) fn overview_rows(comparison: &Comparison) -> Vec<Vec<String>> {
     let row = |(words, path): (Words, &PathResult)| {
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
@@ -110,7 +110,7 @@ fn label(words: &Words, path: &PathResult) -> String {
     format!("{}{look}: {}{not_valid}", words.name, name(path))
 }
 
-/// All regimes in one table and two drawings; none where there is one regime.
+/// All scenarios in one table and two drawings; `None` if there is only one scenario.
 pub(crate) fn overview(view: &View<'_>) -> Option<Section> {
     let comparison = view.comparison;
     if comparison.regimes.is_empty() {
@@ -145,7 +145,7 @@ pub(crate) fn overview(view: &View<'_>) -> Option<Section> {
     Section::new("regimes", "Scenarios side by side", OVERVIEW_LEAD, body)
 }
 
-/// Each regime with its sentence, or why it has none.
+/// Each scenario with its verdict, or the reason why it has none.
 fn what_each_is(comparison: &Comparison) -> String {
     let own = own_words(comparison);
     let mut items = format!("<li><b>{}</b>: {}. {}</li>\n", own.name, escape(&own.what), escape(&comparison.verdict));
@@ -160,7 +160,7 @@ fn what_each_is(comparison: &Comparison) -> String {
     format!("<ul class=\"regimes\">{items}</ul>\n")
 }
 
-/// A further regime, drawn as the first one is.
+/// A further scenario, drawn like the first one.
 pub(crate) fn section(whole: &Comparison, regime: &RegimeResult) -> Option<Section> {
     if regime.paths.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Response times by transaction, held against the limits of the specification.
+//! Response times by transaction, compared with the limits of the specification.
 
 use results::compare::ResponseMs;
 

@@ -8,13 +8,13 @@ use super::words::{cut, figure};
 #[derive(Default)]
 pub(crate) struct Row {
     pub(crate) label: String,
-    /// Parts from the left: classes, value, what stands behind it.
+    /// Parts from the left: classes, value, text after it.
     pub(crate) parts: Vec<(String, f64, String)>,
     /// Ends of the interval.
     pub(crate) interval: Option<(f64, f64)>,
     /// Single values, drawn as dots.
     pub(crate) dots: Vec<f64>,
-    /// Written beside the bar.
+    /// Text beside the bar.
     pub(crate) text: String,
 }
 
@@ -32,7 +32,7 @@ impl Row {
 const BAR: f64 = 22.0;
 const LETTERS_MAX: usize = 30;
 
-/// Where bars and words stand.
+/// Positions of bars and texts.
 struct Frame {
     left: f64,
     right: f64,
@@ -58,7 +58,7 @@ pub(crate) fn chart(label: &str, unit: &str, rows: &[Row]) -> String {
     both(label, |width| draw(width, unit, rows))
 }
 
-/// The chart for wide screens as a file of its own.
+/// The chart for wide screens as a separate file.
 pub(crate) fn picture(label: &str, unit: &str, rows: &[Row], style: &str) -> String {
     let [wide, _] = WIDTHS;
     alone(draw(wide, unit, rows), label, style)

@@ -1,4 +1,4 @@
-//! From values to places on paper, and where the marks of an axis stand.
+//! Maps values to positions, and selects the marks of an axis.
 
 /// An axis: linear from 0, or logarithmic.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -10,7 +10,7 @@ pub(crate) struct Scale {
     log: bool,
 }
 
-/// Most marks of a logarithmic axis before only whole decades are marked.
+/// Number of marks of a logarithmic axis above which only complete decades are marked.
 const LOG_MARKS_MAX: usize = 9;
 
 impl Scale {
@@ -37,7 +37,7 @@ impl Scale {
         Self { from, to: to.max(from * 10.0), begin, end, log: true }
     }
 
-    /// Where `value` stands; values outside stand at the ends.
+    /// Position of `value`; values outside the axis are placed at its ends.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.from) / self.from).ln() / (self.to / self.from).ln()
@@ -48,7 +48,7 @@ impl Scale {
         self.begin + share * (self.end - self.begin)
     }
 
-    /// Values to be marked, at most about `most` on a linear axis.
+    /// Values to mark; on a linear axis, at most about `most`.
     pub(crate) fn marks(&self, most: usize) -> Vec<f64> {
         if self.log { self.log_marks() } else { self.linear_marks(most) }
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::view::Arm;
 use super::words::escape;
 
-/// Longest name of an arm that is not broken over lines.
+/// Longest name of a configuration that is not wrapped.
 const ARM_LETTERS_UNBROKEN: usize = 28;
 
 /// A part of the page.
@@ -15,14 +15,14 @@ pub(crate) struct Section {
     pub(crate) id: Cow<'static, str>,
     /// Plain text.
     pub(crate) title: Cow<'static, str>,
-    /// How to read it: plain text, one or two sentences.
+    /// How to read the section: plain text, one or two sentences.
     pub(crate) lead: Cow<'static, str>,
     /// HTML.
     pub(crate) body: String,
 }
 
 impl Section {
-    /// A section, or none when there is nothing in it.
+    /// A section; `None` if its body is empty.
     pub(crate) fn new(
         id: impl Into<Cow<'static, str>>,
         title: impl Into<Cow<'static, str>>,
@@ -43,7 +43,7 @@ impl Section {
     }
 }
 
-/// A table under construction. Cells are HTML.
+/// A table being built. Cells are HTML.
 pub(crate) struct Table {
     caption: String,
     heads: Vec<String>,
@@ -51,12 +51,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Heads are plain text; the first column heads its row. A head that begins with `<` stands left, as words do.
+    /// Headings are plain text; the first column is the row's heading. A heading that begins with `<` is left-aligned, for text.
     pub(crate) fn new(caption: &str, heads: &[&str]) -> Self {
         Self { caption: escape(caption), heads: heads.iter().map(|head| (*head).to_owned()).collect(), rows: Vec::new() }
     }
 
-    /// One row; the first cell is its head.
+    /// Adds a row; the first cell is its heading.
     pub(crate) fn row(&mut self, cells: &[String]) {
         let mut row = String::new();
         for (place, cell) in cells.iter().enumerate() {
@@ -93,23 +93,23 @@ pub(crate) fn term(list: &mut String, name: &str, html: &str) {
     let _ = writeln!(list, "<div><dt>{}</dt><dd>{html}</dd></div>", escape(name));
 }
 
-/// The colour of an arm beside its name.
+/// A swatch with the colour of a configuration.
 pub(crate) fn swatch(class: &str) -> String {
     format!("<i class=\"swatch {class}\" aria-hidden=\"true\"></i>")
 }
 
-/// An arm in a table: its colour and its name.
+/// Cell of a configuration: its colour and its name.
 pub(crate) fn arm_cell(arm: &Arm<'_>) -> String {
     let short = if arm.name.chars().count() <= ARM_LETTERS_UNBROKEN { "arm short" } else { "arm" };
     format!("<span class=\"{short}\">{}{}</span>", swatch(&arm.class()), escape(arm.name))
 }
 
-/// A word for passed or failed, told by more than its colour.
+/// A word for passed or failed, marked with a sign as well as a colour.
 pub(crate) fn outcome(passed: bool, yes: &str, no: &str) -> String {
     if passed { format!("<span class=\"good\">✓ {yes}</span>") } else { format!("<span class=\"bad\">✗ {no}</span>") }
 }
 
-/// A heading of a facet, when there are several.
+/// The heading of a facet, if there are several.
 pub(crate) fn facet_heading(title: &str) -> String {
     if title.is_empty() { String::new() } else { format!("<h3>{}</h3>\n", escape(title)) }
 }

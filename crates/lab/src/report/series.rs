@@ -1,4 +1,4 @@
-//! Orders in each second of every run, with what was dropped and the checkpoints.
+//! Orders in each second of every run, with the warm-up and the checkpoints.
 
 use results::compare::Run;
 
@@ -13,7 +13,7 @@ const LEAD: &str = "Orders in each second, one field for each path on the same s
     with the range behind them). The shaded part is warm-up, which is dropped; triangles are ends of checkpoints. A steady arm \
     is flat: a slope or a step says that the mean hides something.";
 
-/// Points a line may have for each unit of width: more can't be seen.
+/// Maximum number of points of a line per unit of width: more are not visible.
 const POINTS_PER_UNIT: f64 = 0.5;
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
@@ -40,7 +40,7 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     Section::new("series", "Second by second", LEAD, body)
 }
 
-/// What every field shows: seconds, and orders at most.
+/// Range of every plot area: seconds, and the largest number of orders.
 #[derive(Clone, Copy)]
 struct Span {
     from: f64,
@@ -48,7 +48,7 @@ struct Span {
     most: f64,
 }
 
-/// Seconds of warm-up that can be shown: those kept, or all that were dropped as a shaded blank.
+/// Seconds of warm-up to show: those recorded, or all of them as a shaded blank.
 fn warmup_s(run: &Run) -> f64 {
     if run.warmup_per_second.is_empty() { run.warmup_s.clamp(0.0, 600.0) } else { run.warmup_per_second.len() as f64 }
 }
@@ -84,7 +84,7 @@ fn draw(width: f64, arm: &Arm<'_>, span: Span) -> Svg {
     svg
 }
 
-/// Mean, least and most of a group of seconds, with the middle of the group.
+/// Mean, minimum and maximum of a group of seconds, with the middle of the group.
 #[derive(Debug, PartialEq)]
 struct Group {
     middle: f64,
@@ -93,7 +93,7 @@ struct Group {
     most: f64,
 }
 
-/// Seconds put together so that there are at most `groups`.
+/// Combines seconds so that there are at most `groups`.
 fn groups_of(values: &[f64], groups: usize) -> Vec<Group> {
     let size = values.len().div_ceil(groups.max(1)).max(1);
     let group = |(place, part): (usize, &[f64])| Group {
@@ -115,7 +115,7 @@ fn line(svg: &mut Svg, class: &str, title: &str, groups: &[Group], x: impl Fn(f6
     svg.polyline(&format!("stroke fine {class}"), &points, title);
 }
 
-/// Median and p90 of all transactions in each second, when the driver kept them.
+/// Median and p90 of all transactions in each second, if the driver recorded them.
 fn responses(arm: &Arm<'_>, span: Span) -> String {
     let most = arm.result.runs.iter().flat_map(|run| &run.series).filter_map(|second| second.response_p90_us).max().unwrap_or(0);
     if most == 0 {

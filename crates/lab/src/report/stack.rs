@@ -1,4 +1,4 @@
-//! The stack picture: each path from the driver to the medium, and where its sessions' time goes.
+//! The stack picture: each path from the driver to the medium, and the distribution of its sessions' time.
 
 use super::layers::{self, Layer, TIMES};
 use super::section::{Section, Table, arm_cell, facet_heading, swatch};

@@ -1,16 +1,16 @@
-//! Drawing: an SVG under construction. Colours come from classes, so that they follow light, dark and print.
+//! Builds an SVG drawing. Colours come from CSS classes, so that they follow light mode, dark mode and print.
 
 use std::fmt::Write;
 
 use super::words::escape;
 
-/// Height of a line of text, and room a letter takes on average, in drawing units.
+/// Height of a line of text, and mean width of a letter, in drawing units.
 pub(crate) const LINE: f64 = 18.0;
 const LETTER: f64 = 7.4;
 /// The same in bold.
 const BOLD_LETTER: f64 = 8.6;
 
-/// Widths a chart is drawn for: wide screens and paper, and narrow screens.
+/// Widths for which a chart is drawn: wide screens and paper, and narrow screens.
 pub(crate) const WIDTHS: [f64; 2] = [880.0, 350.0];
 
 /// A drawing of a fixed size.
@@ -44,7 +44,7 @@ impl Svg {
         let _ = write!(self.body, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(text));
     }
 
-    /// Marks of a horizontal axis in words; those that would lie on the one before are left out.
+    /// Texts at the marks of a horizontal axis, without those that would overlap the previous one.
     pub(crate) fn ticks(&mut self, marks: impl Iterator<Item = (f64, String)>, y: f64) {
         let mut free = 0.0;
         for (at, words) in marks {
@@ -61,7 +61,7 @@ impl Svg {
         let _ = write!(self.body, "<path class=\"{class}\" d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\"/>");
     }
 
-    /// A path of SVG's own commands.
+    /// A path from SVG path commands.
     pub(crate) fn path(&mut self, class: &str, commands: &str, title: &str) {
         let title = titled(title);
         let _ = write!(self.body, "<path class=\"{class}\" d=\"{commands}\">{title}</path>");
@@ -71,7 +71,7 @@ impl Svg {
         self.path(class, &commands(points), title);
     }
 
-    /// A mark at a place: each kind has its own shape, so that colour is not needed to tell them apart.
+    /// A mark at a point: each kind has its own shape, so that marks can be distinguished without colour.
     pub(crate) fn mark(&mut self, class: &str, kind: usize, (x, y): (f64, f64), title: &str) {
         let shape = match kind % 4 {
             0 => format!("M{:.1} {y:.1}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", x - 4.5),
@@ -89,7 +89,7 @@ impl Svg {
         self.path("whisker", &path, "");
     }
 
-    /// The whole drawing, with what it shows for those who can't see it.
+    /// The complete drawing, with a description for readers who cannot see it.
     pub(crate) fn finish(self, label: &str) -> String {
         format!(
             "<svg role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {:.0} {:.0}\">{}</svg>",
@@ -101,7 +101,7 @@ impl Svg {
     }
 }
 
-/// A drawing as a file of its own, with the styles of its classes and a background.
+/// A drawing as a separate file, with the styles of its classes and a background.
 pub(crate) fn alone(drawing: Svg, label: &str, style: &str) -> String {
     let (width, height) = (drawing.width, drawing.height);
     format!(
@@ -121,17 +121,17 @@ pub(crate) fn both(label: &str, draw: impl Fn(f64) -> Svg) -> String {
     format!("<div class=\"chart for-wide\">{wide}</div><div class=\"chart for-narrow\">{narrow}</div>\n")
 }
 
-/// Room that `text` takes, estimated.
+/// Estimated width of `text`.
 pub(crate) fn width_of(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
 }
 
-/// Room that `text` takes in bold, estimated.
+/// Estimated width of `text` in bold.
 pub(crate) fn bold_width_of(text: &str) -> f64 {
     text.chars().count() as f64 * BOLD_LETTER
 }
 
-/// Commands of a line through points.
+/// Path commands of a line through points.
 pub(crate) fn commands(points: &[(f64, f64)]) -> String {
     let mut path = String::with_capacity(points.len() * 12);
     for (place, (x, y)) in points.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The terminal's report: the verdict, two tables, then what is known of each path. No line passes the width asked for.
+//! The terminal report: the verdict, two tables, then the details of each path. No line exceeds the requested width.
 
 use results::compare::{Comparison, PathResult, PathStatus, RegimeResult};
 
@@ -14,16 +14,16 @@ use crate::paths;
 use crate::predict;
 use crate::summary::{grouped, interval_words};
 
-/// Columns that the report needs at most; a narrower terminal is kept to.
+/// Columns that the report uses at most; it uses fewer on a narrower terminal.
 pub const WIDTH_MAX: usize = 100;
 
-/// The whole terminal report in lines of at most `width` columns: the verdict in one line, tables, paths, notes, conditions.
+/// The complete terminal report in lines of at most `width` columns: the verdict in one line, tables, paths, notes, conditions.
 #[must_use]
 pub fn render(comparison: &Comparison, width: usize) -> String {
     rendered(comparison, width, &|figures| figures)
 }
 
-/// The same for a terminal, on which figures that are no result are dimmed.
+/// The same for a terminal, on which figures that are not a result are dimmed.
 #[must_use]
 pub fn render_for_terminal(comparison: &Comparison, width: usize) -> String {
     let dim = |figures: String| figures.lines().map(dimmed).collect();
@@ -53,7 +53,7 @@ fn rendered(comparison: &Comparison, width: usize, figures: &dyn Fn(String) -> S
     text + &wrapped(&conditions(comparison), width) + &wrapped(&format!("{}.", comparison.disclaimer), width)
 }
 
-/// The tables, with all regimes side by side where there are several, and what is known of each path.
+/// The tables, with all scenarios side by side if there are several, and the details of each path.
 fn tables(comparison: &Comparison, width: usize) -> String {
     let ran: Vec<&PathResult> = comparison.paths.iter().filter(|path| path.status != PathStatus::Skipped).collect();
     let mut text = String::new();
@@ -66,7 +66,7 @@ fn tables(comparison: &Comparison, width: usize) -> String {
     text + &comparison.paths.iter().map(|path| details(path, width)).collect::<String>()
 }
 
-/// A further regime: its sentence, the same tables, its notes.
+/// A further scenario: its verdict, the same tables, its notes.
 fn further(whole: &Comparison, regime: &RegimeResult, width: usize) -> String {
     let words = regimes::words(regime);
     let look = if words.label.is_empty() { String::new() } else { format!(" ({})", words.label) };
@@ -80,7 +80,7 @@ fn further(whole: &Comparison, regime: &RegimeResult, width: usize) -> String {
     regime.notes.iter().fold(text, |text, note| text + &wrapped(&format!("note: {note}"), width))
 }
 
-/// What was compared: orders, their cost, and what ended them. The first column names the path.
+/// Orders, their cost, and the bottleneck. The first column names the path.
 fn throughput(comparison: &Comparison, ran: &[&PathResult]) -> Vec<Vec<String>> {
     let mut rows = heads(["path", ORDERS, "vs first", CPU, "<bottleneck"]);
     for path in ran {
@@ -135,7 +135,7 @@ fn times(comparison: &Comparison, ran: &[&PathResult]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Of one that is held against none: the first, or one that is never ranked with it.
+/// Cell of a path that is not compared with another one: the first, or one that is never ranked with it.
 fn alone(ran: &[&PathResult], path: &PathResult) -> String {
     let is_unranked = ran.first().is_some_and(|first| paths::never_ranked(first, path).is_some());
     if is_unranked { dash() } else { "1".to_owned() }
@@ -149,7 +149,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// Lines about one arm, below its name.
+/// Lines about one configuration, below its name.
 fn details(path: &PathResult, width: usize) -> String {
     let (arm, reason) = (name(path), path.reason.as_deref().unwrap_or_default());
     if path.status == PathStatus::Skipped {
@@ -190,7 +190,7 @@ fn details(path: &PathResult, width: usize) -> String {
     text
 }
 
-/// What concerns the arms together: load, differences, predictions, thresholds.
+/// Lines about the configurations together: load, differences, predictions, thresholds.
 fn closing(comparison: &Comparison) -> Vec<String> {
     let mut lines: Vec<String> =
         judge::saturation(comparison).into_iter().map(|found| format!("{}: {}", found.arm, found.text)).collect();
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn gate_is_missed_only_where_the_interval_lies_below_it() {
-        // 0.58 of local's orders on average: runs that agree say that it is below 0.6, runs that do not leave it open.
+        // 0.58 of local's orders on average: runs that agree show that it is below 0.6; runs that differ leave it open.
         let sure = comparison(Shape { dnfs_orders: [1_740, 1_745, 1_735], ..SOUND });
         let open = comparison(Shape { dnfs_orders: [1_740, 1_900, 1_600], ..SOUND });
         assert!(!sure.gates[0].passed && open.gates[0].passed, "{:?}, {:?}", sure.gates, open.gates);

@@ -1,4 +1,4 @@
-//! What must hold of the page, the CSV and the Markdown, whatever record they show.
+//! Properties of the page, the CSV and the Markdown for any record.
 
 use results::compare::Comparison;
 use results::judgement::ArrayLatency;
@@ -65,7 +65,7 @@ fn embedded_record_reads_back_as_the_same_comparison() {
         let begin = page.find("id=\"results\">").unwrap() + "id=\"results\">".len();
         let end = page[begin..].find("</script>").unwrap() + begin;
         let again: Comparison = serde_json::from_str(&page[begin..end]).unwrap();
-        // A figure read back may differ in its last bit, so both sides are read back.
+        // Reading a figure back may change its last bit, so both sides are read back.
         let plain: Comparison = serde_json::from_str(&super::json(&record).unwrap()).unwrap();
         assert_eq!(again, plain);
     }
@@ -162,7 +162,7 @@ fn every_regime_has_its_figures_apart_in_every_form_of_the_report() {
     let of = |regime: &str| csv.lines().filter(|line| line.ends_with(&format!(",{regime}"))).count();
     assert!(of("array") > 100 && of("array") == of("fixed load"), "{}", of("array"));
     assert_eq!(super::csv(&own).lines().count() - 1, csv.lines().skip(1).filter(|line| line.ends_with(',')).count());
-    // One regime: nothing is said of others.
+    // With one scenario, there is no section about others.
     assert!(!page(&own).contains("Scenarios side by side") && !super::table(&own, 100).contains("regime"));
 }
 
@@ -335,7 +335,7 @@ fn every_colour_stands_out_from_the_ground_it_is_used_on() {
     }
 }
 
-/// What a dichromat sees of a colour, in linear light: protan and deutan as Viénot, Brettel and Mollon (1999) reduce them.
+/// A colour as a dichromat sees it, in linear light: protan and deutan as simplified by Viénot, Brettel and Mollon (1999).
 fn seen(colour: &str, matrix: [[f64; 3]; 3]) -> [f64; 3] {
     let linear = [0usize, 1, 2].map(|place| {
         let value = f64::from(u8::from_str_radix(&colour[1 + 2 * place..3 + 2 * place], 16).unwrap()) / 255.0;
@@ -357,7 +357,7 @@ fn neighbouring_hues_stay_apart_for_the_colour_blind() {
         for matrix in [deutan, protan] {
             for (a, b) in [(0, 1), (0, 2), (1, 2), (0, 3)] {
                 let (x, y) = (seen(hue(a), matrix), seen(hue(b), matrix));
-                // Perceived lightness and blueness, each on a scale of about 1.
+                // Perceived lightness and blueness, each on a scale of approximately 1.
                 let apart: f64 = x.iter().zip(y).map(|(x, y)| (x.cbrt() - y.cbrt()).powi(2)).sum::<f64>().sqrt();
                 assert!(apart > 0.15, "hue{a} and hue{b} are {apart:.2} apart for a dichromat in {theme}");
             }

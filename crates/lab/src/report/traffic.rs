@@ -1,4 +1,4 @@
-//! What crossed each path: reads, writes and bytes a second, and the flushes of the log.
+//! Traffic of each path: reads, writes and bytes per second, and the flushes of the log.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ const LEAD: &str = "What crossed each path while it was measured: as the filer s
     it. Reads that a page cache above the path answered are not in it. The database counts and times the flushes of its log on every \
     path alike.";
 
-/// Heads of the figures, in the order of [`cells`].
+/// Headings of the figures, in the order of [`cells`].
 pub(super) const HEADS: [&str; 8] =
     ["reads/s", "read MiB/s", "writes/s", "written MiB/s", "read", "written", "log flushes/s", "ms per flush"];
 
-/// The figures of an arm.
+/// The figures of a configuration.
 pub(super) fn cells(traffic: &Traffic) -> [String; 8] {
     [
         grouped(traffic.reads_per_s),
@@ -30,7 +30,7 @@ pub(super) fn cells(traffic: &Traffic) -> [String; 8] {
     ]
 }
 
-/// Who counted, in words.
+/// The component that counted, in words.
 pub(super) fn counted_by(source: &TrafficSource) -> &str {
     match source {
         TrafficSource::Filer => "the filer",
@@ -40,7 +40,7 @@ pub(super) fn counted_by(source: &TrafficSource) -> &str {
     }
 }
 
-/// The figures of an arm in a sentence.
+/// The figures of a configuration in a sentence.
 pub(super) fn words(traffic: &Traffic) -> String {
     let [reads, read_mib, writes, written_mib, read, written, flushes, flush_ms] = cells(traffic);
     let each = if traffic.log_flush_ms.is_some() { format!(" of {flush_ms} ms") } else { String::new() };
@@ -51,7 +51,7 @@ pub(super) fn words(traffic: &Traffic) -> String {
     )
 }
 
-/// Share of each folio size in what the path's files had in the page cache after the runs; `None` where it was not counted.
+/// Share of each folio size in the page cache of the path's files after the runs; `None` if not counted.
 pub(super) fn folio_words(path: &PathResult) -> Option<String> {
     let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
     for (kib, bytes) in path.runs.iter().flat_map(|run| &run.folio_bytes) {

@@ -1,4 +1,4 @@
-//! What the tunings change: knobs side by side.
+//! Settings of the tunings side by side.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::words::escape;
 
 const LEAD: &str = "Every setting that differs between the tunings. What no tuning sets is under full disclosure.";
 
-/// Knobs by tuning: `database.work_mem` to its value.
+/// Settings by tuning: `database.work_mem` to its value.
 type Knobs<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a str>>;
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
@@ -56,7 +56,7 @@ fn differing<'a>(knobs: &Knobs<'a>) -> BTreeSet<&'a str> {
     all.into_iter().filter(|name| values(name) > 1).collect()
 }
 
-/// What a knob is where a tuning says nothing: the comparison's own setting, else its default.
+/// Value of a setting that a tuning does not set: the comparison's own setting, else the default.
 fn unset(comparison: &Comparison, name: &str) -> String {
     let own = name.strip_prefix("database.").and_then(|setting| comparison.environment.database_settings.get(setting));
     own.map_or_else(|| "<span class=\"faint\">default</span>".to_owned(), |value| escape(value))

@@ -1,4 +1,4 @@
-//! What the sections look at: the measured arms with the colour, shade and facet each is drawn in.
+//! Input of the report's sections: the measured configurations, each with the colour, shade and facet in which it is drawn.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use crate::paths;
 use crate::paths::storage_path::PathRef;
 use crate::report::nfs_clients;
 
-/// Colours there are; a seventh path begins again.
+/// Number of colours; a seventh path uses the first one again.
 const HUES: usize = 6;
 
 /// One column of the comparison.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arm<'a> {
     pub(crate) result: &'a PathResult,
-    /// Name of the arm in the record.
+    /// Name of the configuration in the record.
     pub(crate) name: &'a str,
-    /// Colour, the same for every arm of a path.
+    /// Colour, the same for all configurations of a path.
     pub(crate) hue: usize,
-    /// 0 is the first of several tunings and drawn light; others, and an only one, are drawn full.
+    /// 0 for the first of several tunings, which is drawn light; others, and a single one, are drawn full.
     pub(crate) shade: usize,
     facet: usize,
 }
 
 impl Arm<'_> {
-    /// Classes that colour whatever is drawn for this arm.
+    /// CSS classes that colour the drawings of this configuration.
     pub(crate) fn class(&self) -> String {
         format!("h{} s{}", self.hue, self.shade.min(2))
     }
@@ -36,9 +36,9 @@ impl Arm<'_> {
     }
 }
 
-/// Arms that share what is kept apart: layout and medium.
+/// Configurations with the same layout and medium, which are drawn together.
 pub(crate) struct Facet<'v, 'a> {
-    /// What they share; empty when there is one facet only.
+    /// Their layout and medium; empty if there is only one facet.
     pub(crate) title: &'v str,
     pub(crate) arms: Vec<&'v Arm<'a>>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Facet<'v, 'a> {
 /// A comparison, prepared for drawing.
 pub(crate) struct View<'a> {
     pub(crate) comparison: &'a Comparison,
-    /// Everything that ran, in the order of the record.
+    /// All configurations that ran, in the order of the record.
     pub(crate) arms: Vec<Arm<'a>>,
     facets: Vec<String>,
     /// Tunings in the order in which they appear.
@@ -79,7 +79,7 @@ impl<'a> View<'a> {
         Self { comparison, arms, facets, tunings }
     }
 
-    /// The facets, each with its arms.
+    /// The facets with their configurations.
     pub(crate) fn facets(&self) -> Vec<Facet<'_, 'a>> {
         self.facets
             .iter()
@@ -88,21 +88,21 @@ impl<'a> View<'a> {
             .collect()
     }
 
-    /// The arm of this name.
+    /// The configuration with this name.
     pub(crate) fn arm(&self, name: &str) -> Option<&Arm<'a>> {
         self.arms.iter().find(|arm| arm.name == name)
     }
 }
 
-/// Behind a block read time of some arms.
+/// Suffix of a block read time that may include reads from the page cache.
 const MAY_BE_CACHED: &str = " (may be cached)";
 const FROM_FILER: &str = " (filer)";
-/// A block from the page cache is a system call and a copy of 8 KiB, microseconds even on a busy host: a mean above this many was
-/// mostly the wait for what lies below.
+/// A block from the page cache costs a system call and a copy of 8 KiB, which takes microseconds even on a busy host. A mean above
+/// this value consists mostly of waiting for the storage below.
 const CACHED_READ_US_MAX: f64 = 100.0;
 
-/// Behind a block read time: what may have answered the reads, where some arms may read from this host's page cache and others read
-/// from a filer. Such times are no comparison of storage. How many of the reads the page cache did answer is not counted.
+/// Suffix of a block read time: the possible source of the reads, if some configurations may read from this host's page cache and
+/// others from a filer. Such times do not compare storage. The number of reads that the page cache served is not known.
 pub(crate) fn read_source(comparison: &Comparison, path: &PathResult) -> &'static str {
     let reads_cross = |kind: PathRef| kind.layers().server.is_some() && !kind.page_cache(true).on_client;
     let from_filer = |path: &PathResult| paths::of(path).is_some_and(reads_cross);
@@ -120,15 +120,15 @@ pub(crate) fn read_source(comparison: &Comparison, path: &PathResult) -> &'stati
     }
 }
 
-/// Whatever a reader must know before believing the figures.
+/// Restrictions that a reader must know before using the figures.
 pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
-    // The record's own note says the same of arms whose caches differ.
+    // The record's own note already states this for configurations with different caches.
     let said = comparison.notes.iter().any(|note| note.ends_with("reads must not be compared"));
     let read_source = read_source_note(comparison).filter(|_| !said);
     comparison.notes.iter().cloned().chain(read_source).chain(nfs_clients::lines(comparison)).collect()
 }
 
-/// The sentence about where reads come from; none where all arms read from the same.
+/// The sentence about the sources of reads; `None` if all configurations read from the same source.
 fn read_source_note(comparison: &Comparison) -> Option<String> {
     let timed: Vec<&PathResult> = comparison.paths.iter().filter(|path| path.block_read_us.is_some()).collect();
     let of = |source: &str| -> Vec<&str> {
@@ -152,7 +152,7 @@ fn read_source_note(comparison: &Comparison) -> Option<String> {
     })
 }
 
-/// Name of an arm; records of before have only the path's.
+/// Name of a configuration; records of older versions contain only the path's name.
 pub(crate) fn name(result: &PathResult) -> &str {
     if result.arm.is_empty() { &result.name } else { &result.arm }
 }
@@ -172,7 +172,7 @@ fn distinct(results: &[&PathResult], pick: fn(&PathResult) -> &str) -> usize {
     values.len()
 }
 
-/// Place of `value` in `list`, added when it is new.
+/// Index of `value` in `list`; a new value is appended.
 fn place<T: PartialEq>(list: &mut Vec<T>, value: T) -> usize {
     list.iter().position(|known| *known == value).unwrap_or_else(|| {
         list.push(value);

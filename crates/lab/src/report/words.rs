@@ -1,4 +1,4 @@
-//! Text for the page: escaping, and numbers as people read them.
+//! Text for the page: escaping, and readable numbers.
 
 use results::compare::{Bottleneck, BottleneckKind};
 use results::judgement::Prediction;
@@ -8,14 +8,14 @@ pub(crate) use ::host::escape::markup as escape;
 
 /// Names of quantities, the same in every table, page and message.
 pub(crate) const ORDERS: &str = "orders/min";
-/// Processor time of every owner for 1,000 orders.
+/// Processor time of all owners per 1,000 orders.
 pub(crate) const CPU: &str = "CPU s/1,000 orders";
-/// The same without the filer: of the database's host.
+/// The same without the filer: the time of the database's host.
 pub(crate) const CPU_WITHOUT_FILER: &str = "CPU s/1,000 orders without filer";
-/// The same as a head beside [`CPU`].
+/// The same as a heading beside [`CPU`].
 pub(crate) const WITHOUT_FILER: &str = "without filer";
 
-/// Behind a predicted point whose measured figure must not be used: that it is not counted, and why.
+/// Suffix of a predicted point whose measured figure must not be used: that it is not counted, and why.
 pub(super) fn not_counted(point: &Prediction) -> String {
     point.doubt.as_ref().map_or_else(String::new, |doubt| format!(" (not counted: {doubt})"))
 }
@@ -26,7 +26,7 @@ pub(crate) fn script_json(json: &str) -> String {
     json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
-/// Three significant digits, grouped: `12,346`, `123`, `12.3`, `0.0123`; `–` for what is no number.
+/// Three significant digits, grouped: `12,346`, `123`, `12.3`, `0.0123`; `–` if the value is not finite.
 pub(crate) fn figure(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -51,7 +51,7 @@ pub(crate) fn signed(value: f64) -> String {
     if value.is_finite() { format!("{value:+.1}").replace('-', "−") } else { "–".to_owned() }
 }
 
-/// Microseconds with the unit that reads best.
+/// Microseconds in a suitable unit.
 pub(crate) fn micros(us: f64) -> String {
     if us >= 1e6 {
         format!("{} s", figure(us / 1e6))
@@ -62,7 +62,7 @@ pub(crate) fn micros(us: f64) -> String {
     }
 }
 
-/// Bytes with the binary unit that reads best.
+/// Bytes in a suitable binary unit.
 pub(crate) fn bytes(count: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut place) = (count, 0);
@@ -73,7 +73,7 @@ pub(crate) fn bytes(count: f64) -> String {
     format!("{} {}", figure(value), units.get(place).copied().unwrap_or("TiB"))
 }
 
-/// `new_order` as people write it.
+/// `new_order` in its readable form.
 pub(crate) fn transaction(name: &str) -> String {
     let words = name.split('_').map(|word| {
         let mut letters = word.chars();
@@ -82,8 +82,8 @@ pub(crate) fn transaction(name: &str) -> String {
     words.collect::<Vec<_>>().join("-")
 }
 
-/// The name of a bottleneck, or of both when the second is too close to tell: these in alphabetical order, so that runs that
-/// differ only in which came first print the same.
+/// The name of a bottleneck, or both names in alphabetical order if the second cause is close, so that runs that
+/// differ only in their order print the same text.
 pub(crate) fn bottleneck_words(found: &Bottleneck) -> String {
     let first = bottleneck_name(&found.kind);
     match found.runner_up.as_ref().filter(|second| second.close) {
@@ -96,11 +96,11 @@ pub(crate) fn bottleneck_words(found: &Bottleneck) -> String {
     }
 }
 
-/// What limits a path, in a few words.
+/// Name of a bottleneck in a few words.
 pub(crate) fn bottleneck_name(kind: &BottleneckKind) -> String {
     match kind {
         BottleneckKind::HostCpu => "host CPU".to_owned(),
-        // The first version's name of it.
+        // Its name in the first version.
         BottleneckKind::Unknown(name) if name == "cpu" => "host CPU".to_owned(),
         BottleneckKind::LogFlush => "log flushes".to_owned(),
         BottleneckKind::LockWait => "lock waits".to_owned(),
@@ -112,7 +112,7 @@ pub(crate) fn bottleneck_name(kind: &BottleneckKind) -> String {
     }
 }
 
-/// Text cut to so many characters, with an ellipsis.
+/// Text shortened to a number of characters, with an ellipsis.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

@@ -4,17 +4,17 @@ use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
 use tune::change::SettingChange;
 
-/// Settings that belong together, under the name of the rule that asks for them.
+/// Settings that belong together, under the name of their rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuleChange {
     /// Name: letters, digits and hyphens.
     pub rule: String,
-    /// Settings of the database with their values as `postgresql.conf` takes them.
+    /// Settings of the database, with values in the notation of `postgresql.conf`.
     #[serde(serialize_with = "pairs")]
     pub settings: Vec<SettingChange>,
 }
 
-/// As it is printed: pairs of name and value.
+/// Serializes the settings as pairs of name and value.
 fn pairs<S: Serializer>(settings: &[SettingChange], serializer: S) -> Result<S::Ok, S::Error> {
     let mut list = serializer.serialize_seq(Some(settings.len()))?;
     for change in settings {

@@ -1,4 +1,4 @@
-//! Which rules are measured, and what they set here.
+//! Selects the rules to measure, and their settings.
 
 use results::audit::{Finding, Status, Verdict};
 use tune::change::setting_changes;
@@ -10,26 +10,26 @@ use tune::rules::RuleSet;
 use super::change::RuleChange;
 use crate::error::LabError;
 
-/// What is to be measured.
+/// The changes to measure.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// The changes, in the order in which they are added up.
+    /// The changes, in the order in which they accumulate.
     pub changes: Vec<RuleChange>,
-    /// Rules that are left out, each with the reason: a value that hangs on an unknown fact.
+    /// Rules that are left out, each with the reason: a value that depends on an unknown fact.
     pub left_out: Vec<String>,
 }
 
-/// The rules of these names, or, without names, all that the audit finds something against and that may be tried unasked: they
-/// set something in PostgreSQL, lose no durability and are not contested. `path` is the storage path as `--path` takes it.
+/// The rules with these names. Without names: all rules with a finding that may be tried without being named, because they
+/// set something in PostgreSQL, do not reduce durability and are not contested. `path` is the storage path, as for `--path`.
 ///
 /// # Errors
-/// [`LabError::Plan`] for several servers of which none was chosen, a name that there is not, a rule that must not or cannot be measured, a named rule whose value is
-/// not known here, or nothing to measure.
+/// [`LabError::Plan`] for several servers of which none was chosen, an unknown name, a rule that must not or cannot be measured, a
+/// named rule whose value is not known here, or nothing to measure.
 pub fn choose(rules: &RuleSet, facts: Facts, path: &str, names: &[String]) -> Result<Chosen, LabError> {
-    // A wrong name is one whatever servers there are.
+    // A wrong name is an error whatever servers there are.
     let wanted = if names.is_empty() { None } else { Some(named(rules, names)?) };
     let mut facts = of_one_server(facts)?;
-    // The database under measurement will use it, whatever this host has today.
+    // The measured database will use it, whatever this host uses today.
     if path.starts_with("dnfs") && !facts.host.contains_key("site.direct_nfs") {
         facts.put("site.direct_nfs", true, "--path");
     }
@@ -45,7 +45,7 @@ pub fn choose(rules: &RuleSet, facts: Facts, path: &str, names: &[String]) -> Re
     Ok(chosen)
 }
 
-/// The facts as the one server of PostgreSQL sees them: the one that was asked, else the only one that files tell of.
+/// The facts for a single server of PostgreSQL: the live one, else the only one in files.
 fn of_one_server(facts: Facts) -> Result<Facts, LabError> {
     let mut servers: Vec<&Server> = facts.servers_of(Database::Postgres).collect();
     if servers.iter().any(|server| server.state == ServerState::Live) {

@@ -1,4 +1,4 @@
-//! What each change brought, and whether it is worth keeping.
+//! The effect of each change, and whether to keep it.
 
 use results::compare::{Against, Comparison};
 use results::curves::LadderStep;
@@ -9,26 +9,26 @@ use serde::Serialize;
 use super::change::RuleChange;
 use crate::judge::oets;
 
-/// What one change brought.
+/// The effect of one change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Effect {
     /// The change.
     pub change: RuleChange,
-    /// Orders per minute with it alone by those of the start, if it was measured.
+    /// Orders per minute with this change alone, divided by those of the start, if measured.
     pub ratio: Option<f64>,
-    /// Difference of the orders per minute, alone.
+    /// Difference of the orders per minute with this change alone.
     pub percent: Option<Percent>,
-    /// The same on top of all changes before it, where those are kept.
+    /// The same, added to all previous changes, if these are kept.
     pub on_top: Option<Percent>,
-    /// Orders per minute with it and all changes before it.
+    /// Orders per minute with this and all previous changes.
     pub added_up_per_minute: Option<f64>,
-    /// Whether it is worth keeping: a gain was shown.
+    /// Whether to keep it: a gain was shown.
     pub kept: bool,
     /// The same in words.
     pub text: String,
 }
 
-/// A difference in percent of the start, with the ends of its 95 % interval where there are two rounds or more.
+/// A difference in percent of the start, with its 95 % interval if there are two rounds or more.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Percent {
     /// Difference of the means.
@@ -39,7 +39,7 @@ pub struct Percent {
     pub high: Option<f64>,
 }
 
-/// What each change brought, in their order.
+/// The effect of each change, in order.
 #[must_use]
 pub fn effects(comparison: &Comparison, changes: &[RuleChange]) -> Vec<Effect> {
     let mut effects: Vec<Effect> = Vec::new();
@@ -74,14 +74,14 @@ fn percent(found: &RelativeDifference) -> Percent {
     Percent { middle: found.percent, low: found.low_percent, high: found.high_percent }
 }
 
-/// The rung of this change and all before it against the rung below; `first`: below is the first change, alone.
+/// The rung of this and all previous changes compared with the rung below; `first`: the rung below has only the first change.
 fn on_top(comparison: &Comparison, below: &str, first: bool, rule: &str) -> Option<RelativeDifference> {
     let rung = |tuning: &str| comparison.paths.iter().find(|path| path.tuning == tuning);
     let below = rung(&format!("{}-{below}", if first { "only" } else { "upto" }))?;
     relative_difference(&oets(below), &oets(rung(&format!("upto-{rule}"))?))
 }
 
-/// The line that holds the rung of this change alone against the start.
+/// The comparison of the rung with this change alone with the start.
 fn alone<'a>(comparison: &'a Comparison, rule: &str) -> Option<&'a Against> {
     let tuning = format!("only-{rule}");
     let arm = comparison.paths.iter().find(|path| path.tuning == tuning)?;
@@ -121,7 +121,7 @@ mod tests {
         RuleChange::of_postgres(rule, settings)
     }
 
-    /// An arm of this tuning, with four rounds about so many orders per minute.
+    /// A configuration with this tuning, with four rounds of about `about` orders per minute.
     fn arm(tuning: &str, about: f64) -> PathResult {
         let rounds = (1..).zip([-1.0, 1.0, 0.5, -0.5]);
         let runs = rounds.map(|(round, off)| Run { round, oets_per_minute: about + off, ..Run::default() }).collect();

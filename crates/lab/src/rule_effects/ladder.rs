@@ -1,4 +1,4 @@
-//! The plan of a measurement: a ladder from a database's own defaults, each change alone and all added up.
+//! The plan of a measurement: a ladder from a database's own defaults, with each change alone and accumulated.
 
 use std::fmt::Write as _;
 
@@ -9,19 +9,19 @@ use crate::error::LabError;
 use crate::limits::LADDER_STEPS_MAX;
 use crate::plan::{Overrides, Plan};
 
-/// Name of the tuning that the ladder starts from.
+/// Name of the ladder's first tuning.
 const START: &str = "defaults";
-/// What PostgreSQL has where nobody has set anything, of the settings that the laboratory sets for its own comparisons
-/// (PostgreSQL 18 documentation, 19.4 and 19.5; the same since 10).
+/// PostgreSQL's defaults of the settings that the laboratory sets for its own comparisons
+/// (PostgreSQL 18 documentation, 19.4 and 19.5; the same since version 10).
 const DEFAULTS: [(&str, &str); 4] =
     [("shared_buffers", "128MB"), ("max_wal_size", "1GB"), ("checkpoint_timeout", "5min"), ("huge_pages", "try")];
 
-/// How the changes are measured.
+/// Parameters of the measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
-    /// Path as `--path` takes it.
+    /// Path, as for `--path`.
     pub path: String,
-    /// Medium below it, if one shall be modelled.
+    /// Medium to model below it; `None` for no modelled medium.
     pub medium: Option<String>,
     /// Warehouses to load.
     pub warehouses: u32,
@@ -29,22 +29,22 @@ pub struct Terms {
     pub users: u32,
     /// Seconds measured in each run.
     pub seconds: u64,
-    /// Seconds dropped before.
+    /// Seconds of warm-up before the measurement.
     pub warmup_seconds: u64,
     /// Runs of each rung, interleaved.
     pub repeats: u32,
-    /// Time after which no further round is started.
+    /// Time after which no further round starts.
     pub budget: String,
-    /// First seed.
+    /// First seed of the driver.
     pub seed: u64,
-    /// Keep this host's processors from sleeping during runs.
+    /// Whether to keep this host's processors from sleeping during runs.
     pub keep_awake: bool,
 }
 
-/// The plan that measures changes one by one and added up.
+/// The plan that measures changes one by one and accumulated.
 ///
 /// # Errors
-/// [`LabError::Plan`] for no change, too many, two of one name, a name that is none, or terms out of bounds.
+/// [`LabError::Plan`] for no changes, too many, two with the same name, an invalid name, or parameters out of range.
 pub fn plan(changes: &[RuleChange], terms: &Terms) -> Result<Plan, LabError> {
     if changes.is_empty() || changes.len() > LADDER_STEPS_MAX {
         let what = format!("measure {} changes", changes.len());

@@ -1,4 +1,4 @@
-//! The effects as they are stored beside the report, for an audit to show.
+//! The stored form of the effects, for display in an audit.
 
 use results::rule_effects::{Measured, RuleEffect, RuleEffects, SCHEMA};
 
@@ -19,12 +19,12 @@ pub fn record(effects: &[Effect], program: &str, taken: &str, valid: bool) -> Ru
 fn stored(effect: &Effect) -> RuleEffect {
     let alone = effect.percent.map(|percent| percent.middle).or_else(|| effect.ratio.map(|ratio| (ratio - 1.0) * 100.0));
     let on_top = effect.on_top.map(|percent| percent.middle);
-    // A rule is kept by the larger gain, and dropped by a loss on top of those before it.
+    // A rule is kept for the larger gain, and dropped for a loss when added to the previous ones.
     let percent = match (alone, on_top) {
         (Some(alone), Some(on_top)) if effect.kept => Some(alone.max(on_top)),
         (alone, on_top) => on_top.or(alone),
     };
-    // Without what became of the settings, which were set on another database.
+    // Without whether the settings were kept, because that applies to another database.
     let said = effect.text.trim_end_matches(": kept").trim_end_matches(": reverted");
     let text = said.strip_prefix(&format!("{}: ", effect.change.rule)).unwrap_or(said).to_owned();
     RuleEffect {

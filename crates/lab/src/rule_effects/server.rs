@@ -1,4 +1,4 @@
-//! Giving what is kept to a running server, and the file that takes it back.
+//! Applies the kept settings to a running server, and writes the file that reverts them.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,23 +11,23 @@ use tune::change::{SettingChange, alter_system, alter_system_reset};
 use super::effect::Effect;
 use crate::error::LabError;
 
-/// What was given to a server.
+/// Result of applying settings to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// How many settings.
+    /// Number of settings.
     pub settings: usize,
-    /// The statements that take them back.
+    /// File with the statements that revert them.
     pub revert: PathBuf,
-    /// Settings that are in force only after a restart of the server.
+    /// Settings that take effect only after a restart of the server.
     pub after_restart: Vec<String>,
 }
 
-/// Gives the settings of the changes that are kept to the server of `dsn` by ALTER SYSTEM.
+/// Applies the settings of the kept changes to the server of `dsn` with ALTER SYSTEM.
 ///
 /// **Durability**: `revert.sql` in `out` is synced before the first setting is changed.
 ///
 /// # Errors
-/// A server that cannot be reached or refuses a statement, or a file that cannot be written.
+/// The server cannot be reached or refuses a statement, or a file cannot be written.
 pub fn give(dsn: &str, effects: &[Effect], out: &Path) -> Result<Given, LabError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(LabError::file("start a runtime for", "the session with the server"))?;

@@ -15,17 +15,17 @@ use crate::host::interrupt;
 use crate::host::process::{Launch, Process, describe};
 use crate::limits::{DRIVER_GRACE, SECONDS_MAX};
 
-/// The load's programs and the database they talk to.
+/// The load's program, and the database that it uses.
 pub(crate) struct Orders<'a> {
     /// The `millrace` binary.
     pub(crate) program: &'a Path,
-    /// How to reach the database.
+    /// DSN of the database.
     pub(crate) dsn: &'a str,
     /// Directory for logs and records.
     pub(crate) logs: &'a Path,
 }
 
-/// What one run asks of the driver.
+/// Order for the driver's run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunOrder {
     pub(crate) users: u32,
@@ -36,7 +36,7 @@ pub(crate) struct RunOrder {
 }
 
 impl RunOrder {
-    /// Words of `orders run` that ask for it, with further options as the command takes them.
+    /// Arguments of `orders run` for this order, with further options of the command.
     pub(crate) fn words(self, options: &[String]) -> Vec<String> {
         let own = [
             ("-c", u64::from(self.users)),
@@ -50,7 +50,7 @@ impl RunOrder {
     }
 }
 
-/// A moment the driver announces.
+/// A moment that the driver reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// Warm-up has ended.
@@ -59,16 +59,16 @@ pub(crate) enum Mark {
     Measured,
 }
 
-/// A second of the load: how many have gone since it began, and the orders in it.
+/// A second of the load: seconds since its start, and the orders in it.
 pub(crate) type Second = (u64, u64);
 
-/// A driver at work.
+/// A running driver.
 pub(crate) struct Driver {
     process: Process,
     lines: Receiver<String>,
     record: PathBuf,
     log: PathBuf,
-    /// Seconds that are over, with the orders in each; and the last line about them.
+    /// Completed seconds with the orders in each, and the last line about them.
     seconds: Vec<Second>,
     last_second: Second,
     written: String,
@@ -82,7 +82,7 @@ impl Orders<'_> {
         command
     }
 
-    /// Loads `warehouses` into the empty database; lines of progress go to `on_line`.
+    /// Loads `warehouses` into the empty database; passes progress lines to `on_line`.
     pub(crate) fn load(&self, warehouses: u32, jobs: u32, on_line: &mut dyn FnMut(&str)) -> Result<(), LabError> {
         let mut command = self.command("load");
         command.args(["--warehouses", &warehouses.to_string(), "-j", &jobs.to_string()]);
@@ -113,7 +113,7 @@ impl Orders<'_> {
         }
     }
 
-    /// Starts one run, with further options as the command takes them.
+    /// Starts one run, with further options of the command.
     pub(crate) fn start(&self, order: RunOrder, options: &[String], sequence: u32) -> Result<Driver, LabError> {
         let record = self.logs.join(format!("run-{sequence}.json"));
         let log = self.logs.join(format!("run-{sequence}.log"));
@@ -130,7 +130,7 @@ impl Orders<'_> {
     }
 
     /// Checks the consistency conditions after a run. A failed condition is a result, not
-    /// an error. `alive` is asked while it runs.
+    /// an error. `alive` is called while it runs.
     pub(crate) fn check(&self, sequence: u32, alive: &mut dyn FnMut() -> Result<(), LabError>) -> Result<Checks, LabError> {
         let log = self.logs.join(format!("check-{sequence}.log"));
         let mut command = self.command("check");
@@ -150,7 +150,7 @@ impl Orders<'_> {
         };
         let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
         append(&log, &text)?;
-        // 1 is a failed condition, which has a record, and a check that could not be carried out.
+        // Exit code 1 means a failed condition, which has a record, or a check that could not be carried out.
         if !matches!(status.code(), Some(0 | 1)) || text.is_empty() {
             return Err(process.failure(&describe(status)));
         }
@@ -171,24 +171,24 @@ impl Driver {
         self.process.pid()
     }
 
-    /// Seconds reported since the last call: seconds since the load began, orders in each.
+    /// Seconds reported since the last call: seconds since the start of the load, orders in each.
     pub(crate) fn take_seconds(&mut self) -> Vec<Second> {
         std::mem::take(&mut self.seconds)
     }
 
-    /// Takes a line of progress for the seconds since the one before; false for any other line.
+    /// Processes a progress line, which covers the seconds since the previous one. Returns false for any other line.
     fn note_second(&mut self, line: &str) -> bool {
         let Some((second, orders)) = read_tick(line) else { return false };
         let (last, before) = self.last_second;
         let gone = second.saturating_sub(last);
         let each = orders.saturating_sub(before).checked_div(gone).unwrap_or(0);
-        // A busy host may skip a line: the orders are spread over the seconds it stands for.
+        // A busy host may skip a line: then the orders are spread over its seconds.
         self.seconds.extend((last + 1..=second.min(last + SECONDS_MAX)).map(|second| (second, each)));
         self.last_second = (second, orders);
         true
     }
 
-    /// The next mark, or `None` after `pause` or a second that is over: time for a sample. The driver's other lines
+    /// The next mark, or `None` after `pause` or a completed second: time for a sample. The driver's other lines
     /// are kept for its log.
     pub(crate) fn next_mark(&mut self, pause: Duration) -> Result<Option<Mark>, LabError> {
         let until = Instant::now() + pause;
@@ -243,7 +243,7 @@ impl Driver {
     }
 }
 
-/// Seconds since the load began and orders until then, from a line of `orders run --progress`:
+/// Seconds since the start of the load, and orders until then, from a line of `orders run --progress`:
 /// `progress: 12.0 s, 95.0 tps, …, 8123 orders`.
 fn read_tick(line: &str) -> Option<(u64, u64)> {
     let mut parts = line.strip_prefix("progress: ")?.split(", ");

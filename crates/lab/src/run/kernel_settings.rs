@@ -1,4 +1,4 @@
-//! The kernel's settings of an arm's tuning, while one run goes on.
+//! The kernel settings of a configuration's tuning during one run.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,14 +9,14 @@ use crate::host::changed_settings::ChangedSettings;
 use crate::paths::placement::Placement;
 use crate::plan::{KernelSettings, Tuning};
 
-/// Changes the network's settings, which a connection takes when it is made: before the storage starts.
+/// Changes the settings of the network, which a connection reads when it is created: before the storage starts.
 pub(super) fn set_network(tuning: &Tuning, root: &Path) -> Result<Option<ChangedSettings>, LabError> {
     let wanted = KernelSettings::parse(&tuning.kernel, "of this arm")?.network;
     (!wanted.is_empty()).then(|| ChangedSettings::set(&wanted, root, "network")).transpose()
 }
 
-/// Changes what is read ahead in the file systems of the parts, once they are mounted. What lies on no file system of this host, as under
-/// Direct NFS, has no such setting.
+/// Changes the read-ahead of the file systems of the parts, after they are mounted. A part that is on no file system of this host, as
+/// with Direct NFS, has no such setting.
 pub(super) fn set_read_ahead(
     tuning: &Tuning,
     placement: &dyn Placement,
@@ -31,11 +31,11 @@ pub(super) fn set_read_ahead(
     (!wanted.is_empty()).then(|| ChangedSettings::set(&wanted, root, "read-ahead")).transpose()
 }
 
-/// The setting of the file system that a directory lies in.
+/// The setting of the file system that contains a directory.
 fn setting_of(directory: &Path) -> Result<PathBuf, LabError> {
     let device = fs::metadata(directory).map_err(LabError::file("look at", directory))?.dev();
     let number = format!("{}:{}", libc::major(device), libc::minor(device));
-    // A partition has that of its disk, which is the directory above its own.
+    // A partition uses the setting of its disk, which is in the parent directory.
     let places = [format!("/sys/class/bdi/{number}"), format!("/sys/dev/block/{number}/../bdi")];
     let found = places.iter().map(|place| Path::new(place).join("read_ahead_kb")).find(|file| file.exists());
     found.ok_or_else(|| {
@@ -44,7 +44,7 @@ fn setting_of(directory: &Path) -> Result<PathBuf, LabError> {
     })
 }
 
-/// Why this host cannot have what a tuning sets of its kernel.
+/// Why this host does not support a tuning's settings of its kernel.
 pub(crate) fn why_not(tuning: &Tuning) -> Option<String> {
     let wanted = KernelSettings::parse(&tuning.kernel, "of this arm").ok().filter(|wanted| !wanted.is_empty())?;
     if crate::sys::effective_uid() != 0 {

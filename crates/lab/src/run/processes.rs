@@ -1,4 +1,4 @@
-//! The processes of one run, the database and whatever serves it, and what is counted there.
+//! The processes of one run, the database and the servers of its files, and their counters.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -23,7 +23,7 @@ use crate::run::setup::{Setup, Turn};
 /// The parent of all threads of the kernel. Source: `rest_init` in init/main.c of Linux starts it as the second process.
 const KERNEL_THREADS: u32 = 2;
 
-/// Everything that is counted, at one moment.
+/// All counters at one moment.
 pub(crate) struct Sample {
     pub(crate) at: Instant,
     pub(crate) database: DatabaseCounters,
@@ -35,34 +35,34 @@ pub(crate) struct Sample {
     pub(crate) host: HostCpu,
     /// Soft interrupts, context switches, waiting for a processor, bytes on the wire.
     pub(crate) kernel: KernelCounters,
-    /// What modelled media counted; none without one.
+    /// Counters of modelled media; `None` without one.
     pub(crate) medium: Option<media::Counters>,
 }
 
-/// Processes of a run. Fields are dropped in this order: the database must go before its
-/// storage, for it waits for it.
+/// Processes of a run. Fields are dropped in this order: the database must end before its
+/// storage, because it waits for the storage.
 pub(crate) struct RunProcesses {
     server: Server,
-    /// The kernel's settings of the arm; put back before the storage goes.
+    /// The configuration's settings of the kernel; restored before the storage ends.
     read_ahead: Option<ChangedSettings>,
     storage: Box<dyn Storage>,
-    /// The same of the network; put back after it has gone.
+    /// The same for the network; restored after the storage has ended.
     network: Option<ChangedSettings>,
-    /// Hold the memory of the processes above; dropped after them.
+    /// Limit the memory of the processes above; dropped after them.
     groups: Vec<MemoryGroup>,
 }
 
-/// Called with seconds that are over; may count what the processes did.
+/// Called with completed seconds; may count the work of the processes.
 pub(crate) type OnSeconds<'a> = &'a mut dyn FnMut(&mut RunProcesses, &[Second]) -> Result<(), LabError>;
 
 impl RunProcesses {
-    /// Starts storage and database where the files of an arm are put, with the knobs of its tuning.
+    /// Starts storage and database at the place of a configuration's files, with the settings of its tuning.
     pub(crate) fn start(setup: &Setup<'_>, turn: Turn<'_>, placement: &dyn Placement) -> Result<Self, LabError> {
         let (tuning, root) = (setup.plan.tuning_of(turn.arm), setup.work.root());
         let network = kernel_settings::set_network(tuning, root)?;
         let mut storage = placement.start(&setup.start_order(&turn))?;
         let read_ahead = kernel_settings::set_read_ahead(tuning, placement, root)?;
-        // Before those of the plan, which have the last word.
+        // Before the settings of the plan, which take precedence.
         let mut knobs = if storage.delays_calls() { setup.place.engine.calls_alone() } else { Settings::new() };
         knobs.extend(tuning.database.iter().map(|(name, value)| (name.clone(), value.to_string())));
         knobs.extend(placement.archive().into_iter().flat_map(|directory| setup.place.engine.archive_settings(&directory)));
@@ -85,7 +85,7 @@ impl RunProcesses {
         &*self.storage
     }
 
-    /// Counts everything now.
+    /// Reads all counters.
     pub(crate) fn sample(&mut self, driver: Option<&Driver>) -> Result<Sample, LabError> {
         let servers: Vec<u32> = self.storage.servers().into_iter().map(|(_, pid)| pid).collect();
         let clients = self.storage.clients();
@@ -120,7 +120,7 @@ impl RunProcesses {
         self.storage.reads(&mut self.server)
     }
 
-    /// Waits for a mark of the driver and samples what the sessions wait for meanwhile.
+    /// Waits for a mark of the driver, and samples the wait events of the sessions meanwhile.
     pub(crate) fn await_mark(
         &mut self,
         driver: &mut Driver,
@@ -147,12 +147,12 @@ impl RunProcesses {
         }
     }
 
-    /// Lets the processes have memory as they like, where it was held: nothing is measured any more.
+    /// Removes the memory limits of the processes, after the end of the measurement.
     pub(crate) fn lift_memory_limits(&self) -> Result<(), LabError> {
         self.groups.iter().try_for_each(MemoryGroup::lift)
     }
 
-    /// The error that came, or that the storage or the database went away, which explains it.
+    /// The given error, or the loss of the storage or the database that explains it.
     pub(crate) fn explained(&mut self, error: LabError) -> LabError {
         match explained(&mut *self.storage, error) {
             error @ (LabError::Interrupted | LabError::FilerLost(_)) => error,
@@ -160,12 +160,12 @@ impl RunProcesses {
         }
     }
 
-    /// An error when the storage went away.
+    /// An error if the storage was lost.
     pub(crate) fn expect_storage(&mut self) -> Result<(), LabError> {
         self.storage.expect_alive()
     }
 
-    /// Clean stop of everything, the database first; exit codes must be 0.
+    /// Stops everything cleanly, the database first; exit codes must be 0.
     pub(crate) fn stop(self) -> Result<(), LabError> {
         let Self { server, read_ahead, mut storage, network, groups } = self;
         server.stop().map_err(|error| explained(&mut *storage, error))?;
@@ -190,13 +190,13 @@ fn explained(storage: &mut dyn Storage, error: LabError) -> LabError {
     }
 }
 
-/// Holds what database and servers may keep in the page cache, when the plan asks for it.
+/// Limits the page cache of database and servers, if the plan requires it.
 fn hold_memory(setup: &Setup<'_>, users: u32, server: &Server, storage: &dyn Storage) -> Result<Vec<MemoryGroup>, LabError> {
     let Some(cache) = setup.plan.page_cache_bytes else { return Ok(Vec::new()) };
     let own = setup.buffers_bytes + setup.place.engine.own_bytes() + u64::from(users) * SESSION_OWN_BYTES;
     let group = MemoryGroup::make("database", own, cache)?;
     for pid in procfs::tree(server.pid()) {
-        // One that ended meanwhile needs no holding.
+        // A process that has ended in the meantime needs no limit.
         let held = group.add(pid);
         if pid == server.pid() {
             held?;

@@ -1,4 +1,4 @@
-//! What is happening, how long it has taken, how long it may still take.
+//! Progress of a comparison: the current step, the elapsed and the remaining time.
 
 use std::time::{Duration, Instant};
 
@@ -7,47 +7,47 @@ use crate::run::driver::Second;
 /// One event of progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// What happened.
+    /// Kind of the event.
     pub kind: EventKind,
     /// Time since the start.
     pub elapsed: Duration,
     /// Estimated time to the end.
     pub left: Option<Duration>,
-    /// What is happening.
+    /// The current step.
     pub text: String,
 }
 
-/// What an [`Event`] reports.
+/// The kinds of [`Event`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum EventKind {
-    /// A step began or went on: worth a line anywhere.
+    /// A step began or advanced. Every view prints a line.
     Step,
-    /// A second of the load is over: for a view that is redrawn.
+    /// A second of the load has ended. For a view that is redrawn.
     Second {
-        /// Seconds since the load began, its warm-up included.
+        /// Seconds since the start of the load, including its warm-up.
         second: u64,
-        /// New orders committed in it.
+        /// New orders committed in that second.
         orders: u64,
     },
     /// A run has ended.
     Run {
-        /// Name of its arm.
+        /// Name of its configuration.
         arm: String,
-        /// What it gave.
+        /// Its result.
         oets_per_minute: f64,
     },
 }
 
-/// Keeps the clock and the estimate of a comparison.
+/// Tracks the time and the estimate of a comparison.
 pub(crate) struct Progress<'a> {
     start: Instant,
     /// Estimated end, as time since the start.
     end: Option<Duration>,
     watcher: &'a mut (dyn FnMut(&Event) + 'a),
     step: Step,
-    /// `run 2 of 6, ` before every line while runs are carried out.
+    /// Prefix of every line during the runs: `run 2 of 6, `.
     prefix: String,
-    /// The regime of the run, when it is not the first one.
+    /// The scenario of the run; `None` for the first one.
     regime: Option<String>,
 }
 
@@ -57,7 +57,7 @@ struct Step {
     bytes_whole: u64,
 }
 
-/// A step that copies bytes reports how far it is this often.
+/// Interval of the progress events of a step that copies bytes.
 const EVENT_EVERY: Duration = Duration::from_secs(2);
 
 impl<'a> Progress<'a> {
@@ -77,35 +77,35 @@ impl<'a> Progress<'a> {
         self.start.elapsed()
     }
 
-    /// Sets how much time is left from now on.
+    /// Sets the remaining time from now on.
     pub(crate) fn expect(&mut self, left: Duration) {
         self.end = Some(self.elapsed() + left);
     }
 
-    /// Sets the size of what steps copy.
+    /// Sets the number of bytes that steps copy.
     pub(crate) fn expect_bytes(&mut self, bytes: u64) {
         self.step.bytes_whole = bytes;
     }
 
-    /// The lines that follow belong to this run, of a regime that has a name or of the first one.
+    /// Starts the lines of a run, of a named scenario or of the first one.
     pub(crate) fn run_of(&mut self, regime: Option<&str>, run: usize, whole: usize) {
         self.regime = regime.map(str::to_owned);
         let regime = regime.map_or_else(String::new, |name| format!("{name}: "));
         self.prefix = format!("{regime}run {run} of {whole}, ");
     }
 
-    /// The lines that follow belong to no run.
+    /// Ends the lines of a run.
     pub(crate) fn no_run(&mut self) {
         (self.regime, self.prefix) = (None, String::new());
     }
 
-    /// A new step begins.
+    /// Starts a new step.
     pub(crate) fn step(&mut self, text: &str) {
         text.clone_into(&mut self.step.text);
         self.emit(text.to_owned());
     }
 
-    /// The step has copied so many bytes.
+    /// Reports the bytes that the step has copied.
     pub(crate) fn bytes(&mut self, done: u64) {
         if self.step.last_event.elapsed() >= EVENT_EVERY {
             let whole = self.step.bytes_whole.max(done) >> 20;
@@ -113,21 +113,21 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Something within a step, reported at most every two seconds.
+    /// Reports an event within a step, at most every two seconds.
     pub(crate) fn within(&mut self, text: &str) {
         if self.step.last_event.elapsed() >= EVENT_EVERY {
             self.emit(text.to_owned());
         }
     }
 
-    /// Seconds of the load that are over: seconds since it began, orders in each.
+    /// Reports completed seconds of the load: seconds since its start, orders in each.
     pub(crate) fn seconds(&mut self, seconds: &[Second]) {
         for (second, orders) in seconds.iter().copied() {
             self.send(EventKind::Second { second, orders }, self.step.text.clone());
         }
     }
 
-    /// A run has ended.
+    /// Reports the end of a run.
     pub(crate) fn run_ended(&mut self, arm: &str, oets_per_minute: f64) {
         let arm = self.regime.as_ref().map_or_else(|| arm.to_owned(), |regime| format!("{arm} ({regime})"));
         self.send(EventKind::Run { arm, oets_per_minute }, self.step.text.clone());

@@ -1,4 +1,4 @@
-//! The paced read probe: blocks of the restored database read over a path and its medium, without a database.
+//! The paced read probe: reads blocks of the restored database over a path and its medium, without a database.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn read(setup: &Setup<'_>, storage: &dyn Storage, file: &Path) -> Result<ReadPro
     Ok(ReadProbe { reads: record.reads, read_us: record.mean_us, error_us: record.error_us, medium_read_us })
 }
 
-/// The largest file of tables, relative to `directory`: the one a probe can spread its reads over.
+/// The largest file of tables, relative to `directory`, over which a probe can spread its reads.
 fn largest_file(directory: &Path, tables: &str) -> Option<PathBuf> {
     let mut best: Option<(u64, PathBuf)> = None;
     let mut waiting = vec![directory.join(tables)];

@@ -1,4 +1,4 @@
-//! What the runs of a comparison share, and what one of them is.
+//! State that the runs of a comparison share, and the description of one run.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::placement::workdir::WorkDir;
 use crate::plan::{Arm, Plan, Tuning};
 use crate::run::driver::RunOrder;
 
-/// What every run of a comparison shares.
+/// State that all runs of a comparison share.
 pub(crate) struct Setup<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) work: &'a WorkDir,
@@ -20,26 +20,26 @@ pub(crate) struct Setup<'a> {
     pub(crate) program: PathBuf,
     pub(crate) method: Method,
     pub(crate) block_bytes: u64,
-    /// Buffers of the database.
+    /// Size of the database's buffers.
     pub(crate) buffers_bytes: u64,
-    /// Where the storage reports its own latency.
+    /// Source of the latency that the storage itself reports.
     pub(crate) metrics: Option<&'a Source>,
 }
 
-/// One run to be carried out.
+/// One run to carry out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn<'a> {
     pub(crate) arm: &'a Arm,
-    /// Place in the whole sequence, from 1.
+    /// Position in the complete sequence, from 1.
     pub(crate) sequence: u32,
     /// Round, from 1.
     pub(crate) round: u32,
-    /// What is asked of the driver.
+    /// The driver's order.
     pub(crate) order: RunOrder,
 }
 
 impl Turn<'_> {
-    /// Name of the arm.
+    /// Name of the configuration.
     pub(crate) fn name(&self) -> &str {
         &self.arm.id
     }
@@ -51,7 +51,7 @@ impl Setup<'_> {
         KeptState { root: self.work.path("master"), parts: self.place.engine.parts() }
     }
 
-    /// How the storage of a run is to be started.
+    /// The order to start the storage of a run.
     pub(crate) fn start_order<'a>(&'a self, turn: &Turn<'a>) -> StartOrder<'a> {
         StartOrder {
             program: &self.program,
@@ -68,7 +68,7 @@ impl Setup<'_> {
     }
 }
 
-/// Options of the driver that an arm's load model and tuning ask for.
+/// Options of the driver for a configuration's load model and tuning.
 pub(crate) fn driver_options(plan: &Plan, arm: &Arm) -> Vec<String> {
     let mut words = Tuning::arguments(&plan.tuning_of(arm).orders);
     let load = &arm.load;

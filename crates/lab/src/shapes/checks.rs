@@ -1,16 +1,16 @@
-//! The thirteen shapes and the figures each one looks at.
+//! The thirteen shapes, and the figures that each check uses.
 
 use results::statistics::MeanInterval;
 
 use crate::shapes::seen::{Lift, Seen, Why, gain};
 
-/// Percent of a gain below which more users raised nothing.
+/// Gain in percent below which more users had no effect.
 const LIFT_NONE: f64 = 5.0;
-/// Percent below which the interval of a gain has to end where the gain is above that and cannot be told from none: a fifth of
-/// what twice the users would give where nothing limits them.
+/// Upper limit, in percent, for the interval of a larger gain that cannot be distinguished from zero: a fifth of
+/// the gain that twice the users would give without a bottleneck.
 const LIFT_UNTOLD_MOST: f64 = 20.0;
 
-/// A shape to look for: whether it is there, and the figures in words.
+/// The check of a shape: whether the figures have it, and the figures in words.
 pub(super) struct Check {
     pub(super) id: &'static str,
     pub(super) expectation: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Check {
     pub(super) look: fn(&Seen<'_>) -> Result<(bool, String), Why>,
 }
 
-/// In the order of their numbers.
+/// Sorted by number.
 pub(super) const SHAPES: [Check; 13] = [
     Check {
         id: "SC1",
@@ -117,7 +117,7 @@ fn slot_plateau(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     Ok((own.0 && kernel_has_it, format!("Direct NFS: {}. Kernel NFS: {kernel}", own.1)))
 }
 
-/// The plateau of the client whose parts have this prefix.
+/// Checks the plateau of the client whose roles have this prefix.
 fn plateau(seen: &Seen<'_>, prefix: &str) -> Result<(bool, String), Why> {
     let [few, more, many] = ["capped", "capped-more-users", "raised"].map(|role| format!("{prefix}{role}"));
     let (capped, raised) = (seen.oets(&few)?, seen.oets(&many)?);
@@ -136,13 +136,13 @@ fn plateau(seen: &Seen<'_>, prefix: &str) -> Result<(bool, String), Why> {
     Ok((busy < 50.0 && is_flat(lift) && times >= 2.0, words))
 }
 
-/// Whether more users raised nothing: by the figure itself, or as far as the runs can tell.
+/// Whether more users had no effect: by the value itself, or within the precision of the runs.
 fn is_flat(lift: Lift) -> bool {
     let untold = |(low, high): (f64, f64)| low <= 0.0 && high < LIFT_UNTOLD_MOST;
     lift.percent < LIFT_NONE || lift.interval.is_some_and(untold)
 }
 
-/// `+3.1 % (95 %: -4.0 to +10.1)`.
+/// Formats `+3.1 % (95 %: -4.0 to +10.1)`.
 fn lifted(lift: Lift) -> String {
     let interval = lift.interval.map_or_else(String::new, |(low, high)| format!(" (95 %: {low:+.1} to {high:+.1})"));
     signed(lift.percent) + &interval
@@ -186,7 +186,7 @@ fn faster_storage(seen: &Seen<'_>) -> Result<(bool, String), Why> {
             (Err(why), _) | (_, Err(why)) => words += &format!("; {why}"),
         }
     }
-    // A third of what the unbound one gains is no longer nothing.
+    // More than a third of the unbound one's gain no longer counts as no effect.
     Ok((bound.abs() <= unbound / 3.0 && unbound >= 10.0, words))
 }
 
@@ -259,7 +259,7 @@ fn read_latency(seen: &Seen<'_>) -> Result<(bool, String), Why> {
         return Err(words.join("; "));
     }
     let (least, most) = times.iter().fold((f64::MAX, 0.0f64), |(least, most), ms| (least.min(*ms), most.max(*ms)));
-    // One millisecond at eight; of faster storage the same share.
+    // One millisecond at eight; the same share for faster storage.
     Ok((most - least <= (most / 8.0).max(0.05), words.join("; ")))
 }
 
@@ -277,7 +277,7 @@ fn generations(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     Ok((first < second && second <= third && third >= 0.8 * local, words))
 }
 
-/// Percent of local that processors used up by database and driver alone would carry with each generation.
+/// Throughput in percent of local that processors saturated by database and driver alone would allow with each generation.
 fn carried_apart(seen: &Seen<'_>) -> Result<[f64; 3], Why> {
     let local = total(seen.cpu("local")?);
     let share = |role: &str| seen.cpu(role).map(|times| local / total(times) * 100.0);
@@ -319,7 +319,7 @@ fn slots_bind(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     );
     if seen.has("kernel") {
         words += &match seen.slots("kernel") {
-            // How many calls waited the kernel does not count, but how long.
+            // The kernel does not count how many calls waited, but how long.
             Ok(kernel) => {
                 let queued_ms = kernel.wait_s * 1e3 / kernel.calls.max(1) as f64;
                 format!("; kernel NFS: {}, a call waited {queued_ms:.1} ms to be sent", seen.occupancy("kernel"))

@@ -1,20 +1,20 @@
-//! The twelve consistency conditions in SQL that MariaDB, MySQL and Oracle all read.
+//! The twelve consistency conditions in SQL that MariaDB, MySQL and Oracle all accept.
 //!
-//! Every query gives the violations: rows of one text column that says where. Two sides that must
-//! agree are added up in one union, so that a row missing on either side is found. `||` joins
-//! texts: sessions of MariaDB and MySQL are told so.
+//! Every query returns the violations: rows of one text column with the place. Two sides that must
+//! be equal are added up in one union, so that a row missing on either side is found. `||` concatenates
+//! texts: sessions of MariaDB and MySQL set `sql_mode` accordingly.
 
 use crate::ack_log::AcknowledgedOrder;
 
 /// Deliveries committed since the load.
 pub(crate) const DELIVERIES: &str = "SELECT COALESCE(SUM(dl_count), 0) FROM delivered";
 
-/// How many violations of a condition there are, and where one is.
+/// The number of violations of a condition, and the place of one.
 pub(crate) fn counted(number: u32) -> String {
     format!("SELECT COUNT(*), MIN(place) FROM ({}) violations", violations(number))
 }
 
-/// Which of these orders are there.
+/// The orders, of these, that exist in the database.
 pub(crate) fn present(orders: &[AcknowledgedOrder]) -> String {
     let keys: Vec<String> =
         orders.iter().map(|order| format!("({}, {}, {})", order.warehouse, order.district, order.order)).collect();

@@ -1,8 +1,8 @@
-//! SQL that MariaDB, MySQL and Oracle all read.
+//! SQL that MariaDB, MySQL and Oracle all accept.
 //!
 //! Each piece takes its values as text: numbers, names of parameters, or variables of a procedure.
-//! `join` keeps the order of a join where that needs a word of its own. Rows are locked in one order
-//! (stock by key, customer, district, warehouse; Delivery takes its turn first).
+//! `join` is the keyword that keeps the order of a join, if the database needs one. Rows are locked in a fixed order
+//! (stock by key, customer, district, warehouse; Delivery first locks the row that serializes deliveries).
 
 pub(crate) mod checks;
 
@@ -10,7 +10,7 @@ use std::fmt::Display;
 
 use crate::database::{Config, SCHEMA_VERSION};
 
-/// Writes what a load says of itself, half loaded.
+/// Stores the configuration of a load, marked as half loaded.
 pub(crate) fn insert_config(config: &Config, made_schema: bool) -> String {
     let Config { warehouses, seed, constants } = config;
     format!(
@@ -23,13 +23,12 @@ pub(crate) fn insert_config(config: &Config, made_schema: bool) -> String {
     )
 }
 
-/// Notes a part of the load as done.
+/// Notes that a part of the load is done.
 pub(crate) fn note(part: u32, warehouse: u32, rows: u64) -> String {
     format!("INSERT INTO load_progress VALUES ({part}, {warehouse}, {rows})")
 }
 
-/// Takes stock for one line of an order at warehouse `home`; an item that is not in the catalogue
-/// has no stock.
+/// Takes stock for one line of an order at warehouse `home`. Changes nothing if the item is not in the catalogue.
 pub(crate) fn take_stock(home: impl Display, item: impl Display, supply: impl Display, quantity: impl Display) -> String {
     format!(
         "UPDATE stock SET s_quantity = s_quantity - {quantity} + CASE WHEN s_quantity >= {quantity} + 10 THEN 0 ELSE 91 END,
@@ -39,7 +38,7 @@ pub(crate) fn take_stock(home: impl Display, item: impl Display, supply: impl Di
     )
 }
 
-/// Enters `order`, open, without its lines.
+/// Inserts `order`, undelivered, without its lines.
 pub(crate) fn enter_order(
     (warehouse, district, order): (impl Display, impl Display, &str),
     customer: impl Display,
@@ -75,7 +74,7 @@ pub(crate) fn add_line(
     )
 }
 
-/// Puts into `chosen` the customer at position ceil(n/2) of those of a name, sorted by first name.
+/// Sets `chosen` to the customer at position ceil(n/2) of those with a last name, sorted by first name.
 pub(crate) fn choose_by_name(chosen: &str, warehouse: impl Display, district: impl Display, name: impl Display) -> String {
     format!(
         "SELECT c_id INTO {chosen} FROM (
@@ -85,7 +84,7 @@ pub(crate) fn choose_by_name(chosen: &str, warehouse: impl Display, district: im
     )
 }
 
-/// Adds a payment to what its district and its warehouse took in, the hottest row last.
+/// Adds a payment to the totals of its district and its warehouse. The most contended row, the warehouse, comes last.
 pub(crate) fn take_in(warehouse: impl Display, district: impl Display, cents: impl Display) -> [String; 2] {
     [
         format!("UPDATE district SET d_ytd = d_ytd + {cents} WHERE d_w_id = {warehouse} AND d_id = {district}"),
@@ -93,12 +92,12 @@ pub(crate) fn take_in(warehouse: impl Display, district: impl Display, cents: im
     ]
 }
 
-/// Deliveries of one warehouse queue here, so that each sees what the one before left open.
+/// Serializes the deliveries of one warehouse, so that each sees which orders the previous one left undelivered.
 pub(crate) fn take_turn(into: &str, warehouse: impl Display) -> String {
     format!("SELECT dl_count INTO {into} FROM delivered WHERE dl_w_id = {warehouse} AND dl_d_id = 1 FOR UPDATE")
 }
 
-/// Closes `order` and gives it to a carrier; nothing where the order is NULL.
+/// Marks `order` as delivered and assigns it to a carrier; no effect if the order is NULL.
 pub(crate) fn close_order(
     (warehouse, district, order): (impl Display, impl Display, &str),
     carrier: impl Display,
@@ -116,7 +115,7 @@ pub(crate) fn close_order(
     ]
 }
 
-/// Charges a customer for `order`, and counts its delivery; nothing where the order is NULL.
+/// Charges a customer for `order`, and counts its delivery; no effect if the order is NULL.
 pub(crate) fn charge((warehouse, district, order): (impl Display, impl Display, &str), customer: &str, due: &str) -> [String; 2] {
     [
         format!(
@@ -130,7 +129,7 @@ pub(crate) fn charge((warehouse, district, order): (impl Display, impl Display, 
     ]
 }
 
-/// Stock-Level: one row, the number of low items of the last 20 orders.
+/// Stock-Level: returns one row, the number of items with low stock in the last 20 orders.
 pub(crate) fn stock_level(warehouse: impl Display, district: impl Display, threshold: impl Display, join: &str) -> String {
     format!(
         "SELECT COUNT(DISTINCT s_i_id)

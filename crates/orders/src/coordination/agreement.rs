@@ -1,4 +1,4 @@
-//! What the drivers of one run must have in common.
+//! Options that the drivers of one run must have in common.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use crate::postgres::Postgres;
 pub struct SharedRun {
     /// The results database.
     pub results: Postgres,
-    /// Name of the run, new for every run.
+    /// Name of the run, unique in the results database.
     pub run: String,
-    /// How many drivers it has.
+    /// Number of drivers of the run.
     pub drivers: u32,
-    /// Which of them this is, from 1; the first free number when absent.
+    /// Number of this driver, from 1; `None` for the first free number.
     pub driver: Option<u32>,
     /// Name of this host, for the record.
     pub host: String,
-    /// How long to wait for the others at the start.
+    /// Time limit for waiting for the others at the start.
     pub barrier_timeout: Duration,
 }
 
 /// Options that must be the same for all drivers of a run.
 #[derive(Debug, Clone)]
 pub(super) struct AgreedOptions {
-    /// Asked for by the user; absent: the run's first driver chooses.
+    /// The seed that the user gave; `None` if the run's first driver chooses.
     pub(super) seed: Option<u64>,
-    /// What the first driver takes when the user named none.
+    /// The seed that the first driver uses if the user gave none.
     pub(super) seed_else: u64,
     pub(super) warmup_s: u64,
     pub(super) measured_s: u64,
     pub(super) users: u32,
-    /// Everything else, by the name of the option.
+    /// All further options, by name.
     pub(super) others: BTreeMap<String, String>,
 }
 

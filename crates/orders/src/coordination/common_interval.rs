@@ -1,9 +1,9 @@
-//! The interval that counts when the drivers of a run have ended, finished or not.
+//! The interval that counts after the drivers of a run have ended, with or without success.
 //!
-//! Every driver finished: their records over the whole interval are merged. One is missing: the
-//! common interval ends at the last snapshot that is stored of every driver, and only what ended before
-//! counts, of all of them; how the others went on with less load is not counted. A driver that left
-//! no snapshot is left out, and the others count over the whole interval.
+//! If every driver finished, their records over the complete interval are merged. If one is missing, the
+//! common interval ends at the last snapshot that is stored for every driver. Only transactions that ended before
+//! it count, for all drivers: how the others continued with less load is not counted. A driver that left
+//! no snapshot is ignored, and the others count over the complete interval.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::error::CoordinationError;
 use super::merge;
 use crate::conform::conform;
 
-/// How far a driver is.
+/// State of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
-    /// It has its number; its users connect.
+    /// It has its number and is connecting its users.
     Joined,
     /// All its users are connected.
     Ready,
@@ -41,7 +41,7 @@ impl Status {
     }
 }
 
-/// A driver as it stands in the results database.
+/// A driver's entry in the results database.
 #[derive(Debug, Clone)]
 pub(super) struct Driver {
     pub(super) number: u32,
@@ -51,13 +51,13 @@ pub(super) struct Driver {
     pub(super) status: Status,
     /// Seconds since its last heartbeat, by the database's clock.
     pub(super) since_heartbeat_s: f64,
-    /// When that was, in seconds after the start of the interval.
+    /// Time of its last heartbeat, in seconds after the start of the interval.
     pub(super) heartbeat_s: f64,
     pub(super) start_error_ms: f64,
     pub(super) error: Option<String>,
-    /// Its whole record; only of one that finished.
+    /// Its complete record, if it finished.
     pub(super) record: Option<OrdersRun>,
-    /// Seconds of the interval at which a snapshot of it is stored.
+    /// Seconds of the interval at which its snapshots are stored.
     pub(super) snapshots: Vec<u64>,
 }
 
@@ -67,16 +67,16 @@ impl Driver {
     }
 }
 
-/// Over which part of the interval the drivers are merged.
+/// The part of the interval over which the drivers are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Common {
-    /// All of it, by the drivers that finished.
+    /// The complete interval, of the drivers that finished.
     Whole,
-    /// The first so many seconds, by every driver that has a snapshot there.
+    /// This number of seconds from the start, of every driver that has a snapshot there.
     Snapshot(u64),
 }
 
-/// The common interval: the last second at which every driver that left anything has a snapshot.
+/// The common interval: up to the last second at which every driver that left any data has a snapshot.
 pub(super) fn common(drivers: &[Driver]) -> Common {
     let missing: Vec<&Driver> = drivers.iter().filter(|driver| !driver.finished() && !driver.snapshots.is_empty()).collect();
     if missing.is_empty() {
@@ -88,7 +88,7 @@ pub(super) fn common(drivers: &[Driver]) -> Common {
     in_all.max().map_or(Common::Whole, |second| Common::Snapshot(*second))
 }
 
-/// Merges what counts; `snapshots` holds the drivers' records at the second of [`Common::Snapshot`].
+/// Merges the records that count; `snapshots` contains the drivers' records at the second of [`Common::Snapshot`].
 pub(super) fn merge_known(
     run: &str,
     measured_s: f64,
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_lost_driver_ends_the_common_interval_at_the_last_snapshot_all_have() {
         let whole = Some(example_record(2, 10, 100, 1_000));
-        // Driver 2 could not store its snapshot at 4 s: 3 is the last they share.
+        // Driver 2 could not store its snapshot at 4 s, so 3 s is the last common one.
         let drivers = [
             driver(1, Status::Finished, whole.clone(), &[1, 2, 3, 4, 5]),
             driver(2, Status::Finished, whole, &[1, 2, 3, 5]),

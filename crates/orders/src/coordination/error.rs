@@ -1,12 +1,12 @@
-//! What can go wrong when several drivers carry out one run.
+//! Errors of runs with several drivers.
 
 /// An error of the coordination of drivers. Texts complete "cannot run orders: …".
 #[derive(Debug, thiserror::Error)]
 pub enum CoordinationError {
-    /// A name, number or share is outside its limits.
+    /// An option is outside its limits.
     #[error("{what}")]
     AgreedOptions {
-        /// Which, and what is allowed.
+        /// Which option, and its limits.
         what: String,
     },
     /// The drivers of one run were given different options.
@@ -14,22 +14,22 @@ pub enum CoordinationError {
     Disagree {
         /// Name of the run.
         run: String,
-        /// What differs.
+        /// The option that differs.
         term: String,
         /// Value of the first driver.
         theirs: String,
         /// Value of this one.
         ours: String,
     },
-    /// The run has begun or ended.
+    /// The run has already begun or ended.
     #[error("run {run} began {ago_s} s ago")]
     Begun {
         /// Name of the run.
         run: String,
-        /// When, by the clock of the results database.
+        /// Seconds since it began, by the clock of the results database.
         ago_s: i64,
     },
-    /// Another driver has the number, or all are taken.
+    /// Another driver has this number, or all numbers are in use.
     #[error("{what} of run {run} is taken")]
     Taken {
         /// Name of the run.
@@ -37,17 +37,17 @@ pub enum CoordinationError {
         /// Which number.
         what: String,
     },
-    /// Not all drivers came in time.
+    /// Not all drivers were ready in time.
     #[error("after {seconds} s run {run} still lacks {missing}")]
     Barrier {
         /// Name of the run.
         run: String,
-        /// How long the barrier was waited for.
+        /// Seconds this driver waited at the barrier.
         seconds: u64,
-        /// The drivers that are missing, with their hosts where known.
+        /// The missing drivers, with their hosts if known.
         missing: String,
     },
-    /// This driver sent no heartbeat for so long that another took its number.
+    /// Another driver took this driver's number because its heartbeats were missing for too long.
     #[error("driver {driver} of run {run} was replaced: it had sent no heartbeat for too long")]
     Replaced {
         /// Name of the run.
@@ -55,13 +55,13 @@ pub enum CoordinationError {
         /// Number of this driver.
         driver: u32,
     },
-    /// No run of that name.
+    /// The results database has no run of this name.
     #[error("there is no run {run} in the results database")]
     NoRun {
         /// Name of the run.
         run: String,
     },
-    /// No driver left a record that could be merged.
+    /// No driver stored a record that can be merged.
     #[error("no driver of run {run} stored a record")]
     Nothing {
         /// Name of the run.
@@ -77,7 +77,7 @@ pub enum CoordinationError {
         /// What is wrong with it.
         detail: String,
     },
-    /// The results database holds tables of another version.
+    /// The results database has tables of another version.
     #[error("schema {schema} has version {found}; this program reads version {expected}")]
     Version {
         /// The schema's name.
@@ -90,7 +90,7 @@ pub enum CoordinationError {
 }
 
 impl CoordinationError {
-    /// What the user can do about it, where that is known.
+    /// What the user can do about the error, if that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
@@ -107,7 +107,7 @@ impl CoordinationError {
         })
     }
 
-    /// Whether nothing was run (exit code 2).
+    /// Whether the command did not run at all (exit code 2).
     #[must_use]
     pub const fn could_not_run(&self) -> bool {
         !matches!(self, Self::Replaced { .. } | Self::Nothing { .. } | Self::Record { .. })

@@ -1,18 +1,18 @@
-//! One record from the records of several drivers.
+//! Merges the records of several drivers into one.
 //!
-//! Counts are added, percentiles come from merged histograms, rates hold over the common interval:
+//! Counts are added, percentiles come from merged histograms, rates apply to the common interval:
 //! the seconds for which every driver's measurements are known.
 
 use results::histogram::{HistogramError, ResponseSummary, ResponseTimes};
 use results::orders_run::{Audit, DeferredDeliveries, Offered, OrdersRun, SeriesSecond, TransactionRecord, Transactions};
 
-/// Merges records of drivers over the same interval; `None` without any.
+/// Merges records of drivers over the same interval; `None` if there are no records.
 ///
-/// What describes the run (database, load model, seed, …) is taken from the first record.
-/// Of a series, counts are added and the longest response kept; a second has no percentiles.
+/// The description of the run (database, load model, seed, …) comes from the first record.
+/// In the series, counts are added and the longest response is kept; a second has no percentiles.
 ///
 /// # Errors
-/// [`HistogramError`] when a histogram cannot be read.
+/// [`HistogramError`] if a histogram cannot be decoded.
 pub fn merge(records: &[OrdersRun]) -> Result<Option<OrdersRun>, HistogramError> {
     let Some(first) = records.first() else {
         return Ok(None);
@@ -52,7 +52,7 @@ pub fn merge(records: &[OrdersRun]) -> Result<Option<OrdersRun>, HistogramError>
     }))
 }
 
-/// A histogram and its summary; empty when no record has one.
+/// A histogram and its summary; empty if no record has one.
 fn histogram<'a>(texts: impl Iterator<Item = &'a str>) -> Result<(ResponseSummary, String), HistogramError> {
     let mut all: Option<ResponseTimes> = None;
     for text in texts.filter(|text| !text.is_empty()) {
@@ -86,7 +86,7 @@ fn transaction(
     })
 }
 
-/// Shares of what was drawn, weighted by what they are shares of.
+/// Shares of the drawn inputs, weighted by their totals.
 fn audit(records: &[OrdersRun], all: &Transactions) -> Audit {
     let mean = |share: fn(&Audit) -> f64, whole: &dyn Fn(&OrdersRun) -> f64| {
         let weight: f64 = records.iter().map(whole).sum();
@@ -146,7 +146,7 @@ fn deferred(records: &[OrdersRun]) -> Result<Option<DeferredDeliveries>, Histogr
     }))
 }
 
-/// Sums second by second, as far as every record goes.
+/// Sums for each second, up to the length of the shortest record.
 fn per_second(records: &[OrdersRun]) -> Vec<u64> {
     let seconds = records.iter().map(|record| record.per_second.len()).min().unwrap_or(0);
     (0..seconds).map(|second| records.iter().filter_map(|record| record.per_second.get(second)).sum()).collect()

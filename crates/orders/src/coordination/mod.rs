@@ -1,9 +1,9 @@
 //! Several drivers of one run, on one or more hosts, coordinated through a results database.
 //!
-//! Each joins the run, connects its share of the users, and waits at a barrier until all
-//! are ready; then they begin at one moment of the results database's clock. While it runs, a driver
-//! stores a heartbeat once a second and snapshots of what it measured, so that the figures of a
-//! driver that dies are not lost and nobody waits for it. At the end the records are merged into one.
+//! Each driver joins the run, connects its share of the users, and waits at a barrier until all drivers
+//! are ready. Then all start at the same moment of the results database's clock. During the run, a driver
+//! stores a heartbeat once a second and snapshots of its measurements. So if a driver dies, its figures
+//! are kept and the others do not wait for it. At the end the records are merged into one.
 
 mod agreement;
 mod common_interval;
@@ -33,7 +33,7 @@ use crate::postgres::Postgres;
 use common_interval::Common;
 use store::{Membership, Store};
 
-/// What happens between the drivers.
+/// Events of the coordination.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CoordinationEvent {
     /// This driver has joined.
@@ -43,37 +43,37 @@ pub enum CoordinationEvent {
         /// Users it drives.
         users: u32,
     },
-    /// Sent once a second until all are ready.
+    /// Sent once a second until all drivers are ready.
     Waiting {
         /// Drivers that are ready.
         ready: u32,
         /// Drivers of the run.
         drivers: u32,
-        /// Those that are not, by number.
+        /// Numbers of the drivers that are not ready.
         missing: Vec<u32>,
         /// Seconds waited so far.
         waited_s: u64,
     },
-    /// The run ended here; sent once a second while others are at work.
+    /// This driver's run has ended; sent once a second while other drivers are still working.
     Ending {
-        /// Drivers still at work, by number.
+        /// Numbers of the drivers that are still working.
         at_work: Vec<u32>,
     },
-    /// The results database did not store something; it is tried again.
+    /// The results database did not store something. The driver will retry.
     Warning(String),
 }
 
-/// Drives this driver's share of a run and gives the record merged of all its drivers; where it was interrupted, what
-/// it measured alone.
+/// Runs this driver's share of a run and returns the merged record of all drivers; after an interruption, only
+/// this driver's own record.
 ///
-/// `options.users` are the users of all drivers together; `seed` is what the user asked for, else
-/// the seed of the run's first driver replaces `options.seed`. `also` holds whatever else the
-/// drivers must have in common, by the name of the option.
+/// `options.users` are the users of all drivers together. `seed` is the seed that the user gave; without one,
+/// the seed of the run's first driver replaces `options.seed`. `also` contains further options that must be
+/// the same for all drivers, by name.
 ///
 /// # Errors
-/// [`CoordinationError`] when the drivers do not agree or not all start; errors of this driver's own run, which
-/// are stored in the results database; anything that keeps the merged record from being made. What this
-/// driver measured is in the results database by then whenever that could be reached.
+/// [`CoordinationError`] if the drivers' options differ or not all drivers start; errors of this driver's own run, which
+/// are stored in the results database; any error that prevents the merge. In each case this driver's measurements
+/// are already in the results database, if that was reachable.
 pub async fn run<D: Database>(
     shared_run: &SharedRun,
     database: &D,
@@ -121,16 +121,16 @@ pub async fn run<D: Database>(
     conclude(shared_run, outcome, end_to, membership_task, &on_coordination).await
 }
 
-/// Merges what the drivers of a run left in the results database, and keeps the result there.
+/// Merges the records that the drivers of a run left in the results database, and stores the result there.
 ///
 /// # Errors
-/// [`CoordinationError::NoRun`], [`CoordinationError::Nothing`], or what the database says.
+/// [`CoordinationError::NoRun`], [`CoordinationError::Nothing`], or an error of the results database.
 pub async fn merged(results: &Postgres, run: &str) -> Result<OrdersRun, OrdersError> {
     let store = Store::open(results).await?;
     merge_stored(&store, run).await
 }
 
-/// Of `all` sessions those of `part` of `whole` users: at least one, never more than users.
+/// The sessions, of `all`, for `part` of `whole` users: at least one, and at most one per user.
 fn session_share(all: u32, part: u32, whole: u32) -> u32 {
     let share = u64::from(all) * u64::from(part) / u64::from(whole.max(1));
     u32::try_from(share).unwrap_or(part).clamp(1, part.max(1))
@@ -189,13 +189,13 @@ async fn agreed_options<D: Database>(
     })
 }
 
-/// What the barrier receives from the driver and sends to it.
+/// The driver's ends of the channels of the start barrier.
 struct StartBarrier {
     connected: oneshot::Receiver<()>,
     start: oneshot::Sender<Instant>,
 }
 
-/// This driver's session with the results database, opened again when it is lost.
+/// This driver's session with the results database, reopened after it is lost.
 struct ResultsSession {
     shared_run: SharedRun,
     membership: Membership,
@@ -203,7 +203,7 @@ struct ResultsSession {
 }
 
 impl ResultsSession {
-    /// Keeps this driver a member of the run until the run has ended here: barrier, heartbeats, snapshots, the end.
+    /// Keeps this driver a member of the run until its part has ended: barrier, heartbeats, snapshots, end.
     async fn keep_membership(
         mut self,
         driver: StartBarrier,
@@ -215,7 +215,7 @@ impl ResultsSession {
         let membership = self.membership.clone();
         let mut heartbeat = tokio::time::interval(Duration::from_millis(HEARTBEAT_MS));
         heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        // Until the users are connected the number is kept; an end before that is a failure to connect.
+        // The driver keeps its number until its users are connected; an end before that means that connecting failed.
         let failed = loop {
             tokio::select! {
                 _ = &mut connected => break None,
@@ -229,12 +229,12 @@ impl ResultsSession {
         let begin = match self.wait_at_barrier(&on_coordination).await {
             Ok(begin) => begin,
             Err(error) => {
-                // The number is free again for another try.
+                // Releases the number, so that a retry can use it.
                 let _ = self.store().await?.end(&membership, &Err(error.to_string())).await;
                 return Err(error);
             }
         };
-        // A driver that ended meanwhile stores that below.
+        // If the driver has ended in the meantime, its end is stored below.
         let _ = start.send(begin);
         let mut more_snapshots = true;
         let ended = loop {
@@ -274,7 +274,7 @@ impl ResultsSession {
         }
     }
 
-    /// Waits until every driver is ready; gives the moment all begin.
+    /// Waits until every driver is ready. Returns the start time.
     async fn wait_at_barrier(&mut self, on_coordination: &impl Fn(&CoordinationEvent)) -> Result<Instant, OrdersError> {
         let (began, mut shown_s) = (Instant::now(), None);
         let drivers = self.shared_run.drivers;
@@ -302,7 +302,7 @@ impl ResultsSession {
         }
     }
 
-    /// Stores how the run ended here, trying for a while: it is all that is left of the work.
+    /// Stores the end of this driver's run. Retries for a while, because this record is the only result of the run.
     async fn store_end(
         mut self,
         ended: Result<OrdersRun, String>,
@@ -326,7 +326,7 @@ impl ResultsSession {
         }
     }
 
-    /// Waits until nobody is at work any more; a driver without a heartbeat is not waited for.
+    /// Waits until no other driver is working. Does not wait for a driver without heartbeats.
     async fn wait_for_others(&mut self, on_coordination: &impl Fn(&CoordinationEvent)) -> Result<(), OrdersError> {
         let (began, mut shown_s) = (Instant::now(), None);
         let run = self.membership.run.clone();
@@ -345,21 +345,21 @@ impl ResultsSession {
     }
 }
 
-/// After the own run was interrupted: says so to the others, as far as that takes no time, and leaves. What was measured
-/// is the result of this driver alone; the others go on without it.
+/// Leaves the run after this driver was interrupted. Reports the end to the others if that is possible without delay.
+/// The result is this driver's own measurement; the others continue without it.
 async fn leave(
     outcome: Result<OrdersRun, OrdersError>,
     end: oneshot::Sender<Result<OrdersRun, String>>,
     mut membership_task: JoinHandle<Result<ResultsSession, OrdersError>>,
 ) -> Result<OrdersRun, OrdersError> {
     let _ = end.send(Err("it was interrupted".to_owned()));
-    // At the barrier nothing is heard of the end: there the others miss the heartbeats.
+    // A driver at the barrier does not receive the end: there the others notice the missing heartbeats.
     let _ = tokio::time::timeout(Duration::from_millis(HEARTBEAT_MS), &mut membership_task).await;
     membership_task.abort();
     outcome
 }
 
-/// After the own run: stores its end, waits for the others, merges.
+/// After this driver's own run: stores its end, waits for the others, merges.
 async fn conclude(
     shared_run: &SharedRun,
     outcome: Result<OrdersRun, OrdersError>,
@@ -368,14 +368,14 @@ async fn conclude(
     on_coordination: &impl Fn(&CoordinationEvent),
 ) -> Result<OrdersRun, OrdersError> {
     let ended = outcome.as_ref().map(Clone::clone).map_err(|error| crate::error::chain(error));
-    // A task that ended before has its own reason, found below.
+    // If the task has already ended, its result, checked below, gives the reason.
     let _ = end.send(ended);
     let left = membership_task
         .await
         .map_err(|error| OrdersError::Thread { what: format!("the session with the results database: {error}") });
     let mut session = match (left, outcome) {
         (Ok(Err(error)), _) if matches!(error, OrdersError::Coordination(_)) => return Err(error),
-        // Without a start the run's own error says nothing.
+        // If there was no start, the run's own error is only a consequence.
         (Ok(Err(error)), Err(OrdersError::Thread { .. })) => return Err(error),
         (_, Err(error)) => return Err(error),
         (left, Ok(_)) => left??,

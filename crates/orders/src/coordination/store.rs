@@ -1,6 +1,6 @@
 //! The tables of coordinated runs in the results database, schema `millrace_results`.
 //!
-//! Every moment is taken from the clock of this database, so that the clocks of the drivers' hosts
+//! All times come from the clock of this database, so the clocks of the drivers' hosts
 //! need not agree.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::postgres::Postgres;
 
 /// Version of these tables.
 const VERSION: i32 = 1;
-/// Schema they are in.
+/// The schema of these tables.
 const SCHEMA: &str = "millrace_results";
 
 const TABLES: &str = "
@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS millrace_results.cut (
 pub(super) struct Membership {
     pub(super) run: String,
     pub(super) number: i32,
-    /// Tells this driver from one that had the number before.
+    /// Distinguishes this driver from an earlier one with the same number.
     token: i64,
     pub(super) users: u32,
     pub(super) first_user: u32,
@@ -53,12 +53,12 @@ pub(super) struct Membership {
     pub(super) seed: u64,
 }
 
-/// What the barrier looks like.
+/// State of the start barrier.
 #[derive(Debug)]
 pub(super) struct Barrier {
     /// Numbers and hosts of the drivers that are ready and alive.
     pub(super) ready: BTreeMap<u32, String>,
-    /// Whether the start is set.
+    /// Whether the start time is set.
     pub(super) started: bool,
 }
 
@@ -71,7 +71,7 @@ impl Store {
     pub(super) async fn open(results: &Postgres) -> Result<Self, OrdersError> {
         let client = results.connect().await?;
         let store = Self { client };
-        // A heartbeat that a crash of this database loses is no loss.
+        // Losing heartbeats in a crash of this database does no harm.
         let settings = "SET client_min_messages = warning; SET synchronous_commit = off; SET default_transaction_read_only = off; \
                         SET statement_timeout = 0";
         store.batch(settings).await?;
@@ -82,9 +82,9 @@ impl Store {
         self.client.is_closed()
     }
 
-    /// Makes the tables unless they are there.
+    /// Creates the tables if they do not exist.
     pub(super) async fn prepare(&self) -> Result<(), OrdersError> {
-        // Of drivers that come at once, one makes them.
+        // If several drivers come at once, one of them creates the tables.
         let lock =
             "BEGIN; SET LOCAL synchronous_commit = on; SELECT pg_advisory_xact_lock(hashtextextended('millrace_results', 0))";
         self.batch(&format!("{lock}; {TABLES} COMMIT")).await?;
@@ -100,7 +100,7 @@ impl Store {
         Ok(())
     }
 
-    /// Joins the run, making the run if this is its first driver.
+    /// Joins the run. The first driver creates it.
     pub(super) async fn join(&self, shared_run: &SharedRun, agreed: &AgreedOptions) -> Result<Membership, OrdersError> {
         self.batch("BEGIN").await?;
         let joined = self.join_within(shared_run, agreed).await;
@@ -167,7 +167,7 @@ impl Store {
         Ok(Membership { run: name.clone(), number, token: field(&row, 0)?, users, first_user, seed: seed.cast_unsigned() })
     }
 
-    /// The number asked for, or the first one that no live driver has.
+    /// The requested number, or the first number that no live driver has.
     async fn free_number(&self, shared_run: &SharedRun) -> Result<i32, OrdersError> {
         let rows = self
             .rows(
@@ -191,7 +191,7 @@ impl Store {
         })
     }
 
-    /// Stores that this driver is alive and whether it is ready; fails when another has its number.
+    /// Stores a heartbeat and whether this driver is ready. Fails if another driver has its number.
     pub(super) async fn heartbeat(&self, membership: &Membership, ready: bool) -> Result<(), OrdersError> {
         let changed = self
             .execute(
@@ -204,9 +204,9 @@ impl Store {
         still_member(changed, membership)
     }
 
-    /// Stores what was measured up to a snapshot, with a heartbeat.
+    /// Stores the measurements up to a snapshot, with a heartbeat.
     pub(super) async fn add_snapshot(&self, membership: &Membership, record: &OrdersRun) -> Result<(), OrdersError> {
-        // First: a driver that dies in between is never missing from before its last snapshot.
+        // The heartbeat first, so that a driver that dies in between is never considered missing from before its last snapshot.
         self.heartbeat(membership, true).await?;
         self.execute(
             "INSERT INTO millrace_results.cut SELECT run, number, $4, $5::text::jsonb FROM millrace_results.driver \
@@ -217,7 +217,7 @@ impl Store {
         Ok(())
     }
 
-    /// Who is ready; sets the start when everybody is.
+    /// Reads which drivers are ready, and sets the start time once all are.
     pub(super) async fn barrier(&self, membership: &Membership, drivers: u32) -> Result<Barrier, OrdersError> {
         let rows = self
             .rows(
@@ -242,8 +242,8 @@ impl Store {
         Ok(Barrier { ready, started: field(&row, 0)? })
     }
 
-    /// The start on this host's monotonic clock, from the quickest of a few questions; notes how far
-    /// off it may be.
+    /// The start time on this host's monotonic clock, from the fastest of a few queries. Also stores the possible
+    /// error of this time.
     pub(super) async fn start(&self, membership: &Membership) -> Result<Instant, OrdersError> {
         let mut best: Option<(Duration, Instant)> = None;
         for _ in 0..START_SAMPLES {
@@ -297,7 +297,7 @@ impl Store {
         still_member(changed, membership)
     }
 
-    /// Drivers that have neither ended nor stopped their heartbeats: number to seconds since the last one.
+    /// Drivers that have not ended and still send heartbeats: number, and seconds since the last heartbeat.
     pub(super) async fn at_work(&self, run: &str) -> Result<BTreeMap<u32, f64>, OrdersError> {
         let rows = self
             .rows(
@@ -310,7 +310,7 @@ impl Store {
         rows.iter().map(|row| Ok((field::<i32>(row, 0)?.unsigned_abs(), field(row, 1)?))).collect()
     }
 
-    /// Seconds of the interval and all drivers of a run.
+    /// Seconds of the interval, and all drivers of a run.
     pub(super) async fn drivers(&self, run: &str) -> Result<(f64, Vec<Driver>), OrdersError> {
         let there = self.row("SELECT to_regclass('millrace_results.about') IS NOT NULL", &[]).await?;
         let no_run = || OrdersError::from(CoordinationError::NoRun { run: run.to_owned() });
@@ -336,7 +336,7 @@ impl Store {
         Ok((measured_s as f64, drivers))
     }
 
-    /// The records of all drivers at the snapshot of one second.
+    /// The drivers' records at the snapshot of one second.
     pub(super) async fn snapshots(&self, run: &str, second: u64) -> Result<BTreeMap<u32, OrdersRun>, OrdersError> {
         let rows = self
             .rows(
@@ -352,7 +352,7 @@ impl Store {
         Ok(snapshots)
     }
 
-    /// Keeps the merged record; when it is `whole`, snapshots are no longer needed.
+    /// Stores the merged record. If it is `whole`, deletes the snapshots.
     pub(super) async fn keep_merged(&self, run: &str, merged: &OrdersRun, whole: bool) -> Result<(), OrdersError> {
         self.execute("UPDATE millrace_results.run SET merged = $2::text::jsonb WHERE name = $1", &[&run, &text(merged)]).await?;
         if whole {
@@ -394,7 +394,7 @@ fn field<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, OrdersErr
 }
 
 fn text(record: &OrdersRun) -> String {
-    // A record holds numbers and text only: it always has a JSON form.
+    // A record contains only numbers and text, so it always has a JSON form.
     serde_json::to_string(record).unwrap_or_default()
 }
 

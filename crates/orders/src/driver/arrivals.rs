@@ -1,4 +1,4 @@
-//! Puts transactions into the queue of a thread when they are due.
+//! Adds transactions to the queue of a thread when they are due.
 
 use std::io;
 use std::rc::Rc;
@@ -10,19 +10,19 @@ use crate::model::LoadModel;
 use crate::open::ArrivalTimes;
 use crate::random::stream;
 
-/// Arrivals after which the sessions get a turn, when the driver itself is late.
+/// Arrivals after which the sessions get a turn if the driver is late.
 const ARRIVALS_AT_ONCE: u32 = 64;
-/// Streams of arrivals, apart from those of the terminals.
+/// Offset of the random streams of arrivals, so that they differ from those of the terminals.
 const ARRIVAL_STREAMS: u64 = 1 << 40;
 
-/// Enqueues what is due until the interval ends; `thread` is the number of the thread.
+/// Adds due transactions to the queue until the interval ends; `thread` is the number of the thread.
 pub(super) async fn enqueue_due(scheduler: Rc<Scheduler>, thread: u32) -> io::Result<()> {
     match scheduler.shared.options.model {
         LoadModel::Closed => Ok(()),
         LoadModel::Paced { .. } => enqueue_paced(&scheduler).await,
         LoadModel::Open { rate, arrivals, .. } => {
             let options = &scheduler.shared.options;
-            // Poisson processes of several drivers differ by the numbers of their users.
+            // The number of its first user gives each driver its own Poisson process.
             let rng = stream(options.seed, ARRIVAL_STREAMS + u64::from(options.first_user) * 1_000 + u64::from(thread));
             let times = ArrivalTimes::new(arrivals, rate, thread, scheduler.shared.shares.threads, rng);
             enqueue_open(&scheduler, times).await

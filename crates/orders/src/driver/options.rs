@@ -1,4 +1,4 @@
-//! What a run is asked to do, and what it says while it does it.
+//! Options of a run, and the events that it reports.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,44 +8,44 @@ use super::progress::Progress;
 use crate::mix::MixRule;
 use crate::model::{LoadModel, Terminals};
 
-/// What to run.
+/// Options of a run.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Where transactions come from.
+    /// The load model.
     pub model: LoadModel,
     /// How a terminal chooses its warehouse.
     pub terminals: Terminals,
     /// Terminals.
     pub users: u32,
-    /// Database sessions they share; never more than users.
+    /// Database sessions that the terminals share; at most one per user.
     pub connections: u32,
-    /// Warehouses the run works on, from the first; all when absent.
+    /// Number of warehouses, from the first, that the run uses; `None` for all.
     pub active_warehouses: Option<u32>,
-    /// Whether a Delivery is only queued by its terminal and done behind it.
+    /// Whether a terminal only queues its Delivery, and a session carries it out later.
     pub deferred_deliveries: bool,
-    /// Threads that drive them; never more than sessions.
+    /// Threads that drive the sessions; at most one per session.
     pub threads: u32,
     /// Seconds before the measured interval.
     pub warmup_s: u64,
     /// Seconds of the measured interval.
     pub measured_s: u64,
-    /// Seed of every choice.
+    /// Seed of all random draws.
     pub seed: u64,
     /// How the next transaction is chosen.
     pub mix: MixRule,
-    /// Where acknowledged orders are noted.
+    /// File to which acknowledged orders are appended.
     pub ack_log: Option<PathBuf>,
-    /// Whether lost connections are opened again.
+    /// Whether the driver reconnects after a lost connection.
     pub reconnect: bool,
-    /// Number of the first user: 0, or what drivers before this one drive in the same run.
+    /// Number of the first user: 0, or the number of users of the preceding drivers of the same run.
     pub first_user: u32,
-    /// Seconds between two reports of progress; none when absent.
+    /// Seconds between two progress reports; `None` for no reports.
     pub progress_s: Option<u64>,
-    /// Set by whoever wants the run to end now, with what was measured so far.
+    /// Set to end the run now, with the measurements so far.
     pub interrupted: Arc<AtomicBool>,
 }
 
-/// What happens in a run, as it happens.
+/// Events of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// Every session is open; the warm-up begins.
@@ -54,8 +54,8 @@ pub enum Event {
     Measuring,
     /// The measured interval ended.
     Measured,
-    /// What was done since the report before, as often as asked for.
+    /// The work since the last progress report.
     Progress(Progress),
-    /// A transaction ended by an error, or a connection was lost; only the first few are told.
+    /// A transaction ended by an error, or a connection was lost. Only the first few are reported.
     Warning(String),
 }

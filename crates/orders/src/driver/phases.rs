@@ -11,27 +11,27 @@ use super::shared::{Schedule, Shared};
 use crate::error::OrdersError;
 use crate::measure::process_cpu;
 
-/// How far ahead an early end is set, so that every thread knows of it before it comes.
+/// Lead time of an early end, so that every thread knows of it in time.
 const END_AHEAD: Duration = Duration::from_millis(20);
-/// How often is looked whether the run is to end.
+/// Interval between two checks whether the run was asked to end.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The barrier of a coordinated run: this side says that all sessions are open, the other when the warm-up begins.
+/// The barrier of a coordinated run: this side reports that all sessions are open, the other side sends the start of the warm-up.
 pub(super) type StartBarrier = (oneshot::Sender<()>, oneshot::Receiver<Instant>);
 
-/// How a wait ended.
+/// Result of a wait.
 #[derive(PartialEq, Eq)]
 enum Waited {
-    /// The moment came.
+    /// The moment was reached.
     Reached,
-    /// Somebody wants the run to end.
+    /// The run was asked to end.
     Interrupted,
     /// The run failed.
     Stopped,
 }
 
-/// Starts the clock when all are connected and reports each phase; `None` when the run failed. What is interrupted before
-/// it measured anything has failed, too.
+/// Starts the clock when all sessions are connected, and reports each phase. `None` if the run failed, or was interrupted before
+/// it measured anything.
 pub(super) async fn run_phases(
     shared: &Shared,
     barrier: Option<StartBarrier>,
@@ -50,7 +50,7 @@ pub(super) async fn run_phases(
     on_event(&Event::Connected);
     let began = match barrier {
         Some((connected, start)) => {
-            // A receiver that is gone shows in the start that never comes.
+            // If the receiver is gone, the start fails below.
             let _ = connected.send(());
             tokio::select! {
                 begun = start => begun.ok()?,
@@ -89,21 +89,21 @@ pub(super) async fn run_phases(
     Some((schedule, driver_cpu))
 }
 
-/// Waits until somebody wants the run to end.
+/// Waits until the run is asked to end.
 async fn interrupted(shared: &Shared) {
     while !shared.is_interrupted() {
         tokio::time::sleep(LOOK).await;
     }
 }
 
-/// The reports of progress.
+/// The progress reports.
 struct Reports {
     began: Instant,
     last: Instant,
 }
 
 impl Reports {
-    /// Waits, reporting at the moments that were asked for.
+    /// Waits until `until`, and sends the progress reports that are due.
     async fn wait_until(&mut self, shared: &Shared, until: Instant, on_event: &mut impl FnMut(&Event)) -> Waited {
         loop {
             for warning in shared.take_warnings() {
@@ -128,7 +128,7 @@ impl Reports {
         }
     }
 
-    /// When the next report is due: at a multiple of the time that was asked for.
+    /// When the next report is due: at a multiple of the requested interval.
     fn due(&self, shared: &Shared) -> Option<Instant> {
         let every_s = shared.options.progress_s?.max(1);
         let reported = (self.last - self.began).as_secs() / every_s;

@@ -1,18 +1,18 @@
-//! Reports of a run while it goes on, warm-up included.
+//! Progress reports during a run, including the warm-up.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use host::Unpoisoned;
 
-/// What ended in the time since the report before.
+/// The work since the previous report.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Progress {
     /// Seconds since the start of the warm-up.
     pub elapsed_s: f64,
     /// Transactions that succeeded, per second.
     pub transactions_per_s: f64,
-    /// Mean of their response times; 0 when there were none.
+    /// Mean of their response times; 0 if there were none.
     pub latency_mean_ms: f64,
     /// Standard deviation of their response times.
     pub latency_stddev_ms: f64,
@@ -20,11 +20,11 @@ pub struct Progress {
     pub failed: u64,
     /// New orders committed since the start of the warm-up.
     pub orders: u64,
-    /// Connections lost since then.
+    /// Connections lost since the start of the warm-up.
     pub connection_losses: u64,
 }
 
-/// What one thread did since the report before.
+/// The work of one thread since the previous report.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
     transactions: u64,
@@ -33,17 +33,17 @@ struct Part {
     squares_ms: f64,
 }
 
-/// What the threads did since the report before; each has a place of its own, so that none waits for another.
+/// The work of each thread since the previous report. Each thread has its own entry, so that no thread waits for another.
 #[derive(Debug)]
 pub(super) struct Parts(Vec<Mutex<Part>>);
 
 impl Parts {
-    /// For so many threads; for none when nobody asks for reports.
+    /// One entry for each of `threads` threads; 0 if no reports are requested.
     pub(super) fn new(threads: u32) -> Self {
         Self((0..threads).map(|_| Mutex::default()).collect())
     }
 
-    /// A transaction of thread `thread` succeeded.
+    /// Counts a successful transaction of thread `thread`.
     pub(super) fn succeeded(&self, thread: u32, latency: Duration) {
         let ms = latency.as_secs_f64() * 1e3;
         self.change(thread, |part| {
@@ -53,7 +53,7 @@ impl Parts {
         });
     }
 
-    /// A transaction of thread `thread` ended by an error.
+    /// Counts a failed transaction of thread `thread`.
     pub(super) fn failed(&self, thread: u32) {
         self.change(thread, |part| part.failed += 1);
     }
@@ -64,7 +64,7 @@ impl Parts {
         }
     }
 
-    /// The report over `seconds` since the one before; counts since the start are left to the caller.
+    /// The report over the `seconds` since the previous one. The caller sets the counts since the start.
     pub(super) fn take(&self, seconds: f64) -> Progress {
         let mut all = Part::default();
         for part in &self.0 {
@@ -79,7 +79,7 @@ impl Parts {
         Progress {
             transactions_per_s: if seconds > 0.0 { all.transactions as f64 / seconds } else { 0.0 },
             latency_mean_ms: mean,
-            // Rounding may leave a little less than nothing.
+            // Rounding may give a value slightly below 0.
             latency_stddev_ms: (all.squares_ms / count - mean * mean).max(0.0).sqrt(),
             failed: all.failed,
             ..Progress::default()

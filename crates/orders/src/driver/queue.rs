@@ -1,7 +1,7 @@
-//! What waits for a session: due transactions of terminals, and queued deliveries.
+//! The work that waits for a session: due transactions of terminals, and deferred deliveries.
 //!
-//! First due, first served. Queued deliveries let the terminals' work go first, but not for ever.
-//! No clock is read here.
+//! First in, first out. The terminals' transactions take precedence over deferred deliveries, up to a limit.
+//! This module reads no clock.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,20 +12,20 @@ use crate::limits::{DELIVERIES_QUEUED_MAX, DELIVERY_WAIT_S_MAX};
 /// A terminal whose transaction is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DueTerminal {
-    /// Which of the thread's terminals.
+    /// Index of the terminal in its thread.
     pub(super) terminal: usize,
-    /// Since when.
+    /// When it became due.
     pub(super) due: Instant,
 }
 
-/// A delivery to be done behind the terminals.
+/// A deferred delivery: no terminal waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct QueuedDelivery {
     pub(super) input: DeliveryInput,
     pub(super) queued: Instant,
 }
 
-/// What a session does next.
+/// The next work of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     Terminal(DueTerminal),
@@ -46,7 +46,7 @@ impl Queue {
         Self { due: VecDeque::new(), deliveries: VecDeque::new(), due_max }
     }
 
-    /// Adds a due transaction; `false` when the queue is full and it was not added.
+    /// Adds a due transaction. Returns `false` if the queue is full.
     pub(super) fn push(&mut self, due: DueTerminal) -> bool {
         let free = self.due.len() < self.due_max;
         if free {
@@ -55,13 +55,13 @@ impl Queue {
         free
     }
 
-    /// Adds a delivery. Their number is bounded by [`Self::take`]: over the limit, sessions do
-    /// nothing but deliveries, and only terminals' work adds more.
+    /// Adds a delivery. [`Self::take`] limits their number: above the limit, sessions carry out only
+    /// deliveries, and only terminals' transactions add more.
     pub(super) fn push_delivery(&mut self, delivery: QueuedDelivery) {
         self.deliveries.push_back(delivery);
     }
 
-    /// What a session that is free at `now` does next.
+    /// The next work for a session that is free at `now`.
     pub(super) fn take(&mut self, now: Instant) -> Option<Work> {
         let wait_max = Duration::from_secs(DELIVERY_WAIT_S_MAX);
         let deliver = self.deliveries.front().is_some_and(|oldest| {

@@ -1,4 +1,4 @@
-//! What the sessions of one thread share: its terminals, its queue and its measurements.
+//! The state that the sessions of one thread share: its terminals, its queue and its measurements.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::cmp::Reverse;
@@ -25,11 +25,11 @@ pub(super) struct Scheduler {
     measure: RefCell<Measure>,
     queue: RefCell<Queue>,
     terminals: RefCell<Vec<Terminal>>,
-    /// Paced terminals that think or key, by when they are due.
+    /// Paced terminals in their keying or think time, sorted by the time at which they are due.
     busy: RefCell<BinaryHeap<Reverse<(Instant, usize)>>>,
-    /// A paced terminal is due before all others.
+    /// Notified if a paced terminal is due earlier than all others.
     earlier: Notify,
-    /// Sessions that wait for work.
+    /// Wakes sessions that wait for work.
     free: Notify,
     free_count: Cell<u32>,
     in_flight: Cell<u32>,
@@ -43,7 +43,7 @@ impl Scheduler {
             .with_series(Arc::clone(&shared.series), thread);
         let terminals = terminals(shared, thread);
         let due_max = match shared.options.model {
-            // Each terminal is in the queue once at most.
+            // Each terminal is in the queue at most once.
             LoadModel::Closed | LoadModel::Paced { .. } => terminals.len(),
             LoadModel::Open { queue_limit, .. } => queue_limit.div_ceil(shared.shares.threads) as usize,
         };
@@ -64,7 +64,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// Closed terminals are due at once, paced ones anywhere in their first cycle.
+    /// Starts the terminals: closed ones are due at once, paced ones at a random point of their first cycle.
     fn start_terminals(&self) {
         let began = self.schedule.began;
         let mut terminals = self.terminals.borrow_mut();
@@ -99,22 +99,22 @@ impl Scheduler {
         self.shared.interrupted_at().unwrap_or(self.schedule.measure_upto)
     }
 
-    /// A terminal's transaction succeeded, for the reports of progress.
+    /// Counts a successful transaction for the progress reports.
     pub(super) fn succeeded(&self, latency: Duration) {
         self.shared.progress.succeeded(self.thread, latency);
     }
 
-    /// A terminal's transaction ended by an error, for the reports of progress.
+    /// Counts a failed transaction for the progress reports.
     pub(super) fn failed(&self) {
         self.shared.progress.failed(self.thread);
     }
 
-    /// Whether no transaction is begun any more.
+    /// Whether no more transactions are started.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         now >= self.end_of_interval() || self.shared.stopped()
     }
 
-    /// What a session that is free at `now` does next.
+    /// The next work for a session that is free at `now`.
     pub(super) fn take(&self, now: Instant) -> Option<Work> {
         self.queue.borrow_mut().take(now)
     }
@@ -126,19 +126,19 @@ impl Scheduler {
         self.free_count.update(|count| count.saturating_sub(1));
     }
 
-    /// Wakes one session that waits: the one that waited least, whose database process is warmest.
+    /// Wakes one waiting session: the one that has waited for the shortest time, because its database process is warmest.
     fn wake(&self) {
         if self.free_count.get() > 0 {
             self.free.notify_last();
         }
     }
 
-    /// Wakes every session that waits, so that it sees that the run is over.
+    /// Wakes every waiting session, so that it notices the end of the run.
     pub(super) fn wake_all(&self) {
         self.free.notify_waiters();
     }
 
-    /// A terminal's transaction is due.
+    /// Adds a due transaction to the queue. Returns false if the queue is full.
     fn push(&self, due: DueTerminal) -> bool {
         let taken = self.queue.borrow_mut().push(due);
         if taken {
@@ -147,7 +147,7 @@ impl Scheduler {
         taken
     }
 
-    /// A transaction of an open load is due; it waits or is refused, and is counted either way.
+    /// Handles the arrival of a transaction of an open load: it waits or is refused, and is counted in both cases.
     pub(super) fn arrive(&self, terminal: usize, due: Instant, now: Instant) {
         let taken = self.push(DueTerminal { terminal, due });
         let mut measure = self.measure();
@@ -175,7 +175,7 @@ impl Scheduler {
         self.busy.borrow().peek().map(|Reverse((due, _))| *due)
     }
 
-    /// Waits until a paced terminal is due before [`Self::next_due`] of before.
+    /// Waits until a paced terminal becomes due before the previous [`Self::next_due`].
     pub(super) async fn earlier(&self) {
         self.earlier.notified().await;
     }
@@ -190,7 +190,7 @@ impl Scheduler {
         self.terminals.borrow_mut()[terminal].draw(drawn)
     }
 
-    /// Puts a delivery behind the terminals.
+    /// Adds a deferred delivery to the queue.
     pub(super) fn queue_delivery(&self, delivery: QueuedDelivery) {
         let mut queue = self.queue.borrow_mut();
         queue.push_delivery(delivery);
@@ -199,23 +199,23 @@ impl Scheduler {
         self.wake();
     }
 
-    /// A session takes up a transaction.
+    /// Notes that a session starts a transaction.
     pub(super) fn begin(&self) {
         self.in_flight.update(|count| count + 1);
     }
 
-    /// A session is done with a transaction, by whatever outcome.
+    /// Notes that a session has ended a transaction, with any result.
     pub(super) fn end(&self) {
         self.in_flight.update(|count| count - 1);
     }
 
-    /// Transactions that sessions are at.
+    /// Transactions that sessions are working on.
     pub(super) fn in_flight(&self) -> u32 {
         self.in_flight.get()
     }
 
-    /// The transaction `kind` of a terminal, due at `work.due`, ended at `now` by whatever outcome:
-    /// its next one is due at once, after thinking and keying, or when the rate says so.
+    /// Schedules the next transaction of a terminal whose transaction `kind`, due at `work.due`, ended at `now` with any
+    /// result: at once, after think and keying time, or when the rate requires it.
     pub(super) fn ended(&self, work: DueTerminal, kind: Kind, now: Instant) {
         match self.shared.options.model {
             LoadModel::Closed => {
@@ -238,12 +238,12 @@ impl Scheduler {
         self.measure().finished(work.due);
     }
 
-    /// Counts what was due and never started, when no session works any more; gives the measurements.
+    /// Counts due transactions that never started, after all sessions have ended. Returns the measurements.
     pub(super) fn close(self) -> Measure {
         if matches!(self.shared.options.model, LoadModel::Paced { .. }) {
             self.enqueue_due(self.end_of_interval());
         }
-        // Told that it is over, if it is before its time.
+        // `measure` applies an early end of the interval.
         drop(self.measure());
         let Self { measure, queue, shared, .. } = self;
         let mut measure = measure.into_inner();
@@ -262,7 +262,7 @@ fn terminals(shared: &Shared, thread: u32) -> Vec<Terminal> {
     (thread..options.users)
         .step_by(shares.threads as usize)
         .map(|user| {
-            // Numbered through all drivers of a run: no two of them draw the same.
+            // Numbers are unique over all drivers of a run, so that no two terminals draw the same inputs.
             let number = options.first_user + user;
             let inputs = match options.terminals {
                 Terminals::AllWarehouses => Inputs::new(shares.active_warehouses, shares.constants, number),

@@ -1,4 +1,4 @@
-//! What the threads of a run share.
+//! State that the threads of a run share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -17,7 +17,7 @@ use crate::random::NuRandConstants;
 use crate::series::Series;
 use crate::snapshots::SnapshotSender;
 
-/// When a run starts, measures and ends.
+/// The moments at which a run starts, measures and ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Schedule {
     pub(super) began: Instant,
@@ -25,7 +25,7 @@ pub(super) struct Schedule {
     pub(super) measure_upto: Instant,
 }
 
-/// What is divided among the threads, and over what.
+/// The totals that are divided among the threads.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shares {
     pub(super) threads: u32,
@@ -34,19 +34,19 @@ pub(super) struct Shares {
     pub(super) constants: NuRandConstants,
 }
 
-/// What the threads of a run share.
+/// State that the threads of a run share.
 pub(super) struct Shared {
     pub(super) options: RunOptions,
     pub(super) shares: Shares,
     pub(super) ack_log: Option<AckLog>,
-    /// Where threads send their snapshots, when the run is coordinated with others.
+    /// Sender of the threads' snapshots, if the run is coordinated with other drivers.
     pub(super) snapshot_sender: Option<SnapshotSender<Measure>>,
     pub(super) series: std::sync::Arc<Series>,
     pub(super) progress: Parts,
-    /// `None` until all sessions are open; then the schedule, or `Some(None)`: never.
+    /// `None` until all sessions are open; then the schedule, or `Some(None)` if the run does not start.
     pub(super) start: watch::Sender<Option<Option<Schedule>>>,
     pub(super) stop: AtomicBool,
-    /// When the measured interval ends, where that is before its time.
+    /// End of the measured interval, if it ends early.
     interrupted_at: OnceLock<Instant>,
     pub(super) connected: AtomicU64,
     pub(super) orders: AtomicU64,
@@ -94,23 +94,23 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody wants the run to end now.
+    /// Whether the run was asked to end now.
     pub(super) fn is_interrupted(&self) -> bool {
         self.options.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Ends the measured interval at `at`, as if it had been meant to end there.
+    /// Ends the measured interval at `at`, as if that had been the planned end.
     pub(super) fn interrupt(&self, at: Instant) {
         // Only the first end counts.
         let _ = self.interrupted_at.set(at);
     }
 
-    /// When the measured interval was ended before its time.
+    /// The early end of the measured interval, if there is one.
     pub(super) fn interrupted_at(&self) -> Option<Instant> {
         self.interrupted_at.get().copied()
     }
 
-    /// Ends the run; the first failure is the one reported.
+    /// Ends the run. The first failure is reported.
     pub(super) fn fail(&self, error: OrdersError) {
         self.failed.lock().unpoisoned().get_or_insert(error);
         self.stop.store(true, Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl Shared {
         self.failed.lock().unpoisoned().take()
     }
 
-    /// Notes an error for the user, unless there were too many already.
+    /// Adds a warning for the user, unless there were already too many.
     pub(super) fn warning(&self, text: impl FnOnce() -> String) {
         if self.warned.fetch_add(1, Ordering::Relaxed) < ERRORS_PRINTED_MAX {
             self.warnings.lock().unpoisoned().push(text());
@@ -136,7 +136,7 @@ impl Shared {
         self.success_ms.store(self.since_began_ms(now), Ordering::Relaxed);
     }
 
-    /// How long no transaction has succeeded.
+    /// Time since the last successful transaction.
     pub(super) fn since_success(&self) -> Duration {
         let last_ms = self.success_ms.load(Ordering::Relaxed);
         Duration::from_millis(self.since_began_ms(Instant::now()).saturating_sub(last_ms))

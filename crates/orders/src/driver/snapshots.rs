@@ -1,4 +1,4 @@
-//! Snapshots of a thread on time, and those of all threads merged.
+//! Sends the snapshots of a thread on time, and merges those of all threads.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use crate::measure::{Measure, RunFacts, process_cpu};
 use crate::snapshots::Snapshot;
 
-/// Has the snapshots of a thread sent on time even when nothing ends in it for long.
+/// Sends the snapshots of a thread on time even if no transaction ends for long.
 pub(crate) async fn keep_time(send_due: impl Fn(Instant), every_s: u64, from: Instant, upto: Instant) {
     let every = Duration::from_secs(every_s);
     let mut due = from;
@@ -20,8 +20,8 @@ pub(crate) async fn keep_time(send_due: impl Fn(Instant), every_s: u64, from: In
     }
 }
 
-/// Merges the snapshots of `threads` threads and sends the record of each, in order, the empty one
-/// at the start left out; ends when the threads have ended.
+/// Merges the snapshots of `threads` threads and sends the record of each, in order, without the empty one
+/// at the start. Ends when the threads have ended.
 pub(crate) async fn collect(
     mut parts: UnboundedReceiver<Snapshot<Measure>>,
     threads: u32,
@@ -43,7 +43,7 @@ pub(crate) async fn collect(
             && let Some((_, whole)) = open.remove(&second)
         {
             let driver_cpu = CpuTime { user_s: cpu.user_s - before.user_s, sys_s: cpu.sys_s - before.sys_s };
-            // A receiver that is gone has given the run up.
+            // If the receiver is gone, the run is being abandoned.
             let _ = to.send(whole.into_record(RunFacts { driver_cpu, ..facts.clone() }));
         }
     }
@@ -76,7 +76,7 @@ mod tests {
             record(&mut threads[0], from, at_ms);
         }
         record(&mut threads[1], from, 1_500);
-        // The second thread idles: its timekeeper sends both snapshots at once.
+        // The second thread is idle: its timer task sends both snapshots at once.
         threads[1].send_snapshots(from + 4 * S);
         drop(threads);
         collect(parts, 2, test_facts(), to).await;

@@ -1,4 +1,4 @@
-//! A terminal: what it does next, and with which inputs.
+//! A terminal: it selects the next transaction and draws its inputs.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -6,7 +6,7 @@ use crate::inputs::{DeliveryInput, Inputs, NewOrderInput, OrderStatusInput, Paym
 use crate::mix::{Kind, Mix, MixRule};
 use crate::random::stream;
 
-/// One terminal of a thread; it is no task, so that there can be very many.
+/// One terminal of a thread. It is data, not a task, so that there can be very many.
 #[derive(Debug)]
 pub(super) struct Terminal {
     pub(super) rng: Xoshiro256PlusPlus,
@@ -17,7 +17,7 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// Terminal number `number` of all of a run.
+    /// Terminal number `number` over all terminals of a run.
     pub(super) fn new(seed: u64, number: u32, rule: MixRule, inputs: Inputs) -> Self {
         let mut rng = stream(seed, u64::from(number));
         let mut mix = Mix::new(rule);
@@ -25,7 +25,7 @@ impl Terminal {
         Self { rng, mix, inputs, next }
     }
 
-    /// Draws the inputs of its next transaction into `drawn`, and which one comes after it.
+    /// Draws the inputs of its next transaction into `drawn`, and selects the transaction after it.
     pub(super) fn draw(&mut self, drawn: &mut Drawn) -> Kind {
         let (kind, inputs, rng) = (self.next, &self.inputs, &mut self.rng);
         drawn.rest = match kind {
@@ -43,15 +43,15 @@ impl Terminal {
     }
 }
 
-/// The transaction a session carries out, with its inputs, so that a repeat sends the same ones.
+/// The current transaction of a session with its inputs, so that a repeat sends the same ones.
 #[derive(Debug)]
 pub(super) struct Drawn {
-    /// Input of a New-Order; kept for the memory of its lines.
+    /// Input of a New-Order; kept to reuse the memory of its lines.
     pub(super) order: NewOrderInput,
     pub(super) rest: Rest,
 }
 
-/// Which transaction, with the inputs of all but New-Order.
+/// The kind of transaction, with the inputs of all except New-Order.
 #[derive(Debug)]
 pub(super) enum Rest {
     NewOrder,

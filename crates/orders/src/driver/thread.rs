@@ -1,4 +1,4 @@
-//! One thread of a run: its sessions, each a task, and what keeps their time.
+//! One thread of a run: its sessions, each a task, and the tasks that keep the time for them.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::error::OrdersError;
 use crate::limits::{GRACE_S, GRACE_S_MAX};
 use crate::measure::Measure;
 
-/// How often the end of the run and of a second is looked for.
+/// Interval between two checks for the end of the run and of a second.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Runs the share of thread number `thread` to its end; `None` when the run never started.
+/// Runs the share of thread number `thread` to its end; `None` if the run never started.
 pub(super) fn run<D: Database>(database: &D, shared: &Arc<Shared>, thread: u32) -> Option<Measure> {
-    // Sessions are tasks of the runtime itself: a set of local tasks on top would cost a look at the
-    // sockets each time one is woken.
+    // Sessions are tasks of the runtime itself: a set of local tasks on top of it would poll the
+    // sockets once more for each wake-up.
     let runtime = match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -61,7 +61,7 @@ async fn drive<D: Database>(database: &D, shared: &Arc<Shared>, thread: u32) -> 
     wait_for(workers, &scheduler).await;
     for helper in helpers {
         helper.abort();
-        // Ended or aborted: either way it no longer holds the scheduler.
+        // The task has ended or was aborted, so it no longer holds the scheduler.
         let _ = helper.await;
     }
     Some(Rc::into_inner(scheduler)?.close())
@@ -85,8 +85,8 @@ async fn open_sessions<D: Database>(database: &D, shared: &Shared, thread: u32) 
     Some(sessions)
 }
 
-/// Waits for the sessions to end; what is still running when the grace ends is given up: its
-/// statement hangs in the database, and closing the session ends it.
+/// Waits for the sessions to end. Abandons those that still run after the grace period: their
+/// statements hang in the database, and closing the session ends them.
 async fn wait_for(mut workers: JoinSet<()>, scheduler: &Scheduler) {
     let all = async {
         while let Some(ended) = workers.join_next().await {
@@ -105,22 +105,22 @@ async fn wait_for(mut workers: JoinSet<()>, scheduler: &Scheduler) {
     }
 }
 
-/// Waits until the grace after the interval is over; the interval may end before its time.
+/// Waits until the grace period after the interval is over. The interval may end early.
 async fn grace(scheduler: &Scheduler) {
     while !grace_is_over(scheduler.end_of_interval(), Instant::now(), scheduler.shared.since_success()) {
         tokio::time::sleep(TICK).await;
     }
 }
 
-/// Whether what runs at `now` is given up: on slow storage transactions end one after the other for minutes after the interval,
-/// and one that hangs is not waited for as long as that.
+/// Whether transactions that still run at `now` are abandoned. On slow storage, transactions can continue to end for minutes after
+/// the interval; if no transaction ends, the wait is shorter.
 fn grace_is_over(end_of_interval: Instant, now: Instant, since_success: Duration) -> bool {
     let over = now.saturating_duration_since(end_of_interval);
     over.min(since_success) >= Duration::from_secs(GRACE_S) || over >= Duration::from_secs(GRACE_S_MAX)
 }
 
-/// Turns the seconds of the series, also when nothing ends for long, and wakes sessions that wait for
-/// work when there will be none.
+/// Closes the seconds of the series even if no transaction ends for long, and wakes sessions that wait for
+/// work when there will be no more.
 async fn tick(scheduler: Rc<Scheduler>) {
     loop {
         let now = Instant::now();

@@ -1,7 +1,7 @@
-//! Waits for a moment to the microsecond.
+//! Waits for a moment with microsecond precision.
 //!
-//! The runtime's own timers have a grain of a millisecond, which would be in every response time
-//! that counts from a due moment.
+//! The runtime's own timers have a resolution of a millisecond, which would add to every response time
+//! that is measured from a due time.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use std::time::Instant;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime};
 use tokio::io::unix::AsyncFd;
 
-/// A timer of the kernel, driven by the runtime it was made on.
+/// A timer of the kernel, driven by the runtime on which it was created.
 #[derive(Debug)]
 pub(super) struct Timer {
     descriptor: AsyncFd<OwnedFd>,
@@ -24,13 +24,13 @@ impl Timer {
         Ok(Self { descriptor })
     }
 
-    /// Returns at `until`, at once when it is past. May be dropped while waiting.
+    /// Returns at `until`, or at once if that is in the past. The future may be dropped while it waits.
     pub(super) async fn wait_until(&self, until: Instant) -> io::Result<()> {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(());
         }
-        // Setting the timer also takes back an expiry nobody has read.
+        // Setting the timer also discards an expiration that was not read.
         let it_value =
             Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() };
         let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -38,7 +38,7 @@ impl Timer {
         loop {
             let mut ready = self.descriptor.readable().await?;
             let mut expiries = [0; 8];
-            // Not ready after all when the readiness was that of a wait before.
+            // The readiness may be left over from an earlier wait; then the timer is not ready.
             if let Ok(outcome) = ready.try_io(|timer| Ok(rustix::io::read(timer.get_ref(), &mut expiries)?)) {
                 return outcome.map(|_| ());
             }
@@ -56,7 +56,7 @@ mod tests {
     async fn a_wait_ends_at_its_moment_even_after_one_that_was_given_up() {
         let timer = Timer::new().unwrap();
         let began = Instant::now();
-        // Given up in the middle, then after its expiry was never read.
+        // The first wait was dropped before its expiration, which was therefore never read.
         let early = tokio::time::timeout(Duration::from_millis(2), timer.wait_until(began + Duration::from_millis(20))).await;
         assert!(early.is_err());
         tokio::time::sleep_until((began + Duration::from_millis(30)).into()).await;

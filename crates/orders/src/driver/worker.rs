@@ -1,4 +1,4 @@
-//! One session: takes what is due and carries it out, through retries, errors and lost connections.
+//! One session: takes due work and carries it out, with retries, errors and lost connections.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -28,12 +28,12 @@ pub(super) struct Worker<D: Database> {
     scheduler: Rc<Scheduler>,
     session: Option<D::Terminal>,
     drawn: Drawn,
-    /// Of pauses, apart from what inputs are drawn from: conflicts change no input.
+    /// Random numbers for pauses, separate from those for inputs, so that conflicts change no input.
     pauses: Xoshiro256PlusPlus,
     errors_in_a_row: u32,
 }
 
-/// What a transaction came to, beyond having been committed.
+/// The result of a transaction beyond its commit.
 enum Done {
     Order(AcknowledgedOrder),
     OrderRolledBack,
@@ -41,11 +41,11 @@ enum Done {
     Nothing,
 }
 
-/// What a session is at.
+/// The current work of a session.
 #[derive(Clone, Copy)]
 struct Task {
     kind: Kind,
-    /// When it was due, or queued when it is a delivery behind the terminals.
+    /// When it was due; when it was queued if it is a deferred delivery.
     due: Instant,
     behind: bool,
 }
@@ -57,7 +57,7 @@ impl<D: Database> Worker<D> {
         Self { number, database, scheduler, session: Some(session), drawn: Drawn::default(), pauses, errors_in_a_row: 0 }
     }
 
-    /// Works until the run is over; an error ends the run.
+    /// Works until the run is over. An error ends the run.
     pub(super) async fn run(mut self) {
         loop {
             let now = Instant::now();
@@ -99,7 +99,7 @@ impl<D: Database> Worker<D> {
         if self.session.is_none() { self.reconnect().await } else { Ok(()) }
     }
 
-    /// The part of a deferred Delivery that its terminal waits for.
+    /// The part of a deferred Delivery for which its terminal waits.
     fn queue_delivery(&self, due: Instant, now: Instant) {
         let Rest::Delivery(input) = self.drawn.rest else { return };
         self.scheduler.measure().record(Kind::Delivery, Moments { due, sent: now, ended: now }, Ended::Committed);
@@ -107,7 +107,7 @@ impl<D: Database> Worker<D> {
         self.scheduler.queue_delivery(QueuedDelivery { input, queued: now });
     }
 
-    /// One transaction to its end, which is returned; an error ends the run.
+    /// Carries out one transaction and returns its end. An error ends the run.
     async fn carry_out(&mut self, task: Task) -> Result<Instant, OrdersError> {
         let sent = Instant::now();
         let mut retries = 0;
@@ -182,7 +182,7 @@ impl<D: Database> Worker<D> {
         Ok(())
     }
 
-    /// The connection is gone; whether its transaction was committed is not known.
+    /// Notes that the connection is gone; whether its transaction was committed is unknown.
     fn note_loss(&mut self, error: OrdersError) -> Result<(), OrdersError> {
         self.session = None;
         let (shared, session) = (&self.scheduler.shared, self.number);
@@ -194,7 +194,7 @@ impl<D: Database> Worker<D> {
         Ok(())
     }
 
-    /// Opens the session again with growing pauses, until the run ends or silence lasts too long.
+    /// Reconnects with growing pauses, until the run ends or no transaction has succeeded for too long.
     async fn reconnect(&mut self) -> Result<(), OrdersError> {
         let mut pause_ms = BACKOFF_MS_MIN;
         loop {
@@ -220,7 +220,7 @@ impl<D: Database> Worker<D> {
     }
 }
 
-/// Before this repeat of a transaction, in milliseconds.
+/// Upper limit of the pause before this repeat of a transaction, in milliseconds; `None` for no pause.
 fn longest_pause_ms(repeat: u32) -> Option<u64> {
     let doublings = repeat.checked_sub(RETRIES_AT_ONCE + 1)?;
     Some((RETRY_PAUSE_MS_MIN << doublings.min(16)).min(RETRY_PAUSE_MS_MAX))

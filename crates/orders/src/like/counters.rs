@@ -1,4 +1,4 @@
-//! The counters that a PostgreSQL of any database keeps of itself.
+//! The counters of a PostgreSQL server.
 
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::FromSql;
@@ -8,32 +8,32 @@ use crate::error::OrdersError;
 use crate::limits::RESULTS_REPLY_S;
 use crate::postgres::Postgres;
 
-/// Cluster-wide counters at one moment, or what was counted between two.
+/// Cluster-wide counters at one moment, or their difference between two moments.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Seconds since 1970 by the database's clock; of a difference, its seconds.
+    /// Seconds since 1970 by the database's clock; in a difference, the elapsed seconds.
     pub at_s: f64,
     /// Transactions committed.
     pub commits: u64,
     /// Transactions rolled back.
     pub rollbacks: u64,
-    /// Blocks asked of the kernel.
+    /// Blocks requested from the kernel.
     pub blocks_read: u64,
     /// Blocks found in the database's buffers.
     pub blocks_hit: u64,
-    /// Time in block reads, milliseconds; only when `reads_timed`.
+    /// Time of block reads in milliseconds; valid only if `reads_timed`.
     pub block_read_ms: f64,
     /// Data blocks written by checkpoints, the background writer and sessions.
     pub blocks_written: u64,
     /// Log bytes.
     pub log_bytes: u64,
-    /// Checkpoints, timed or asked for.
+    /// Checkpoints, timed and requested.
     pub checkpoints: u64,
     /// Bytes of one block.
     pub block_bytes: u64,
     /// Whether `track_io_timing` is on.
     pub reads_timed: bool,
-    /// Whether blocks that only extend a file are kept apart from reads (from version 16 on).
+    /// Whether blocks that only extend a file are counted separately from reads (from version 16 on).
     pub extends_known: bool,
     /// Changes when any of these counters is reset.
     #[serde(default)]
@@ -41,7 +41,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was counted since `before`; a counter that fell gives 0.
+    /// The difference since `before`; a counter that decreased gives 0.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -65,11 +65,11 @@ const DATABASES: &str = "SELECT extract(epoch FROM clock_timestamp())::float8, s
     current_setting('block_size')::int8, current_setting('track_io_timing')::bool, \
     coalesce(extract(epoch FROM max(stats_reset)), 0)::int8 FROM pg_stat_database";
 
-/// Data blocks written, checkpoints, last reset; up to 16.
+/// Data blocks written, checkpoints, last reset; up to version 16.
 const WRITES_TO_16: &str = "SELECT (buffers_checkpoint + buffers_clean + buffers_backend)::int8, \
     (checkpoints_timed + checkpoints_req)::int8, coalesce(extract(epoch FROM stats_reset), 0)::int8 FROM pg_stat_bgwriter";
 
-/// The same from 17 on, where they moved.
+/// The same from version 17 on, which has them in other views.
 const WRITES_FROM_17: &str = "SELECT (SELECT coalesce(sum(writes), 0)::int8 FROM pg_stat_io WHERE object = 'relation'), \
     (num_timed + num_requested)::int8, \
     (coalesce(extract(epoch FROM stats_reset), 0) + (SELECT coalesce(extract(epoch FROM max(stats_reset)), 0) FROM pg_stat_io))::int8 \
@@ -77,7 +77,7 @@ const WRITES_FROM_17: &str = "SELECT (SELECT coalesce(sum(writes), 0)::int8 FROM
 
 const LOG: &str = "SELECT wal_bytes::int8, coalesce(extract(epoch FROM stats_reset), 0)::int8 FROM pg_stat_wal";
 
-/// Oldest version with all these views.
+/// Oldest version that has all these views.
 const VERSION_MIN: i32 = 140_000;
 
 /// A session that only reads.
@@ -90,7 +90,7 @@ pub(super) struct Session {
 impl Session {
     pub(super) async fn open(database: &Postgres) -> Result<Self, OrdersError> {
         let client = database.connect().await?;
-        // Nothing of the watched database may wait for us, nor we for it.
+        // Neither the watched database nor this session may wait long for the other.
         let setup = format!(
             "SET default_transaction_read_only = on; SET statement_timeout = '{RESULTS_REPLY_S}s'; SET lock_timeout = '1s'"
         );

@@ -1,7 +1,7 @@
-//! How this load compares with a database at work: blocks and log bytes of one commit, side by side.
+//! Compares this load with a production database: blocks and log bytes per commit.
 //!
-//! A live PostgreSQL is asked for its own counters twice, read-only, and never touched otherwise.
-//! Counters are those of the whole server, since its storage serves all its databases.
+//! Reads the counters of a running PostgreSQL twice, read-only, and changes nothing there.
+//! The counters are those of the complete server, because its storage serves all its databases.
 
 mod counters;
 mod ours;
@@ -21,77 +21,76 @@ use crate::postgres::Postgres;
 /// Version of [`Reading`] and [`Likeness`].
 pub const LIKE_SCHEMA: u32 = 1;
 
-/// What a database did over an interval.
+/// The work of a database during an interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// [`LIKE_SCHEMA`].
     pub schema: u32,
     /// Always `orders-like`.
     pub kind: String,
-    /// What the database says of itself.
+    /// The database's own version string.
     pub database_version: String,
     /// Seconds between the two readings, by the database's clock.
     pub seconds: f64,
-    /// What was counted in between.
+    /// Difference of the counters.
     pub counted: Counters,
-    /// The same for one commit, and in shares.
+    /// The same per commit, and as shares.
     pub figures: Figures,
-    /// Whatever a reader must know before believing the figures.
+    /// Restrictions that a reader must know before using the figures.
     pub notes: Vec<String>,
-    /// False when too little happened, or counters were reset, for the figures to mean anything.
+    /// False if the figures mean nothing because too little happened or counters were reset.
     pub valid: bool,
 }
 
-/// A database's work for one commit.
+/// A database's work per commit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Commits per second; a statement outside a transaction block commits as well.
     pub commits_per_s: f64,
-    /// Blocks read from storage or the kernel's cache for one commit.
+    /// Blocks per commit read from storage or the kernel's cache.
     pub reads_per_commit: f64,
-    /// Data blocks written for one commit, by whichever process.
+    /// Data blocks per commit written by any process.
     pub writes_per_commit: f64,
-    /// Both: I/O operations on data blocks for one commit.
+    /// Reads and writes: I/O operations on data blocks per commit.
     pub io_per_commit: f64,
-    /// Log bytes for one commit.
+    /// Log bytes per commit.
     pub log_bytes_per_commit: f64,
-    /// Blocks found in the database's buffers by all blocks asked for, 0 to 1.
+    /// Blocks found in the database's buffers divided by all requested blocks, 0 to 1.
     pub hit_ratio: f64,
-    /// Bytes read by all bytes read and written, log included, 0 to 1.
+    /// Bytes read divided by all bytes read and written, including the log, 0 to 1.
     pub read_share: f64,
-    /// Mean time of one block read in microseconds; absent when the database does not time its reads.
+    /// Mean time of one block read in microseconds; `None` if the database does not time its reads.
     pub block_read_us: Option<f64>,
 }
 
-/// The load held against a database at work.
+/// The load compared with a production database.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Likeness {
-    /// The sentence that says it.
+    /// The result as a sentence.
     pub verdict: String,
-    /// The database at work.
+    /// The production database.
     pub theirs: Reading,
     /// The load's figures.
     pub ours: Figures,
-    /// Where the load's figures are from.
+    /// Source of the load's figures.
     pub ours_from: String,
-    /// I/O of one commit, load by database; absent when the database did none.
+    /// I/O per commit, load divided by database; `None` if the database did no I/O.
     pub io_ratio: Option<f64>,
-    /// Blocks read for one commit, load by database.
+    /// Blocks read per commit, load divided by database.
     pub reads_ratio: Option<f64>,
-    /// Blocks written for one commit, load by database.
+    /// Blocks written per commit, load divided by database.
     pub writes_ratio: Option<f64>,
-    /// Log bytes of one commit, load by database.
+    /// Log bytes per commit, load divided by database.
     pub log_ratio: Option<f64>,
-    /// Commits per second, load by database.
+    /// Commits per second, load divided by database.
     pub commits_ratio: Option<f64>,
 }
 
-/// Reads the counters of a live database over `seconds`; `told` hears of every whole second.
-///
-/// Only reads: the session's transactions are read-only.
+/// Reads the counters of a running database before and after `seconds` seconds, in read-only transactions. Calls the
+/// callback with the number of each elapsed second.
 ///
 /// # Errors
-/// [`OrdersError::Connect`], or what the database says.
+/// [`OrdersError::Connect`], or an error of the database.
 pub async fn read(database: &Postgres, seconds: u64, mut told: impl FnMut(u64)) -> Result<Reading, OrdersError> {
     let session = counters::Session::open(database).await?;
     let before = session.counters().await?;
@@ -104,7 +103,7 @@ pub async fn read(database: &Postgres, seconds: u64, mut told: impl FnMut(u64)) 
     Ok(between(session.version(), &before, &after))
 }
 
-/// Holds the load's figures against a database's.
+/// Compares the load's figures with those of a database.
 #[must_use]
 pub fn compare(theirs: Reading, ours: &Ours) -> Likeness {
     let (yours, load) = (&theirs.figures, &ours.figures);
@@ -128,7 +127,7 @@ pub fn compare(theirs: Reading, ours: &Ours) -> Likeness {
     }
 }
 
-/// A ratio with two digits that count.
+/// A ratio with two significant digits.
 #[must_use]
 pub fn digits(ratio: f64) -> String {
     if ratio >= 10.0 {
@@ -165,7 +164,7 @@ fn between(version: &str, before: &Counters, after: &Counters) -> Reading {
     }
 }
 
-/// Figures for one commit of what was counted; all zero without a commit.
+/// Figures per commit from counters; all zero if there were no commits.
 #[must_use]
 pub fn figures(counted: &Counters) -> Figures {
     let commits = counted.commits as f64;

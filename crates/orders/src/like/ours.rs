@@ -1,4 +1,4 @@
-//! The load's own figures: measured ones that are built in, or those of a record.
+//! The load's own figures: built-in measured values, or those of a record.
 
 use results::compare::{Comparison, PathStatus};
 use results::orders_run::OrdersRun;
@@ -8,16 +8,16 @@ use super::counters::Counters;
 use super::{Figures, Reading, figures};
 use crate::error::OrdersError;
 
-/// Figures of this load, and where they are from.
+/// Figures of this load, and their source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ours {
     /// The figures.
     pub figures: Figures,
-    /// Where they are from, in words.
+    /// Description of the source.
     pub from: String,
 }
 
-/// What this load was measured to do: see docs/orders.md, "Compared with a production database".
+/// Measured figures of this load: see docs/orders.md, "Compared with a production database".
 #[must_use]
 pub fn built_in() -> Ours {
     let figures = Figures {
@@ -35,12 +35,12 @@ pub fn built_in() -> Ours {
     Ours { figures, from: from.to_owned() }
 }
 
-/// The figures of a record: a comparison's `results.json` (of the arm named, else the first that was
-/// measured), a saved reading of `orders like`, or the record of `orders run`, which knows its rate
-/// only: the rest is [`built_in`].
+/// The figures of a record: a comparison's `results.json` (of the named configuration, else of the first measured
+/// one), a saved reading of `orders like`, or the record of `orders run`. The latter contains only the rate;
+/// the other figures are those of [`built_in`].
 ///
 /// # Errors
-/// [`OrdersError::Record`] when the text is none of them or has no such arm.
+/// [`OrdersError::Record`] if the text is not one of these or has no such configuration.
 pub fn of_record(text: &str, arm: Option<&str>) -> Result<Ours, OrdersError> {
     let wrong = |detail: String| OrdersError::Record { detail };
     let value: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -80,7 +80,7 @@ fn of_comparison(comparison: &Comparison, arm: Option<&str>) -> Result<Ours, Str
         all.blocks_written += run.database.blocks_written;
         all.log_bytes += run.database.log_bytes;
     }
-    // The laboratory times reads; its databases have the usual block.
+    // The laboratory times reads; its databases have the default block size.
     (all.block_bytes, all.reads_timed) = (8_192, true);
     let name = if path.arm.is_empty() { &path.name } else { &path.arm };
     let from = format!("{} runs of path {name}, {} warehouses", path.runs.len(), comparison.plan.warehouses);

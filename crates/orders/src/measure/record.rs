@@ -1,4 +1,4 @@
-//! What was measured becomes the record of the run.
+//! Makes the record of a run from its measurements.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ impl Measure {
         run
     }
 
-    /// What became due; a closed loop has nothing of the kind.
+    /// The due transactions; `None` for a closed loop.
     fn offered(&self, about: &RunFacts) -> Option<Offered> {
         let (rate_per_s, arrivals, queue_limit) = match about.model {
             LoadModel::Closed => return None,
@@ -105,7 +105,7 @@ impl Measure {
     }
 }
 
-/// What a record says besides the measurements.
+/// The parts of the record that are not measured.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the fields of OrdersRun of the same names")]
 pub struct RunFacts {
@@ -132,12 +132,12 @@ pub struct RunFacts {
 
 /// CPU time that this process has used so far, from /proc/self/stat.
 ///
-/// The kernel counts in ticks of 10 ms there on every architecture; `None` where there is no /proc.
+/// The kernel reports it in ticks of 10 ms on every architecture. `None` if there is no /proc.
 #[must_use]
 pub fn process_cpu() -> Option<CpuTime> {
     const TICKS_PER_S: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The command name may hold spaces and parentheses: count fields after its last one.
+    // The command name may contain spaces and parentheses, so fields are counted after the last parenthesis.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     let user_ticks: u64 = fields.next()?.parse().ok()?;
     let sys_ticks: u64 = fields.next()?.parse().ok()?;
@@ -174,7 +174,7 @@ fn time_scale(model: LoadModel) -> Option<f64> {
     }
 }
 
-/// Facts of a run that was never made.
+/// Facts of an imaginary run.
 #[cfg(test)]
 pub(crate) fn test_facts() -> RunFacts {
     RunFacts {

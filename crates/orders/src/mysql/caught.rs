@@ -1,7 +1,7 @@
-//! Panics of the client library as errors.
+//! Converts panics of the client library to errors.
 //!
-//! It panics on some answers of a server: a public key that is not PEM, an empty packet in the middle of a login. What a server
-//! sends must not end this program.
+//! The library panics on some responses of a server: a public key that is not PEM, an empty packet in the middle of a login.
+//! No response of a server may end this program.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use std::task::Poll;
 use mysql_async::Error;
 
 thread_local! {
-    /// Whether this thread is inside of the client library: a panic is not printed then, because it becomes an error.
+    /// Whether this thread is inside the client library: then a panic is not printed, because it becomes an error.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -23,7 +23,7 @@ thread_local! {
 #[error("the server's answer is not one that this client understands ({0})")]
 struct Panicked(String);
 
-/// Awaits a call of the client library; a panic in it is [`Error::Other`]. The connection cannot be used after that.
+/// Awaits a call of the client library. A panic in it becomes [`Error::Other`]; the connection is unusable afterwards.
 pub(super) async fn caught<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     silence_inside();
     let mut call = pin!(call);
@@ -36,7 +36,7 @@ pub(super) async fn caught<T>(call: impl Future<Output = Result<T, Error>>) -> R
     .await
 }
 
-/// Keeps the panic hook of the program, but for panics inside.
+/// Keeps the program's panic hook, except for panics inside the client library.
 fn silence_inside() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,7 +1,7 @@
-//! Loading MariaDB and MySQL: rows as text, in bulk where the server allows it.
+//! Loading MariaDB and MySQL: rows as text, in bulk if the server allows it.
 //!
-//! LOAD DATA LOCAL takes the rows as a stream of tab-separated lines; where `local_infile` is off,
-//! INSERT statements of many rows carry them.
+//! LOAD DATA LOCAL reads the rows as a stream of tab-separated lines. If `local_infile` is off,
+//! multi-row INSERT statements transfer them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,9 +22,9 @@ use crate::tables::{Table, Unit};
 use super::caught::caught;
 use super::{MySql, Session, schema, sql, value};
 
-/// Entities generated before the chunk's fill is looked at; the largest row is about 1 KiB.
+/// Entities generated between two checks of the chunk's size; the largest row is about 1 KiB.
 const STEPS_AT_ONCE: u32 = 32;
-/// The server's answer to an index that is there already: the step was done before the load was interrupted.
+/// The server's error for an existing index: the step was done before the load was interrupted.
 const DUPLICATE_KEY_NAME: u16 = 1061;
 
 /// A session that loads rows and builds indexes.
@@ -33,7 +33,7 @@ pub struct MySqlCopier {
     session: Session,
     config: Config,
     style: Style,
-    /// The time of the load as the server writes it.
+    /// The time of the load in the server's notation.
     now: Option<Arc<str>>,
 }
 
@@ -70,7 +70,7 @@ impl MySqlCopier {
         Ok(text)
     }
 
-    /// Sends all rows; returns how many were generated and how many the server took.
+    /// Sends all rows. Returns how many were generated and how many the server stored.
     async fn send(&mut self, what: &str, table: Table, chunks: Chunks) -> Result<(u64, u64), OrdersError> {
         let mut taken = 0;
         let generated = Arc::clone(&chunks.rows_sent);
@@ -88,7 +88,7 @@ impl MySqlCopier {
         Ok((generated.load(Ordering::Relaxed), taken))
     }
 
-    /// Runs a statement; returns how many rows it changed.
+    /// Runs a statement. Returns how many rows it changed.
     async fn affected(&mut self, statement: Vec<u8>) -> Result<u64, mysql_async::Error> {
         caught(async {
             let result = self.session.conn.query_iter(statement).await?;
@@ -112,7 +112,7 @@ impl Copier for MySqlCopier {
             rows_sent: Arc::default(),
         };
         let (generated, taken) = self.send(&what, unit.table, chunks).await?;
-        // LOAD DATA LOCAL turns errors of rows into warnings and leaves the rows out.
+        // LOAD DATA LOCAL turns errors of rows into warnings and skips the rows.
         if taken != generated {
             let detail = format!("{taken} of {generated} rows of {table} of warehouse {} were taken", unit.warehouse);
             return Err(OrdersError::Answer { what: "loading rows", detail });
@@ -136,7 +136,7 @@ impl Copier for MySqlCopier {
     }
 }
 
-/// Generated rows, a chunk at a time.
+/// Generated rows, one chunk at a time.
 struct Chunks {
     source: Option<RowSource>,
     rows: TextRows,
@@ -176,7 +176,7 @@ impl TextRows {
         Self { style, text, rows: 0, first_column: true, now }
     }
 
-    /// What was written so far, complete, and its rows.
+    /// The text written so far, complete, and the number of its rows.
     fn take(&mut self) -> (Vec<u8>, u64) {
         if self.rows > 0 {
             self.text.push(if self.style == Style::Lines { b'\n' } else { b')' });
@@ -192,7 +192,7 @@ impl TextRows {
         self.first_column = false;
     }
 
-    /// A number, without the formatting machinery: loading is mostly this.
+    /// Writes a number without the formatting machinery, because loading spends most of its time here.
     fn digits(&mut self, mut value: u64) {
         let mut digits = [0; 20];
         let mut at = digits.len();
@@ -262,8 +262,8 @@ impl RowSink for TextRows {
     }
 }
 
-/// Makes the database, if it is missing, and the empty tables. DDL commits by itself here, so the
-/// table that says "half loaded" comes first.
+/// Creates the database, if it is missing, and the empty tables. Each DDL statement commits, so the
+/// table that marks the schema as half loaded comes first.
 pub(super) async fn create(mysql: &MySql, config: &Config) -> Result<(), OrdersError> {
     const WHAT: &str = "creating the tables";
     let mut session = mysql.connect().await?;
@@ -298,7 +298,7 @@ pub(super) async fn create(mysql: &MySql, config: &Config) -> Result<(), OrdersE
     }
 }
 
-/// Makes the tables that are not there; `first_row` is written after the first of them.
+/// Creates the missing tables. Writes `first_row` after the first of them.
 async fn make_tables(session: &mut Session, first_row: Option<String>) -> Result<(), OrdersError> {
     const WHAT: &str = "creating the tables";
     const KEYED: &str = "SHOW VARIABLES WHERE Value = 'ON' \
@@ -311,7 +311,7 @@ async fn make_tables(session: &mut Session, first_row: Option<String>) -> Result
     Ok(())
 }
 
-/// What a load that was interrupted has done.
+/// Reads the state of a load that was interrupted.
 pub(super) async fn unfinished(mysql: &MySql) -> Result<Unfinished, OrdersError> {
     const WHAT: &str = "reading how far the load was";
     let mut session = mysql.session().await?;
@@ -320,7 +320,7 @@ pub(super) async fn unfinished(mysql: &MySql) -> Result<Unfinished, OrdersError>
         let (server, warehouses) = (mysql.description(), config.warehouses);
         return Err(OrdersError::LoadedAlready { schema: Schema::MySql, server, warehouses });
     }
-    // DDL commits by itself here: a load that was killed early has made some of the tables.
+    // Each DDL statement commits, so a load that was killed early has created only some of the tables.
     make_tables(&mut session, None).await?;
     let mut unfinished = Unfinished::new(config);
     let parts: Vec<Row> = session.rows(WHAT, "SELECT part, warehouse, amount FROM load_progress").await?;

@@ -1,11 +1,11 @@
-//! Errors of MariaDB and MySQL: one text each, and what can be done.
+//! Errors of MariaDB and MySQL: their texts, and hints for the user.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use mysql_async::{DriverError, Error, IoError, ServerError};
 
-/// An error of the client library. Its own text repeats that of each cause; this one has it once.
+/// An error of the client library. The library's own text repeats each cause; this one contains it once.
 #[derive(Debug)]
 pub struct MySqlFault(pub(super) Error);
 
@@ -25,12 +25,12 @@ impl fmt::Display for MySqlFault {
 }
 
 impl MySqlFault {
-    /// Whether the server may accept the login with TLS only. It refuses a wrong password by the same code.
+    /// Whether the server may require TLS for this login. It refuses a wrong password with the same code.
     pub(super) fn may_want_tls(&self) -> bool {
         matches!(&self.0, Error::Server(ServerError { code: 1045 | 3159, .. }))
     }
 
-    /// Whether the connection failed because of TLS.
+    /// Whether TLS made the connection fail.
     pub(super) fn is_of_tls(&self) -> bool {
         match &self.0 {
             Error::Io(IoError::Tls(_)) | Error::Driver(DriverError::NoClientSslFlagFromServer) => true,
@@ -39,12 +39,12 @@ impl MySqlFault {
         }
     }
 
-    /// Whether the server offers no TLS.
+    /// Whether the server does not support TLS.
     pub(super) const fn is_unavailable(&self) -> bool {
         matches!(&self.0, Error::Driver(DriverError::NoClientSslFlagFromServer))
     }
 
-    /// The fix for a session that could not be opened.
+    /// Hint for a session that could not be opened.
     pub(crate) fn connect_hint(&self) -> String {
         match &self.0 {
             Error::Server(ServerError { code, .. }) => of_login(*code).or_else(|| of_statement(*code)).unwrap_or(LOG).to_owned(),
@@ -71,7 +71,7 @@ impl MySqlFault {
         }
     }
 
-    /// The fix for a statement that failed, where it is known.
+    /// Hint for a statement that failed, if there is one.
     pub(crate) fn statement_hint(&self) -> Option<&'static str> {
         match &self.0 {
             Error::Server(ServerError { code, .. }) => of_statement(*code),

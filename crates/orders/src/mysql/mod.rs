@@ -1,9 +1,9 @@
 //! MariaDB (10.6 and later) and MySQL (8.0 and later), on InnoDB.
 //!
-//! Everything is in the database `millrace_orders` of the server; what the DSN names after the
-//! host is not used. Transactions run at READ COMMITTED with row locks, Order-Status on one
-//! REPEATABLE READ snapshot. Written and tested against MariaDB 10.11; what differs on MySQL 8 is
-//! avoided, but it has not been run there.
+//! All tables are in the database `millrace_orders` of the server; a database name in the DSN
+//! is ignored. Transactions run at READ COMMITTED with row locks, Order-Status on one
+//! REPEATABLE READ snapshot. Written for and tested with MariaDB 10.11. The code avoids features that differ on
+//! MySQL 8, but it has not been run there.
 
 mod caught;
 mod check_sql;
@@ -43,12 +43,12 @@ pub use terminal::MySqlTerminal;
 pub struct MySql {
     target: Target,
     mode: Mode,
-    /// Whether TLS, which is preferred, is known not to work with this server.
+    /// Whether TLS, which is preferred, has failed with this server.
     without_tls: Arc<AtomicBool>,
 }
 
 impl MySql {
-    /// Where the server is reached: a socket's path, or `HOST:PORT`.
+    /// The server's address: the path of a Unix socket, or `HOST:PORT`.
     #[must_use]
     pub(crate) fn address(&self) -> String {
         let opts = &self.target.opts;
@@ -56,17 +56,17 @@ impl MySql {
         opts.socket().map_or_else(port, std::borrow::ToOwned::to_owned)
     }
 
-    /// Whether a DSN is one of these.
+    /// Whether a DSN is a URL of this kind.
     #[must_use]
     pub fn is_dsn(dsn: &str) -> bool {
         dsn.starts_with("mysql://") || dsn.starts_with("mariadb://")
     }
 
-    /// Reads `mysql://USER:PASSWORD@HOST:PORT/` with `?socket=PATH` for a Unix socket, `ssl-mode` and `ssl-ca` for TLS; nothing
-    /// is connected yet.
+    /// Parses `mysql://USER:PASSWORD@HOST:PORT/` with `?socket=PATH` for a Unix socket, `ssl-mode` and `ssl-ca` for TLS. Does not
+    /// connect.
     ///
     /// # Errors
-    /// [`OrdersError::MySqlDsn`], [`OrdersError::MySqlUrl`] when the text is not such a URL; [`OrdersError::File`].
+    /// [`OrdersError::MySqlDsn`] or [`OrdersError::MySqlUrl`] if the text is not such a URL; [`OrdersError::File`].
     pub fn parse(dsn: &str) -> Result<Self, OrdersError> {
         Ok(Self { target: url::parse(dsn)?, mode: Mode::default(), without_tls: Arc::default() })
     }
@@ -86,7 +86,7 @@ impl MySql {
         Ok(Session { conn })
     }
 
-    /// Connects, with TLS as the URL says.
+    /// Connects, with TLS if the URL requires it.
     async fn open(&self) -> Result<Conn, MySqlFault> {
         let Target { opts, mode } = &self.target;
         let preferred = *mode == SslMode::Preferred;
@@ -94,7 +94,7 @@ impl MySql {
             match open(opts.clone()).await {
                 Err(error) if preferred && error.is_of_tls() => {
                     let plain = self.open_plain().await;
-                    // The account may be one that needs TLS: then the handshake is what has to be repaired.
+                    // The account may require TLS: then the error of the handshake is the one to fix.
                     return plain
                         .map_err(|refused| if refused.may_want_tls() && !error.is_unavailable() { error } else { refused });
                 }
@@ -110,12 +110,12 @@ impl MySql {
         Ok(conn)
     }
 
-    /// A connection that knows nothing of the load.
+    /// A connection that does not use the tables of the load.
     pub(crate) async fn plain(&self) -> Result<Session, OrdersError> {
         self.connect().await
     }
 
-    /// A session in the database of the load, if that has a table `config`.
+    /// A session in the database of the load. It must have a table `config`.
     async fn session(&self) -> Result<Session, OrdersError> {
         let mut session = self.connect().await?;
         let text =
@@ -127,7 +127,7 @@ impl MySql {
         Ok(session)
     }
 
-    /// A session whose database is known to be fully loaded.
+    /// A session whose database is completely loaded.
     async fn loaded_session(&self) -> Result<(Session, Config), OrdersError> {
         let mut session = self.session().await?;
         match session.stored_config().await? {
@@ -157,7 +157,7 @@ impl Session {
         caught(self.conn.query_drop(text)).await.map_err(sql(what))
     }
 
-    /// The rows that a query answers with.
+    /// The rows of a query.
     pub(crate) async fn rows<T: FromRow + Send + 'static>(&mut self, what: &str, text: &str) -> Result<Vec<T>, OrdersError> {
         caught(self.conn.query(text)).await.map_err(sql(what))
     }
@@ -167,13 +167,13 @@ impl Session {
         caught(self.conn.disconnect()).await.map_err(sql(what))
     }
 
-    /// The one number a query answers with.
+    /// The single number that a query returns.
     async fn number(&mut self, what: &'static str, text: &str) -> Result<i64, OrdersError> {
         let rows: Vec<Row> = self.rows(what, text).await?;
         rows.first().map_or_else(|| Err(OrdersError::Answer { what, detail: "no row".to_owned() }), |row| value(what, row, 0))
     }
 
-    /// What the load wrote of itself, and whether it is complete.
+    /// The configuration that the load stored, and whether the load is complete.
     async fn stored_config(&mut self) -> Result<(Config, bool), OrdersError> {
         const WHAT: &str = "reading table config";
         let text = "SELECT version, loaded, warehouses, load_seed, c_last_load, c_last_run, c_id, ol_i_id FROM config";
@@ -199,7 +199,7 @@ fn sql(what: &str) -> impl FnOnce(Error) -> OrdersError {
     move |source| OrdersError::MySql { what: what.to_owned(), source: MySqlFault(source) }
 }
 
-/// A column of an answer.
+/// A column of a row.
 fn value<T: FromValue>(what: &'static str, row: &Row, column: usize) -> Result<T, OrdersError> {
     match row.get_opt::<T, usize>(column) {
         Some(Ok(value)) => Ok(value),
@@ -235,7 +235,7 @@ impl Database for MySql {
         }
         const WHAT: &str = "making the stored procedures";
         let mut session = self.loaded_session().await?.0;
-        // One driver at a time: a procedure that another one dropped would fail a transaction.
+        // One driver at a time: a transaction would fail if another driver dropped its procedure.
         session.execute(WHAT, &format!("DO GET_LOCK('{SCHEMA}', 60)")).await?;
         let names: Vec<String> = procedures::names().iter().map(|name| format!("'{name}'")).collect();
         let text = format!(

@@ -1,14 +1,14 @@
-//! The five transactions as stored procedures: one round trip each, with the statements' own text.
+//! The five transactions as stored procedures: one round trip each, with the same SQL as the statement mode.
 
 use crate::common_sql;
 
 use super::statements as sql;
 
-/// Characters of one line in the text that New-Order takes: number, item, supplying warehouse,
-/// quantity, each padded with zeros. MySQL has no arrays, and taking JSON apart costs more.
+/// Characters of one line in the text parameter of New-Order: number, item, supplying warehouse,
+/// quantity, each padded with zeros. MySQL has no arrays, and parsing JSON costs more.
 const LINE_FIELDS: [usize; 4] = [2, 6, 6, 2];
 
-/// Version of the procedures, in their names: another version of this program makes its own.
+/// Version of the procedures, part of their names: another version of this program creates its own.
 const VERSION: u32 = 1;
 
 /// The name of a procedure in the database.
@@ -16,7 +16,7 @@ pub(super) fn name(of: &str) -> String {
     format!("{of}_{VERSION}")
 }
 
-/// One line of an order for [`LINE_FIELDS`].
+/// One line of an order in the format of [`LINE_FIELDS`].
 pub(super) fn line_text(number: u32, item: u32, supply: u32, quantity: u32) -> String {
     let [a, b, c, d] = LINE_FIELDS;
     format!("{number:0a$}{item:0b$}{supply:0c$}{quantity:0d$}")
@@ -27,7 +27,7 @@ pub(super) fn names() -> Vec<String> {
     routines().iter().map(|(of, _, _)| name(of)).collect()
 }
 
-/// The statements that make them.
+/// The statements that create the procedures.
 pub(super) fn create() -> Vec<String> {
     routines()
         .iter()
@@ -35,7 +35,7 @@ pub(super) fn create() -> Vec<String> {
         .collect()
 }
 
-/// The statements that drop them.
+/// The statements that drop the procedures.
 pub(super) fn drop_all() -> Vec<String> {
     names().iter().map(|name| format!("DROP PROCEDURE IF EXISTS {name}")).collect()
 }

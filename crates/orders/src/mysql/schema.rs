@@ -1,7 +1,7 @@
-//! Tables, indexes and their life on MariaDB and MySQL.
+//! Tables and indexes on MariaDB and MySQL: how they are created, completed and dropped.
 //!
-//! InnoDB keeps rows in the order of their primary key, so keys are there from the start and rows
-//! come in their order. Text is ASCII, compared byte by byte, as the names of the load are.
+//! InnoDB stores rows in the order of their primary key, so tables have their keys from the start and rows
+//! are loaded in key order. Text is ASCII, compared byte by byte, like the names of the load.
 
 use crate::tables::Table;
 
@@ -75,18 +75,18 @@ pub(crate) const TABLES: [(&str, &str); 12] = [
     ),
 ];
 
-/// The key of `history`, which has no key of its own, on a server that wants one for every table
+/// The key of `history`, which has no key of its own, on a server that requires one for every table
 /// (`innodb_force_primary_key`, `sql_require_primary_key`).
 const HISTORY_KEY: &str = ", h_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, PRIMARY KEY (h_id)";
 
-/// The statements that make every table that is not there; `keyed` says whether each table needs a key.
+/// The statements that create the missing tables; `keyed` is true if each table needs a key.
 pub(super) fn create(keyed: bool) -> Vec<String> {
     let key = |name: &str| if keyed && name == "history" { HISTORY_KEY } else { "" };
     let create = |(name, columns): &(&str, &str)| format!("CREATE TABLE IF NOT EXISTS {name} ({columns}{}) {OPTIONS}", key(name));
     TABLES.iter().map(create).collect()
 }
 
-/// The columns that rows give, where the table may have one more.
+/// The columns of the generated rows, if the table may have a further one.
 pub(super) const fn copied_columns(table: Table) -> &'static str {
     match table {
         Table::History => " (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)",
@@ -94,16 +94,16 @@ pub(super) const fn copied_columns(table: Table) -> &'static str {
     }
 }
 
-/// The statement that drops every table, `config` last: a drop that is interrupted can be made again.
+/// The statement that drops every table, `config` last, so that an interrupted drop can be repeated.
 pub(super) fn drop_tables() -> String {
     let names: Vec<&str> = TABLES.iter().rev().map(|(name, _)| *name).collect();
     format!("DROP TABLE IF EXISTS {}", names.join(", "))
 }
 
-/// The step that gathers what the planner knows.
+/// The step that collects the optimizer's statistics.
 pub(crate) const STATISTICS: &str = "statistics";
 
-/// A step after the rows: its name, its statements, whether it runs beside the one before.
+/// The steps after the rows: name and statement of each.
 pub(crate) const STEPS: [(&str, &str); 3] = [
     ("customers by name", "CREATE INDEX customer_by_name ON customer (c_w_id, c_d_id, c_last, c_first, c_id)"),
     ("orders by customer", "CREATE UNIQUE INDEX orders_by_customer ON orders (o_w_id, o_d_id, o_c_id, o_id)"),

@@ -1,21 +1,21 @@
-//! The SQL of the five transactions on MariaDB and MySQL, beside what [`common_sql`] has.
+//! The SQL of the five transactions on MariaDB and MySQL, in addition to [`common_sql`].
 //!
-//! Each piece takes its values as text: numbers where the driver sends statements, names of
-//! parameters in the stored procedures. So both modes have one text. Rows are locked in one order
-//! (stock by key, customer, district, warehouse; Delivery takes its turn first). Values are numbers
-//! and names made of our own syllables; nothing from outside reaches a text. A query inside SET locks
-//! what it reads, `SELECT … INTO` reads a snapshot: where nothing may wait, it is the latter.
+//! Each piece takes its values as text: numbers if the driver sends statements, names of
+//! parameters in the stored procedures. So both modes use the same text. Rows are locked in a fixed order
+//! (stock by key, customer, district, warehouse; Delivery first locks the row that serializes deliveries). Values are
+//! numbers and names made from the load's syllables; no external text enters a statement. A query inside SET locks
+//! the rows it reads, but `SELECT … INTO` reads a snapshot: the latter is used where nothing may wait.
 
 use std::fmt::Display;
 
 use crate::common_sql;
 
-/// Variables of the session: the order and the customer at hand.
+/// Session variables: the current order and customer.
 pub(super) const ORDER: &str = "@o";
 const CUSTOMER: &str = "@c";
 
-/// Settings of every session: what the pieces below rely on, and no limit of the account or the server on a statement. The
-/// comments are read by MariaDB or MySQL of at least that version only.
+/// Settings of every session: those that the pieces below rely on, and no limit of the account or the server on a statement. Only
+/// MariaDB or MySQL of at least the given version executes the text of the comments.
 pub(super) const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
      SET autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,PIPES_AS_CONCAT' \
      /*M!100301 , max_statement_time = 0, idle_transaction_timeout = 0 */ /*!80000 , max_execution_time = 0 */";
@@ -23,10 +23,10 @@ pub(super) const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEV
 /// Opens a transaction that changes rows.
 pub(super) const BEGIN: &str = "START TRANSACTION";
 
-/// Keeps a join in the order it is written in.
+/// Makes the server join tables in the written order.
 pub(super) const JOIN: &str = "STRAIGHT_JOIN";
 
-/// Gives the order its number, in `@o`, and enters it.
+/// Assigns the order its number, in `@o`, and inserts it.
 pub(super) fn enter_order(
     warehouse: impl Display,
     district: impl Display,
@@ -45,7 +45,7 @@ pub(super) fn enter_order(
     parts
 }
 
-/// What the terminal shows of order `@o`: a row of its head, then a row of each line.
+/// The values of order `@o` that a terminal shows: a row of its head, then a row for each line.
 pub(super) fn show_order(warehouse: impl Display, district: impl Display, customer: impl Display) -> Vec<String> {
     vec![
         format!(
@@ -63,17 +63,17 @@ pub(super) fn show_order(warehouse: impl Display, district: impl Display, custom
     ]
 }
 
-/// Puts into `@c` the customer of a name.
+/// Sets `@c` to the customer with a last name.
 pub(super) fn choose_by_name(warehouse: impl Display, district: impl Display, name: impl Display) -> String {
     common_sql::choose_by_name(CUSTOMER, warehouse, district, name)
 }
 
-/// Puts a customer's number into `@c`.
+/// Sets `@c` to a customer's number.
 pub(super) fn choose_by_id(customer: impl Display) -> String {
     format!("SET @c = {customer}")
 }
 
-/// Payment of customer `@c`, and what the terminal shows of it in one row.
+/// Payment of customer `@c`, and the values that the terminal shows, in one row.
 pub(super) fn pay(
     warehouse: impl Display,
     district: impl Display,
@@ -110,11 +110,11 @@ pub(super) fn pay(
     ]
 }
 
-/// Opens the one snapshot that Order-Status reads.
+/// Opens the snapshot that Order-Status reads.
 pub(super) const BEGIN_READING: [&str; 2] =
     ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"];
 
-/// What Order-Status shows of customer `@c`: a row of customer and newest order, then its lines.
+/// The values of Order-Status for customer `@c`: a row of the customer and the newest order, then its lines.
 pub(super) fn show_status(warehouse: impl Display, district: impl Display) -> Vec<String> {
     vec![
         format!(
@@ -134,12 +134,12 @@ pub(super) fn show_status(warehouse: impl Display, district: impl Display) -> Ve
     ]
 }
 
-/// Deliveries of one warehouse queue here, so that each sees what the one before left open.
+/// Serializes the deliveries of one warehouse, so that each sees which orders the previous one left undelivered.
 pub(super) fn take_turn(warehouse: impl Display) -> Vec<String> {
     vec![common_sql::take_turn("@turn", warehouse), "SET @districts = 0".to_owned()]
 }
 
-/// Delivers the oldest open order of a district, if there is one, and counts it in `@districts`.
+/// Delivers the oldest undelivered order of a district, if there is one, and counts it in `@districts`.
 pub(super) fn deliver(warehouse: impl Display, district: impl Display, carrier: impl Display) -> Vec<String> {
     let order = (&warehouse, &district, ORDER);
     let [closed, carried, lined] = common_sql::close_order(order, carrier);

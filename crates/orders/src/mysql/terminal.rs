@@ -1,4 +1,4 @@
-//! A terminal's session on MariaDB or MySQL: one text for each transaction, statements or a call.
+//! A terminal's session on MariaDB or MySQL: each transaction is one text, of statements or a call.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::random::{DISTRICTS, last_name};
 use super::caught::caught;
 use super::{procedures, statements};
 
-/// Server errors after which the same transaction may be sent again: lock wait timeout, deadlock,
+/// Server errors after which the same transaction may be repeated: lock wait timeout, deadlock,
 /// record changed since it was read.
 const RETRIED: [u16; 3] = [1205, 1213, 1020];
 /// Server errors that end the connection: server shutdown, connection killed.
@@ -34,8 +34,8 @@ impl MySqlTerminal {
         Self { conn, mode }
     }
 
-    /// Sends a text; gives the rows of each of its statements that has any. A failed transaction
-    /// is rolled back.
+    /// Sends a text. Returns the rows of each of its statements that returns any. Rolls back a failed
+    /// transaction.
     async fn ask(&mut self, what: &'static str, text: &str) -> Result<Vec<Vec<Row>>, Failure> {
         match self.sets(text).await {
             Ok(sets) => Ok(sets),
@@ -103,7 +103,7 @@ impl MySqlTerminal {
 }
 
 impl MySqlTerminal {
-    /// New-Order; in the statement mode all but its end.
+    /// New-Order; in the statement mode without its COMMIT or ROLLBACK.
     async fn enter(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
         const WHAT: &str = "New-Order";
         let text = self.new_order_text(input);
@@ -113,7 +113,7 @@ impl MySqlTerminal {
         };
         let mut taken = 0;
         let mut amount_cents = 0;
-        // An order all of whose lines fell out has no set of lines.
+        // An order whose lines were all dropped returns no rows of lines.
         let has_lines = sets.get(1).and_then(|rows| rows.first()).is_some_and(|row| row.len() == 6);
         for row in sets.get(1).filter(|_| has_lines).into_iter().flatten() {
             let _name: String = read(WHAT, row, 1)?;
@@ -276,7 +276,7 @@ fn choose(warehouse: u32, district: u32, customer: CustomerKey, key: &str) -> St
     }
 }
 
-/// The one number of an answer.
+/// The single number of a result.
 fn one(what: &'static str, sets: &[Vec<Row>]) -> Result<u32, Failure> {
     match sets {
         [rows] if rows.len() == 1 => read(what, &rows[0], 0),

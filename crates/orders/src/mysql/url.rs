@@ -7,16 +7,16 @@ use mysql_async::{Opts, OptsBuilder, SslOpts};
 use crate::error::OrdersError;
 use crate::postgres::decoded;
 
-/// When a connection over TCP is encrypted, and what is checked (MySQL 8.0, `--ssl-mode`). A Unix socket has no TLS.
+/// When a connection over TCP is encrypted, and which checks are made (MySQL 8.0, `--ssl-mode`). A Unix socket has no TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SslMode {
     /// Never.
     Disabled,
-    /// Where the server offers TLS and the handshake succeeds.
+    /// If the server offers TLS and the handshake succeeds.
     Preferred,
     /// Always; the server's certificate is not checked.
     Required,
-    /// Always; an authority that is trusted signed the certificate, which is that of the host.
+    /// Always; a trusted authority must have signed the certificate, and it must match the host name.
     VerifyIdentity,
 }
 
@@ -27,19 +27,19 @@ const MODES: [(&str, SslMode); 4] = [
     ("VERIFY_IDENTITY", SslMode::VerifyIdentity),
 ];
 
-/// A server as its URL names it.
+/// A server, from its URL.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
-    /// With TLS, unless the mode is [`SslMode::Disabled`].
+    /// Options of the client library, with TLS unless the mode is [`SslMode::Disabled`].
     pub(super) opts: Opts,
     pub(super) mode: SslMode,
 }
 
-/// Reads `mysql://USER:PASSWORD@HOST:PORT/?socket=PATH&ssl-mode=MODE&ssl-ca=FILE`.
+/// Parses `mysql://USER:PASSWORD@HOST:PORT/?socket=PATH&ssl-mode=MODE&ssl-ca=FILE`.
 ///
 /// # Errors
-/// [`OrdersError::MySqlDsn`], [`OrdersError::MySqlUrl`], and [`OrdersError::File`] for a certificate that cannot be read. None
-/// repeats what may be a part of a password.
+/// [`OrdersError::MySqlDsn`], [`OrdersError::MySqlUrl`], and [`OrdersError::File`] for a certificate that cannot be read. No
+/// error contains text that may be a part of a password.
 pub(super) fn parse(dsn: &str) -> Result<Target, OrdersError> {
     let url = dsn.replacen("mariadb://", "mysql://", 1);
     let after_scheme = url.strip_prefix("mysql://").unwrap_or(&url);
@@ -50,7 +50,7 @@ pub(super) fn parse(dsn: &str) -> Result<Target, OrdersError> {
     let (base, query) = url.split_once('?').unwrap_or((&url, ""));
     let (tls, rest): (Vec<&str>, Vec<&str>) = query.split('&').filter(|pair| !pair.is_empty()).partition(|pair| is_tls(pair));
     let opts = Opts::from_url(&format!("{base}?{}", rest.join("&"))).map_err(OrdersError::MySqlDsn)?;
-    // A TCP address stays one: the path to the server is part of what is measured.
+    // A TCP address is not replaced by a Unix socket: the path to the server is part of the measurement.
     let prefer_socket = opts.socket().is_some();
     let tls = Tls::of(&tls, opts.ssl_opts().is_some())?;
     let mode = if prefer_socket { SslMode::Disabled } else { tls.mode };
@@ -63,14 +63,14 @@ fn is_tls(pair: &str) -> bool {
     pair.starts_with("ssl-") || pair.starts_with("ssl_")
 }
 
-/// What the URL says of TLS.
+/// The TLS parameters of the URL.
 struct Tls {
     mode: SslMode,
     authorities: Option<PathBuf>,
 }
 
 impl Tls {
-    /// `required`: the client library's own parameter `require_ssl` was there.
+    /// `required`: the URL has the client library's own parameter `require_ssl`.
     fn of(pairs: &[&str], required: bool) -> Result<Self, OrdersError> {
         let (mut mode, mut authorities) = (required.then_some(SslMode::Required), None);
         for pair in pairs {

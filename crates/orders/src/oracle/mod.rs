@@ -1,9 +1,9 @@
 //! Oracle: **compiled and unit-tested, not run against a server**.
 //!
-//! An opt-in feature of the build. The client library of the vendor is loaded at run time by
-//! ODPI-C. Everything is in the schema of the user `millrace_orders`, which the DSN must name.
-//! Transactions are blocks of PL/SQL at READ COMMITTED with row locks; Order-Status reads one
-//! snapshot. Tables, keys, most statements and the checks are the text of MariaDB and MySQL.
+//! An optional feature of the build. ODPI-C loads the vendor's client library at run time.
+//! All tables are in the schema of the user `millrace_orders`, which the DSN must name.
+//! Transactions are PL/SQL blocks at READ COMMITTED with row locks; Order-Status reads one
+//! snapshot. Tables, keys, most statements and the checks use the same text as MariaDB and MySQL.
 
 mod schema;
 mod session;
@@ -29,11 +29,11 @@ use crate::tables::Unit;
 use session::{Login, Session, sql};
 pub use terminal::OracleTerminal;
 
-/// The answer to an index that is there already: the step was done before the load was interrupted.
+/// Error code for an existing index: the step was done before the load was interrupted.
 const NAME_IN_USE: i32 = 955;
-/// No such table.
+/// Error code for a missing table.
 const NO_TABLE: i32 = 942;
-/// Gathers what the planner knows of the tables.
+/// Collects the optimizer's statistics of the tables.
 const STATISTICS: &str = "BEGIN DBMS_STATS.GATHER_SCHEMA_STATS(USER); END;";
 
 /// An Oracle database by its URL.
@@ -50,16 +50,16 @@ impl std::fmt::Debug for Oracle {
 }
 
 impl Oracle {
-    /// Whether a DSN is one of these.
+    /// Whether a DSN is a URL of this kind.
     #[must_use]
     pub fn is_dsn(dsn: &str) -> bool {
         dsn.starts_with("oracle://")
     }
 
-    /// Reads `oracle://USER:PASSWORD@HOST:PORT/SERVICE`, the password as it is; nothing is connected yet.
+    /// Parses `oracle://USER:PASSWORD@HOST:PORT/SERVICE`; the password is not encoded. Does not connect.
     ///
     /// # Errors
-    /// [`OrdersError::OracleDsn`] when the text is no such URL, or its user is not `millrace_orders`.
+    /// [`OrdersError::OracleDsn`] if the text is not such a URL, or its user is not `millrace_orders`.
     pub fn parse(dsn: &str) -> Result<Self, OrdersError> {
         let parts = dsn.strip_prefix("oracle://").and_then(|rest| rest.rsplit_once('@'));
         let parsed = parts.and_then(|(who, place)| Some((who.split_once(':')?, place)));
@@ -78,12 +78,12 @@ impl Oracle {
         Self { mode, ..self }
     }
 
-    /// Where it is, without the password.
+    /// Description of the database, without the password.
     fn server(&self) -> String {
         self.login.server()
     }
 
-    /// A session of a schema with a table `config`, and what is in that.
+    /// A session of a schema with a table `config`, its configuration, and whether the load is complete.
     async fn stored(&self) -> Result<(Session, Config, bool), OrdersError> {
         const WHAT: &str = "reading table config";
         const TEXT: &str = "SELECT version, loaded, warehouses, load_seed, c_last_load, c_last_run, c_id, ol_i_id FROM config";
@@ -126,7 +126,7 @@ impl Copier for OracleCopier {
         let now_s = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().cast_signed();
         let work = move |connection: &Connection| {
             let rows = schema::copy(connection, unit.table, RowSource::new(unit, &config), now_s)?;
-            // The key of the note keeps two loads from copying the same rows.
+            // The primary key of the note keeps two loads from copying the same rows.
             connection.execute(&common_sql::note(unit.table as u32, unit.warehouse, rows), &[])?;
             connection.commit()?;
             Ok(rows)
@@ -187,7 +187,7 @@ impl Database for Oracle {
         Ok(format!("Oracle {version}"))
     }
 
-    /// Nothing is looked at: the parameters of commits are hidden from ordinary users.
+    /// Empty: ordinary users cannot read the parameters of commits.
     async fn unsafe_settings(&self) -> Result<Vec<String>, OrdersError> {
         Ok(Vec::new())
     }
@@ -211,7 +211,7 @@ impl Database for Oracle {
                 _ => OrdersError::SchemaNotEmpty { schema: Schema::Oracle, server, relations },
             });
         }
-        // DDL commits by itself here, so the table that says "half loaded" comes first.
+        // Each DDL statement commits, so the table that marks the schema as half loaded comes first.
         let mut texts = schema::create();
         texts.insert(1, common_sql::insert_config(config, false));
         texts.push("COMMIT".to_owned());
@@ -234,12 +234,12 @@ impl Database for Oracle {
         Ok(unfinished)
     }
 
-    /// As InnoDB's; not measured here.
+    /// The value of InnoDB; not measured with Oracle.
     fn warehouse_bytes(&self) -> u64 {
         125 << 20
     }
 
-    /// Not looked at: where the files are is hidden from ordinary users.
+    /// `None`: ordinary users cannot read the location of the files.
     async fn disk_space(&self) -> Result<Option<DiskSpace>, OrdersError> {
         Ok(None)
     }
@@ -310,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Whatever this host has: without the client library that is said; with it, that nothing listens.
+    /// On a host without the client library, the error says so; with it, the error is that nothing listens.
     #[tokio::test]
     async fn a_session_that_cannot_be_had_says_where_it_was_looked_for_and_what_to_do() {
         let error = Oracle::parse("oracle://millrace_orders:x@127.0.0.1:1/X").unwrap().config().await.unwrap_err();

@@ -7,17 +7,17 @@ use crate::mysql::schema::TABLES;
 use crate::rows::{RowSink, RowSource};
 use crate::tables::Table;
 
-/// Rows sent at once.
+/// Rows in one batch.
 const BATCH_ROWS: usize = 1_000;
-/// Entities generated before their rows are looked at.
+/// Entities generated before their rows are sent.
 const STEPS_AT_ONCE: u32 = 32;
 
-/// The statements that make every table, `config` first.
+/// The statements that create every table, `config` first.
 pub(super) fn create() -> Vec<String> {
     TABLES.iter().map(|(name, columns)| format!("CREATE TABLE {name} ({})", in_types(columns))).collect()
 }
 
-/// The statements that drop every table, `config` last: a drop that is interrupted can be made again.
+/// The statements that drop every table, `config` last, so that an interrupted drop can be repeated.
 pub(super) fn drop_all() -> Vec<String> {
     TABLES.iter().rev().map(|(name, _)| format!("DROP TABLE {name}")).collect()
 }
@@ -35,7 +35,7 @@ fn in_types(columns: &str) -> String {
     .fold(columns.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Number,
@@ -56,7 +56,7 @@ fn kinds(table: Table) -> Vec<Kind> {
         .collect()
 }
 
-/// The statement that takes one row; times come as seconds since 1970.
+/// The statement that inserts one row; times are seconds since 1970.
 fn insert(table: Table) -> String {
     let places: Vec<String> = (1..)
         .zip(kinds(table))
@@ -68,7 +68,7 @@ fn insert(table: Table) -> String {
     format!("INSERT INTO {} VALUES ({})", table.name(), places.join(", "))
 }
 
-/// Inserts all rows of a source within the connection's transaction; returns how many.
+/// Inserts all rows of a source within the connection's transaction. Returns their number.
 pub(super) fn copy(connection: &Connection, table: Table, mut source: RowSource, now_s: i64) -> Result<u64, Error> {
     let text = insert(table);
     let mut batch = connection.batch(&text, BATCH_ROWS).build()?;
@@ -104,7 +104,7 @@ impl Cell {
     }
 }
 
-/// Generated rows, one cell after the other.
+/// Generated rows, as a sequence of cells.
 struct Rows {
     kinds: Vec<Kind>,
     cells: Vec<Cell>,
@@ -166,7 +166,7 @@ mod tests {
                 kinds.len()
             );
             let mut rows = Rows { kinds: kinds.clone(), cells: Vec::new(), now_s: 7 };
-            // As many as there are orders of a district: the first ones are not open.
+            // The number of orders of a district: the first ones are delivered.
             RowSource::new(Unit { table, warehouse: 1 }, &config).push(3_000, &mut rows);
             assert!(!rows.cells.is_empty() && rows.cells.len().is_multiple_of(kinds.len()), "{table:?}");
             for (cell, kind) in rows.cells.iter().zip(kinds.iter().cycle()) {

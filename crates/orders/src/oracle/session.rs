@@ -1,4 +1,4 @@
-//! A connection on a thread of its own: the client library blocks while the database works, and the
+//! A connection on its own thread: the client library blocks while the database works, and the
 //! sessions of a driver's thread must not wait for each other.
 
 use std::sync::mpsc;
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 
-/// Where a database is, and as whom to connect.
+/// Address of a database, and the user.
 #[derive(Clone)]
 pub(super) struct Login {
     pub(super) user: String,
@@ -20,7 +20,7 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// Where it is, without the password.
+    /// Description of the database, without the password.
     pub(super) fn server(&self) -> String {
         format!("the Oracle database {} as {}", self.address, self.user)
     }
@@ -33,13 +33,13 @@ pub(super) fn sql(what: &str) -> impl FnOnce(Error) -> OrdersError {
 
 type Work = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Hands work to the thread; the connection is closed when this is dropped.
+/// Passes work to the thread. Dropping it closes the connection.
 pub(super) struct Session {
     work: mpsc::Sender<Work>,
 }
 
 impl Session {
-    /// Connects; the client library is loaded by the first connection of the process.
+    /// Connects. The first connection of the process loads the client library.
     pub(super) async fn open(login: &Login) -> Result<Self, OrdersError> {
         let (work, queue) = mpsc::channel::<Work>();
         let (told, connected) = oneshot::channel();
@@ -63,19 +63,19 @@ impl Session {
         }
     }
 
-    /// Has the thread do something with the connection.
+    /// Runs `work` with the connection on the thread.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (told, answer) = oneshot::channel();
-        // Who asked may have gone away; the work is done all the same.
+        // The caller may have gone away; the work is done in any case.
         let work: Work = Box::new(move |connection| drop(told.send(work(connection))));
         self.work.send(work).map_err(|_| ended())?;
         answer.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Statements without parameters, one after the other.
+    /// Runs statements without parameters, in sequence.
     pub(super) async fn execute(&self, what: &str, texts: Vec<String>) -> Result<(), OrdersError> {
         let all = move |connection: &Connection| texts.iter().try_for_each(|text| connection.execute(text, &[]).map(drop));
         self.ask(all).await.map_err(sql(what))

@@ -1,14 +1,14 @@
-//! The five transactions as blocks of PL/SQL: one round trip each, values bound by name.
+//! The five transactions as PL/SQL blocks: one round trip each, values bound by name.
 //!
-//! What every database here reads is in [`common_sql`]. Texts that a terminal would show come back as
-//! one line each. A block ends its transaction, unless it is to stop before its end.
+//! [`common_sql`] contains the SQL that all of these databases accept. The values that a terminal would show are returned as
+//! one line of text each. A block ends its transaction, unless the caller wants it to stop before the end.
 
 use crate::common_sql;
 
 const JOIN: &str = "JOIN";
 const COMMIT: &str = "COMMIT;";
 
-/// New-Order with this many lines: `:n1`, `:i1`, `:s1`, `:q1` and on are number, item, supplying
+/// New-Order with this number of lines: `:n1`, `:i1`, `:s1`, `:q1` and so on are number, item, supplying
 /// warehouse and quantity of each.
 pub(super) fn new_order(lines: usize, ends: bool) -> String {
     let list = |prefix: &str| {
@@ -56,7 +56,7 @@ END;",
     )
 }
 
-/// Puts into `v_c` the customer of `:c`, a number or a name.
+/// Sets `v_c` to the customer of `:c`, a number or a name.
 fn choose(by_name: bool, warehouse: &str, district: &str) -> String {
     if by_name { common_sql::choose_by_name("v_c", warehouse, district, ":c") } else { "v_c := :c".to_owned() }
 }
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// Names of the values that a text binds.
+    /// Names of the variables that a text binds.
     fn binds(text: &str) -> BTreeSet<&str> {
         let name = |rest: &'_ str| rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         let starts = text.match_indices(':').filter(|(at, _)| !text[at + 1..].starts_with('='));
@@ -180,7 +180,7 @@ mod tests {
                 assert!(!text.contains(word), "{word} in {text}");
             }
             assert!(text.contains("COMMIT;"), "{text}");
-            // A comma less or a loop not closed would show as a block that does not add up.
+            // Unbalanced parentheses or loops would reveal a missing comma or an unclosed loop.
             assert_eq!(text.matches('(').count(), text.matches(')').count(), "{text}");
             assert_eq!(text.matches(" LOOP\n").count(), text.matches("END LOOP;").count(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! A terminal's session on Oracle: one block for each transaction.
+//! A terminal's session on Oracle: one PL/SQL block per transaction.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -19,18 +19,18 @@ use super::statements;
 const NEW_ORDER: &str = "New-Order";
 const DELIVERY: &str = "Delivery";
 
-/// Codes after which the same transaction may be sent again: deadlock, cannot serialize.
+/// Error codes after which the same transaction may be repeated: deadlock, cannot serialize.
 const RETRIED: [i32; 2] = [60, 8_177];
-/// Codes that mean the connection is gone or the server goes down.
+/// Error codes for a lost connection or a server that is shutting down.
 const ENDED: [i32; 14] = [28, 1_012, 1_033, 1_034, 1_089, 1_090, 1_092, 3_113, 3_114, 3_135, 12_170, 12_537, 12_541, 12_571];
-/// The same of the layer between: not connected, connection closed.
+/// The same codes of ODPI-C: not connected, connection closed.
 const ENDED_BETWEEN: [i32; 2] = [1_010, 1_080];
 
-/// What a block shows as text: an order's lines, or a customer with addresses.
+/// Type of the text that a block returns: an order's lines, or a customer with addresses.
 const SHOWN: OracleType = OracleType::Varchar2(4_000);
 const NUMBER: OracleType = OracleType::Int64;
 
-/// The block of an order by its number of lines, so that few texts are ever parsed.
+/// The block of an order by its number of lines, so that the server parses only a few texts.
 static NEW_ORDERS: LazyLock<Vec<String>> =
     LazyLock::new(|| (0..=LINES_MAX as usize).map(|lines| statements::new_order(lines, true)).collect());
 
@@ -50,13 +50,13 @@ impl OracleTerminal {
         Self { session }
     }
 
-    /// Does something with the connection; what failed is rolled back.
+    /// Runs `work` with the connection. Rolls back if it fails.
     async fn ask<T: Send + 'static>(
         &self,
         what: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Failure> {
-        // A rollback that fails too is of a connection that is gone, which the first error says.
+        // If the rollback fails too, the connection is gone, and the first error reports that.
         let work = move |connection: &Connection| work(connection).inspect_err(|_| drop(connection.rollback()));
         self.session.ask(work).await.map_err(|error| classify(what, error))
     }
@@ -92,7 +92,7 @@ impl OracleTerminal {
     }
 }
 
-/// What a New-Order's block says.
+/// The result of a New-Order's block.
 struct Entered {
     order: u32,
     taken: usize,
@@ -139,7 +139,7 @@ fn enter(connection: &Connection, input: &NewOrderInput, ends: bool) -> Result<E
     })
 }
 
-/// Reads what a terminal would show.
+/// Reads the values that a terminal would show.
 fn shown(statement: &Statement, names: &[&str]) -> Result<(), Error> {
     names.iter().try_for_each(|name| statement.bind_value::<_, Option<String>>(*name).map(drop))
 }
@@ -251,7 +251,7 @@ fn unexpected(what: &'static str, detail: String) -> Failure {
     Failure::Error(OrdersError::Answer { what, detail })
 }
 
-/// What a failure with these codes, of the database and of the layer between, makes of a transaction.
+/// The class of a failure, from the error codes of the database and of ODPI-C.
 fn class_of(oci: Option<i32>, between: Option<i32>) -> fn(OrdersError) -> Failure {
     match (oci, between) {
         (Some(code), _) if RETRIED.contains(&code) => Failure::Retry,

@@ -1,11 +1,11 @@
-//! Values of the answer to a transaction's statement.
+//! Reads values of a transaction's result.
 
 use tokio_postgres::Row;
 
 use crate::database::Failure;
 use crate::error::OrdersError;
 
-/// Column `column` of a row of the answer to `what`.
+/// Column `column` of a row in the result of `what`.
 pub(super) fn read<'row, T: tokio_postgres::types::FromSql<'row>>(
     what: &'static str,
     row: &'row Row,
@@ -14,7 +14,7 @@ pub(super) fn read<'row, T: tokio_postgres::types::FromSql<'row>>(
     row.try_get(column).map_err(|source| Failure::Error(OrdersError::Sql { what: what.to_owned(), source }))
 }
 
-/// The answer to `what` is not one that the schema can give.
+/// The error for a result of `what` that the schema does not allow.
 pub(super) fn unexpected(what: &'static str, detail: String) -> Failure {
     Failure::Error(OrdersError::Answer { what, detail })
 }

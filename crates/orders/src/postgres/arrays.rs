@@ -1,14 +1,14 @@
-//! Arrays of a request, written in one go, and of an answer, read where they lie.
+//! Arrays of a request, written in one piece, and of a response, read in place.
 //!
-//! A New-Order's answer holds six arrays. The driver needs how many lines came back and what they
-//! cost, and makes no vector or text of the rest.
+//! A New-Order's response contains six arrays. The driver needs only the number and the total of the lines, and
+//! makes no vector or text of the rest.
 
 use std::error::Error;
 
 use bytes::{BufMut, BytesMut};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-/// An array of `int4`, without NULLs. The library's own writes element by element through layers made for any type.
+/// An array of `int4`, without NULLs. The library's own type writes each element through generic layers.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Numbers(pub(super) Vec<i32>);
 
@@ -21,7 +21,7 @@ impl ToSql for Numbers {
         out.put_i32(i32::try_from(self.0.len())?);
         out.put_i32(1);
         for number in &self.0 {
-            // Bytes of the element, and the element.
+            // Length of the element, and the element.
             out.put_i32(4);
             out.put_i32(*number);
         }
@@ -35,19 +35,19 @@ impl ToSql for Numbers {
     to_sql_checked!();
 }
 
-/// How many elements an array has; none where it is NULL.
+/// Number of elements of an array; 0 if it is NULL.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Count(pub(super) usize);
 
-/// Elements of an array of `int8`, how many and their sum; none where it is NULL.
+/// Number and sum of the elements of an `int8` array; 0 if it is NULL.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sum {
     pub(super) count: usize,
     pub(super) sum: i64,
 }
 
-/// Bytes of the head of an array of one dimension: dimensions, whether there are NULLs, type of the elements,
-/// elements, index of the first.
+/// Bytes of the header of a one-dimensional array: dimensions, whether there are NULLs, type of the elements,
+/// number of elements, index of the first.
 const HEAD: usize = 20;
 
 fn number(raw: &[u8], at: usize) -> Result<i32, Box<dyn Error + Sync + Send>> {

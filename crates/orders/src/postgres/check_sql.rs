@@ -1,7 +1,7 @@
 //! The twelve consistency conditions in SQL.
 //!
-//! Every query gives the violations: rows of one text column that says where. All run in one
-//! REPEATABLE READ transaction, so they also hold on a database that is being used.
+//! Every query returns the violations: rows of one text column with the place. All run in one
+//! REPEATABLE READ transaction, so they are also correct on a database that is in use.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::error::OrdersError;
 
 use super::{Session, sql};
 
-/// What violates each of [`CONDITIONS`].
+/// The query for violations of each of [`CONDITIONS`].
 const VIOLATIONS: [&str; 12] = [
     // 1
     "

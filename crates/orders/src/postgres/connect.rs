@@ -1,4 +1,4 @@
-//! Connections: each address in turn, with and without TLS as sslmode says.
+//! Connects to each address in turn, with or without TLS depending on sslmode.
 
 use std::error::Error as _;
 use std::io;
@@ -14,10 +14,10 @@ use super::conninfo::{Endpoint, Server};
 use super::socket;
 use super::tls::SslMode;
 
-/// Connects to the first address that takes the connection; the socket is driven by a task of the current runtime.
+/// Connects to the first address that accepts the connection. A task of the current runtime drives the socket.
 ///
 /// # Errors
-/// That of the last address that was tried. After one that refused the user no other is tried, as libpq does it.
+/// The error of the last address that was tried. If one refuses the user, no further address is tried, as in libpq.
 pub(super) async fn connect(server: &Server) -> Result<Client, Error> {
     let mut endpoints: Vec<&Endpoint> = server.endpoints.iter().collect();
     if server.common.get_load_balance_hosts() == LoadBalanceHosts::Random {
@@ -30,7 +30,7 @@ pub(super) async fn connect(server: &Server) -> Result<Client, Error> {
             outcome => return outcome,
         }
     }
-    // There is an address always: the default one.
+    // There is always an address: the default one.
     server.common.connect(NoTls).await.map(|(client, _)| client)
 }
 
@@ -46,11 +46,11 @@ async fn connect_to(server: &Server, endpoint: &Endpoint) -> Result<Client, Erro
             outcome => outcome,
         },
         SslMode::Prefer => match encrypted(config.clone(), server, Negotiated::Prefer).await {
-            // Denied both ways: what would have to be shown with TLS is what is missing.
+            // Denied with and without TLS: the error with TLS shows what is missing.
             Err(denied) if is_denied(&denied) => {
                 plain(config).await.map_err(|error| if is_denied(&error) { denied } else { error })
             }
-            // What keeps the handshake from being made says more than that the server wants one.
+            // The error of the handshake is more useful than the server's demand for TLS.
             Err(error) if rustls_error(&error).is_some() => plain(config).await.map_err(|_| error),
             outcome => outcome,
         },
@@ -69,18 +69,18 @@ async fn encrypted(mut config: Config, server: &Server, negotiated: Negotiated) 
     Ok(client)
 }
 
-/// Whether the server knows this user or its password not, or has no place for it.
+/// Whether the server refused this user, its password or its access.
 fn is_refusal(error: &Error) -> bool {
     // Class 28: invalid authorization specification.
     error.code().is_some_and(|code| code.code().starts_with("28"))
 }
 
-/// Whether no line of pg_hba.conf takes this connection, which one with (or without) TLS may.
+/// Whether no line of pg_hba.conf matches this connection; with (or without) TLS, one may match.
 fn is_denied(error: &Error) -> bool {
     error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION)
 }
 
-/// What TLS says of a connection that failed.
+/// The TLS error in the causes of a failed connection.
 pub(crate) fn rustls_error(error: &Error) -> Option<&rustls::Error> {
     let mut cause = error.source();
     while let Some(error) = cause {

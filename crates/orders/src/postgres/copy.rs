@@ -1,4 +1,4 @@
-//! COPY in the binary format: generated rows straight into wire bytes.
+//! COPY in the binary format: generates rows directly as wire bytes.
 
 use std::pin::pin;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,10 +18,10 @@ use super::{Session, nodes, schema, sql};
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 /// Seconds from 1970-01-01 to PostgreSQL's epoch, 2000-01-01.
 const EPOCH_OFFSET_S: i64 = 946_684_800;
-/// Entities generated before the chunk's fill is looked at; the largest row is about 1 KiB.
+/// Entities generated between two checks of the chunk's size; the largest row is about 1 KiB.
 const STEPS_AT_ONCE: u32 = 32;
 
-/// A session that loads rows and builds indexes, on each server that keeps a share of them.
+/// A session that loads rows and builds indexes, on each server that stores a share of them.
 #[derive(Debug)]
 pub struct PostgresCopier {
     session: Session,
@@ -34,7 +34,7 @@ impl PostgresCopier {
         Self { session, nodes, config }
     }
 
-    /// Where the rows of a unit go, and the table's name there.
+    /// The session for the rows of a unit, and the table's name there.
     fn place(&self, unit: &Unit) -> (&Session, String) {
         let table = unit.table.name();
         if self.nodes.is_empty() || unit.warehouse == 0 {
@@ -49,7 +49,7 @@ impl PostgresCopier {
     /// Copies a unit's rows within the session's transaction.
     async fn copy_rows(&self, session: &Session, table: &str, unit: &Unit, now: SystemTime) -> Result<u64, OrdersError> {
         let what = format!("copying {table} of warehouse {}", unit.warehouse);
-        // In the older of the two forms, which every engine of this wire protocol reads.
+        // The older of the two forms, which every engine of this wire protocol accepts.
         let text = format!("COPY {table}{} FROM STDIN WITH BINARY", schema::copied_columns(unit.table));
         let sink = session.client.copy_in(&text).await.map_err(sql(&what))?;
         let mut sink = pin!(sink);
@@ -76,7 +76,7 @@ impl Copier for PostgresCopier {
         const WHAT: &str = "copying rows";
         if nodes::partition_column(unit.table).is_none() {
             for node in &self.nodes {
-                // Again from the start where an earlier load had copied it and was interrupted.
+                // From the start, if an earlier load was interrupted after copying it.
                 let table = unit.table.name();
                 node.execute(WHAT, &format!("BEGIN; DELETE FROM {table}")).await?;
                 self.copy_rows(node, table, unit, now).await?;
@@ -86,7 +86,7 @@ impl Copier for PostgresCopier {
         let (session, table) = self.place(unit);
         session.execute(WHAT, "BEGIN").await?;
         let rows = self.copy_rows(session, &table, unit, now).await?;
-        // The key of the note keeps two loads from copying the same rows.
+        // The primary key of the note keeps two loads from copying the same rows.
         let note = format!("INSERT INTO load_progress VALUES ({}, {}, {rows}); COMMIT", unit.table as u32, unit.warehouse);
         session.execute(WHAT, &note).await?;
         Ok(rows)

@@ -1,4 +1,4 @@
-//! The statements that make the tables, and the lock under which the schema is changed.
+//! The statements that create the tables, and the lock for changes of the schema.
 
 use crate::error::OrdersError;
 
@@ -7,7 +7,7 @@ use super::Session;
 /// Key of the advisory lock that keeps two loads of one database apart ("millrace" in ASCII).
 const LOAD_LOCK: i64 = 0x6D69_6C6C_7261_6365;
 
-/// Makes every table, without keys and indexes.
+/// Creates every table, without keys and indexes.
 pub(super) const TABLES: &str = "
 CREATE TABLE config (
     version INTEGER NOT NULL, loaded BOOLEAN NOT NULL, made_schema BOOLEAN NOT NULL,
@@ -67,7 +67,7 @@ CREATE TABLE order_line (
     ol_dist_info CHAR(24) NOT NULL);
 ";
 
-/// Keeps two loads of one database apart until the transaction ends, where the engine can.
+/// Keeps two loads of one database apart until the transaction ends, if the engine has advisory locks.
 pub(super) async fn lock(session: &Session, what: &str) -> Result<(), OrdersError> {
     if !session.dialect.advisory_locks {
         return Ok(());

@@ -1,9 +1,9 @@
-//! What differs between the engines that speak PostgreSQL's wire protocol, all in one place.
+//! The differences between the engines that speak PostgreSQL's wire protocol.
 //!
-//! An engine is known by its `version()`. PostgreSQL's switches are those that the tests run; the
-//! others are written from the engines' documentation and have not been run against a server.
-//! What every engine here takes needs no switch: keys that lead with the warehouse, COPY in the
-//! binary format, data-modifying WITH, `SELECT … FOR UPDATE`, and whole transactions sent again
+//! An engine is recognised by its `version()`. The switches for PostgreSQL are those that the tests run; the
+//! others follow the engines' documentation and have not been run against a server.
+//! Features that every engine here supports need no switch: keys that start with the warehouse, COPY in the
+//! binary format, data-modifying WITH, `SELECT … FOR UPDATE`, and repeating whole transactions
 //! after 40001 and 40P01.
 
 use crate::database::Isolation;
@@ -13,32 +13,32 @@ use crate::database::Isolation;
 pub(super) struct Dialect {
     /// The engine's name, for messages.
     pub(super) engine: &'static str,
-    /// Isolation level of the terminals where the user names none.
+    /// Isolation level of the terminals unless the user gives one.
     pub(super) isolation: Isolation,
-    /// Settings of every session, before anything else is said.
+    /// Settings of every session, sent before any other statement.
     pub(super) session_settings: &'static str,
-    /// Settings of a terminal's session beside its isolation level. The statements are prepared
-    /// once with a generic plan, and every table is reached by its index: a plan must not change
+    /// Settings of a terminal's session in addition to its isolation level. The statements are prepared
+    /// once with a generic plan, and every table is accessed by its index: a plan must not change
     /// while the tables grow.
     pub(super) terminal_settings: &'static str,
     /// Settings within the transaction of the checks.
     pub(super) check_settings: &'static str,
-    /// Whether stored functions of this program can be made: PL/pgSQL with records, slices of
+    /// Whether this program's stored functions can be created: they need PL/pgSQL with records, slices of
     /// arrays, and a ROLLBACK within a procedure.
     pub(super) functions: bool,
-    /// Whether a table has its key from the start. Engines that place rows by their key would
-    /// otherwise place them by a number of their own, and copy every row once more for the key.
+    /// Whether tables are created with their primary key. An engine that places rows by their key would
+    /// otherwise use a key of its own, and copy every row once more when the key is added.
     pub(super) keys_first: bool,
-    /// Whether tables take `WITH (fillfactor = …)`; without pages there is nothing to leave free.
+    /// Whether tables accept `WITH (fillfactor = …)`; an engine without pages has nothing to leave free.
     pub(super) fillfactor: bool,
-    /// Whether tables and indexes are made and dropped in transactions. Where they are not, each
-    /// statement stands alone and may be met done already.
+    /// Whether tables and indexes can be created and dropped in transactions. If not, each statement runs alone,
+    /// and its object may already exist after an interruption.
     pub(super) transactional_ddl: bool,
-    /// Whether advisory locks keep two loads apart; elsewhere the second one finds the schema made.
+    /// Whether advisory locks keep two loads apart. Without them, the second load fails because the schema exists.
     pub(super) advisory_locks: bool,
-    /// Whether VACUUM freezes the rows and CHECKPOINT writes them, so that a run finds no such work.
+    /// Whether VACUUM freezes the rows and CHECKPOINT writes them, so that a run does not have to do this work.
     pub(super) heap: bool,
-    /// Whether the server is one process tree with one data directory, one log, its settings
+    /// Whether the server is one process tree with one data directory, one log, the settings of PostgreSQL
     /// (`fsync` …), sizes of relations, and foreign servers.
     pub(super) single_server: bool,
 }
@@ -47,8 +47,8 @@ const PLANNER: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; 
 SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off;
 SET max_parallel_workers_per_gather = 0;";
 
-/// Lifts the limits that a role, a database or the server sets for every session: a load takes minutes in one statement, and
-/// writes. `transaction_timeout` exists from PostgreSQL 17 on.
+/// Removes the limits that a role, a database or the server sets for every session: one statement of a load takes minutes, and
+/// a load writes. `transaction_timeout` exists from PostgreSQL 17 on.
 const UNLIMITED: &str = "SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0;
 SET idle_session_timeout = 0; SET default_transaction_read_only = off;
 SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) IS NOT NULL;";
@@ -71,8 +71,8 @@ pub(super) const POSTGRESQL: Dialect = Dialect {
     single_server: true,
 };
 
-/// PostgreSQL's own planner and procedures over a distributed store. READ COMMITTED depends on a
-/// flag of the cluster and silently becomes snapshot isolation without it, so that is asked for.
+/// PostgreSQL's own planner and procedures over a distributed store. Its READ COMMITTED needs a flag of the
+/// cluster and silently becomes snapshot isolation without it, so snapshot isolation is requested explicitly.
 const YUGABYTEDB: Dialect = Dialect {
     engine: "YugabyteDB",
     isolation: Isolation::RepeatableRead,
@@ -82,11 +82,11 @@ const YUGABYTEDB: Dialect = Dialect {
     ..PORTABLE
 };
 
-/// Another planner behind the same protocol. Its INTEGER has 64 bits unless told otherwise, and rows
-/// of the binary COPY have 32; SERIALIZABLE is the level that every version has.
+/// Another planner with the same protocol. Its INTEGER has 64 bits by default, but rows
+/// of the binary COPY have 32. SERIALIZABLE is the level that every version has.
 const COCKROACHDB: Dialect = Dialect { engine: "CockroachDB", session_settings: "SET default_int_size = 4;", ..PORTABLE };
 
-/// What is not known by name, or asked for by the user, gets what asks least.
+/// For unknown engines, and on request of the user: uses the fewest features.
 pub(super) const PORTABLE: Dialect = Dialect {
     engine: "this engine",
     isolation: Isolation::Serializable,
@@ -102,11 +102,11 @@ pub(super) const PORTABLE: Dialect = Dialect {
     single_server: false,
 };
 
-/// Engines whose `version()` begins as PostgreSQL's does.
+/// Engines whose `version()` starts like PostgreSQL's.
 const GUESTS: [&str; 4] = ["Redshift", "Greenplum", "Materialize", "RisingWave"];
 
 impl Dialect {
-    /// The engine that says this of its version.
+    /// The engine with this version string.
     pub(super) fn of(version: &str) -> &'static Self {
         if version.starts_with("CockroachDB") {
             return &COCKROACHDB;
@@ -125,12 +125,12 @@ impl Dialect {
         format!("{} SET default_transaction_isolation = '{}'", self.terminal_settings, isolation.name())
     }
 
-    /// One CREATE TABLE of PostgreSQL as this engine takes it; `key` are the columns of its key.
+    /// Translates a CREATE TABLE of PostgreSQL for this engine; `key` lists the columns of its key.
     pub(super) fn table(&self, create: &str, key: Option<&str>) -> String {
         let (columns, settings) = create.split_once("\n    WITH").map_or((create, None), |(columns, with)| (columns, Some(with)));
         let mut out = columns.trim_end_matches(';').to_owned();
         if self.keys_first {
-            // History has no key of its own; these rows are to be with their warehouse all the same.
+            // History has no key of its own; its rows must still be placed with their warehouse.
             let key = match key {
                 Some(key) => format!(", PRIMARY KEY ({key})"),
                 None if columns.contains("h_w_id") => {
@@ -148,7 +148,7 @@ impl Dialect {
         }
     }
 
-    /// A step after the rows as this engine takes it; nothing where it has no use for it.
+    /// Translates a step after the rows for this engine; `None` if the engine does not need it.
     pub(super) fn step(&self, text: &str) -> Option<String> {
         if text == "CHECKPOINT" {
             return self.heap.then(|| text.to_owned());
@@ -159,11 +159,11 @@ impl Dialect {
         if text.contains(" ADD PRIMARY KEY ") {
             return (!self.keys_first).then(|| text.to_owned());
         }
-        // What was made and not noted is met again.
+        // An index that was created but not noted may already exist.
         Some(if self.transactional_ddl { text.to_owned() } else { text.replacen(" INDEX ", " INDEX IF NOT EXISTS ", 1) })
     }
 
-    /// The engine's name and number of what `version()` says, without build and host.
+    /// The engine's name and version number from `version()`, without build and host.
     pub(super) fn short(version: &str) -> &str {
         let end = [" (", " on "].into_iter().filter_map(|stop| version.find(stop)).min();
         &version[..end.unwrap_or(version.len())]

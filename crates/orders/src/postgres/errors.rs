@@ -1,9 +1,9 @@
-//! What an error of the server or of the connection means for a transaction.
+//! Classifies errors of the server or of the connection for a transaction.
 
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-/// Whether a transaction may be sent again.
+/// Whether a transaction may be repeated.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Retry,
@@ -11,7 +11,7 @@ pub(super) enum Class {
     Error,
 }
 
-/// What a client may conclude from an error, on a connection that is closed or not.
+/// The class of an error; `closed` is true if the connection is closed.
 pub(super) fn classify(error: &Error, closed: bool) -> Class {
     let Some(code) = error.code() else {
         let broken = std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>());
@@ -29,7 +29,7 @@ fn class_of(code: &SqlState) -> Class {
         SqlState::CRASH_SHUTDOWN,
         SqlState::CANNOT_CONNECT_NOW,
         SqlState::IDLE_SESSION_TIMEOUT,
-        // The server itself does not know whether it was committed: as after a lost connection, it is not sent again.
+        // The server itself does not know whether the transaction was committed: like after a lost connection, it is not repeated.
         SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN,
     ];
     // Class 08: connection exceptions.

@@ -1,8 +1,8 @@
 //! The five transactions as stored functions: one round trip each.
 //!
-//! A body is the text of the statement mode ([`statements`]) with a place for its row, so both
+//! A body is the text of the statement mode ([`statements`]) with variables for its row, so both
 //! modes do the same work. New-Order is a procedure, because only a procedure can roll back by
-//! itself what the unused item asks for (a raised error would fill the server's log).
+//! itself for the unused item (a raised error would fill the server's log).
 
 use crate::database::SCHEMA;
 use crate::error::OrdersError;
@@ -47,8 +47,8 @@ const STATUS: [&str; 14] = [
     "timestamptz[]",
 ];
 
-/// Types of what a transaction takes, in both modes: its first parameters as a statement, all of
-/// them as a routine.
+/// Parameter types of a transaction in both modes: the first ones for the statement, all of
+/// them for the routine.
 pub(super) const fn takes(name: &str) -> &'static [&'static str] {
     match name.as_bytes() {
         b"new_order" => &[
@@ -59,7 +59,7 @@ pub(super) const fn takes(name: &str) -> &'static [&'static str] {
         b"payment_by_name" => &["int4", "int4", "int4", "int4", "varchar", "int8"],
         b"order_status_by_name" => &["int4", "int4", "varchar"],
         b"delivery" => &["int4", "int4"],
-        // Order-Status by number, Stock-Level.
+        // Order-Status by id, Stock-Level.
         _ => &["int4", "int4", "int4"],
     }
 }
@@ -69,7 +69,7 @@ struct Routine {
     /// `FUNCTION` or `PROCEDURE`.
     what: &'static str,
     name: &'static str,
-    /// Types of the columns of its row, named `a1` and on.
+    /// Types of the columns of its result row, named `a1` and so on.
     gives: Vec<&'static str>,
     body: String,
 }
@@ -83,7 +83,7 @@ impl Routine {
     }
 }
 
-/// `a1, a2, …`: where a statement of that many columns puts its row.
+/// `a1, a2, …`: the variables for the row of a statement with this many columns.
 fn into(columns: usize) -> String {
     let names: Vec<String> = (1..=columns).map(|number| format!("a{number}")).collect();
     format!("INTO STRICT {}", names.join(", "))
@@ -94,8 +94,8 @@ fn function(name: &'static str, gives: &[&'static str], before: &str, text: &str
     Routine { what: "FUNCTION", name, gives: gives.to_vec(), body }
 }
 
-/// $1 to $9 as the statement's, $10 to $13 the lines whose (warehouse, item) occurred before, NULL
-/// in nearly every order. The last column says whether the order was committed.
+/// $1 to $9 as in the statement, $10 to $13 the lines whose (warehouse, item) already occurred, NULL
+/// in nearly every order. The last column reports whether the order was committed.
 fn new_order() -> Routine {
     let first = statements::new_order();
     let again = ["$4", "$5", "$6", "$7"]
@@ -150,10 +150,10 @@ pub(super) fn call(name: &str) -> Option<String> {
     })
 }
 
-/// Makes the functions where they are missing or of another version of this program.
+/// Creates the functions that are missing or of another version of this program.
 ///
-/// A replaced function changes under no transaction: one lock keeps drivers that start at the same
-/// time apart, and only a difference is written.
+/// A function never changes during a transaction: a lock serializes drivers that start at the same
+/// time, and functions are replaced only if they differ.
 pub(super) async fn ensure(session: &Session) -> Result<(), OrdersError> {
     const WHAT: &str = "making the stored functions";
     const PRESENT: &str = "SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
@@ -173,7 +173,7 @@ pub(super) async fn ensure(session: &Session) -> Result<(), OrdersError> {
     session.execute(WHAT, "COMMIT").await
 }
 
-/// Drops those that are there.
+/// Drops the existing functions.
 pub(super) async fn drop(session: &Session) -> Result<(), OrdersError> {
     let names: Vec<&str> = routines().iter().map(|routine| routine.name).collect();
     for name in names {

@@ -1,4 +1,4 @@
-//! What can be done where no connection came about.
+//! Hints for connections and statements that failed.
 
 use std::error::Error as _;
 
@@ -8,7 +8,7 @@ use tokio_postgres::error::{DbError, SqlState};
 
 use super::connect::rustls_error;
 
-/// The fix for a connection that failed, as far as it is known.
+/// Hint for a connection that failed.
 pub(crate) fn connect_hint(error: &Error) -> String {
     if let Some(refusal) = error.as_db_error() {
         return of_server(refusal).to_owned();
@@ -16,7 +16,7 @@ pub(crate) fn connect_hint(error: &Error) -> String {
     if let Some(fault) = rustls_error(error) {
         return of_tls(fault).to_owned();
     }
-    // The client library has no type for these.
+    // The client library has no error type for these.
     let cause = error.source().map(ToString::to_string).unwrap_or_default();
     match cause.as_str() {
         "password missing" => {
@@ -31,7 +31,7 @@ pub(crate) fn connect_hint(error: &Error) -> String {
     .to_owned()
 }
 
-/// The fix for a statement that failed, where it is known.
+/// Hint for a statement that failed, if there is one.
 pub(crate) fn statement_hint(error: &Error) -> Option<&'static str> {
     let code = error.code()?;
     Some(if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
@@ -53,7 +53,7 @@ fn of_server(refusal: &DbError) -> &'static str {
     of_code(refusal.code(), refusal.message())
 }
 
-/// Every command that connects prints these: they name the connection string and libpq's variables, not options of one command.
+/// Every command that connects prints these hints: they name the connection string and libpq's variables, not options of one command.
 fn of_code(code: &SqlState, message: &str) -> &'static str {
     if *code == SqlState::INVALID_PASSWORD {
         "check user and password: user= in the connection string or PGUSER, and password=, PGPASSWORD or ~/.pgpass"
@@ -72,7 +72,7 @@ fn of_code(code: &SqlState, message: &str) -> &'static str {
     }
 }
 
-/// No line of pg_hba.conf took the connection. In another language than English the first words are not found.
+/// No line of pg_hba.conf matches the connection. Messages in other languages than English are not recognised.
 fn denied(message: &str) -> &'static str {
     if message.contains("client certificate") {
         "name a certificate that the server's ssl_ca_file knows: sslcert=FILE sslkey=FILE, or PGSSLCERT and PGSSLKEY"
@@ -91,7 +91,7 @@ fn denied(message: &str) -> &'static str {
 fn of_tls(fault: &TlsError) -> &'static str {
     use CertificateError as Of;
     match fault {
-        // A new authority often has the name of the old one.
+        // A new authority often has the same name as the old one.
         TlsError::InvalidCertificate(Of::UnknownIssuer | Of::BadSignature) => {
             "no authority of sslrootcert signed the server's certificate: name the one that did by sslrootcert=FILE or \
              PGSSLROOTCERT"

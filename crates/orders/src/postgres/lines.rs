@@ -1,4 +1,4 @@
-//! The lines of an order, as a New-Order sends them and as its answer returns them.
+//! The lines of an order in the request of a New-Order and in its response.
 
 use tokio_postgres::Row;
 
@@ -7,7 +7,7 @@ use super::arrays::{Count, Numbers, Sum};
 use crate::database::Failure;
 use crate::inputs::LineInput;
 
-/// Lines as the arrays of a statement.
+/// Lines as arrays for a statement.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub(super) numbers: Numbers,
@@ -22,7 +22,7 @@ impl Lines {
         Self { numbers: empty(), items: empty(), supplies: empty(), quantities: empty() }
     }
 
-    /// These and then `more`.
+    /// Appends `more` to these lines.
     pub(super) fn then(mut self, more: Self) -> Self {
         self.numbers.0.extend(more.numbers.0);
         self.items.0.extend(more.items.0);
@@ -32,8 +32,8 @@ impl Lines {
     }
 }
 
-/// Splits sorted lines so that no round holds a (warehouse, item) twice: a set-based UPDATE
-/// changes each row once. Nearly every order is one round.
+/// Splits sorted lines into rounds in which no (warehouse, item) occurs twice, because a set-based UPDATE
+/// changes each row once. Nearly every order has one round.
 pub(super) fn rounds(lines: &[LineInput]) -> Vec<Lines> {
     let mut rounds = vec![Lines::with_capacity(lines.len())];
     let mut round = 0;
@@ -54,7 +54,7 @@ pub(super) fn rounds(lines: &[LineInput]) -> Vec<Lines> {
     rounds
 }
 
-/// What came back of the lines of one order.
+/// The returned values of the lines of one order.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     pub(super) lines: usize,
@@ -62,7 +62,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Adds the six arrays that begin at `column`; NULL arrays mean that no line was taken.
+    /// Adds the six arrays that start at `column`; NULL arrays mean that there are no lines.
     pub(super) fn add(&mut self, what: &'static str, row: &Row, column: usize) -> Result<(), Failure> {
         let (Count(names), Count(quantities)) = (read(what, row, column + 1)?, read(what, row, column + 2)?);
         let Sum { count, sum } = read(what, row, column + 5)?;

@@ -1,9 +1,9 @@
 //! PostgreSQL 15 to 18 and engines that speak its wire protocol.
 //!
-//! What differs between the engines is in [`dialect`]. On PostgreSQL transactions run at READ
+//! [`dialect`] contains the differences between the engines. On PostgreSQL, transactions run at READ
 //! COMMITTED. Each is one statement that reads and changes under one snapshot with row locks, or a
-//! short block around such a statement; rows are locked in one order (stock and customers, then
-//! districts, then warehouses), so that the transactions of this load cannot deadlock each other.
+//! short block around such a statement. Rows are locked in a fixed order (stock and customers, then
+//! districts, then warehouses), so the transactions of this load cannot deadlock each other.
 
 mod answers;
 mod arrays;
@@ -54,18 +54,18 @@ pub use terminal::PostgresTerminal;
 pub struct Postgres {
     server: Server,
     mode: Mode,
-    /// Further servers that a load gives shares of the warehouses to.
+    /// Further servers that the load distributes warehouses to.
     nodes: Vec<Server>,
-    /// Asked for, or else the engine's own.
+    /// The requested level; `None` for the engine's default.
     isolation: Option<Isolation>,
-    /// Which engine this is, known since the first session.
+    /// The engine, known after the first session.
     dialect: Arc<OnceLock<&'static Dialect>>,
-    /// Whether a pooler is between this client and the server, known since the first session; never [`Sessions::Shared`].
+    /// Whether a pooler is between this client and the server, known after the first session; never [`Sessions::Shared`].
     sessions: Arc<OnceLock<Sessions>>,
 }
 
 impl Postgres {
-    /// Reads a connection string, with what the environment adds to it; nothing is connected yet.
+    /// Parses a connection string and adds the defaults of the environment. Does not connect.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -73,24 +73,24 @@ impl Postgres {
         Self::open(&ConnectionOptions::of(dsn))
     }
 
-    /// What these options, a service file, the environment, the password file and libpq's defaults name together;
-    /// nothing is connected yet.
+    /// Resolves the connection from these options, a service file, the environment, the password file and libpq's defaults.
+    /// Does not connect.
     ///
     /// # Errors
-    /// [`OrdersError::Conninfo`]: a text that cannot be understood, a file that cannot be used.
+    /// [`OrdersError::Conninfo`] if a text cannot be parsed or a file cannot be used.
     pub fn open(options: &ConnectionOptions) -> Result<Self, OrdersError> {
         let server = conninfo::resolve(options, &Environment(&|name| std::env::var(name).ok()))?;
         let (dialect, sessions) = (Arc::default(), Arc::default());
         Ok(Self { server, mode: Mode::default(), nodes: Vec::new(), isolation: None, dialect, sessions })
     }
 
-    /// Why the password file is not used, although it is there.
+    /// Why the password file is ignored; `None` if it is not.
     #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.server.warning.as_deref()
     }
 
-    /// Where its server is reached: `HOST:PORT`, of a socket its directory, several separated by commas.
+    /// The server's address: `HOST:PORT`, or the directory of a Unix socket; several are separated by commas.
     #[must_use]
     pub(crate) fn address(&self) -> String {
         self.server.address()
@@ -102,21 +102,21 @@ impl Postgres {
         Self { mode, ..self }
     }
 
-    /// The same database with terminals at this level of isolation.
+    /// The same database with terminals at this isolation level.
     #[must_use]
     pub fn with_isolation(self, isolation: Isolation) -> Self {
         Self { isolation: Some(isolation), ..self }
     }
 
-    /// The same database, asked only for what every engine of this wire protocol has: for an engine that calls
-    /// itself PostgreSQL and is none.
+    /// The same database, using only features that every engine of this wire protocol has: for an engine that reports itself
+    /// as PostgreSQL but is a different one.
     #[must_use]
     pub fn portable(self) -> Self {
         Self { dialect: Arc::new(OnceLock::from(&dialect::PORTABLE)), ..self }
     }
 
     /// The same database with a share of the warehouses on each of these servers too. Only a load
-    /// needs to know them: it tells the database, which reaches them by itself from then on.
+    /// needs the list: it stores the servers in the database, which connects to them by itself afterwards.
     ///
     /// # Errors
     /// [`OrdersError::Conninfo`], as [`Self::open`].
@@ -140,7 +140,7 @@ impl Postgres {
         Ok(sessions)
     }
 
-    /// Connects and sets nothing. Behind a pooler the server session may change after each transaction. A task of the current
+    /// Connects and changes no setting. With a pooler, the server session may change after each transaction. A task of the current
     /// runtime drives the socket.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Postgres {
         self.within(async { connect::connect(&self.server).await.map_err(|source| self.connect_error(source)) }).await
     }
 
-    /// Connects to a server session that stays this client's until the connection ends, and sets nothing.
+    /// Connects to a server session that this client keeps until the connection ends, and changes no setting.
     ///
     /// # Errors
     /// As [`Self::connect_any`]; [`OrdersError::SharedSessions`] for a pooler that shares its server sessions.
@@ -171,11 +171,11 @@ impl Postgres {
         OrdersError::Connect { server: self.description(), source }
     }
 
-    /// Bounds a step of opening a session. connect_timeout ends with the socket's; a server that hangs may still not answer, and
-    /// a pooler without a free server session keeps the first statement waiting.
+    /// Limits the time of one step of opening a session. connect_timeout covers only the socket: a server that hangs may still not
+    /// answer, and a pooler without a free server session delays the first statement.
     async fn within<T>(&self, step: impl Future<Output = Result<T, OrdersError>>) -> Result<T, OrdersError> {
         let limit = 2 * self.server.connect_limit();
-        // In a box: these futures are large, and threads of the load hold them within others.
+        // Boxed: these futures are large, and the load's threads hold them within others.
         tokio::time::timeout(limit, Box::pin(step)).await.unwrap_or_else(|_| {
             let (server, seconds) = (self.description(), limit.as_secs());
             Err(match self.sessions.get() {
@@ -205,14 +205,14 @@ impl Postgres {
         Ok(Session { client, dialect })
     }
 
-    /// A session whose schema is known to be there and fully loaded.
+    /// A session whose schema exists and is completely loaded.
     async fn loaded_session(&self) -> Result<(Session, Config), OrdersError> {
         let session = self.session().await?;
         let config = self.loaded_config(&session).await?;
         Ok((session, config))
     }
 
-    /// The configuration of a schema that is there and fully loaded.
+    /// The configuration of a schema that exists and is completely loaded.
     async fn loaded_config(&self, session: &Session) -> Result<Config, OrdersError> {
         let present = session
             .client
@@ -225,7 +225,7 @@ impl Postgres {
         self.stored_config(session).await
     }
 
-    /// The engine; PostgreSQL until a session has told.
+    /// The engine; PostgreSQL until a session has reported it.
     fn dialect(&self) -> &'static Dialect {
         self.dialect.get().copied().unwrap_or(&dialect::POSTGRESQL)
     }
@@ -234,7 +234,7 @@ impl Postgres {
         self.isolation.unwrap_or_else(|| self.dialect().isolation)
     }
 
-    /// Whether the server is on this host, as far as its address tells.
+    /// Whether the server is on this host, judging by its address.
     fn is_here(&self) -> bool {
         let is_here = |one: &Endpoint| match one.address {
             Some(address) => address.is_loopback(),
@@ -268,12 +268,12 @@ impl Postgres {
     }
 }
 
-/// What the server says of its version.
+/// The server's version string.
 async fn version(client: &Client) -> Result<String, tokio_postgres::Error> {
     client.query_one("SELECT version()", &[]).await?.try_get(0)
 }
 
-/// One connection with its driving task.
+/// A connection. A task drives its socket.
 #[derive(Debug)]
 struct Session {
     client: Client,
@@ -281,13 +281,13 @@ struct Session {
 }
 
 impl Session {
-    /// Refuses what the engine does not have.
+    /// Returns an error if the engine does not have a feature.
     fn needs(&self, has: bool, what: &'static str, instead: &'static str) -> Result<(), OrdersError> {
         let engine = self.dialect.engine;
         if has { Ok(()) } else { Err(OrdersError::NotOfEngine { engine, what, instead }) }
     }
 
-    /// Prepares a statement whose first parameters have these types: engines guess differently.
+    /// Prepares a statement with these types for its first parameters, because engines infer types differently.
     async fn prepare(&self, what: &str, text: &str, types: &[Type]) -> Result<Statement, OrdersError> {
         self.client.prepare_typed(text, types).await.map_err(sql(&format!("preparing {what}")))
     }
@@ -405,7 +405,7 @@ impl Database for Postgres {
                 for node in self.node_sessions().await? {
                     schema::note_parts(&node, &mut unfinished).await?;
                 }
-                // A step is done when the coordinator, the last to take it, has noted it.
+                // A step is done once the coordinator, which runs it last, has noted it.
                 unfinished.steps = steps;
                 Ok(unfinished)
             }
@@ -450,7 +450,7 @@ impl Database for Postgres {
     }
 
     async fn complete(&self) -> Result<u64, OrdersError> {
-        // The nodes stay marked as half loaded: alone they are no database to run on.
+        // The nodes stay marked as half loaded: a node alone is not a complete database.
         let mut bytes = schema::complete(&self.session().await?).await?;
         for node in self.node_sessions().await? {
             bytes += schema::bytes(&node).await?;

@@ -1,12 +1,12 @@
 //! A schema partitioned over several PostgreSQL servers.
 //!
-//! The server of the DSN is the coordinator: it keeps the first share of the warehouses and sees
-//! the others as foreign partitions (postgres_fdw). Every table but `item` leads with its
-//! warehouse and is split by it; `item` is on every server. Loading goes to each server directly;
-//! runs and checks need the coordinator's DSN only. The foreign part of a transaction runs at
-//! REPEATABLE READ, so rows wanted by two end in serialization failures (40001), which the driver
-//! sends again and counts. postgres_fdw commits one server after the other: a crash between them
-//! can leave a transaction half committed, which the checks find.
+//! The server of the DSN is the coordinator: it stores the first share of the warehouses and accesses
+//! the others as foreign partitions (postgres_fdw). Every table except `item` starts with its
+//! warehouse and is split by it; `item` is on every server. Loading connects to each server directly;
+//! runs and checks need only the coordinator's DSN. The foreign part of a transaction runs at
+//! REPEATABLE READ, so two transactions that change the same rows cause serialization failures (40001), which the driver
+//! repeats and counts. postgres_fdw commits on one server after the other: a crash between them
+//! can leave a transaction half committed, which the checks detect.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use super::conninfo::Server;
 use super::ddl;
 use super::tls::SslMode;
 
-/// Column that tells the share of a row; `None` for the tables that are whole on each server.
+/// Column that determines the share of a row; `None` for the tables that are complete on each server.
 pub(super) const fn partition_column(table: Table) -> Option<&'static str> {
     match table {
         Table::Item => None,
@@ -32,18 +32,18 @@ pub(super) const fn partition_column(table: Table) -> Option<&'static str> {
     }
 }
 
-/// The first warehouse of a share; of the share after the last, one past the last warehouse.
+/// The first warehouse of a share. For the share after the last one: one more than the last warehouse.
 fn first_of(share: usize, shares: usize, warehouses: u32) -> u32 {
     let first = u64::from(warehouses) * share as u64 / shares as u64 + 1;
     u32::try_from(first).unwrap_or(u32::MAX)
 }
 
-/// Which share a warehouse belongs to: 0 is the coordinator's.
+/// The share of a warehouse; 0 is the coordinator's.
 pub(super) fn share_of(warehouse: u32, shares: usize, warehouses: u32) -> usize {
     (1..shares).rev().find(|share| first_of(*share, shares, warehouses) <= warehouse).unwrap_or(0)
 }
 
-/// What the coordinator makes instead of plain tables: servers, parents, its own partitions and
+/// The statements that create, instead of plain tables, servers, parents, the coordinator's own partitions and
 /// the foreign ones.
 pub(super) fn create(nodes: &[Server], warehouses: u32) -> String {
     let mut out = "CREATE EXTENSION IF NOT EXISTS postgres_fdw;\n".to_owned();
@@ -98,11 +98,11 @@ fn server_options(node: &Server) -> Vec<(&'static str, String)> {
         ("host", first.map_or_else(String::new, |one| one.host.clone())),
         ("port", first.map_or(5432, |one| one.port).to_string()),
         ("dbname", node.database().to_owned()),
-        // Without it the planner never looks rows up by key on the other side.
+        // Without it, the planner never looks up rows by key on the other server.
         ("use_remote_estimate", "true".to_owned()),
         ("fetch_size", "10000".to_owned()),
     ];
-    // The coordinator connects as this program does, and reads the file of authorities on its own host.
+    // The coordinator connects with the same sslmode as this program, and reads the file of root certificates on its own host.
     if first.is_some_and(|one| !one.is_socket()) && node.tls.mode != SslMode::Prefer {
         options.push(("sslmode", node.tls.mode.name().to_owned()));
         options.extend(node.tls.root_certificate.clone().map(|file| ("sslrootcert", file)));

@@ -1,7 +1,7 @@
 //! Whether a session stays with this client, or a connection pooler gives each transaction another one.
 //!
 //! PgBouncer in transaction or statement mode shares a few server sessions between all of its clients. A setting (SET) that one
-//! client leaves in such a session changes the statements of the next client, and a prepared statement is gone with the
+//! client leaves in such a session changes the statements of the next client, and a prepared statement is lost after the
 //! transaction. The load needs both, so it refuses these modes before it sets anything.
 
 use std::io;
@@ -21,7 +21,7 @@ use crate::limits::{POOLER_ROUNDS, POOLER_WAIT_S};
 /// Length of a CancelRequest message (PostgreSQL 18, 54.7), which ends with the process id and the key.
 const CANCEL_REQUEST_BYTES: usize = 16;
 
-/// Which server sessions the sessions of this client get.
+/// How this client's sessions map to server sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sessions {
     /// The client talks to the server itself.
@@ -32,10 +32,10 @@ pub(super) enum Sessions {
     Shared,
 }
 
-/// Finds out which, before anything is set. `another` opens a second connection when it is awaited, for the comparison through a pooler.
+/// Determines the mapping before anything is set. `another` opens a second connection, which is needed only with a pooler.
 ///
 /// # Errors
-/// That of the first query.
+/// The error of the first query.
 pub(super) async fn sessions(
     client: &Client,
     another: impl Future<Output = Result<Client, OrdersError>>,
@@ -48,13 +48,13 @@ pub(super) async fn sessions(
     let Ok(second) = another.await else { return Ok(Sessions::Held) };
     let wait = Duration::from_secs(POOLER_WAIT_S);
     for _ in 0..POOLER_ROUNDS {
-        // A pool that takes turns gives this transaction the next of its sessions, if it has several.
+        // A pool that assigns sessions in turn gives this transaction the next session, if it has several.
         if backend(client).await? != first {
             return Ok(Sessions::Shared);
         }
-        // A pool of one session, or one that prefers the session used last, gives the other client the same.
+        // A pool of one session, or one that prefers the most recently used session, gives the other client the same session.
         match tokio::time::timeout(wait, backend(&second)).await {
-            // The first client holds the only session that is left.
+            // The first client holds the only free session.
             Err(_) => return Ok(Sessions::Held),
             Ok(found) => {
                 if found? == first {
@@ -66,9 +66,9 @@ pub(super) async fn sessions(
     Ok(Sessions::Held)
 }
 
-/// Process id of the server session that answers. `None` on an engine that has no such function.
+/// Process id of the server session that runs the query. `None` on an engine without this function.
 async fn backend(client: &Client) -> Result<Option<i32>, Error> {
-    // A simple query prepares nothing.
+    // A simple query prepares no statement.
     match client.simple_query("SELECT pg_backend_pid()").await {
         Ok(messages) => Ok(messages.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
@@ -89,13 +89,13 @@ async fn announced(client: &Client) -> Option<i32> {
     Some(i32::from_be_bytes(*request[8..].first_chunk()?))
 }
 
-/// A stream that keeps what is written and accepts a request for TLS.
+/// A stream that stores what is written to it and accepts a request for TLS.
 #[derive(Clone, Default)]
 struct Tape(Arc<Mutex<Vec<u8>>>);
 
 impl AsyncRead for Tape {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        // The answer to SSLRequest: willing.
+        // The answer to SSLRequest: accepted.
         buffer.put_slice(b"S");
         Poll::Ready(Ok(()))
     }
@@ -122,7 +122,7 @@ impl TlsStream for Tape {
     }
 }
 
-/// Takes the stream as it is: nothing leaves this process.
+/// Uses the stream without a handshake: no data leaves this process.
 struct NoHandshake;
 
 impl TlsConnect<Tape> for NoHandshake {

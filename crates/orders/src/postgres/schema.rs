@@ -1,7 +1,7 @@
-//! Tables, keys and indexes, and their life: created half loaded, completed, dropped.
+//! Tables, keys and indexes, and their states: created half loaded, completed, dropped.
 //!
 //! Money is BIGINT cents, rates are INTEGER ten-thousandths. Keys are added after the rows are
-//! in: sorting once is cheaper than growing a tree row by row.
+//! loaded: sorting once is cheaper than growing a tree row by row.
 
 use crate::database::{Config, SCHEMA, SCHEMA_VERSION, STEP_PART, Schema, Unfinished};
 use crate::error::OrdersError;
@@ -20,7 +20,7 @@ const INDEXES: usize = 2;
 struct Step {
     stage: usize,
     name: &'static str,
-    /// `@` stands after the name of a table that may be split over servers.
+    /// `@` follows the name of a table that may be split over servers.
     text: &'static str,
 }
 
@@ -29,7 +29,7 @@ const fn step(stage: usize, name: &'static str, text: &'static str) -> Step {
 }
 
 /// The large ones first in each stage. VACUUM comes before the indexes: it freezes and marks the
-/// pages once while no index is in its way, so that runs do not find that work left over.
+/// pages once while there is no index to process, so that runs do not have to do that work.
 const STEPS: [Step; 22] = [
     step(0, "vacuum order_line", "VACUUM (FREEZE, ANALYZE) order_line@"),
     step(0, "vacuum stock", "VACUUM (FREEZE, ANALYZE) stock@"),
@@ -69,7 +69,7 @@ pub(super) const fn column_count(table: Table) -> i16 {
     }
 }
 
-/// The columns that rows give, where the table may have one more on an engine that keys every table.
+/// The columns of the generated rows, if the table may have a further one on an engine that needs a key in every table.
 pub(super) const fn copied_columns(table: Table) -> &'static str {
     match table {
         Table::History => " (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)",
@@ -82,8 +82,8 @@ pub(super) fn finishing_steps() -> Vec<Vec<&'static str>> {
     (0..stages).map(|stage| STEPS.iter().filter(|step| step.stage == stage).map(|step| step.name).collect()).collect()
 }
 
-/// Runs the `index`-th step, counted over all stages, on one server and notes it there; a step
-/// that is noted is not run again. `partition` is `_0` where the tables are partitions.
+/// Runs the `index`-th step, counted over all stages, on one server and notes it there. Skips a step
+/// that is already noted. `partition` is `_0` if the tables are partitions.
 pub(super) async fn finish(session: &Session, index: usize, partition: &str) -> Result<(), OrdersError> {
     let Some(step) = STEPS.get(index) else {
         let detail = format!("there are {} steps, not {index}", STEPS.len());
@@ -99,11 +99,11 @@ pub(super) async fn finish(session: &Session, index: usize, partition: &str) -> 
         return session.execute(step.name, &note).await;
     };
     if session.dialect.transactional_ddl && (step.stage == KEYS || step.stage == INDEXES) {
-        // Two statements of one text are one transaction: an index that is there is noted.
+        // Two statements in one text are one transaction, so an existing index is always noted.
         return session.execute(step.name, &format!("{text}; {note}")).await;
     }
     match session.client.batch_execute(&text).await {
-        // CHECKPOINT wants a privilege that the load can do without.
+        // CHECKPOINT needs a privilege that the load can do without.
         Err(error)
             if step.text == "CHECKPOINT" && error.code() == Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE) => {}
         outcome => outcome.map_err(sql(step.name))?,
@@ -111,7 +111,7 @@ pub(super) async fn finish(session: &Session, index: usize, partition: &str) -> 
     session.execute(step.name, &note).await
 }
 
-/// Everything in one transaction where the engine can: a refusal or an error leaves the database as it was.
+/// Creates everything in one transaction if the engine supports that: a refusal or an error leaves the database unchanged.
 pub(super) async fn create(postgres: &Postgres, session: &Session, config: &Config) -> Result<(), OrdersError> {
     use crate::database::Database as _;
     const WHAT: &str = "creating the tables";
@@ -164,7 +164,7 @@ pub(super) async fn create(postgres: &Postgres, session: &Session, config: &Conf
     if together { session.execute(WHAT, "COMMIT").await } else { Ok(()) }
 }
 
-/// The statements that make the tables on this engine.
+/// The statements that create the tables on this engine.
 fn tables(dialect: &Dialect) -> Vec<String> {
     let create = |text: &str| {
         let name = text.strip_prefix("CREATE TABLE ").and_then(|rest| rest.split(' ').next());
@@ -173,7 +173,7 @@ fn tables(dialect: &Dialect) -> Vec<String> {
     TABLES.split(';').map(str::trim).filter(|text| !text.is_empty()).map(create).collect()
 }
 
-/// Columns of a table's key that is added after the rows.
+/// Columns of a table's key, which is added after the rows.
 fn key(table: &str) -> Option<&'static str> {
     let start = format!("ALTER TABLE {table}");
     STEPS.iter().find_map(|step| {
@@ -182,7 +182,7 @@ fn key(table: &str) -> Option<&'static str> {
     })
 }
 
-/// The configuration a load wrote for itself.
+/// The configuration that a load stored for itself.
 pub(super) async fn config_while_loading(session: &Session) -> Result<Config, OrdersError> {
     const WHAT: &str = "reading table config";
     let text = "SELECT warehouses, load_seed, c_last_load, c_last_run, c_id, ol_i_id FROM config";
@@ -199,14 +199,14 @@ pub(super) async fn config_while_loading(session: &Session) -> Result<Config, Or
     })
 }
 
-/// What a load that was interrupted has done.
+/// The state of a load that was interrupted.
 pub(super) async fn unfinished(session: &Session) -> Result<Unfinished, OrdersError> {
     let mut unfinished = Unfinished::new(config_while_loading(session).await?);
     note_parts(session, &mut unfinished).await?;
     Ok(unfinished)
 }
 
-/// Adds what one server has noted.
+/// Adds the notes of one server.
 pub(super) async fn note_parts(session: &Session, unfinished: &mut Unfinished) -> Result<(), OrdersError> {
     const WHAT: &str = "reading how far the load was";
     let text = "SELECT part, warehouse, amount FROM load_progress";
@@ -224,14 +224,14 @@ pub(super) async fn complete(session: &Session) -> Result<u64, OrdersError> {
     if session.dialect.transactional_ddl {
         session.execute(WHAT, "UPDATE config SET loaded = true; DROP TABLE load_progress").await?;
     } else {
-        // Snapshot off in between, the notes stay and harm nobody.
+        // If the load stops between these two statements, the notes stay, which does no harm.
         session.execute(WHAT, "UPDATE config SET loaded = true").await?;
         session.execute(WHAT, "DROP TABLE load_progress").await?;
     }
     bytes(session).await
 }
 
-/// Size of the tables and indexes on one server; 0 where it is not one server's to know.
+/// Size of the tables and indexes on one server; 0 on an engine that is not a single server.
 pub(super) async fn bytes(session: &Session) -> Result<u64, OrdersError> {
     const WHAT: &str = "reading the size of the tables";
     if !session.dialect.single_server {
@@ -245,7 +245,7 @@ pub(super) async fn bytes(session: &Session) -> Result<u64, OrdersError> {
     Ok(bytes.cast_unsigned())
 }
 
-/// Drops the schema if the load made it, else the tables in it.
+/// Drops the schema if the load created it, else the tables in it.
 pub(super) async fn drop_all(session: &Session) -> Result<(), OrdersError> {
     const WHAT: &str = "dropping what was made";
     let row = session.client.query_one("SELECT made_schema FROM config", &[]).await.map_err(sql(WHAT))?;

@@ -1,9 +1,9 @@
-//! A Unix socket that wakes its reader only.
+//! A Unix socket that wakes only its reader.
 //!
-//! The kernel tells the writing side of a Unix socket each time the peer takes something out of it. A
-//! stream registered for both directions would wake the driver once more for every statement, just to
-//! see that it may write, which it nearly always may: here the writing side is registered only while
-//! it is full.
+//! The kernel notifies the writing side of a Unix socket each time the peer reads from it. A
+//! stream registered for both directions would wake the driver once more for every statement, only
+//! to report that it can write, which is nearly always the case. Here the writing side is registered
+//! only while it is full.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -16,19 +16,19 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::{Client, Config, Error, NoTls};
 
-/// Bytes read at once: the answer of the largest order, and another.
+/// Bytes of one read: the response of the largest order, and another one.
 const READ_BYTES: usize = 4096;
 
-/// Connects without TLS; the socket is driven by a task of the current runtime.
+/// Connects without TLS. A task of the current runtime drives the socket.
 ///
-/// Only where the host is a directory of Unix sockets the connection is one of this module; all else, and all that
-/// fails, is left to the library and its errors.
+/// Uses this module's socket only if the host is a directory of Unix sockets and the connection succeeds. In all other cases,
+/// the library connects and reports its errors.
 pub(super) async fn connect(config: &Config) -> Result<Client, Error> {
     if let Some(path) = only_socket(config)
         && let Ok(socket) = Socket::connect(&path).await
     {
         let (client, connection) = config.connect_raw(socket, NoTls).await?;
-        // The task ends with the connection; what ended it reaches the pending requests.
+        // The task ends with the connection; pending requests receive the error that ended it.
         tokio::spawn(connection);
         return Ok(client);
     }
@@ -44,13 +44,13 @@ fn only_socket(config: &Config) -> Option<PathBuf> {
     plain.then(|| directory.join(format!(".s.PGSQL.{port}")))
 }
 
-/// A connected socket, driven by the runtime it was made on.
+/// A connected socket, driven by the runtime on which it was created.
 pub(super) struct Socket {
     stream: AsyncFd<UnixStream>,
-    /// The same socket while it takes no more bytes.
+    /// The same socket, registered for writing while it is full.
     full: Option<AsyncFd<UnixStream>>,
-    /// What one read took. The reader's own buffer has to be cleared before it is read into, which costs more
-    /// than copying the answer, mostly short, into it.
+    /// Buffer of one read. The reader's own buffer would have to be cleared before reading into it, which costs more
+    /// than copying the response, which is usually short.
     taken: Box<[u8; READ_BYTES]>,
 }
 
@@ -61,13 +61,13 @@ impl Socket {
         Ok(Self { stream: registered(stream, Interest::READABLE)?, full: None, taken: Box::new([0; READ_BYTES]) })
     }
 
-    /// Waits until a full socket takes bytes again.
+    /// Waits until a full socket accepts bytes again.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let full = match &mut self.full {
             Some(full) => full,
             none => none.insert(registered(self.stream.get_ref().try_clone()?, Interest::WRITABLE)?),
         };
-        // What is freed from here on wakes again; what was freed before, the next attempt finds.
+        // Space freed from here on wakes the task again; space freed before is found by the next attempt.
         ready!(full.poll_write_ready(cx))?.clear_ready();
         Poll::Ready(Ok(()))
     }
@@ -86,7 +86,7 @@ impl AsyncRead for Socket {
             let mut guard = ready!(stream.poll_read_ready(cx))?;
             match guard.try_io(|stream| stream.get_ref().read(&mut taken[..wanted])) {
                 Ok(Ok(count)) => {
-                    // A short read took everything there was: the next one need not try first.
+                    // A short read emptied the socket, so the next read need not try first.
                     if 0 < count && count < wanted {
                         guard.clear_ready();
                     }
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// Far more than a socket holds, in a pattern that shows a byte lost or moved.
+    /// Far more bytes than a socket buffers, in a pattern that reveals a lost or moved byte.
     fn pattern(length: usize) -> Vec<u8> {
         (0..length).map(|index| (index * 31 % 251) as u8).collect()
     }
@@ -142,7 +142,7 @@ mod tests {
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let sent = pattern(3_000_000);
         let expected = sent.clone();
-        // The peer answers with what it was sent, after it has all of it: the sender must have filled up.
+        // The peer responds only after it has received everything, so the sender's socket must have been full.
         let peer = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut taken = vec![0; expected.len()];

@@ -4,13 +4,13 @@
 //! theirs in a block. A data-modifying WITH reads under the statement's snapshot and changes the
 //! newest committed version of each row it locks (READ COMMITTED). Where one part takes rows from
 //! another, its locks come after that part's: stock and customer rows, then the district, then
-//! the warehouse — the hottest row last and shortest. Types are spelled out, and halves are shifts,
-//! where engines of the same wire protocol would come to other types.
+//! the warehouse: the most contended row is locked last and for the shortest time. Types are explicit, and halves are
+//! shifts, because other engines of the same wire protocol would infer other types.
 
-/// Takes stock for a set of lines in which no (warehouse, item) occurs twice: the part common to
-/// a first and a further statement of one New-Order. $1 home warehouse, $2 district, $4 to $7 the
+/// Takes stock for a set of lines in which no (warehouse, item) occurs twice: the common part of
+/// the first and any further statement of one New-Order. $1 home warehouse, $2 district, $4 to $7 the
 /// lines: number, item, supplying warehouse, quantity. Lines whose item is not in the catalogue
-/// fall out.
+/// are dropped.
 const STOCKED: &str = "
 stocked AS (
     UPDATE stock
@@ -31,7 +31,7 @@ stocked AS (
                       ELSE s_dist_10 END AS dist_info,
               i_data LIKE '%ORIGINAL%' AND s_data LIKE '%ORIGINAL%' AS brand)";
 
-/// What the terminal shows of each line.
+/// The columns of each line that a terminal shows.
 const SHOWN: &str = "
 array_agg(number) AS numbers, array_agg(i_name) AS names, array_agg(s_quantity) AS quantities,
 array_agg(brand) AS brands, array_agg(i_price) AS prices, array_agg(amount) AS amounts";
@@ -64,7 +64,7 @@ pub(super) fn new_order() -> String {
     )
 }
 
-/// Further lines of an order whose (warehouse, item) occurred before in it: $3 is the order.
+/// Further lines of an order whose (warehouse, item) already occurred in it: $3 is the order.
 pub(super) fn new_order_again() -> String {
     format!(
         "WITH {STOCKED},
@@ -77,7 +77,7 @@ pub(super) fn new_order_again() -> String {
     )
 }
 
-/// The customer at position ceil(n/2) of those of a name, sorted by first name. $3 warehouse, $4
+/// The customer at position ceil(n/2) of those with a given last name, sorted by first name. $3 warehouse, $4
 /// district, $5 name.
 const CHOSEN_BY_NAME: &str = "
 chosen AS (
@@ -89,8 +89,8 @@ const fn chosen(by_name: bool) -> &'static str {
     if by_name { CHOSEN_BY_NAME } else { CHOSEN_BY_ID }
 }
 
-/// Payment: $1 warehouse, $2 district, $3 to $5 the customer, $6 amount in cents. One row: what
-/// the terminal shows.
+/// Payment: $1 warehouse, $2 district, $3 to $5 the customer, $6 amount in cents. Returns one row: the values that
+/// a terminal shows.
 pub(super) fn payment(by_name: bool) -> String {
     let chosen = chosen(by_name);
     format!(
@@ -122,7 +122,7 @@ pub(super) fn payment(by_name: bool) -> String {
     )
 }
 
-/// Order-Status: $1 to $3 the customer. One row: customer, order, its lines.
+/// Order-Status: $1 to $3 the customer. Returns one row: customer, order, its lines.
 pub(super) fn order_status(by_name: bool) -> String {
     let chosen = chosen(by_name).replace("$3", "$1").replace("$4", "$2").replace("$5", "$3");
     format!(
@@ -142,10 +142,10 @@ pub(super) fn order_status(by_name: bool) -> String {
     )
 }
 
-/// Deliveries of one warehouse queue here, so that each sees what the one before left open.
+/// Serializes the deliveries of one warehouse, so that each sees which orders the previous one left undelivered.
 pub(super) const DELIVERY_TURN: &str = "SELECT dl_count FROM delivered WHERE dl_w_id = $1 AND dl_d_id = 1 FOR UPDATE";
 
-/// Delivery: $1 warehouse, $2 carrier. One row: districts delivered, orders, customers paid for.
+/// Delivery: $1 warehouse, $2 carrier. Returns one row: districts delivered, orders, charged customers.
 pub(super) const DELIVERY: &str = "
 WITH oldest AS (
     SELECT district, o_id
@@ -177,8 +177,8 @@ counted AS (
 SELECT (SELECT count(*) FROM closed), (SELECT count(*) FROM carried),
        (SELECT count(*) FROM owed), (SELECT count(*) FROM counted)";
 
-/// Stock-Level: $1 warehouse, $2 district, $3 threshold. One row: distinct items of the last 20
-/// orders of the district with less stock than that.
+/// Stock-Level: $1 warehouse, $2 district, $3 threshold. Returns one row: the number of distinct items, in the last 20
+/// orders of the district, whose stock is below the threshold.
 pub(super) const STOCK_LEVEL: &str = "
 SELECT count(DISTINCT s_i_id)
   FROM district

@@ -26,7 +26,7 @@ const NEW_ORDER: &str = "New-Order";
 pub struct PostgresTerminal {
     session: Session,
     new_order: Statement,
-    /// What the statement mode needs beside the statements; the function mode has it in them.
+    /// Additional statements of the statement mode; the function mode has them inside its functions.
     blocks: Option<Blocks>,
     payment_by_id: Statement,
     payment_by_name: Statement,
@@ -77,7 +77,7 @@ impl PostgresTerminal {
         })
     }
 
-    /// Runs a statement that answers with exactly one row.
+    /// Runs a statement that returns exactly one row.
     async fn one(&self, what: &'static str, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Row, Failure> {
         self.session.client.query_one(statement, params).await.map_err(|error| self.failure(what, error))
     }
@@ -87,7 +87,7 @@ impl PostgresTerminal {
         outcome.map_err(|error| self.failure(what, error))
     }
 
-    /// Ends a block after `failure` in it; a connection that fails here too is lost.
+    /// Rolls back a block after `failure` in it. If the rollback fails too, the connection is lost.
     async fn roll_back(&self, what: &'static str, failure: Failure) -> Failure {
         if matches!(failure, Failure::Lost(_)) {
             return failure;
@@ -108,7 +108,7 @@ impl PostgresTerminal {
         }
     }
 
-    /// Everything of a New-Order between BEGIN and its end.
+    /// The statements of a New-Order between BEGIN and its end.
     async fn enter(&self, blocks: &Blocks, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
         let rounds = rounds(&input.lines);
         let (warehouse, district) = (input.warehouse as i32, input.district as i32);
@@ -135,7 +135,7 @@ impl PostgresTerminal {
         entered(input, &row, &shown)
     }
 
-    /// The whole of a New-Order in one call.
+    /// A complete New-Order in one call.
     async fn call_new_order(&self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
         let (warehouse, district) = (input.warehouse as i32, input.district as i32);
         let customer = input.customer as i32;
@@ -143,7 +143,7 @@ impl PostgresTerminal {
         let line_count = input.lines.len() as i32;
         let mut rounds = rounds(&input.lines).into_iter();
         let first = rounds.next().unwrap_or_default();
-        // The later rounds one after the other; none in nearly every order.
+        // The later rounds in sequence; nearly every order has only one round.
         let again = rounds.reduce(Lines::then);
         let field = |of: fn(&Lines) -> &Numbers| again.as_ref().map(of);
         let (numbers, items) = (field(|lines| &lines.numbers), field(|lines| &lines.items));
@@ -174,7 +174,7 @@ impl PostgresTerminal {
     }
 }
 
-/// Types of the parameters that a text of this transaction names.
+/// Types of the parameters that a statement of this transaction uses.
 fn types(name: &str, text: &str) -> Vec<Type> {
     let named = (1..).take_while(|number| text.contains(&format!("${number}"))).count();
     let of = |name: &&str| match *name {
@@ -186,7 +186,7 @@ fn types(name: &str, text: &str) -> Vec<Type> {
     functions::takes(name).iter().take(named).map(of).collect()
 }
 
-/// What a New-Order came to. Only the database knows that an item is not in the catalogue.
+/// The result of a New-Order. Only the database can report that an item is not in the catalogue.
 fn entered(input: &NewOrderInput, row: &Row, shown: &Shown) -> Result<NewOrderAnswer, Failure> {
     let committed = shown.lines == input.lines.len();
     if !committed && !input.has_unused_item() {
@@ -213,7 +213,7 @@ impl Terminal for PostgresTerminal {
         match self.enter(blocks, input).await {
             Ok(answer) => match self.block(NEW_ORDER, if answer.committed { "COMMIT" } else { "ROLLBACK" }).await {
                 Ok(()) => Ok(answer),
-                // Not every engine leaves the block by a COMMIT that fails; a ROLLBACK too many does no harm.
+                // Not every engine leaves the block if its COMMIT fails; an additional ROLLBACK does no harm.
                 Err(failure) => Err(self.roll_back(NEW_ORDER, failure).await),
             },
             Err(failure) => Err(self.roll_back(NEW_ORDER, failure).await),
@@ -273,7 +273,7 @@ impl Terminal for PostgresTerminal {
         let turn_params: [&(dyn ToSql + Sync); 1] = [&warehouse];
         let params: [&(dyn ToSql + Sync); 2] = [&warehouse, &carrier];
         let row = if let Some(blocks) = &self.blocks {
-            // One pipeline: when a statement fails, the server turns this COMMIT into a ROLLBACK.
+            // One pipeline: if a statement fails, the server turns this COMMIT into a ROLLBACK.
             let (begun, turn, answer, ended) = tokio::join!(
                 biased;
                 self.block(WHAT, "BEGIN"),

@@ -1,7 +1,7 @@
-//! TLS of a connection: sslmode, the authorities that are trusted, the certificate of this client.
+//! TLS of a connection: sslmode, the trusted authorities, the certificate of this client.
 //!
-//! Source: PostgreSQL 18, 34.19 (SSL Support). As in libpq, a file of authorities that is there is used in every mode
-//! that encrypts, so that sslmode=require with one checks the server's certificate as verify-ca does.
+//! Source: PostgreSQL 18, 34.19 (SSL Support). As in libpq, an existing file of root certificates is used in every mode
+//! that encrypts, so sslmode=require with such a file checks the server's certificate as verify-ca does.
 
 mod files;
 mod verifier;
@@ -18,25 +18,25 @@ use super::conninfo::{ConninfoError, Environment, Parameters, choice};
 use files::{Identity, Roots};
 use verifier::Verifier;
 
-/// What both sides call the protocol (RFC 7301), from PostgreSQL 17 on; older servers do not look at it.
+/// The protocol's name in ALPN (RFC 7301), from PostgreSQL 17 on; older servers ignore it.
 const ALPN: &[u8] = b"postgresql";
-/// The value of sslrootcert that means the authorities of the operating system.
+/// The value of sslrootcert for the operating system's trusted authorities.
 const SYSTEM: &str = "system";
 
-/// When a connection is encrypted, and what is checked of the server.
+/// When a connection is encrypted, and which checks are made on the server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SslMode {
     /// Never.
     Disable,
-    /// Where the server refuses a connection that is not.
+    /// Only if the server refuses an unencrypted connection.
     Allow,
-    /// Where the server can, and it does not refuse.
+    /// If the server supports it and does not refuse the encrypted connection.
     Prefer,
-    /// Always; the certificate is checked where there is a file of authorities.
+    /// Always; the certificate is checked if there is a file of root certificates.
     Require,
-    /// Always, and an authority that is trusted has signed the certificate.
+    /// Always, and a trusted authority must have signed the certificate.
     VerifyCa,
-    /// Always, and the certificate is that of the host.
+    /// Always, and the certificate must also match the host name.
     VerifyFull,
 }
 
@@ -59,7 +59,7 @@ impl SslMode {
 #[derive(Clone)]
 pub(super) struct Tls {
     pub(super) mode: SslMode,
-    /// sslrootcert as it was given.
+    /// The given value of sslrootcert.
     pub(super) root_certificate: Option<String>,
     connector: Option<MakeRustlsConnect>,
 }
@@ -71,7 +71,7 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the files that the parameters name. `never`: there is none to be had on any of the addresses.
+    /// Reads the files that the parameters name. `never`: TLS is not possible on any of the addresses.
     pub(super) fn of(parameters: &Parameters, environment: &Environment<'_>, never: bool) -> Result<Self, ConninfoError> {
         let root_certificate = parameters.get("sslrootcert").cloned();
         let system = root_certificate.as_deref() == Some(SYSTEM);
@@ -92,13 +92,13 @@ impl Tls {
         Ok(Self { mode, root_certificate, connector: Some(MakeRustlsConnect::new(config)) })
     }
 
-    /// What makes the handshakes; none where nothing is encrypted.
+    /// Makes the TLS handshakes; `None` if nothing is encrypted.
     pub(super) fn connector(&self) -> Option<MakeRustlsConnect> {
         self.connector.clone()
     }
 }
 
-/// The authorities that are trusted; none where nothing is checked.
+/// The trusted authorities; `None` if the certificate is not checked.
 fn roots(named: Option<&str>, mode: SslMode, environment: &Environment<'_>) -> Result<Option<Roots>, ConninfoError> {
     if named == Some(SYSTEM) {
         return Roots::of_system(environment).map(Some);

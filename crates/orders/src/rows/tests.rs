@@ -1,4 +1,4 @@
-//! What must hold of generated rows.
+//! Properties of the generated rows.
 
 use super::*;
 use crate::random::NuRandConstants;

@@ -1,44 +1,44 @@
-//! Arms held against each other, and against what was promised.
+//! Comparisons of configurations with each other, and with the guarantees of the plan.
 
 use serde::{Deserialize, Serialize};
 
 use crate::judgement::{FixedLoad, RelativeDifference};
 use crate::statistics::Difference;
 
-/// One measured path against the first measured one.
+/// One measured path compared with the first measured one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Against {
-    /// Name of the first measured arm.
+    /// Name of the first measured configuration.
     pub first: String,
-    /// Name of the arm held against it.
+    /// Name of the configuration that is compared with it.
     pub path: String,
-    /// OETs of `path` by OETs of `first`.
+    /// OETs of `path` divided by OETs of `first`.
     pub oets_ratio: f64,
-    /// Processor time for 1,000 orders, `path` by `first`.
+    /// Processor time per 1,000 orders, `path` divided by `first`.
     pub cpu_ratio: f64,
     /// Whether the intervals show a difference.
     pub difference: Difference,
     /// Difference of the orders per minute with its interval, in percent of the first path's.
     #[serde(default)]
     pub orders_difference: Option<RelativeDifference>,
-    /// Difference of the processor time for 1,000 orders with its interval.
+    /// Difference of the processor time per 1,000 orders with its interval.
     #[serde(default)]
     pub cpu_difference: Option<RelativeDifference>,
-    /// Whether the processor costs may be compared at equal load.
+    /// Whether the processor costs may be compared as at equal load.
     #[serde(default)]
     pub fixed_load: Option<FixedLoad>,
     /// The same in words.
     pub text: String,
 }
 
-/// A promise the plan asked to be tested.
+/// A guarantee that the plan tests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// What must hold.
+    /// The condition.
     pub promise: String,
-    /// The figure found.
+    /// The measured value.
     pub found: f64,
-    /// The least figure that passes.
+    /// The smallest value that passes.
     pub least: f64,
     /// Whether it passed.
     pub passed: bool,

@@ -1,19 +1,19 @@
-//! What limited a path.
+//! The bottleneck of a path.
 
 use serde::{Deserialize, Serialize};
 
 use crate::names::names;
 
 names! {
-    /// What limited a path.
+    /// Kinds of bottlenecks.
     pub enum BottleneckKind {
-        /// The processors of the host are used up.
+        /// The processors of the host are fully used.
         HostCpu = "host_cpu",
         /// Reads or writes queue at the storage.
         Disk = "disk",
-        /// Too few transactions at a time to use anything up.
+        /// Too few concurrent transactions to use any resource fully.
         Concurrency = "concurrency",
-        /// The calls the client may have in flight at a time.
+        /// The limit of concurrent calls of the client.
         Slots = "slots",
         /// The server's side of a single connection is busy.
         OneConnection = "one_connection",
@@ -23,29 +23,29 @@ names! {
         LockWait = "lock_wait",
         /// The threads of the load driver are busy.
         Driver = "driver",
-        /// Other processes, or other guests of the hypervisor, took processor time.
+        /// Other processes, or other guests of the hypervisor, used processor time.
         Interference = "interference",
-        /// Nothing stands out.
+        /// There is no clear bottleneck.
         Unclear = "unclear",
     }
 }
 
 names! {
-    /// Classes of TR-3322 section 3.
+    /// Bottleneck classes of TR-3322 section 3.
     pub enum BottleneckClass {
         /// The host's processors.
         HostCpu = "host CPU",
         /// The storage.
         Disk = "disk",
-        /// Too little at a time.
+        /// Too little concurrency.
         Concurrency = "concurrency",
-        /// It falls under none of them.
+        /// None of these classes.
         None = "",
     }
 }
 
 names! {
-    /// What a session of the database does or waits for.
+    /// Activity of a session of the database.
     pub enum SessionState {
         /// Runs.
         Running = "running",
@@ -64,38 +64,38 @@ names! {
     }
 }
 
-/// What limited a path.
+/// The bottleneck of a path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
-    /// What it is.
+    /// Kind of the bottleneck.
     pub kind: BottleneckKind,
-    /// The figures that say so.
+    /// The figures that show it.
     pub evidence: String,
-    /// The class of TR-3322 section 3 it falls under.
+    /// Its class in TR-3322 section 3.
     #[serde(default)]
     pub class: BottleneckClass,
-    /// What to try next.
+    /// Recommended next step.
     #[serde(default)]
     pub next: String,
-    /// Share of the sessions' time by what they did or waited for, 0 to 1, largest first.
+    /// Share of the sessions' time by activity, 0 to 1, largest first.
     #[serde(default)]
     pub shares: Vec<(SessionState, f64)>,
-    /// Its figure divided by the limit from which that figure names it; `None` where it has no such figure.
+    /// Its figure divided by the limit at which that figure identifies it; `None` if it has no such figure.
     #[serde(default)]
     pub score: Option<f64>,
-    /// The next largest cause, when there is one.
+    /// The next largest cause, if there is one.
     #[serde(default)]
     pub runner_up: Option<RunnerUp>,
 }
 
-/// The cause that comes second.
+/// The second largest cause.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunnerUp {
-    /// What it is.
+    /// Kind of the cause.
     pub kind: BottleneckKind,
-    /// Its figure divided by the limit from which that figure names it.
+    /// Its figure divided by the limit at which that figure identifies it.
     pub score: f64,
-    /// Whether figures that differ as much as repeats may would name this one first: then both are named.
+    /// Whether figures within the spread of repeats could put this cause first; then both are named.
     #[serde(default)]
     pub close: bool,
 }

@@ -1,23 +1,23 @@
-//! What was asked for and how it was carried out.
+//! The plan of a comparison, as carried out.
 
 use serde::{Deserialize, Serialize};
 
 use crate::names::names;
 
 names! {
-    /// How a loaded state is brought back.
+    /// Method of restoring a loaded state.
     pub enum RestoreMethod {
         /// Copies that share extents with the loaded state.
         Reflink = "reflink",
-        /// Copies by read and write.
+        /// Copies by read and write calls.
         Copy = "copy",
-        /// Copies over NFS by our client.
+        /// Copies over NFS by Millrace's client.
         Nfs = "nfs",
     }
 }
 
 names! {
-    /// The database that is compared with.
+    /// The database of a comparison.
     pub enum DatabaseSystem {
         /// PostgreSQL.
         Postgresql = "postgresql",
@@ -27,7 +27,7 @@ names! {
 }
 
 impl DatabaseSystem {
-    /// Its name in a sentence. Records that name none are of PostgreSQL.
+    /// Its name for a sentence. Records without a database are PostgreSQL's.
     #[must_use]
     pub fn title(&self) -> &str {
         match self {
@@ -39,18 +39,19 @@ impl DatabaseSystem {
     }
 }
 
-/// Records of before are of PostgreSQL.
+/// The default for records of older versions.
 fn postgresql() -> DatabaseSystem {
     DatabaseSystem::Postgresql
 }
 
-/// The plan as it was carried out.
+/// The plan as carried out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanRecord {
-    /// Name of the plan: its file without directory and ending, `compare` for the built-in one; absent in records of before.
+    /// Name of the plan: its file name without directory and extension, `compare` for the built-in one; absent in records of older
+    /// versions.
     #[serde(default)]
     pub name: Option<String>,
-    /// Names of the arms ([`PathResult::arm`](super::PathResult::arm)) in the order asked for.
+    /// Names of the configurations ([`PathResult::arm`](super::PathResult::arm)) in the requested order.
     pub paths: Vec<String>,
     /// The database.
     #[serde(default = "postgresql")]
@@ -63,22 +64,22 @@ pub struct PlanRecord {
     pub driver_threads: u32,
     /// Seconds measured in each run.
     pub seconds: u64,
-    /// Seconds dropped before the interval in each run.
+    /// Seconds of warm-up before the interval in each run.
     pub warmup_seconds: u64,
-    /// Runs asked for on each path.
+    /// Requested runs on each path.
     pub repeats: u32,
-    /// Runs carried out on each path, less than `repeats` when the budget ended.
+    /// Completed runs on each path; fewer than `repeats` if the time budget ran out.
     pub repeats_done: u32,
-    /// Order in which the runs were carried out, by arm.
+    /// Order in which the runs were carried out, by configuration.
     pub order: Vec<String>,
-    /// Seconds after which no further round is started.
+    /// Seconds after which no further round starts.
     pub budget_seconds: u64,
-    /// First seed of the driver; each round takes the next one, the same on every path.
+    /// First seed of the driver; each round uses the next one, the same on every path.
     pub seed: u64,
     /// Size of the loaded database in bytes.
     pub database_bytes: u64,
-    /// Buffers of the database in bytes: `shared_buffers`, `innodb_buffer_pool_size`.
+    /// Size of the database's buffers in bytes: `shared_buffers`, `innodb_buffer_pool_size`.
     pub buffers_bytes: u64,
-    /// How the loaded state was brought back before each run.
+    /// How the loaded state was restored before each run.
     pub restore: RestoreMethod,
 }

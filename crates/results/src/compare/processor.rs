@@ -28,45 +28,45 @@ pub struct Cpu {
     pub user_s: f64,
     /// Kernel time of every owner.
     pub sys_s: f64,
-    /// Both, for 1,000 orders.
+    /// Both, per 1,000 orders.
     pub s_per_1000_orders: f64,
-    /// The same without the filer: what the database's host spends, driver included. Absent in records written by older versions.
+    /// The same without the filer: the time of the database's host, including the driver. Absent in records of older versions.
     #[serde(default)]
     pub s_per_1000_orders_without_filer: Option<f64>,
     /// `database` (with the Direct NFS client inside it), `filer`, `driver`.
     pub by_owner: BTreeMap<String, OwnerCpu>,
-    /// Share of the host's processors that was busy, by anybody, 0 to 1.
+    /// Busy share of the host's processors, by all processes, 0 to 1.
     pub host_busy_share: f64,
-    /// Share that was busy with processes this comparison did not start, 0 to 1.
+    /// Share used by processes that this comparison did not start, 0 to 1.
     pub others_busy_share: f64,
-    /// Of the processor time that anybody on this host wanted, the share that the hypervisor gave to other machines (steal time
-    /// of proc(5)), 0 to 1.
+    /// Share of the requested processor time of this host that the hypervisor gave to other machines (steal time
+    /// in proc(5)), 0 to 1.
     #[serde(default)]
     pub stolen_share: f64,
-    /// Seconds the host's processors spent in soft interrupts (network mostly), by anybody. The kernel may
-    /// book part of it on the process that was interrupted, so it is not added to the owners.
+    /// Seconds that the host's processors spent in soft interrupts (mostly network), for all processes. The kernel may
+    /// charge part of it to the interrupted process, so it is not added to the owners.
     #[serde(default)]
     pub softirq_s: f64,
-    /// The same for 1,000 orders.
+    /// The same per 1,000 orders.
     #[serde(default)]
     pub softirq_s_per_1000_orders: f64,
 }
 
 impl Cpu {
-    /// Share of the host's processors that this comparison could not have: others here, and steal time, 0 to 1.
+    /// Share of the host's processors that was not available to this comparison: other processes here, and steal time, 0 to 1.
     #[must_use]
     pub fn foreign_share(&self) -> f64 {
         (self.others_busy_share + self.stolen_share * self.host_busy_share).min(1.0)
     }
 
-    /// Seconds for 1,000 orders of every owner but the filer, from the owners: also of records without the field.
+    /// Seconds per 1,000 orders of every owner except the filer, computed from the owners, so it also works for records without the field.
     #[must_use]
     pub fn without_filer_s_per_1000_orders(&self) -> f64 {
         self.by_owner.iter().filter(|(owner, _)| *owner != "filer").fold(0.0, |sum, (_, time)| sum + time.s_per_1000_orders)
     }
 
-    /// Seconds for 1,000 orders of what would run on the host of the database: its processes with the client inside them, and
-    /// other clients. The filer and the load driver are left out.
+    /// Seconds per 1,000 orders of the processes on the database's host: the database with the client inside it, and
+    /// other clients, without the filer and the load driver.
     #[must_use]
     pub fn database_host_s_per_1000_orders(&self) -> f64 {
         let others = |owner: &str| owner == "filer" || owner == "driver";
@@ -81,6 +81,6 @@ pub struct OwnerCpu {
     pub user_s: f64,
     /// Kernel time in seconds.
     pub sys_s: f64,
-    /// Both, for 1,000 orders.
+    /// Both, per 1,000 orders.
     pub s_per_1000_orders: f64,
 }

@@ -5,43 +5,43 @@ use serde::{Deserialize, Serialize};
 use crate::names::names;
 
 names! {
-    /// Counter that the database's own count of its reads is held against.
+    /// The counter that is compared with the database's own count of its reads.
     pub enum ProofSource {
-        /// READ payload bytes our filer sent.
+        /// READ payload bytes that Millrace's filer sent.
         FilerReads = "filer_reads",
-        /// READ payload bytes our client received, where the server's counters cannot be read.
+        /// READ payload bytes that Millrace's client received, if the server's counters cannot be read.
         ClientReads = "client_reads",
-        /// Bytes the database's processes received from read calls of the kernel.
+        /// Bytes that the database's processes received from read calls of the kernel.
         ReadCalls = "read_calls",
         /// Bytes that the filer's iSCSI target sent for READ commands.
         TargetReads = "target_reads",
-        /// Bytes that programs received from read calls on an NFS mount of the kernel, as that mount counts them.
+        /// Bytes that programs received from read calls on an NFS mount of the kernel, as counted by the mount.
         MountReads = "mount_reads",
     }
 }
 
-/// Evidence that the database's reads took the storage path they are attributed to.
+/// Evidence that the database's reads used the storage path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// What the database's reads are held against.
+    /// The counter that the database's reads are compared with.
     pub kind: ProofSource,
-    /// Bytes the database says it read: blocks by block size.
+    /// Bytes that the database read by its own count: blocks times block size.
     pub database_read_bytes: u64,
-    /// Bytes seen on the path.
+    /// Bytes counted on the path.
     pub path_read_bytes: u64,
     /// Difference in percent of the larger.
     pub difference_percent: f64,
-    /// Largest difference that passes.
+    /// Largest allowed difference.
     pub tolerance_percent: f64,
     /// Whether it passes.
     pub passed: bool,
-    /// Why nothing is proven, although no count contradicts the path: a page cache answered reads that the path did not carry. Absent
-    /// where it passed or failed.
+    /// Why nothing is proven, although no count contradicts the path: a page cache served reads that the path did not carry. Absent
+    /// if the proof passed or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_proven: Option<String>,
-    /// What was counted, over which interval.
+    /// What was counted, and over which interval.
     pub explanation: String,
-    /// What crossed the path below the kernel's page cache; absent on paths without a client in the kernel.
+    /// Traffic of the path below the kernel's page cache; absent on paths without a client in the kernel.
     #[serde(default)]
     pub carried: Option<Carried>,
 }
@@ -53,7 +53,7 @@ impl Proof {
         !self.passed && self.not_proven.is_none()
     }
 
-    /// The outcome in words.
+    /// The result in words.
     #[must_use]
     pub const fn outcome(&self) -> &'static str {
         match (self.passed, &self.not_proven) {
@@ -64,19 +64,19 @@ impl Proof {
     }
 }
 
-/// Bytes that crossed a path below the page cache of the database's host, as the kernel counts them. Reads that the page cache
-/// answers are not among them; writes are all there, the log among them.
+/// Bytes that crossed a path below the page cache of the database's host, as counted by the kernel. Reads that the page cache
+/// served are not included; all writes are, including those of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
-    /// Where they were counted: `mountstats`, `diskstats`; `the target` where the kernel has no count of its own.
+    /// Where they were counted: `mountstats`, `diskstats`, or `the target` if the kernel has no count of its own.
     pub source: String,
     /// Bytes read from the server or the device.
     pub read_bytes: u64,
     /// Bytes written to it.
     pub written_bytes: u64,
-    /// The same reads as our filer counted them; absent where none served.
+    /// The same reads, counted by Millrace's filer; absent if the filer did not serve them.
     pub server_read_bytes: Option<u64>,
-    /// The same writes as our filer counted them.
+    /// The same writes, counted by Millrace's filer.
     pub server_written_bytes: Option<u64>,
 }
 
@@ -87,6 +87,6 @@ pub struct Checks {
     pub passed: u32,
     /// Conditions that did not.
     pub failed: u32,
-    /// What failed, one line each.
+    /// The failures, one line each.
     pub failures: Vec<String>,
 }

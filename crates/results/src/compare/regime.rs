@@ -1,4 +1,4 @@
-//! Further regimes of a comparison: the same paths, from the same loaded state, on another medium or at a fixed load.
+//! Further scenarios of a comparison: the same paths, from the same loaded state, on another medium or at a fixed load.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,62 +8,62 @@ use super::plan::PlanRecord;
 use crate::names::names;
 
 names! {
-    /// What became of a regime.
+    /// Status of a scenario.
     pub enum RegimeStatus {
-        /// Its runs were carried out; `valid` says whether the figures may be used.
+        /// Its runs were carried out; `valid` is true if the figures may be used.
         Measured = "measured",
-        /// Not begun; `reason` says why.
+        /// Not started; `reason` gives the cause.
         LeftOut = "left_out",
-        /// Begun, and ended by an error, which is `reason`.
+        /// Started, and ended by an error, which is in `reason`.
         Failed = "failed",
     }
 }
 
-/// One further regime. The comparison's own paths are of its first regime; no claim mixes two.
+/// One further scenario. The comparison's own paths belong to its first scenario; no claim combines two scenarios.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegimeResult {
     /// Name, unique in the record: `array`, `fixed load`.
     pub name: String,
-    /// What became of it.
+    /// Its status.
     pub status: RegimeStatus,
     /// Why it was left out, or failed.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Medium below every path as given to the media model; absent on the storage as it is.
+    /// Modelled medium below every path, as given to the media model; absent if the storage is used as it is.
     #[serde(default)]
     pub medium: Option<String>,
-    /// Load as asked for: `users=32`, or with a rate of transactions of all kinds.
+    /// Requested load: `users=32`, or with a rate of transactions of all kinds.
     pub load: String,
-    /// New orders per minute that were offered on every path; only of a fixed load.
+    /// New orders per minute that were offered on every path; only for a fixed load.
     #[serde(default)]
     pub offered_orders_per_minute: Option<f64>,
-    /// One round only: no interval, and no verdict.
+    /// Whether there was only one round: then there is no interval and no verdict.
     #[serde(default)]
     pub look: bool,
-    /// One sentence that says what was found in this regime.
+    /// The result of this scenario in one sentence.
     #[serde(default)]
     pub verdict: String,
-    /// Why its figures are no result to cite, each in a clause.
+    /// Why its figures are not a citable result, each reason as a clause.
     #[serde(default)]
     pub not_a_result: Vec<String>,
-    /// False when a proof, a check or the exercise of storage failed on a path measured in it.
+    /// False if a proof, a check or the exercise of storage failed on a path measured in it.
     pub valid: bool,
-    /// Whatever a reader must know before believing its figures.
+    /// Restrictions that a reader must know before using its figures.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// How it was carried out.
+    /// Its plan as carried out.
     #[serde(default)]
     pub plan: PlanRecord,
-    /// One entry for each path asked for, as in the comparison.
+    /// One entry for each requested path, as in the comparison.
     #[serde(default)]
     pub paths: Vec<PathResult>,
-    /// Each path measured in it against the first one.
+    /// Each path measured in it, compared with the first one.
     #[serde(default)]
     pub against_first: Vec<Against>,
 }
 
 impl RegimeResult {
-    /// Whether runs of it are recorded.
+    /// Whether it has recorded runs.
     #[must_use]
     pub fn is_measured(&self) -> bool {
         matches!(self.status, RegimeStatus::Measured)

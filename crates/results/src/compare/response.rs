@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Response times of one transaction in milliseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResponseMs {
-    /// Committed or, for New-Order, also rolled back as the rules ask.
+    /// Committed; for New-Order, also those rolled back as the rules require.
     pub count: u64,
     /// Errors that reached the driver.
     pub errors: u64,
@@ -30,10 +30,10 @@ pub struct ResponseMs {
 /// Time of one block read in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BlockReadUs {
-    /// Mean over the measured intervals: `blk_read_time` by `blks_read`.
+    /// Mean over the measured intervals: `blk_read_time` divided by `blks_read`.
     pub mean: f64,
-    /// Median; absent while the database tells only sums.
+    /// Median; absent if the database reports only sums.
     pub p50: Option<f64>,
-    /// 99th percentile; absent while the database tells only sums.
+    /// 99th percentile; absent if the database reports only sums.
     pub p99: Option<f64>,
 }

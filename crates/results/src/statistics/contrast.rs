@@ -1,42 +1,42 @@
-//! One arm against another: the difference of their means with its interval, and what it allows to claim.
+//! Compares two configurations: the difference of their means with its interval, and the claim that it allows.
 //!
-//! The unit is the run: runs start from the same state but not from the same moment of the host, so the spread
-//! between runs is what counts. With two or three runs the spread inside them (batch means) is a floor below it: runs
-//! that agree by luck do not make a sure figure. With more runs the floor would only count what all runs share, such
-//! as a checkpoint in each of them, as if it were doubt. Rounds are interleaved; with [`PAIRED_ROUNDS_MIN`] or more of them each round is
-//! its own comparison, which takes the drift of the host out. With fewer the pairing would cost more degrees of
-//! freedom than it gives, so both arms' spreads are pooled.
+//! The unit is the run. Runs start from the same state, but not from the same state of the host, so the spread
+//! between runs determines the error. With two or three runs, the spread inside them (batch means) is a lower limit of the error:
+//! runs that agree by chance must not give a precise figure. With more runs, this limit would only add effects that
+//! all runs share, such as a checkpoint in each of them, as if they were uncertainty. Rounds are interleaved. With
+//! [`PAIRED_ROUNDS_MIN`] or more of them, the configurations are compared round by round, which removes the drift of the host. With
+//! fewer, pairing would cost more degrees of freedom than it gains, so the spreads of both are pooled.
 //!
-//! The interval shown is the 95 % one. "Shown" is claimed when the 99 % interval leaves out zero: then twenty
-//! comparisons of equals give at most one claim in 98 of 100 cases, where a 95 % rule would in 74.
+//! The displayed interval is the 95 % one. A difference is "shown" if the 99 % interval excludes zero. Then twenty
+//! comparisons of equal configurations give at most one such claim in 98 of 100 cases; with a 95 % rule, in 74.
 
 use crate::judgement::{IntervalMethod, RelativeDifference};
 use crate::statistics::Difference;
 use crate::statistics::series::{mean, variance};
 use crate::statistics::student::t_quantile;
 
-/// Rounds from which on arms are compared round by round.
+/// Number of rounds from which configurations are compared round by round.
 pub const PAIRED_ROUNDS_MIN: usize = 6;
-/// Runs up to which the errors inside them are a floor.
+/// Number of runs up to which the errors inside them are a lower limit.
 pub(crate) const FLOOR_RUNS_MAX: usize = 3;
-/// Quantile of the 95 % interval that is shown.
+/// Quantile of the displayed 95 % interval.
 const SHOWN_LEVEL: f64 = 0.975;
-/// Quantile of the 99 % interval a claim stands on.
+/// Quantile of the 99 % interval for claims.
 const CLAIM_LEVEL: f64 = 0.995;
 
 /// One run's figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunValue {
-    /// Round the run belongs to: runs of the same round on two arms are neighbours in time.
+    /// Round of the run: runs of the same round on two configurations are close in time.
     pub round: u32,
     /// The figure, above 0.
     pub value: f64,
-    /// Standard error of the figure from inside the run, in its unit; absent when not known.
+    /// Standard error of the figure from inside the run, in its unit; `None` if not known.
     pub standard_error: Option<f64>,
 }
 
-/// Difference of `other` from `first` in percent of `first`. Computed on logarithms, so that a factor is a factor on
-/// fast and slow arms. `None` when a side is empty or a value is not above 0.
+/// Difference of `other` from `first` in percent of `first`. Computed on logarithms, so that a factor has the same effect on
+/// fast and slow configurations. `None` if a side is empty or a value is not above 0.
 #[must_use]
 pub fn relative_difference(first: &[RunValue], other: &[RunValue]) -> Option<RelativeDifference> {
     let logs = |runs: &[RunValue]| -> Option<Vec<f64>> {
@@ -93,7 +93,7 @@ fn paired(first: &[RunValue], other: &[RunValue]) -> Vec<f64> {
     first.iter().filter_map(|run| Some((partner(run)?.value / run.value).ln())).collect()
 }
 
-/// Mean squared relative error from inside the runs; 0 when no run tells.
+/// Mean squared relative error from inside the runs; 0 if no run has one.
 fn inside(runs: &[RunValue]) -> f64 {
     let squares: Vec<f64> = runs.iter().filter_map(|run| Some((run.standard_error? / run.value).powi(2))).collect();
     mean(&squares)

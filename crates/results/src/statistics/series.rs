@@ -1,21 +1,21 @@
-//! One figure per second: how sure its mean is although seconds resemble their neighbours, where
-//! warm-up ends, and whether the rest is in steady state.
+//! One figure per second: the error of its mean in spite of correlated seconds, the end of the
+//! warm-up, and whether the rest is in steady state.
 
 use crate::statistics::student::t_quantile;
 
-/// Seconds that are averaged before warm-up is looked for (White and others: MSER-5).
+/// Seconds that are averaged before the search for the end of the warm-up (White and others: MSER-5).
 const MSER_BATCH: usize = 5;
-/// Parts the interval is cut into for the steady-state test, as SNIA's test specification has five rounds.
+/// Parts of the interval in the steady-state test, like the five rounds of SNIA's test specification.
 const ROUNDS: usize = 5;
-/// Most the highest part may lie above the lowest, percent of the mean (SNIA).
+/// Largest allowed difference between the highest and the lowest part, percent of the mean (SNIA).
 pub const RANGE_PERCENT_MAX: f64 = 20.0;
-/// Most the fitted line may climb or fall over the interval, percent of the mean (SNIA).
+/// Largest allowed change of the fitted line over the interval, percent of the mean (SNIA).
 pub const DRIFT_PERCENT_MAX: f64 = 10.0;
-/// Fewest seconds that can be tested: four for each part.
+/// Smallest number of seconds that can be tested: four for each part.
 pub const SECONDS_MIN: usize = 20;
-/// Fewest batches an error is computed from.
+/// Smallest number of batches for computing an error.
 const BATCHES_MIN: usize = 5;
-/// Batches aimed at: enough for a small t, few enough that each is longer than what links seconds.
+/// Intended number of batches: enough for a small t, few enough that each is longer than the correlation of the seconds.
 const BATCHES_AIM: usize = 10;
 
 /// Mean of a series with the error of that mean.
@@ -23,7 +23,7 @@ const BATCHES_AIM: usize = 10;
 pub struct SeriesMean {
     /// Arithmetic mean.
     pub mean: f64,
-    /// Standard error of the mean, autocorrelation counted in.
+    /// Standard error of the mean, including the effect of autocorrelation.
     pub standard_error: f64,
     /// Half-width of the 95 % interval of the mean within this run.
     pub ci95: f64,
@@ -31,23 +31,23 @@ pub struct SeriesMean {
     pub autocorrelation: f64,
 }
 
-/// What the steady-state test of one series found.
+/// Result of the steady-state test of one series.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SteadySeries {
     /// Range and drift are within bounds, warm-up ends in the first half, and the series is long enough.
     pub passed: bool,
-    /// Values at the start that MSER-5 cuts.
+    /// Number of values at the start that MSER-5 cuts.
     pub dropped: usize,
-    /// Values left.
+    /// Number of remaining values.
     pub kept: usize,
-    /// Climb (or fall, negative) of the fitted line over the kept values, percent of their mean.
+    /// Rise (or fall, negative) of the fitted line over the kept values, percent of their mean.
     pub drift_percent: f64,
-    /// Highest part less lowest part, percent of the mean.
+    /// Highest part minus lowest part, percent of the mean.
     pub range_percent: f64,
 }
 
-/// The mean by batch means: values are averaged in about ten batches; what still links one batch with the next
-/// widens the error as a first-order process would. `None` for fewer than ten values.
+/// The mean by batch means: values are averaged in about ten batches. The remaining correlation between batches
+/// increases the error as in a first-order process. `None` for fewer than ten values.
 #[must_use]
 pub fn series_mean(values: &[f64]) -> Option<SeriesMean> {
     let size = (values.len() / BATCHES_AIM).max(1);
@@ -56,7 +56,7 @@ pub fn series_mean(values: &[f64]) -> Option<SeriesMean> {
         return None;
     }
     let count = batches.len() as f64;
-    // Autocorrelation of short series is biased low by about 1/n; links below 0 are not used to shrink the error.
+    // The autocorrelation of a short series is biased low by about 1/n. A negative value does not reduce the error.
     let link = (autocorrelation(&batches) + 1.0 / count).clamp(0.0, 0.8);
     let inflation = (1.0 + link) / (1.0 - link);
     let standard_error = (variance(&batches) / count * inflation).sqrt();
@@ -69,8 +69,8 @@ pub fn series_mean(values: &[f64]) -> Option<SeriesMean> {
     })
 }
 
-/// Values at the start that belong to warm-up by MSER-5: the cut that makes the squared error of the mean of
-/// what is left smallest, searched in the first half.
+/// Number of values at the start that belong to the warm-up by MSER-5: the cut, within the first half, that minimizes the
+/// squared error of the mean of the remaining values.
 #[must_use]
 pub fn warmup_cut(values: &[f64]) -> usize {
     let batches: Vec<f64> = values.chunks_exact(MSER_BATCH).map(mean).collect();
@@ -87,8 +87,8 @@ pub fn warmup_cut(values: &[f64]) -> usize {
     best.1 * MSER_BATCH
 }
 
-/// Tests a series for steady state: MSER-5 cuts warm-up, then five parts may differ by 20 % and the fitted line
-/// may climb 10 % (SNIA Solid State Storage Performance Test Specification, steady state definition).
+/// Tests a series for steady state: MSER-5 cuts the warm-up; then five parts may differ by at most 20 % and the fitted line
+/// may change by at most 10 % (SNIA Solid State Storage Performance Test Specification, steady state definition).
 #[must_use]
 pub fn steady(values: &[f64]) -> SteadySeries {
     let dropped = warmup_cut(values);
@@ -116,7 +116,7 @@ pub fn steady(values: &[f64]) -> SteadySeries {
     let drift_percent = percent(above / below * (ROUNDS as f64 - 1.0));
     let range_percent = percent(high - low);
     let long_enough = values.len() >= SECONDS_MIN;
-    // A cut at the end of the searched half means that the end of warm-up was not found.
+    // A cut at the end of the searched half means that the warm-up has not ended there.
     let settled = dropped < values.len() / MSER_BATCH / 2 * MSER_BATCH || dropped == 0;
     SteadySeries {
         passed: long_enough
@@ -131,7 +131,7 @@ pub fn steady(values: &[f64]) -> SteadySeries {
     }
 }
 
-/// Correlation of each value with the next, -1 to 1; 0 when all are equal or there are fewer than three.
+/// Correlation of each value with the next, -1 to 1; 0 if all are equal or there are fewer than three.
 #[must_use]
 pub fn autocorrelation(values: &[f64]) -> f64 {
     if values.len() < 3 {
@@ -147,7 +147,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// Sample variance (divisor n - 1); 0 below two values.
+/// Sample variance (divisor n - 1); 0 for fewer than two values.
 pub(crate) fn variance(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -160,7 +160,7 @@ pub(crate) fn variance(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// A first-order process around 100 whose neighbours correlate by `link`.
+    /// A first-order process around 100 in which neighbours have the correlation `link`.
     fn linked(seed: u64, count: usize, link: f64, deviation: f64) -> Vec<f64> {
         let mut rng = sim::Rng::new(seed);
         let mut state = 0.0;

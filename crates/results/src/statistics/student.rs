@@ -1,12 +1,12 @@
-//! Student's t: the quantiles behind every interval.
+//! Quantiles of Student's t distribution, for the intervals.
 
-/// Steps of the bisection: each halves the bracket, 60 leave less than one part in 10^12.
+/// Steps of the bisection: each halves the bracket; 60 leave less than one part in 10^12.
 const STEPS: u32 = 60;
-/// Largest t looked for: beyond it stand only one or two degrees of freedom at absurd levels.
+/// Largest t that is searched; only one or two degrees of freedom at extreme levels exceed it.
 const T_MAX: f64 = 1e5;
 
-/// The quantile `level` (above 0.5) of Student's t for `degrees` degrees of freedom, which need not be
-/// whole (Satterthwaite). Infinite when `degrees` is not above 0.
+/// The quantile `level` (above 0.5) of Student's t for `degrees` degrees of freedom, which may be
+/// fractional (Satterthwaite). Infinite if `degrees` is not above 0.
 #[must_use]
 pub fn t_quantile(level: f64, degrees: f64) -> f64 {
     if degrees <= 0.0 || !degrees.is_finite() || !(0.5..1.0).contains(&level) {
@@ -24,7 +24,7 @@ pub fn t_quantile(level: f64, degrees: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The 97.5 % quantile for a whole number of degrees: the factor of a two-sided 95 % interval.
+/// The 97.5 % quantile for an integer number of degrees: the factor of a two-sided 95 % interval.
 #[must_use]
 pub fn t_quantile_975(degrees: usize) -> f64 {
     t_quantile(0.975, degrees as f64)
@@ -47,7 +47,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
         return 1.0 - incomplete_beta(1.0 - x, b, a);
     }
     let front = (a * x.ln() + b * (1.0 - x).ln() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp() / a;
-    // Evaluated from the far end: 200 terms are exact to the last digits for all degrees below a million.
+    // Evaluated from the last term: 200 terms are exact to the last digits for all degrees below a million.
     let mut fraction = 0.0;
     for term in (1..=200_u32).rev() {
         let m = f64::from(term / 2);

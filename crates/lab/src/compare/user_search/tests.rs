@@ -1,13 +1,13 @@
-//! Curves that a queue, a knee or a collapse would give, with the noise of short probes.
+//! Curves of a queue, of a sudden limit and of a collapse, with the noise of short probes.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
 
 use super::*;
 
-/// Orders per minute of a closed loop: each user waits `alone_ms`, the station serves `most` a minute.
+/// Orders per minute of a closed loop: each user spends `alone_ms` outside the station, which serves at most `most` per minute.
 fn queue(users: u32, alone_ms: f64, most: f64) -> f64 {
-    // Exact for one station with exponential service beside a delay (mean value analysis).
+    // Exact for one station with exponential service and a delay (mean value analysis).
     let service_ms = 60_000.0 / most;
     let mut waiting = 0.0;
     let mut rate = 0.0;
@@ -19,7 +19,7 @@ fn queue(users: u32, alone_ms: f64, most: f64) -> f64 {
     rate * 60_000.0
 }
 
-/// Deterministic noise, uniform in -1 to 1 (an LCG; the seed is the test's).
+/// Deterministic noise, uniform in -1 to 1 (an LCG with the test's seed).
 struct Noise(u64);
 
 impl Noise {
@@ -33,7 +33,7 @@ fn probe(rate: f64, half: f64, busy: f64) -> Probe {
     Probe { oets_per_minute: rate, ci95: Some(half), host_busy_share: busy, response_ms: [1.0, 2.0, 3.0] }
 }
 
-/// Saturation by the definition itself, on the curve without noise.
+/// Saturation by its definition, on the curve without noise.
 fn true_saturation(curve: impl Fn(f64) -> f64) -> f64 {
     let mut users = 1.0;
     while curve(users * 1.1) / curve(users) >= 1.02 {
@@ -82,7 +82,7 @@ fn noise_of_three_percent_moves_it_by_a_step_at_most() {
 
 #[test]
 fn a_queue_saturates_soon_after_its_bend() {
-    // 20 ms alone, 6,000 a minute at most: the bend is at (20 + 10) / 10 = 3 users.
+    // 20 ms alone, at most 6,000 a minute: the bend is at (20 + 10) / 10 = 3 users.
     let found = saturate(256, &mut |users| Ok::<_, Infallible>(probe(queue(users, 20.0, 6_000.0), 0.0, 0.5))).unwrap();
     assert!((3..=8).contains(&found.users), "{}", found.reason);
     let held = queue(found.users, 20.0, 6_000.0);

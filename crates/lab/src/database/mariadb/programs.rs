@@ -1,4 +1,4 @@
-//! Where MariaDB's server programs are, and which settings they know.
+//! Location of MariaDB's server programs, and the settings that they support.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
 use crate::plan::Tuning;
 
-/// Places of server programs that the PATH of a user need not have.
+/// Directories of server programs that may be missing from a user's PATH.
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin"];
 
-/// First version whose counters and settings are those used here.
+/// First version with the counters and settings used here.
 const OLDEST: (u32, u32) = (10, 6);
 
 /// Server programs of one MariaDB installation.
@@ -21,15 +21,15 @@ pub(super) struct Programs {
     pub(super) server: PathBuf,
     /// `mariadb-install-db`.
     pub(super) install: PathBuf,
-    /// What `mariadbd --version` says: `10.11.6-MariaDB-0+deb12u1`.
+    /// Version in the output of `mariadbd --version`: `10.11.6-MariaDB-0+deb12u1`.
     pub(super) version: String,
 }
 
 impl Programs {
-    /// The programs in PATH, else in the places where packages put them.
+    /// The programs in PATH, else in the directories of the packages.
     ///
     /// # Errors
-    /// [`LabError::Missing`] naming the package.
+    /// [`LabError::Missing`] with the package.
     pub(super) fn find() -> Result<Self, LabError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let places: Vec<PathBuf> = std::env::split_paths(&path).chain(PLACES.map(PathBuf::from)).collect();
@@ -46,12 +46,12 @@ impl Programs {
         Ok(Self { server, install, version })
     }
 
-    /// Asks the server's program whether it knows the settings of a tuning.
+    /// Checks with the server's program whether it supports the settings of a tuning.
     pub(super) fn check_knobs(&self, name: &str, tuning: &Tuning) -> Result<(), LabError> {
         if tuning.database.is_empty() {
             return Ok(());
         }
-        // Options are read before the help is printed; nothing is started or written.
+        // Options are parsed before the help is printed; nothing is started or written.
         let options = tuning.database.iter().map(|(knob, value)| format!("--{knob}={value}"));
         let mut asked = Command::new(&self.server);
         asked.arg("--no-defaults").args(options).args(["--verbose", "--help"]).stdin(Stdio::null()).current_dir("/");
@@ -91,7 +91,7 @@ fn parse(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// The server's complaint without its time and name.
+/// The server's error without its time and name.
 fn complaint(said: &str) -> String {
     let line = said.lines().find(|line| line.contains("[ERROR]")).or_else(|| said.lines().last()).unwrap_or_default();
     let words = line.split_once("[ERROR] ").map_or(line, |(_, words)| words);

@@ -14,7 +14,7 @@ use crate::error::LabError;
 use crate::host::interrupt;
 use crate::limits::REPLY_MAX;
 
-/// A session that answers questions about the whole server.
+/// A session that reads values of the complete server.
 pub(super) struct MariaDbSession {
     conn: Conn,
     /// Dropped after its connection.
@@ -28,14 +28,14 @@ const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_pages_r
      'Innodb_buffer_pool_reads', 'Innodb_pages_written', 'Innodb_dblwr_pages_written', 'Innodb_os_log_written', \
      'Innodb_data_fsyncs', 'Innodb_deadlocks', 'Com_commit', 'Com_rollback')";
 
-/// Data files: milliseconds in reads and in writes (timers count picoseconds), and calls that neither read nor write, nearly
+/// Data files: milliseconds in reads and in writes (timers count picoseconds), and other calls, nearly
 /// all of them flushes.
 const DATA_FILES: &str = "SELECT CAST(SUM_TIMER_READ / 1e9 AS DOUBLE), CAST(SUM_TIMER_WRITE / 1e9 AS DOUBLE), COUNT_MISC \
      FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME = 'wait/io/file/innodb/innodb_data_file'";
 
 const CHECKPOINTS: &str = "SELECT `COUNT` FROM information_schema.innodb_metrics WHERE NAME = 'log_checkpoints'";
 
-/// Sessions by what they do: a call on a file first, for a session in a transaction that waits for nothing else is in one too.
+/// Sessions by activity: a call on a file comes first, because a session in a transaction that does not wait for anything else is in one.
 const WAITS: &str = "SELECT CASE WHEN p.COMMAND = 'Sleep' OR p.STATE IN ('Writing to net', 'Reading from net') THEN 'client' \
      WHEN w.EVENT_NAME IS NOT NULL THEN CONCAT(SUBSTRING_INDEX(w.EVENT_NAME, '/', -1), ':', w.OPERATION) \
      WHEN x.trx_state = 'LOCK WAIT' THEN 'row lock' \
@@ -79,12 +79,12 @@ impl MariaDbSession {
         self.runtime.block_on(within(action, self.conn.query(statement)))
     }
 
-    /// The first row; none where there is none.
+    /// The first row; `None` if there are no rows.
     fn row<T: FromRow + Send + 'static>(&mut self, action: &'static str, statement: &str) -> Result<Option<T>, LabError> {
         Ok(self.rows(action, statement)?.into_iter().next())
     }
 
-    /// Runs a statement whose answer says nothing, without a limit of time but with a look at the interrupt flag.
+    /// Runs a statement and ignores its result, without a time limit, but checks the interrupt flag.
     fn run(&mut self, action: &'static str, statement: &str) -> Result<(), LabError> {
         let Self { runtime, conn, .. } = self;
         runtime.block_on(async {
@@ -112,10 +112,10 @@ impl Session for MariaDbSession {
             blocks_hit: of("Innodb_buffer_pool_read_requests").saturating_sub(of("Innodb_buffer_pool_reads")),
             block_read_ms,
             block_write_ms,
-            // A page and its copy in the doublewrite buffer are two blocks written.
+            // A page and its copy in the doublewrite buffer count as two blocks written.
             blocks_written: of("Innodb_pages_written") + of("Innodb_dblwr_pages_written"),
             log_bytes: of("Innodb_os_log_written"),
-            // The status counts flushes of all files.
+            // The status variable counts flushes of all files.
             log_syncs: of("Innodb_data_fsyncs").saturating_sub(data_flushes),
             checkpoints: checkpoints.unwrap_or(0),
             commits: of("Com_commit"),
@@ -135,7 +135,7 @@ impl Session for MariaDbSession {
         Ok(())
     }
 
-    /// With index statistics; the shutdown that follows takes away every old version of a row, which else a run would do.
+    /// Also creates index statistics. The subsequent shutdown purges all old row versions; otherwise a run would have to do that.
     fn settle(&mut self) -> Result<(), LabError> {
         let tables: Vec<String> = self.rows("list the tables", TABLES)?;
         self.run("analyze the tables", &format!("ANALYZE TABLE {}", tables.join(", ")))?;
@@ -143,7 +143,7 @@ impl Session for MariaDbSession {
     }
 
     fn spread(&mut self, _shares: u32, _place: &dyn Fn(u32) -> Result<PathBuf, LabError>) -> Result<(), LabError> {
-        // Plans that ask for it are refused.
+        // Plans that require this are refused.
         Err(LabError::not_of("spread tables over volumes", DatabaseKind::MariaDb))
     }
 

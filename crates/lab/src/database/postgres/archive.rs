@@ -1,11 +1,11 @@
-//! Archiving of the log: finished segments are copied to a volume of their own.
+//! Archiving of the log: finished segments are copied to a separate volume.
 
 use std::path::Path;
 
-/// Settings that have finished log segments copied to `directory`, as the database sees it. The command is the one of
-/// PostgreSQL's manual (continuous archiving, 26.3.1 in version 15): it refuses to overwrite.
+/// Settings for copying finished log segments to `directory`, as the database sees it. The command is the one in
+/// PostgreSQL's manual (continuous archiving, 26.3.1 in version 15): it refuses to overwrite files.
 pub(crate) fn settings(directory: &Path) -> [(String, String); 2] {
-    // `%p` and `%f` are the server's; a sign of the path's own is doubled. The rest is the shell's.
+    // The server replaces `%p` and `%f`; a percent sign in the path is doubled. The shell interprets the rest.
     let directory = directory.display().to_string().replace('%', "%%").replace('\'', "'\\''");
     let command = format!("test ! -f '{directory}/%f' && cp %p '{directory}/%f'");
     [("archive_mode".to_owned(), "on".to_owned()), ("archive_command".to_owned(), command)]

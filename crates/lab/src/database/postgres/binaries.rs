@@ -1,4 +1,4 @@
-//! Where PostgreSQL's server programs are, and whether the database's user can run them.
+//! Location of PostgreSQL's server programs, and whether the database's user can run them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,22 +9,22 @@ use crate::error::LabError;
 /// Server programs of one PostgreSQL installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Binaries {
-    /// Directory that holds `initdb` and `postgres`.
+    /// Directory that contains `initdb` and `postgres`.
     pub(crate) directory: PathBuf,
     /// Major version, 15 for example.
     pub(crate) major: u32,
-    /// What `postgres --version` says, without the program's name.
+    /// Output of `postgres --version`, without the program's name.
     pub(crate) version: String,
 }
 
 const NEEDED: [&str; 2] = ["initdb", "postgres"];
 
 impl Binaries {
-    /// The programs in `chosen`, else in PATH, else the newest in the places where Debian,
-    /// Ubuntu and the PGDG packages put them.
+    /// The programs in `chosen`, else in PATH, else the newest in the directories of the packages of Debian,
+    /// Ubuntu and PGDG.
     ///
     /// # Errors
-    /// [`LabError::Missing`] naming the package, or saying what `chosen` lacks.
+    /// [`LabError::Missing`] with the package, or with the programs that `chosen` lacks.
     pub(crate) fn find(chosen: Option<&Path>) -> Result<Self, LabError> {
         if let Some(directory) = chosen {
             return Self::in_directory(directory).ok_or_else(|| LabError::Missing {
@@ -65,14 +65,14 @@ impl Binaries {
     }
 }
 
-/// A program of PostgreSQL where packages put it outside PATH, in every version that has it, the newest first.
+/// A program of PostgreSQL in the directories of packages outside PATH, for every version that has it, the newest first.
 #[must_use]
 pub fn installed_programs(name: &str) -> Vec<PathBuf> {
     newest_first(name, version_directories())
 }
 
 fn newest_first(name: &str, directories: Vec<PathBuf>) -> Vec<PathBuf> {
-    // /usr/lib/postgresql/15/bin: of the others nothing tells the version.
+    // /usr/lib/postgresql/15/bin: other paths do not show the version.
     let major = |program: &PathBuf| -> Option<u32> { program.iter().rev().nth(2)?.to_str()?.parse().ok() };
     let mut found: Vec<PathBuf> = directories.into_iter().map(|directory| directory.join(name)).collect();
     found.retain(|program| is_program(program));

@@ -1,4 +1,4 @@
-//! When checkpoints ended, from the server's own log (`log_checkpoints`).
+//! Ends of checkpoints, from the server's own log (`log_checkpoints`).
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,11 +8,11 @@ use std::time::SystemTime;
 use time::PrimitiveDateTime;
 use time::macros::format_description;
 
-/// Largest log that is searched: a run's log has a few hundred lines.
+/// Size limit for searching a log: a run's log has a few hundred lines.
 const LOG_BYTES_MAX: u64 = 16 << 20;
 
-/// Seconds from `began` to each end of a checkpoint in the log, negative before it. Lines that can't be read
-/// are passed over, and a log that is not there has none: the marks only adorn a picture.
+/// Seconds from `began` to each end of a checkpoint in the log, negative for earlier ones. Skips unreadable lines, and a missing
+/// log has none: the marks are only drawn in a picture.
 pub(crate) fn ends(log: &Path, began: SystemTime) -> Vec<f64> {
     let mut text = Vec::new();
     let read = File::open(log).and_then(|file| file.take(LOG_BYTES_MAX).read_to_end(&mut text));
@@ -33,7 +33,7 @@ fn ends_in(log: &str, began: SystemTime) -> Vec<f64> {
         .collect()
 }
 
-/// The time at the head of a line, `2026-11-21 05:57:41.123 UTC`; other time zones are not told.
+/// The time at the start of a line, `2026-11-21 05:57:41.123 UTC`; `None` for other time zones.
 fn moment(head: &str) -> Option<SystemTime> {
     let (moment, zone) = head.rsplit_once(' ')?;
     let form = format_description!(version = 2, "[year]-[month]-[day] [hour]:[minute]:[second][optional [.[subsecond]]]");

@@ -14,7 +14,7 @@ use crate::error::LabError;
 use crate::host::interrupt;
 use crate::limits::REPLY_MAX;
 
-/// A session that answers questions about the whole cluster.
+/// A session that reads values of the complete cluster.
 pub(crate) struct PostgresSession {
     runtime: Runtime,
     client: Client,
@@ -29,24 +29,24 @@ const DATABASE_SUMS: &str = "select sum(blks_read)::int8, sum(blks_hit)::int8, \
      (select archived_count::int8 from pg_stat_archiver), (select failed_count::int8 from pg_stat_archiver) \
      from pg_stat_database";
 
-/// Blocks of the load's tables and indexes. Up to 15 a block that extends a file counts as
-/// read although nothing is read; growth tells how many those are.
+/// Blocks of the load's tables and indexes. Up to version 15, a block that extends a file counts as
+/// read although nothing is read; the growth of the relations is the number of these blocks.
 const BLOCKS_UP_TO_15: &str = "select coalesce(sum(pg_relation_size(c.oid)), 0)::int8 \
      / current_setting('block_size')::int8 from pg_class c join pg_namespace n \
      on n.oid = c.relnamespace where c.relkind in ('r', 'i') and n.nspname = 'millrace_orders'";
 
-/// Data blocks written and checkpoints, up to 16.
+/// Data blocks written and checkpoints, up to version 16.
 const WRITES_TO_16: &str = "select (buffers_checkpoint + buffers_clean + buffers_backend)::int8, \
      (checkpoints_timed + checkpoints_req)::int8 from pg_stat_bgwriter";
 
-/// The same from 17 on, where they moved.
+/// The same from version 17 on, which has them in other views.
 const WRITES_FROM_17: &str = "select (select coalesce(sum(writes), 0)::int8 from pg_stat_io \
      where object = 'relation'), (num_timed + num_requested)::int8 from pg_stat_checkpointer";
 
-/// Log bytes, flushes and their time (with `track_wal_io_timing`), up to 17.
+/// Log bytes, flushes and their time (with `track_wal_io_timing`), up to version 17.
 const LOG_TO_17: &str = "select wal_bytes::int8, wal_sync::int8, wal_sync_time::float8 from pg_stat_wal";
 
-/// The same from 18 on, where the flushes moved.
+/// The same from version 18 on, which has the flushes in another view.
 const LOG_FROM_18: &str = "select wal_bytes::int8, (select coalesce(sum(fsyncs), 0)::int8 from pg_stat_io \
      where object = 'wal'), (select coalesce(sum(fsync_time), 0)::float8 from pg_stat_io where object = 'wal') \
      from pg_stat_wal";
@@ -76,7 +76,7 @@ impl PostgresSession {
         self.runtime.block_on(within(action, self.client.query_one(statement, &[])))
     }
 
-    /// Runs statements that return nothing, without a limit of time but with a look at
+    /// Runs statements that return nothing, without a time limit, but checks
     /// the interrupt flag.
     pub(crate) fn run(&mut self, action: &'static str, statement: &str) -> Result<(), LabError> {
         let Self { runtime, client, .. } = self;
@@ -92,7 +92,7 @@ impl PostgresSession {
         })
     }
 
-    /// What the load made, as `statement` lists it: kind, name and bytes of each.
+    /// Relations of the load, listed by `statement`: kind, name and bytes of each.
     pub(crate) fn relations(&self, statement: &str) -> Result<Vec<(String, String, u64)>, LabError> {
         let rows = self.rows("list the tables", statement)?;
         rows.iter().map(|row| Ok((field(row, 0)?, field(row, 1)?, unsigned(row, 2)?))).collect()
@@ -127,8 +127,8 @@ impl Session for PostgresSession {
         })
     }
 
-    /// A session reports when it ends. A vacuum under way reports what it read when it ends, which may take minutes: it is
-    /// ended.
+    /// A session reports its reads at its end. A running vacuum does so only when it ends, which may take minutes, so it is
+    /// terminated.
     fn others(&mut self) -> Result<u64, LabError> {
         let end_vacuum = "select count(pg_terminate_backend(pid)) from pg_stat_activity where backend_type = 'autovacuum worker'";
         self.row("end autovacuum", end_vacuum)?;
@@ -162,7 +162,7 @@ impl Session for PostgresSession {
         tablespaces::spread(self, shares, place)
     }
 
-    /// The process that has log segments copied to the archive.
+    /// The process that copies log segments to the archive.
     fn reader_of_other_files(&mut self) -> Result<Option<u32>, LabError> {
         let rows = self.rows("read pg_stat_activity", "select pid from pg_stat_activity where backend_type = 'archiver'")?;
         let pid: Option<i32> = rows.first().map(|row| field(row, 0)).transpose()?;
@@ -174,7 +174,6 @@ impl Session for PostgresSession {
         unsigned(&self.row("read the database's size", statement)?, 0)
     }
 
-    /// The catalog cache files.
     /// Workers of autovacuum: one for each database in `autovacuum_naptime`.
     fn own_starts(&mut self, elapsed: Duration) -> Result<u64, LabError> {
         let statement = "select case when current_setting('autovacuum')::bool then setting::int8 else 0 end, \

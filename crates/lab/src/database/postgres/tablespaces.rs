@@ -1,17 +1,17 @@
-//! Tablespaces: the load's tables and indexes spread over several volumes, evenly by their size.
+//! Tablespaces: spreads the load's tables and indexes evenly over several volumes by their size.
 
 use std::path::PathBuf;
 
 use crate::database::postgres::session::PostgresSession;
 use crate::error::LabError;
 
-/// Tables and indexes of the load: what `alter` calls each, its name, its bytes.
+/// Tables and indexes of the load: object type for `alter`, name, bytes.
 const RELATIONS: &str = "select case c.relkind when 'i' then 'index' else 'table' end, c.oid::regclass::text, \
      pg_relation_size(c.oid)::int8 from pg_class c join pg_namespace n on n.oid = c.relnamespace \
      where c.relkind in ('r', 'i') and n.nspname = 'millrace_orders' order by 3 desc, 2";
 
-/// Makes a tablespace for each share of the data but the first, which stays where it is, in the directory that `place`
-/// names for it, and moves each share's tables and indexes there.
+/// Creates a tablespace for each share of the data except the first, which stays in place, in the directory that `place`
+/// returns, and moves each share's tables and indexes there.
 pub(crate) fn spread(
     session: &mut PostgresSession,
     shares: u32,
@@ -31,7 +31,7 @@ pub(crate) fn spread(
     Ok(())
 }
 
-/// The share of each size, the largest first: each goes where there is least so far.
+/// The share for each size, with the largest sizes first: each is assigned to the share that is smallest so far.
 fn shares_of(bytes: &[u64], shares: usize) -> Vec<usize> {
     let mut filled = vec![0; shares.max(1)];
     let mut of = Vec::new();

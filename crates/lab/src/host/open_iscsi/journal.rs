@@ -1,4 +1,4 @@
-//! Which targets a comparison has logged in to, for the next one to log out of after SIGKILL.
+//! The targets that a comparison has logged in to, so that the next one can log out of them after SIGKILL.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::LabError;
 use crate::sys;
 
-/// Directory in a work directory, with a file for each target.
+/// Directory in a work directory with a file for each target.
 const DIRECTORY: &str = "open-iscsi";
 
 /// One target.
@@ -19,18 +19,18 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Notes a target below a work directory, before it is logged in to.
+    /// Records a target below a work directory, before the login.
     pub(super) fn write(root: &Path, target: &str) -> Result<Self, LabError> {
         let directory = root.join(DIRECTORY);
         fs::create_dir_all(&directory).map_err(LabError::file("create directory", &directory))?;
-        // A name that may be configured by a user of the filer: no part of a path.
+        // A user of the filer may configure the name, so it must not be used as a path.
         let file = directory.join(target.replace('/', "_"));
         let written = File::create(&file).and_then(|mut open| open.write_all(target.as_bytes()).and_then(|()| open.sync_all()));
         written.map_err(LabError::file("write", &file))?;
         Ok(Self { file, target: target.to_owned() })
     }
 
-    /// Those below a work directory of a killed comparison. What another user wrote there is not to be believed.
+    /// Journals below a work directory of a killed comparison. Those of another user are not trusted.
     pub(super) fn all_below(root: &Path) -> Vec<Self> {
         let directory = root.join(DIRECTORY);
         let is_own = |path: &Path| fs::symlink_metadata(path).is_ok_and(|facts| facts.uid() == sys::effective_uid());
@@ -48,7 +48,7 @@ impl Journal {
         &self.target
     }
 
-    /// Nothing is left of it.
+    /// Removes the journal, after everything of the target was removed.
     pub(super) fn remove(&self) -> Result<(), LabError> {
         fs::remove_file(&self.file).map_err(LabError::file("remove", &self.file))
     }

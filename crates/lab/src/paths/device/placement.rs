@@ -1,4 +1,4 @@
-//! Where the files lie that a database finds on a block device, and the device at work.
+//! Placement of the database's files on a block device, and the storage of a run on it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,13 @@ use crate::placement::restore::{Method, tree_size};
 use crate::plan::FcSettings;
 use crate::sys::User;
 
-/// A device, and where it is mounted during a run.
+/// A device, and its mount point during a run.
 pub(super) struct OnDevice {
     device: BlockDevice,
     overwrite: bool,
-    /// Settings of Fibre Channel that a guest made; none where the device was named.
+    /// Settings of a guest's Fibre Channel; `None` if the user named the device.
     software: Option<FcSettings>,
-    /// What a file system of ours on it may still be taken from.
+    /// Whether a Millrace file system may still have to be removed from it.
     made: bool,
     directories: Directories,
     logs: PathBuf,
@@ -46,7 +46,7 @@ impl OnDevice {
         KernelMount::mount("ext4", "", self.device.path().as_os_str(), self.directories.root(), self.logs.join(log))
     }
 
-    /// Takes our file system away, once.
+    /// Removes Millrace's file system, once.
     fn wipe(&mut self) -> Result<(), LabError> {
         if std::mem::take(&mut self.made) { self.device.wipe() } else { Ok(()) }
     }
@@ -69,7 +69,7 @@ impl Placement for OnDevice {
         if self.software.is_some() {
             software_fc::set_medium(None)?;
         }
-        // Somebody may have begun to use it since.
+        // Another program may have started to use it in the meantime.
         self.device = BlockDevice::examine(self.device.path(), self.overwrite)?;
         let bytes = LUN_BYTES_MIN.max(tree_size(&state.root).bytes.saturating_mul(LUN_PER_STATE));
         self.made = true;
@@ -81,7 +81,7 @@ impl Placement for OnDevice {
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
-        // The medium of the guest's own disk is below the wire, any other one before the file system.
+        // The medium of the guest's own disk is below the network; every other one is applied before the file system.
         let (mut slots, mut medium) = (None, order.medium);
         if let Some(settings) = self.software {
             slots = Some(software_fc::set_depth(self.device.path(), settings.depth)?);
@@ -104,7 +104,7 @@ impl Placement for OnDevice {
 
 impl Drop for OnDevice {
     fn drop(&mut self) {
-        // After an error; what is mounted still keeps it, as after SIGKILL, and the next comparison takes it by its label.
+        // After an error. A mount still keeps the file system, as after SIGKILL; the next comparison recognises it by its label.
         if let Err(error) = self.wipe() {
             eprintln!("millrace: cannot {error}");
         }
@@ -116,7 +116,7 @@ struct DeviceStorage {
     mount: KernelMount,
     device: BlockDevice,
     files: KernelStorage,
-    /// Commands under way on all paths together, at most, of Fibre Channel that a guest made.
+    /// Limit of the commands in flight on all paths together, for a guest's Fibre Channel.
     slots: Option<u32>,
 }
 

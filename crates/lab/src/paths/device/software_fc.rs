@@ -1,5 +1,5 @@
-//! Fibre Channel that a guest makes for itself: the kernel's initiator and target with software FCoE on two pairs of virtual interfaces,
-//! dm-multipath above, and a disk of the guest's own behind dm-delay below. `guest/storage_clients.sh` brings it up.
+//! Software Fibre Channel inside a guest: the kernel's initiator and target with software FCoE on two pairs of virtual interfaces,
+//! dm-multipath above, and a disk of the guest with dm-delay below. `guest/storage_clients.sh` starts it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use crate::error::LabError;
 use crate::guest;
 use crate::host::block_device::{DiskStats, parse_stats};
 
-/// File that names the multipath device, once it is there.
+/// File with the path of the multipath device, once it exists.
 const PLACE: &str = "/run/millrace/fibre-channel";
 /// Name of the device with the delay, below the target.
 const DELAYED: &str = "millrace-fc";
-/// Commands under way on a path unless the tuning says otherwise. Source: `FC_FCP_DFLT_QUEUE_DEPTH` in drivers/scsi/libfc/fc_fcp.c of Linux.
+/// Default for the commands in flight on a path. Source: `FC_FCP_DFLT_QUEUE_DEPTH` in drivers/scsi/libfc/fc_fcp.c of Linux.
 const UNTUNED_DEPTH: u32 = 32;
 
-/// The device of this guest; none outside, or where it did not come up.
+/// The device of this guest; `None` outside a guest, or if it did not start.
 pub(super) fn device() -> Option<PathBuf> {
     guest::label()?;
     let named = fs::read_to_string(PLACE).ok()?;
     Some(PathBuf::from(named.trim()))
 }
 
-/// Sets how many commands may be under way on each path, and returns that for all paths together.
+/// Sets how many commands may be in flight on each path. Returns the number for all paths together.
 pub(super) fn set_depth(device: &Path, depth: Option<u32>) -> Result<u32, LabError> {
     let mut all = 0;
     for disk in disks(device)? {
@@ -37,7 +37,7 @@ pub(super) fn set_depth(device: &Path, depth: Option<u32>) -> Result<u32, LabErr
     Ok(all)
 }
 
-/// What all paths together carried: unlike that of the device above them, the time of their requests is without the wait for a place on a path.
+/// Sum over all paths. Unlike that of the device above them, the time of their requests excludes the wait for a place on a path.
 pub(super) fn path_stats(device: &Path) -> Result<DiskStats, LabError> {
     let one = |disk: PathBuf| {
         let counters = disk.join("stat");
@@ -54,7 +54,7 @@ fn disks(device: &Path) -> Result<Vec<PathBuf>, LabError> {
     Ok(listed.flatten().map(|disk| disk.path()).collect())
 }
 
-/// Delays each read and each write by what a medium takes for it on average; none: not at all.
+/// Delays each read and each write by the mean time of a medium; `None` for no delay.
 pub(super) fn set_medium(medium: Option<&str>) -> Result<(), LabError> {
     let profile = medium.map(|text| Profile::parse(text).map_err(|error| LabError::medium(text, &error))).transpose()?;
     let now = dmsetup(&["table", DELAYED])?;
@@ -64,7 +64,7 @@ pub(super) fn set_medium(medium: Option<&str>) -> Result<(), LabError> {
     dmsetup(&["resume", DELAYED]).map(drop)
 }
 
-/// Mean times of a read and of a write, in whole milliseconds, as dm-delay takes them.
+/// Mean times of a read and of a write, in whole milliseconds as dm-delay requires.
 fn delays_ms(profile: &Profile) -> (u64, u64) {
     let spindle = profile.service.mean_ms();
     let read = profile.overhead_ms + profile.cache_hit * profile.cache_ms + (1.0 - profile.cache_hit) * spindle;
@@ -72,8 +72,8 @@ fn delays_ms(profile: &Profile) -> (u64, u64) {
     (read.round() as u64, write.round() as u64)
 }
 
-/// The table of dm-delay with other delays: `0 SECTORS delay DEVICE OFFSET MS`, again for writes and again for flushes, which take no
-/// time of their own.
+/// The table of dm-delay with new delays: `0 SECTORS delay DEVICE OFFSET MS`, the last three again for writes and again for flushes,
+/// which are not delayed.
 fn table(now: &str, (read_ms, write_ms): (u64, u64)) -> Option<String> {
     let mut words = now.split_whitespace();
     let (_, sectors, kind, device) = (words.next()?, words.next()?, words.next()?, words.next()?);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn delays_are_changed_on_the_same_device() {
-        // Of kernel 6.1.
+        // From kernel 6.1.
         let now = "0 67108864 delay 254:16 0 0 254:16 0 0 254:16 0 0\n";
         assert_eq!(table(now, (8, 1)).unwrap(), "0 67108864 delay 254:16 0 8 254:16 0 1 254:16 0 0");
         assert_eq!(table("0 8 linear 254:16 0\n", (8, 1)), None);

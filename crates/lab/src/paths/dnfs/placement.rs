@@ -1,4 +1,4 @@
-//! Where the files lie that a database reaches over Direct NFS.
+//! Placement of the database's files on exports that it uses over Direct NFS.
 
 use std::path::{Path, PathBuf};
 
@@ -14,12 +14,12 @@ use crate::placement::part::Part;
 use crate::placement::restore::Method;
 use crate::sys::User;
 
-/// Directories of this host that filers of ours serve, one filer for each part.
+/// Directories of this host that Millrace's filers serve, one filer for each part.
 pub(super) struct Served {
     pub(super) directories: Directories,
 }
 
-/// A directory on an export that was there before.
+/// A directory on an existing export.
 pub(super) struct Export {
     pub(super) directory: ExportDirectory,
 }

@@ -1,4 +1,4 @@
-//! Direct NFS at work: the mounts of the database, the filers behind them when they are ours, and what both count.
+//! Storage of the path dnfs during a run: the mounts of the database, Millrace's filers if it uses them, and the counters of both.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ use crate::paths::storage::{Reads, StartOrder, Storage, StorageCounters, add_cal
 use crate::paths::{exec, filers};
 use crate::placement::part::Part;
 
-/// Where the database sees a part. Must not exist on the host.
+/// Mount path of a part for the database. It must not exist on the host.
 pub(super) fn mount_path(part: Part) -> String {
     match part {
         Part::Data => "/millrace-db".to_owned(),
@@ -31,27 +31,27 @@ pub(super) fn mount_path(part: Part) -> String {
 
 /// The storage of one run.
 pub(super) struct DnfsStorage {
-    /// Ours; empty on an export that was there before.
+    /// Millrace's filers; empty on an existing export.
     filers: Vec<(Part, Filer)>,
-    /// Each volume's URL with the options of the arm's tuning.
+    /// Each volume's URL with the options of the configuration's tuning.
     mounts: Vec<(Part, String)>,
     prefix: Vec<OsString>,
     proof: ProofSource,
-    /// The clients' shared counters, once the database has started.
+    /// The clients' shared counters, after the database has started.
     observers: Vec<(Part, Observer)>,
-    /// Where the clients' shared state lies.
+    /// Directory of the clients' shared state.
     runtime: PathBuf,
-    /// The filer where it is not ours.
+    /// The existing filer, if Millrace did not start it.
     other: Option<OtherFiler>,
 }
 
-/// A filer that was there before.
+/// An existing filer that Millrace did not start.
 pub(super) struct OtherFiler {
     pub(super) address: SocketAddr,
-    /// The directory of ours on it: name and export.
+    /// The comparison's directory on it: name and export.
     pub(super) directory: (String, String),
     watch: FilerWatch,
-    /// Its processes, where they are on this host.
+    /// Its processes, if they are on this host.
     processes: Vec<u32>,
 }
 
@@ -73,13 +73,13 @@ impl OtherFiler {
 }
 
 impl DnfsStorage {
-    /// On filers of ours.
+    /// Storage on Millrace's filers.
     pub(super) fn of_filers(order: &StartOrder<'_>, filers: Vec<(Part, Filer)>) -> Self {
         let urls = filers.iter().map(|(part, filer)| (*part, filer.url().to_owned())).collect();
         Self { filers, ..Self::new(order, urls, ProofSource::FilerReads) }
     }
 
-    /// On exports that were there before.
+    /// Storage on existing exports.
     pub(super) fn of_exports(order: &StartOrder<'_>, urls: Vec<(Part, String)>, filer: OtherFiler) -> Self {
         Self { other: Some(filer), ..Self::new(order, urls, ProofSource::ClientReads) }
     }

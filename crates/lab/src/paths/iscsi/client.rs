@@ -1,4 +1,4 @@
-//! Which initiator makes disks of the LUNs of a part, and the disks it made.
+//! The initiator that attaches the LUNs of a part, and the attached disks.
 
 use std::path::{Path, PathBuf};
 
@@ -16,19 +16,19 @@ pub(super) enum Client {
     Ours(LunHost),
 }
 
-/// What is to be attached.
+/// The order to attach LUNs.
 pub(super) struct AttachOrder<'a> {
     pub(super) filer: &'a Filer,
     /// LUNs of one file system, numbered from 0.
     pub(super) luns: u32,
     pub(super) mount: &'a Path,
     pub(super) settings: &'a IscsiSettings,
-    /// A new file system of so many bytes.
+    /// Size in bytes of a new file system; `None` to use the existing one.
     pub(super) make_bytes: Option<u64>,
     pub(super) log: PathBuf,
 }
 
-/// LUNs that are mounted as one file system. Dropping it takes them away at once.
+/// LUNs that are mounted as one file system. Dropping it detaches them at once.
 pub(super) enum Attached {
     Kernel(KernelLun),
     Ours(AttachedLun),
@@ -42,7 +42,7 @@ impl Client {
         })
     }
 
-    /// Which one it is.
+    /// The kind of initiator.
     pub(super) fn kind(&self) -> IscsiClient {
         match self {
             Self::Kernel { .. } => IscsiClient::OpenIscsi,
@@ -83,7 +83,7 @@ impl Client {
 }
 
 impl Attached {
-    /// Processes of ours that serve them to the kernel.
+    /// Millrace's processes that serve the LUNs to the kernel.
     pub(super) fn pids(&self) -> &[u32] {
         match self {
             Self::Kernel(_) => &[],
@@ -91,7 +91,7 @@ impl Attached {
         }
     }
 
-    /// An error when one of these has ended.
+    /// An error if one of these processes has ended.
     pub(super) fn expect_alive(&self) -> Result<(), LabError> {
         match self {
             Self::Kernel(_) => Ok(()),
@@ -99,7 +99,7 @@ impl Attached {
         }
     }
 
-    /// What its disks carried, and over how many paths; none where the kernel has no disk for each path.
+    /// Traffic of its disks, and the number of paths; `None` if the kernel does not have a disk for each path.
     pub(super) fn disk_stats(&self) -> Result<Option<(DiskStats, u32)>, LabError> {
         match self {
             Self::Kernel(lun) => Ok(Some((lun.stats()?, u32::try_from(lun.paths()).unwrap_or(1)))),
@@ -107,9 +107,9 @@ impl Attached {
         }
     }
 
-    /// Unmounts the file system and takes the disks away.
+    /// Unmounts the file system and detaches the disks.
     ///
-    /// Durability: what was written to the file system is on the LUNs, and they are flushed.
+    /// Durability: data written to the file system are on the LUNs and flushed when it returns.
     pub(super) fn detach(self) -> Result<(), LabError> {
         match self {
             Self::Kernel(lun) => lun.detach(),

@@ -1,4 +1,4 @@
-//! Where the files lie that a database finds on LUNs.
+//! Placement of the database's files on LUNs.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -22,15 +22,15 @@ use crate::sys::User;
 
 /// One filer for each part, with the LUNs of its file system.
 pub(super) struct Luns {
-    /// Where they are mounted.
+    /// Their mount points.
     mounts: Directories,
     client: Client,
     settings: IscsiSettings,
     program: PathBuf,
-    /// Volumes that hold the LUNs; their filers' states lie beside them.
+    /// Volumes that contain the LUNs; the states of their filers are beside them.
     volumes: PathBuf,
     logs: PathBuf,
-    /// LUNs of one file system, numbered from 0.
+    /// Number of LUNs of one file system, numbered from 0.
     count: u32,
 }
 
@@ -66,13 +66,13 @@ impl Luns {
         self.client.attach(AttachOrder { filer, luns, mount, settings, make_bytes, log })
     }
 
-    /// New LUNs, of so many bytes together, with a new file system that belongs to `user`, attached.
+    /// Creates LUNs of `bytes` in total, with a new file system that belongs to `user`, and attaches them.
     fn create(&self, part: Part, bytes: u64, user: &User) -> Result<(Attached, Filer), LabError> {
         std::fs::create_dir_all(self.volume(part)).map_err(LabError::file("create directory", self.volume(part)))?;
         let filer = self.serve(part, None, &[], "restore")?;
         for number in 0..self.count {
             let lun = format!("{}/db-{number}", filer.volume());
-            // As a disk with a cache: the file system flushes it where it must.
+            // Like a disk with a cache: the file system flushes it when necessary.
             let size = lun_bytes(bytes, self.count);
             let request = json!({"op": "lun-create", "lun": lun, "size_bytes": size, "number": number, "write_cache": true});
             filer.ask("a LUN", &request)?;
@@ -86,7 +86,7 @@ impl Luns {
     }
 }
 
-/// The size of each of some LUNs that have so many bytes together.
+/// The size of each of `count` LUNs that have `together` bytes in total.
 fn lun_bytes(together: u64, count: u32) -> u64 {
     let least = if count > 1 { STRIPED_LUN_BYTES_MIN } else { 0 };
     together.div_ceil(u64::from(count.max(1))).max(least).next_multiple_of(1 << 20)

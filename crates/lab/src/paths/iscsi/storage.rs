@@ -1,4 +1,4 @@
-//! LUNs at work: file systems that are mounted, and the filers below.
+//! Storage of the path iscsi during a run: mounted file systems on LUNs, and their filers.
 
 use std::ffi::OsString;
 
@@ -18,10 +18,10 @@ use crate::placement::part::Part;
 
 /// The storage of one run.
 pub(super) struct IscsiStorage {
-    /// Dropped before the filers, so that no file system waits for one that is gone.
+    /// Dropped before the filers, so that no file system waits for a filer that is gone.
     luns: Vec<Attached>,
     filers: Vec<(Part, Filer)>,
-    /// Commands under way on each path of a LUN, at most.
+    /// Limit of the commands in flight on each path of a LUN.
     depth: u32,
 }
 
@@ -36,13 +36,13 @@ impl IscsiStorage {
     }
 }
 
-/// The queues of a LUN's disks: what the kernel counts as time of a request begins when it enters a queue, which may be longer than
-/// what is under way.
+/// The queues of a LUN's disks: the kernel counts the time of a request from its entry into a queue, which may be longer than
+/// the limit of the commands in flight.
 fn slots((stats, paths): (DiskStats, u32), depth: u32) -> KernelSlots {
     KernelSlots { limit: depth * paths, most: 0, calls: stats.requests, queue_ms: 0, reply_ms: stats.request_ms }
 }
 
-/// What all disks and all filers carried.
+/// Traffic of all disks and all filers.
 fn carried(disks: DiskStats, filers: &StorageCounters) -> Carried {
     let server = |command: &str| Some(filers.server_calls.get(command).map_or(0, |count| count.bytes));
     Carried {
@@ -54,7 +54,7 @@ fn carried(disks: DiskStats, filers: &StorageCounters) -> Carried {
     }
 }
 
-/// What the filers carried, alone.
+/// Traffic of the filers alone.
 fn served(filers: &StorageCounters) -> Carried {
     let bytes = |command: &str| filers.server_calls.get(command).map_or(0, |count| count.bytes);
     let (read_bytes, written_bytes) = (bytes("SCSI-READ"), bytes("SCSI-WRITE"));
@@ -100,19 +100,19 @@ impl Storage for IscsiStorage {
         for lun in &self.luns {
             stats.extend(lun.disk_stats()?);
         }
-        // The data's come first.
+        // The data's LUNs come first.
         if let Some(first) = stats.first() {
             all.kernel_slots = Some(slots(*first, self.depth));
             all.carried = Some(carried(stats.iter().map(|(stats, _)| *stats).sum(), &all));
         } else {
-            // FUSE and a loop device: the kernel has no disk whose requests are those of the wire.
+            // FUSE and a loop device: the kernel has no disk whose requests are those on the network.
             all.carried = Some(served(&all));
         }
         Ok(all)
     }
 
     fn reads(&self, database: &mut Server) -> Result<Reads, LabError> {
-        // The archiver copies log segments; it reads no block.
+        // The archiver copies log segments and reads no blocks.
         let archiver = database.session().reader_of_other_files()?;
         Ok(Reads { by_volume: Vec::new(), of_data: procfs::tree_read_bytes(database.pid(), archiver) })
     }

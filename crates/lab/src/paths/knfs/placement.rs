@@ -1,4 +1,4 @@
-//! Where the files lie that a database finds on exports of ours, mounted by the kernel.
+//! Placement of the database's files on exports of Millrace's filers, mounted by the kernel.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -19,16 +19,16 @@ use crate::placement::restore::Method;
 use crate::plan::KernelNfs;
 use crate::sys::User;
 
-/// Slots of a connection where the kernel does not say: none is known.
+/// Slots of a connection if the kernel does not report them.
 const NOT_KNOWN: u32 = 0;
 
-/// Directories of this host that filers of ours serve, and where they are mounted during a run. A filer serves one part; or, where the layout
-/// mounts one volume by several addresses, one filer serves all parts, each mounted by an address of its own.
+/// Directories of this host that Millrace's filers serve, and their mount points during a run. A filer serves one part; or, if the
+/// layout mounts one volume by several addresses, one filer serves all parts, each mounted by its own address.
 pub(super) struct Mounted {
-    /// What the filers serve, the same as on path `dnfs`.
+    /// The served directories, the same as on path `dnfs`.
     exports: Directories,
     points: Directories,
-    /// Addresses of the one filer; 1: a filer for each part.
+    /// Number of addresses of the single filer; 1 for a filer for each part.
     addresses: u32,
 }
 
@@ -49,7 +49,7 @@ impl Mounted {
         }
     }
 
-    /// What is mounted, each with where it is served.
+    /// The mounts, each with its server address and export.
     fn exported(&self, filers: &[(Part, Filer)]) -> Vec<(Part, SocketAddr, String)> {
         let at = |part: Part, filer: &Filer, address: SocketAddr, below: &str| {
             (part, address, format!("{}:/{}{below}", address.ip(), filer.volume()))
@@ -108,7 +108,7 @@ impl Placement for Mounted {
             let part = exported.0;
             storage.mounts.push((part, self.mount(exported, &settings, order)?));
         }
-        // A connection has taken them when it is mounted.
+        // A connection reads these settings at its mount.
         drop(changed);
         Ok(Box::new(storage))
     }

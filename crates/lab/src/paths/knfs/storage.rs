@@ -1,4 +1,4 @@
-//! The kernel's NFS client at work: mounts of our filers, and what client and filers count.
+//! Storage of the path knfs during a run: the kernel's mounts of Millrace's filers, and the counters of client and filers.
 
 use std::ffi::OsString;
 
@@ -16,10 +16,10 @@ use crate::placement::part::Part;
 
 /// The storage of one run.
 pub(super) struct KnfsStorage {
-    /// Dropped before the filers, so that nothing waits for one that is gone.
+    /// Dropped before the filers, so that no mount waits for a filer that is gone.
     pub(super) mounts: Vec<(Part, KernelMount)>,
     pub(super) filers: Vec<(Part, Filer)>,
-    /// Slots of each connection, at most; 0 when the kernel does not say.
+    /// Maximum number of slots of each connection; 0 if the kernel does not report it.
     pub(super) slots: u32,
 }
 
@@ -28,7 +28,7 @@ impl KnfsStorage {
         self.mounts.iter().map(|(part, mount)| Ok((*part, MountStats::of(mount.point())?))).collect()
     }
 
-    /// Slots of the mount that has the data, or the first share of it, which comes first.
+    /// Slots of the mount with the data, or of its first share, which comes first.
     fn slots_of(&self, stats: &MountStats) -> KernelSlots {
         let sum = |pick: fn(&crate::host::mountstats::Operation) -> u64| stats.operations.values().map(pick).sum();
         let connections = u32::try_from(stats.slots_most.len()).unwrap_or(1).max(1);
@@ -42,7 +42,7 @@ impl KnfsStorage {
     }
 }
 
-/// What all mounts and all filers carried.
+/// Traffic of all mounts and all filers.
 fn carried(stats: &[(Part, MountStats)], filers: &StorageCounters) -> Carried {
     let server = |procedure: &str| Some(filers.server_calls.get(procedure).map_or(0, |count| count.bytes));
     Carried {

@@ -1,4 +1,4 @@
-//! What the example says of its arms together: differences, predictions, curves, ladders, plan and host.
+//! Parts of the example about its configurations together: differences, predictions, curves, ladders, plan and host.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
-//! What the example is made from: its size, its arms by their leading figures.
+//! Inputs of the example: its size, its configurations by their main figures, seeded random numbers.
 
-/// How much there is in the example.
+/// Size of the example.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) seconds: u64,
     pub(crate) repeats: u32,
-    /// `None` and a medium: two facets; otherwise one.
+    /// Whether there are two facets, without and with a medium; otherwise one.
     pub(crate) media: bool,
 }
 

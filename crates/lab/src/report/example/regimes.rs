@@ -1,9 +1,9 @@
-//! Further regimes of the example: one look at an array, a fixed load with repeats, one that was left out.
+//! Further scenarios of the example: a single round on an array, a fixed load with repeats, one that was left out.
 
 use results::compare::{Bottleneck, Comparison, PathResult, PathStatus, RegimeResult, RegimeStatus};
 use results::statistics::MeanInterval;
 
-/// The example with further regimes, made of its own paths.
+/// The example with further scenarios, derived from its own paths.
 pub(crate) fn with_regimes(whole: Comparison) -> Comparison {
     let array = regime(&whole, "array", 0.3, |path| {
         path.medium = Some("fc15k,spindles=8,nvram=on".into());
@@ -39,7 +39,7 @@ pub(crate) fn with_regimes(whole: Comparison) -> Comparison {
     Comparison { regimes: vec![array, fixed, left_out], ..whole }
 }
 
-/// A regime in which every path does `share` of its orders.
+/// A scenario in which every path completes `share` of its orders.
 fn regime(whole: &Comparison, name: &str, share: f64, change: impl Fn(&mut PathResult)) -> RegimeResult {
     let mut paths = whole.paths.clone();
     for path in paths.iter_mut().filter(|path| path.status != PathStatus::Skipped) {

@@ -1,4 +1,4 @@
-//! One figure of one series: a line with its interval, mark by mark.
+//! One figure of one series: a line with marks and their intervals.
 
 use results::history::{HistoryFigure, HistoryPoint, PointBy};
 use results::statistics::MeanInterval;
@@ -11,23 +11,23 @@ use super::super::svg::{Svg, commands, width_of};
 use super::super::words::signed;
 use super::{interval_words, point_name, step_words};
 
-/// Marks that stand so close together are drawn small.
+/// Number of marks above which they are drawn small.
 const MARKS_LARGE_MAX: f64 = 30.0;
-/// The least height of the axis as a part of the mean: noise shall not look like a change.
+/// Smallest height of the axis relative to the mean, so that noise does not look like a change.
 const SPAN_LEAST: f64 = 0.1;
 
-/// A figure that is drawn.
+/// A drawn figure.
 pub(super) struct Followed {
     /// With its unit.
     pub(super) name: &'static str,
-    /// The same in few letters, for the axis and the head of a column.
+    /// A short form for the axis and the heading of a column.
     pub(super) short: &'static str,
-    /// Whose steps are marked.
+    /// The figure whose steps are marked.
     pub(super) figure: Option<HistoryFigure>,
     pub(super) pick: fn(&HistoryPoint) -> Option<&MeanInterval>,
 }
 
-/// A mark: its place, the point, the value.
+/// A mark: its position, the point, the value.
 type Mark<'a> = (f64, &'a HistoryPoint, &'a MeanInterval);
 
 pub(super) fn draw(width: f64, hue: usize, points: &[HistoryPoint], followed: &Followed, by: &PointBy) -> Svg {
@@ -67,7 +67,7 @@ pub(super) fn draw(width: f64, hue: usize, points: &[HistoryPoint], followed: &F
     svg
 }
 
-/// Where the marks stand: commits at equal distances, dates in proportion.
+/// Positions of the marks: commits at equal distances, dates in proportion.
 fn places(points: &[HistoryPoint], by: &PointBy, left: f64, right: f64) -> Vec<f64> {
     let seconds = |point: &HistoryPoint| {
         OffsetDateTime::parse(&point.span_utc.0, &Rfc3339).ok().map(|moment| moment.unix_timestamp() as f64)
@@ -79,24 +79,24 @@ fn places(points: &[HistoryPoint], by: &PointBy, left: f64, right: f64) -> Vec<f
         _ => numbers,
     };
     let (first, last) = super::ends(&values);
-    // Half a mark of room at both ends.
+    // A margin of half a mark's distance at both ends.
     let room = if last > first { (last - first) / values.len() as f64 / 2.0 } else { 1.0 };
     let scale = Scale::exact(first - room, last + room, left, right);
     values.into_iter().map(|value| scale.at(value)).collect()
 }
 
-/// An axis that holds all intervals, and is no narrower than a tenth of the mean.
+/// An axis that contains all intervals and spans at least a tenth of the mean.
 fn scale(marks: &[Mark<'_>], bottom: f64, top: f64) -> Scale {
     let half = |interval: &MeanInterval| interval.ci95.unwrap_or(0.0).min(interval.mean.abs());
     let low = marks.iter().map(|(.., interval)| interval.mean - half(interval)).fold(f64::INFINITY, f64::min);
     let high = marks.iter().map(|(.., interval)| interval.mean + half(interval)).fold(f64::NEG_INFINITY, f64::max);
     let middle = f64::midpoint(low, high);
     let reach = ((high - low) * 0.58).max(middle.abs() * SPAN_LEAST / 2.0);
-    // Room above for the words of the steps.
+    // Space above for the texts of the steps.
     Scale::exact((middle - reach).max(0.0), middle + reach * 1.25, bottom, top)
 }
 
-/// The intervals as an area; marks without one are narrow places of it.
+/// The intervals as an area; it is narrow at marks without an interval.
 fn band(svg: &mut Svg, class: &str, marks: &[Mark<'_>], scale: &Scale) {
     if marks.len() < 2 || marks.iter().all(|(.., interval)| interval.ci95.is_none()) {
         if let [(place, _, interval)] = marks
@@ -123,7 +123,7 @@ fn circle((x, y): (f64, f64), radius: f64) -> String {
     format!("M{:.1} {y:.1}a{radius} {radius} 0 1 0 {wide} 0a{radius} {radius} 0 1 0 -{wide} 0z", x - radius)
 }
 
-/// What a pointer shows: commit, date, value.
+/// Text shown at the pointer: commit, date, value.
 fn title((_, point, interval): &Mark<'_>, followed: &Followed) -> String {
     let runs = point.oets_per_minute.as_ref().map_or(0, |interval| interval.runs);
     let disturbed = if point.not_a_result.is_empty() { "" } else { "; not a result" };

@@ -1,22 +1,22 @@
-//! What can be wrong with the parameters of a connection. No text holds a password, or a part of one.
+//! Errors in the parameters of a connection. No text contains a password or a part of one.
 
 use std::path::PathBuf;
 
-/// Parameters that cannot be used.
+/// Parameters of a connection that are invalid or not supported.
 #[derive(Debug, thiserror::Error)]
 pub enum ConninfoError {
-    /// Neither a URL nor a list nor a name.
+    /// The text is not a URL, a key=value list or a database name.
     #[error("the connection string is not a PostgreSQL URL, key=value list or database name: {what}")]
     Syntax {
-        /// Where it goes wrong.
+        /// Where and how the syntax is wrong.
         what: &'static str,
     },
-    /// A keyword that libpq does not know.
+    /// A keyword that libpq does not know either.
     #[error("{origin} has {keyword}, which is not a connection parameter")]
     UnknownKeyword {
-        /// Where it stands.
+        /// The source of the keyword.
         origin: String,
-        /// The keyword in quotes, or a description where its text may be part of a password.
+        /// The keyword in quotes, or a description if its text may be part of a password.
         keyword: String,
     },
     /// A value that its keyword does not allow.
@@ -24,25 +24,25 @@ pub enum ConninfoError {
     Value {
         /// The keyword.
         keyword: &'static str,
-        /// What it should be, with the value where that is no secret.
+        /// The expected value, with the given value if it is not secret.
         what: String,
     },
-    /// A parameter whose promise would not be kept.
+    /// This client cannot guarantee what the parameter requires.
     #[error("connection parameter {keyword} of {origin} is not supported")]
     Unsupported {
         /// The keyword.
         keyword: &'static str,
-        /// Where it stands.
+        /// The source of the parameter.
         origin: String,
     },
-    /// A value demands a connection that this client cannot make.
+    /// A value requires a connection that this client cannot make.
     #[error("{demand} is not supported: this client {lack}")]
     Demand {
         /// The parameter and its value.
         demand: String,
-        /// What the client lacks.
+        /// The missing feature.
         lack: &'static str,
-        /// What to do.
+        /// What the user can do.
         fix: &'static str,
     },
     /// A service that no file defines.
@@ -50,10 +50,10 @@ pub enum ConninfoError {
     NoService {
         /// Its name.
         name: String,
-        /// Where it was looked for.
+        /// Service files that were searched.
         searched: Vec<PathBuf>,
     },
-    /// A line of a service file that cannot be understood.
+    /// A line of a service file that cannot be parsed.
     #[error("line {line} of service file {} is not KEYWORD=VALUE", path.display())]
     ServiceLine {
         /// The file.
@@ -72,34 +72,34 @@ pub enum ConninfoError {
         #[source]
         source: std::io::Error,
     },
-    /// sslmode asks for a check that nothing can be checked against.
+    /// sslmode requires a check of the certificate, but there is no file of root certificates.
     #[error("root certificate file {} does not exist, and sslmode={mode} needs it", path.display())]
     NoRoots {
-        /// Where it was looked for.
+        /// Path that was tried.
         path: PathBuf,
         /// The mode.
         mode: &'static str,
     },
-    /// The operating system has no bundle of authorities where one is usual.
+    /// The operating system has no file of trusted authorities in the usual places.
     #[error("sslrootcert=system: the trusted authorities of this system were not found")]
     NoSystemRoots,
-    /// Trust in every public authority, without a check of the name, means nothing.
+    /// Trusting every public authority is useless without checking the host name.
     #[error("sslmode={mode} is too weak for sslrootcert=system: anyone can get a certificate from a public authority")]
     WeakForSystem {
         /// The mode.
         mode: &'static str,
     },
-    /// A file without what it should hold.
+    /// The content of a file is not usable.
     #[error("{what} {} cannot be used: {reason}", path.display())]
     Unusable {
-        /// What it is.
+        /// Purpose of the file.
         what: &'static str,
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
         /// Why not.
         reason: String,
     },
-    /// A private key that others may read.
+    /// A private key file that other users may read.
     #[error("private key file {} has group or world access (mode {mode:04o})", path.display())]
     KeyExposed {
         /// The file.
@@ -110,7 +110,7 @@ pub enum ConninfoError {
 }
 
 impl ConninfoError {
-    /// What the user can do about it.
+    /// What the user can do about the error.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -1,15 +1,15 @@
-//! The parameters of a connection: libpq's keywords, their environment variables, and what is done with each.
+//! The parameters of a connection: libpq's keywords, their environment variables, and how this client treats each.
 //!
 //! Source: PostgreSQL 18, 34.1.2 (Parameter Key Words), 34.15 (Environment Variables).
 
-/// What this client does with a parameter.
+/// How this client treats a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Support {
-    /// As libpq does it. A value that asks for what this client does not have is refused.
+    /// As in libpq. A value that requires a feature this client does not have is refused.
     Full,
-    /// Nothing, and nothing is lost by it: the encoding is always UTF-8, GSSAPI and compression are never used.
+    /// Ignored without loss: the encoding is always UTF-8, GSSAPI and compression are never used.
     Ignored,
-    /// A restriction that would not be kept: refused.
+    /// Refused, because this client cannot enforce the restriction.
     Refused,
 }
 
@@ -47,7 +47,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     row("keepalives_idle", "", Support::Full),
     row("keepalives_interval", "", Support::Full),
     row("keepalives_count", "", Support::Full),
-    // The client library's own name for the one before.
+    // The client library's own name for the previous one.
     row("keepalives_retries", "", Support::Full),
     row("tcp_user_timeout", "", Support::Full),
     row("sslmode", "PGSSLMODE", Support::Full),

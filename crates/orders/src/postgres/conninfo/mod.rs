@@ -1,7 +1,7 @@
-//! Where and how to connect: options, connection string, service, environment, password file and defaults, as libpq
-//! takes them.
+//! Resolves the parameters of a connection as libpq does: options, connection string, service, environment, password file
+//! and defaults.
 //!
-//! Each parameter comes from the first of these that has it. Only the password file is looked at last, since it depends
+//! Each parameter comes from the first of these that has it. The password file is read last, because it depends
 //! on all the others.
 
 mod environment;
@@ -23,7 +23,7 @@ pub(crate) use text::decoded;
 
 use keywords::{KEYWORDS, Support};
 
-/// What the command line says of a connection.
+/// Connection options of the command line.
 #[derive(Clone, Default)]
 pub struct ConnectionOptions {
     /// A connection string: a URL, a key=value list, or the name of a database.
@@ -45,21 +45,21 @@ impl fmt::Debug for ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// These of a connection string alone.
+    /// Options that consist only of a connection string.
     #[must_use]
     pub fn of(dsn: &str) -> Self {
         Self { dsn: Some(dsn.to_owned()), ..Self::default() }
     }
 }
 
-/// Resolves what is said of a connection; nothing is connected yet.
+/// Resolves the options. Does not connect.
 pub(super) fn resolve(options: &ConnectionOptions, environment: &Environment<'_>) -> Result<Server, ConninfoError> {
     Server::of(&parameters(options, environment)?, environment)
 }
 
 fn parameters(options: &ConnectionOptions, environment: &Environment<'_>) -> Result<Parameters, ConninfoError> {
     let mut found = Parameters::new();
-    // Within one text the last mention counts, as in libpq.
+    // Within one text, the last occurrence counts, as in libpq.
     for (keyword, value) in text::parse(options.dsn.as_deref().unwrap_or_default())? {
         found.insert(keyword, value);
     }
@@ -69,7 +69,7 @@ fn parameters(options: &ConnectionOptions, environment: &Environment<'_>) -> Res
         }
     }
     if options.host.is_some() {
-        // It would win over the host in whatever is connected to.
+        // It would take precedence over the host.
         found.remove("hostaddr");
     }
     let from = |found: &Parameters, keyword: &str, variable: &str| {
@@ -78,14 +78,14 @@ fn parameters(options: &ConnectionOptions, environment: &Environment<'_>) -> Res
     if let Some(name) = from(&found, "service", "PGSERVICE") {
         let file = from(&found, "servicefile", "PGSERVICEFILE");
         for (keyword, value) in service::parameters(&name, file, environment)? {
-            // Within a section the first mention counts, and none counts over what was said before.
+            // Within a section, the first occurrence counts. Values from before take precedence.
             found.entry(keyword).or_insert(value);
         }
     }
     for keyword in KEYWORDS {
         let Some((variable, value)) = keyword.variable.and_then(|name| Some((name, environment.get(name)?))) else { continue };
         match keyword.support {
-            // An address of the environment is not that of a host that was named.
+            // An address of the environment does not belong to an explicitly given host.
             Support::Full if keyword.name == "hostaddr" && found.contains_key("host") => {}
             Support::Full => {
                 found.entry(keyword.name).or_insert(value);
@@ -96,7 +96,7 @@ fn parameters(options: &ConnectionOptions, environment: &Environment<'_>) -> Res
             }
         }
     }
-    // An empty value is no value.
+    // An empty value counts as missing.
     found.retain(|_, value| !value.is_empty());
     Ok(found)
 }
@@ -108,7 +108,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// What comes of these options in this environment.
+    /// The result of these options in this environment.
     fn resolved(options: &ConnectionOptions, variables: &[(&str, &str)]) -> Result<Server, ConninfoError> {
         let variables: HashMap<&str, &str> = variables.iter().copied().collect();
         resolve(options, &Environment(&|name| variables.get(name).map(|value| (*value).to_owned())))

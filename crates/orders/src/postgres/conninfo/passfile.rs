@@ -3,10 +3,10 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Permissions of group and others, which may not have any.
+/// Permission bits of group and others; none of them may be set.
 const OTHERS: u32 = 0o077;
 
-/// Whose password is looked for.
+/// The login whose password is searched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Login<'a> {
     /// A name, an address, or `localhost` for the default directory of sockets.
@@ -16,7 +16,7 @@ pub(super) struct Login<'a> {
     pub(super) user: &'a str,
 }
 
-/// The lines of a password file, or what keeps them from being used, as libpq says it; a file that is not there has none.
+/// The lines of a password file, or why it must be ignored, in libpq's words. A missing file has no lines.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     let Ok(found) = std::fs::metadata(path) else { return Ok(String::new()) };
     if !found.is_file() {
@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("password file \"{}\" cannot be read: {error}", path.display()))
 }
 
-/// The password of the first line that is for this login.
+/// The password in the first line that matches this login.
 pub(super) fn password(text: &str, login: Login<'_>) -> Option<String> {
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
         let fields = fields(line);
@@ -51,7 +51,7 @@ struct Field {
     is_any: bool,
 }
 
-/// The five fields; a backslash takes the next character as it is, and the last field goes to the end of the line.
+/// The five fields. A backslash escapes the next character, and the last field extends to the end of the line.
 fn fields(line: &str) -> Vec<Field> {
     let mut fields = vec![Field::default()];
     let mut letters = line.chars().peekable();

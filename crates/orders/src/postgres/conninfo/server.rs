@@ -1,4 +1,4 @@
-//! A server, or several that are tried in turn, as the parameters of a connection name it.
+//! One server, or several to try in turn, from the parameters of a connection.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,10 +15,10 @@ use super::passfile::{self, Login};
 use crate::limits::CONNECT_S;
 use crate::postgres::tls::Tls;
 
-/// Directory of the Unix sockets of Debian's packages, used when nothing names a host.
+/// Directory of the Unix sockets in Debian's packages, the default if no host is given.
 const SOCKET_DIR: &str = "/var/run/postgresql";
 const PORT: u16 = 5432;
-/// libpq's least time for one attempt.
+/// libpq's minimum time for one attempt.
 const CONNECT_S_MIN: u64 = 2;
 
 /// One address of a server.
@@ -26,7 +26,7 @@ const CONNECT_S_MIN: u64 = 2;
 pub(in crate::postgres) struct Endpoint {
     /// Host name, address or directory of sockets.
     pub(in crate::postgres) host: String,
-    /// The address to connect to, where the name is not to be looked up.
+    /// The address to connect to, if the name must not be resolved.
     pub(in crate::postgres) address: Option<IpAddr>,
     pub(in crate::postgres) port: u16,
     pub(in crate::postgres) password: Option<String>,
@@ -40,12 +40,12 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it is reached by a Unix socket, where there is no TLS.
+    /// Whether it is a Unix socket, which has no TLS.
     pub(in crate::postgres) fn is_socket(&self) -> bool {
         self.address.is_none() && self.host.starts_with('/')
     }
 
-    /// The client library's configuration for this address alone; TLS is decided by whoever connects.
+    /// The client library's configuration for this address alone; the caller that connects decides about TLS.
     pub(in crate::postgres) fn config(&self, common: &Config) -> Config {
         let mut config = common.clone();
         config.host(&self.host).port(self.port);
@@ -59,14 +59,14 @@ impl Endpoint {
     }
 }
 
-/// How to connect.
+/// Connection settings.
 #[derive(Debug, Clone)]
 pub(in crate::postgres) struct Server {
-    /// What holds for every address; neither host nor password.
+    /// Settings for every address; neither host nor password.
     pub(in crate::postgres) common: Config,
     pub(in crate::postgres) endpoints: Vec<Endpoint>,
     pub(in crate::postgres) tls: Tls,
-    /// Why the password file is not used, although it is there.
+    /// Why the password file is ignored; `None` if it is not.
     pub(in crate::postgres) warning: Option<String>,
 }
 
@@ -97,20 +97,20 @@ impl Server {
         self.common.get_dbname().unwrap_or_else(|| self.user())
     }
 
-    /// How long it takes at most until a socket of one of its addresses is open.
+    /// Upper limit of the time until a socket to one of its addresses is open.
     pub(in crate::postgres) fn connect_limit(&self) -> Duration {
         let each = self.common.get_connect_timeout().copied().unwrap_or(Duration::from_secs(CONNECT_S));
         each * u32::try_from(self.endpoints.len()).unwrap_or(1)
     }
 
-    /// `HOST:PORT`, of a socket its directory, several separated by commas.
+    /// `HOST:PORT`, or the directory of a Unix socket; several are separated by commas.
     pub(in crate::postgres) fn address(&self) -> String {
         let each: Vec<String> = self.endpoints.iter().map(|one| format!("{}:{}", one.host, one.port)).collect();
         each.join(",")
     }
 }
 
-/// Refuses what no connection of this client meets: GSSAPI encryption, and a protocol newer than 3.0.
+/// Refuses requirements that no connection of this client meets: GSSAPI encryption, and a protocol newer than 3.0.
 fn refuse_demands(parameters: &Parameters) -> Result<(), ConninfoError> {
     let demands = [
         (
@@ -171,18 +171,18 @@ fn endpoints(parameters: &Parameters) -> Result<Vec<Endpoint>, ConninfoError> {
         .collect()
 }
 
-/// The text is not repeated: where a sign of a password was not encoded, it is what follows that sign.
+/// The error does not repeat the text: if a character of a password was not encoded, the text may be the rest of the password.
 fn port_of(text: &str) -> Result<u16, ConninfoError> {
     let port = text.trim().parse().ok().filter(|port| *port > 0);
     port.ok_or_else(|| value("port", "not a number from 1 to 65535"))
 }
 
-/// What holds for every address.
+/// Settings for every address.
 fn common(parameters: &Parameters) -> Result<Config, ConninfoError> {
     let mut config = Config::new();
     let user = parameters.get("user").cloned().or_else(|| whoami::username().ok());
     if let Some(user) = user {
-        // As libpq does it: a database without a name has the user's.
+        // As in libpq, the default database name is the user's name.
         config.dbname(parameters.get("dbname").unwrap_or(&user)).user(user);
     }
     let name = parameters.get("application_name").or_else(|| parameters.get("fallback_application_name"));

@@ -6,15 +6,15 @@ use super::environment::Environment;
 use super::error::ConninfoError;
 use super::text::{Pairs, add};
 
-/// Where Debian's packages have the file of all users; PGSYSCONFDIR names another directory.
+/// Directory of the system-wide service file in Debian's packages; PGSYSCONFDIR names another directory.
 const SYSTEM_DIR: &str = "/etc/postgresql-common";
 const SYSTEM_FILE: &str = "pg_service.conf";
 
-/// The parameters of a service: of the user's file, else of the system's.
+/// The parameters of a service, from the user's file, else from the system-wide file.
 pub(super) fn parameters(name: &str, file: Option<String>, environment: &Environment<'_>) -> Result<Pairs, ConninfoError> {
     let system = environment.get("PGSYSCONFDIR").unwrap_or_else(|| SYSTEM_DIR.to_owned());
     let own = file.map(PathBuf::from);
-    // A file that was named must be there.
+    // A file that is named explicitly must exist.
     if let Some(path) = &own
         && !path.exists()
     {
@@ -39,7 +39,7 @@ fn unreadable(path: &Path, source: std::io::Error) -> ConninfoError {
     ConninfoError::File { what: "service file", path: path.to_owned(), source }
 }
 
-/// The lines of the first section of this name; none when there is no such section.
+/// The lines of the first section with this name; `None` if there is no such section.
 fn section(text: &str, name: &str, path: &Path) -> Result<Option<Pairs>, ConninfoError> {
     let mut found: Option<Pairs> = None;
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
@@ -54,7 +54,7 @@ fn section(text: &str, name: &str, path: &Path) -> Result<Option<Pairs>, Conninf
         } else if let Some(pairs) = &mut found {
             let wrong = || ConninfoError::ServiceLine { path: path.to_owned(), line: number };
             let (keyword, value) = line.split_once('=').ok_or_else(wrong)?;
-            // A service may not lead to another one.
+            // A service must not refer to another one.
             if keyword == "service" || keyword == "servicefile" || keyword.contains(char::is_whitespace) {
                 return Err(wrong());
             }

@@ -8,10 +8,10 @@ use super::keywords::{Support, keyword};
 /// Keywords with their values, in the order of the text.
 pub(super) type Pairs = Vec<(&'static str, String)>;
 
-/// Where the pairs stand, for messages.
+/// The source of the pairs, for messages.
 const ORIGIN: &str = "the connection string";
 
-/// Reads a URL, a key=value list, or the bare name of a database.
+/// Parses a URL, a key=value list, or the bare name of a database.
 pub(super) fn parse(text: &str) -> Result<Pairs, ConninfoError> {
     for scheme in ["postgresql://", "postgres://"] {
         if let Some(rest) = text.strip_prefix(scheme) {
@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str) -> Result<Pairs, ConninfoError> {
 /// Adds a pair whose keyword must be known.
 pub(super) fn add(pairs: &mut Pairs, origin: &str, name: &str, value: String) -> Result<(), ConninfoError> {
     let unknown = || {
-        // What follows a password with a blank or an unescaped sign in it would be read as a keyword.
+        // The rest of a password with a blank or an unescaped quote would be parsed as a keyword.
         let secret = pairs.iter().any(|(name, _)| *name == "password") || !name.chars().all(is_of_keyword);
         let keyword = if secret { "a word after the password".to_owned() } else { format!("\"{name}\"") };
         ConninfoError::UnknownKeyword { origin: origin.to_owned(), keyword }
@@ -67,7 +67,7 @@ fn list(text: &str) -> Result<Pairs, ConninfoError> {
     Ok(pairs)
 }
 
-/// A value up to the next blank, or in single quotes; a backslash takes the next character as it is.
+/// A value up to the next blank, or in single quotes; a backslash escapes the next character.
 fn value(text: &str) -> Result<(String, &str), ConninfoError> {
     let quoted = text.starts_with('\'');
     let mut value = String::new();
@@ -106,7 +106,7 @@ fn url(rest: &str) -> Result<Pairs, ConninfoError> {
             return Err(ConninfoError::Syntax { what: "a parameter after the ? has no =" });
         };
         let (name, value) = (decoded(name)?, decoded(value)?);
-        // As libpq takes it for the sake of other drivers.
+        // As in libpq, for compatibility with other drivers.
         if name == "ssl" && value == "true" {
             pairs.push(("sslmode", "require".to_owned()));
         } else {

@@ -45,7 +45,7 @@ impl Stepwise for PostgresTerminal {
 
     async fn twice(&mut self, text: &str, apart: Duration) -> Result<[i64; 2], Failure> {
         const WHAT: &str = "reading twice";
-        // One statement, as Order-Status is one: what it reads after the pause is of the same snapshot.
+        // One statement, like Order-Status: the read after the pause uses the same snapshot.
         let text = format!(
             "SELECT one::int8, ({text} AND slept = '')::int8 FROM (SELECT ({text}) AS one, pg_sleep({})::text AS slept) AS first",
             apart.as_secs_f64()

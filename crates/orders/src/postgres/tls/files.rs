@@ -9,22 +9,22 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::postgres::conninfo::{ConninfoError, Environment, Parameters};
 
-/// Bundles of the authorities of the operating system: Debian, Red Hat, SUSE, Alpine.
+/// Files with the operating system's trusted authorities: Debian, Red Hat, SUSE, Alpine.
 const SYSTEM_BUNDLES: [&str; 4] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"];
-/// What OpenSSL reads in place of these.
+/// The variable that names another file, as in OpenSSL.
 const SYSTEM_VARIABLE: &str = "SSL_CERT_FILE";
 
-/// The authorities that are trusted.
+/// The trusted authorities.
 #[derive(Debug)]
 pub(super) struct Roots {
     pub(super) store: RootCertStore,
-    /// The same as they stand in the file: a server may show one of them itself.
+    /// The certificates of the file: a server may present one of them as its own.
     pub(super) certificates: Vec<CertificateDer<'static>>,
 }
 
 impl Roots {
-    /// Those of a file.
+    /// The authorities of a file.
     pub(super) fn of_file(path: &Path) -> Result<Self, ConninfoError> {
         const WHAT: &str = "root certificate file";
         let certificates = certificates(WHAT, path)?;
@@ -35,19 +35,19 @@ impl Roots {
         Ok(Self { store, certificates })
     }
 
-    /// Those of the operating system; one of them that cannot be read is left out.
+    /// The authorities of the operating system, without those that cannot be read.
     pub(super) fn of_system(environment: &Environment<'_>) -> Result<Self, ConninfoError> {
         let named = environment.get(SYSTEM_VARIABLE).map(PathBuf::from);
         let path = named.or_else(|| SYSTEM_BUNDLES.map(PathBuf::from).into_iter().find(|path| path.exists()));
         let certificates = certificates("file of the system's authorities", &path.ok_or(ConninfoError::NoSystemRoots)?)?;
         let mut store = RootCertStore::empty();
         store.add_parsable_certificates(certificates);
-        // No server shows one of these itself.
+        // No server presents one of these as its own.
         Ok(Self { store, certificates: Vec::new() })
     }
 }
 
-/// The certificate of this client, and the key to it.
+/// The certificate of this client, and its private key.
 pub(super) struct Identity {
     pub(super) path: PathBuf,
     pub(super) chain: Vec<CertificateDer<'static>>,
@@ -55,7 +55,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Of sslcert and sslkey, else of the usual files where they are there.
+    /// From sslcert and sslkey, else from the default files if they exist.
     pub(super) fn of(parameters: &Parameters, environment: &Environment<'_>) -> Result<Option<Self>, ConninfoError> {
         let path = |keyword: &str, usual: &str| {
             parameters.get(keyword).map(PathBuf::from).or_else(|| environment.certificate_file(usual))
@@ -84,7 +84,7 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, ConninfoError> {
     const WHAT: &str = "private key file";
     let found = std::fs::metadata(path).map_err(|source| unreadable(WHAT, path, source))?;
     let mode = found.permissions().mode() & 0o7777;
-    // As libpq: the group of a key of root's may read it.
+    // As in libpq: if root owns the key, its group may read it.
     let others = if found.uid() == 0 { 0o037 } else { 0o077 };
     if mode & others != 0 {
         return Err(ConninfoError::KeyExposed { path: path.to_owned(), mode });

@@ -1,4 +1,4 @@
-//! What is checked of a server's certificate.
+//! Checks a server's certificate.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 use super::files::Roots;
 
-/// Checks the chain where authorities are known, and the name where that is asked for. That the server has the key to
-/// its certificate is checked always.
+/// Checks the chain if authorities are known, and the name if that is required. It always checks that the server has the
+/// private key of its certificate.
 #[derive(Debug)]
 pub(super) struct Verifier {
     roots: Option<Roots>,
@@ -39,8 +39,8 @@ impl ServerCertVerifier for Verifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // A server may show a certificate that it signed itself and that is in the file of authorities, as the manual of
-        // PostgreSQL makes one; no chain leads from an authority's certificate to itself.
+        // A server may present a self-signed certificate that is also in the file of root certificates, as PostgreSQL's manual
+        // creates one. There is no chain from such a certificate to itself.
         let chain = self.roots.as_ref().filter(|roots| !roots.certificates.iter().any(|trusted| trusted == end_entity));
         if chain.is_none() && !self.checks_name {
             return Ok(ServerCertVerified::assertion());

@@ -30,7 +30,7 @@ pub enum MountError {
     #[error("{0} is in use: a program has a file of it open, or its working directory there")]
     Busy(PathBuf),
     /// It could not be examined.
-    #[error("look at {path}: {source}")]
+    #[error("inspect {path}: {source}")]
     Look {
         /// The path.
         path: PathBuf,

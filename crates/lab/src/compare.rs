@@ -69,7 +69,7 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
     let prepared = prepare(request)?;
     let (out, mut journal, done) = if request.resume {
         let (journal, done) = Journal::resume(&request.out, &request.plan)?;
-        progress.step(&format!("{} finished runs are kept; the database is loaded anew", done.len()));
+        progress.step(&format!("{} finished runs are kept; the database is loaded again", done.len()));
         (OutDirectory::resumed(), journal, done)
     } else {
         let out = OutDirectory::make(&request.out)?;

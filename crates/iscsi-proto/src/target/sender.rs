@@ -47,7 +47,7 @@ impl Sender {
                 Step::Hold(bytes) => self.held.extend(out.drain(at..at + bytes)),
             }
         }
-        assert!(at == out.len(), "{} bytes behind the replies are none", out.len() - at);
+        assert!(at == out.len(), "{} bytes follow the last complete reply", out.len() - at);
     }
 
     /// The action for the first PDU of `rest`. `None` if no whole PDU is left.

@@ -63,7 +63,7 @@ pub(crate) fn load(
     restore::sync(&data)?;
     let size = restore::tree_size(&work.path("master"));
     progress.expect_bytes(size.bytes);
-    let free = sys::free_bytes(&data).map_err(LabError::file("look at", &data))?;
+    let free = sys::free_bytes(&data).map_err(LabError::file("inspect", &data))?;
     if free < size.bytes + plan.growth_bytes() {
         return Err(LabError::Missing {
             what: format!("copy the loaded state of {} MiB: {} MiB are free", size.bytes >> 20, free >> 20),

@@ -59,7 +59,7 @@ impl Journal {
         let done = Self::finished(out, plan)?;
         // Writes the file again, because further lines must not follow an incomplete one.
         let path = out.join(JOURNAL);
-        fs::remove_file(&path).map_err(LabError::file("write anew", &path))?;
+        fs::remove_file(&path).map_err(LabError::file("replace", &path))?;
         let mut journal = Self::create(out, plan)?;
         for line in &done {
             journal.append(line)?;

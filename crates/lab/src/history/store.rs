@@ -139,7 +139,7 @@ async fn is_there(client: &Client) -> Result<bool, LabError> {
     if schema && !ours {
         return Err(LabError::plan(
             "keep records in the schema millrace_history: it is there, and its tables are not those of Millrace".to_owned(),
-            "name another database with --db, or, if nobody needs it: DROP SCHEMA millrace_history CASCADE",
+            "name another database with --db, or, if it is not needed: DROP SCHEMA millrace_history CASCADE",
         ));
     }
     if schema {
@@ -149,7 +149,7 @@ async fn is_there(client: &Client) -> Result<bool, LabError> {
         if version != VERSION {
             return Err(LabError::plan(
                 format!("use the schema millrace_history: it has version {version}, this program reads version {VERSION}"),
-                "use the millrace that made it, or, if nobody needs it: DROP SCHEMA millrace_history CASCADE",
+                "use the millrace that made it, or, if it is not needed: DROP SCHEMA millrace_history CASCADE",
             ));
         }
     }

@@ -32,7 +32,7 @@ pub struct ProbeRecord {
 /// The file cannot be read.
 pub fn read_blocks(file: &Path) -> Result<ProbeRecord, LabError> {
     let open = File::open(file).map_err(LabError::file("open", file))?;
-    let blocks = open.metadata().map_err(LabError::file("look at", file))?.len() / PROBE_BLOCK_BYTES as u64;
+    let blocks = open.metadata().map_err(LabError::file("inspect", file))?.len() / PROBE_BLOCK_BYTES as u64;
     let end = Instant::now() + Duration::from_secs(PROBE_SECONDS_MAX);
     let mut times_us: Vec<f64> = Vec::new();
     let mut round = 0;

@@ -163,7 +163,7 @@ impl StoragePath for Device {
         let placed = match (order.target, self.made(order.target)) {
             (Some(target), _) => OnDevice::make(Path::new(target), None, order)?,
             (None, Some(device)) => {
-                let settings = FcSettings::parse(&order.tuning.fc, "of this arm")?;
+                let settings = FcSettings::parse(&order.tuning.fc, "of this configuration")?;
                 OnDevice::make(&device, Some(settings), order)?
             }
             (None, None) => return Err(not_measurable(self.title)),

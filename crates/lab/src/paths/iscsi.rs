@@ -133,10 +133,10 @@ fn path_of(client: IscsiClient) -> PathRef {
 
 /// The client of a configuration: the one in its tuning, else the kernel's if available, else Millrace's. An error if it cannot be used.
 fn choose(asked: &Asked<'_>) -> Result<IscsiClient, String> {
-    let settings = IscsiSettings::parse(&asked.tuning.iscsi, "of this arm").map_err(|error| error.to_string())?;
+    let settings = IscsiSettings::parse(&asked.tuning.iscsi, "of this configuration").map_err(|error| error.to_string())?;
     let lacks = |client: IscsiClient| match client {
         IscsiClient::OpenIscsi if asked.luns > 1 => {
-            Some("layout luns=N is of our own initiator: leave client = \"open-iscsi\" out".to_owned())
+            Some("layout luns=N needs the initiator of Millrace: leave client = \"open-iscsi\" out".to_owned())
         }
         IscsiClient::OpenIscsi => open_iscsi::why_not(settings.portals_of(client)),
         IscsiClient::Millrace => attached_lun::why_not(asked.luns),
@@ -161,7 +161,7 @@ mod tests {
     fn a_client_that_is_asked_for_is_used_or_the_reason_is_said_and_none_stands_in_for_it() {
         let tuning: Tuning = toml::from_str("[iscsi]\nclient = \"open-iscsi\"").unwrap();
         let asked = Asked { program: Path::new("/millrace"), target: None, medium: false, luns: 2, tuning: &tuning };
-        assert!(choose(&asked).unwrap_err().contains("luns=N is of our own initiator"));
+        assert!(choose(&asked).unwrap_err().contains("luns=N needs the initiator of Millrace"));
         assert!(matches!(MILLRACE.why_not(&asked), Some(WhyNot::Lacks(_))) && MILLRACE.chosen(&asked).is_none());
     }
 

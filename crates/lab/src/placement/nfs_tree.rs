@@ -157,7 +157,7 @@ impl NfsTree {
             Err(dnfs::Error::Fs(FsError::NotFound)) => return Ok(()),
             Err(error) => Err(error),
         };
-        let (handle, kind) = found.map_err(LabError::nfs("look at a file of", &self.name))?;
+        let (handle, kind) = found.map_err(LabError::nfs("inspect a file of", &self.name))?;
         let removed = match kind {
             FileKind::Directory => {
                 self.empty(&handle, 0)?;
@@ -218,7 +218,7 @@ impl NfsTree {
         leave_out: Option<&str>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(TreeSize, FileHandle), LabError> {
-        let mode = fs::metadata(from).map_err(LabError::file("look at", from))?.mode() & 0o7777;
+        let mode = fs::metadata(from).map_err(LabError::file("inspect", from))?.mode() & 0o7777;
         let top = self.make_directory(parent, name, mode)?;
         let files = self.make_directories(from, &top, leave_out)?;
         let size = TreeSize { files: files.len() as u64, bytes: 0 };
@@ -255,7 +255,7 @@ impl NfsTree {
                 if source == from && leave_out.is_some_and(|left| name == left) {
                     continue;
                 }
-                let facts = fs::symlink_metadata(&path).map_err(LabError::file("look at", &path))?;
+                let facts = fs::symlink_metadata(&path).map_err(LabError::file("inspect", &path))?;
                 let mode = facts.mode() & 0o7777;
                 if facts.is_dir() {
                     directories.push((path, self.make_directory(&target, name.as_bytes(), mode)?));

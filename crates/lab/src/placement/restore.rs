@@ -74,7 +74,7 @@ pub(crate) fn restore(
             let error = std::io::Error::other("more entries than a database has");
             return Err(LabError::file("restore", from)(error));
         }
-        let facts = fs::symlink_metadata(&source).map_err(LabError::file("look at", &source))?;
+        let facts = fs::symlink_metadata(&source).map_err(LabError::file("inspect", &source))?;
         if facts.is_dir() {
             crate::placement::workdir::make_directory(&target, facts.mode() & 0o7777)?;
             for entry in fs::read_dir(&source).map_err(LabError::file("list", &source))? {
@@ -142,7 +142,7 @@ fn copy_file(
     interrupt::check()?;
     if method == Method::Reflink {
         sys::reflink(&from, &to).map_err(LabError::file("share extents with", target))?;
-        let bytes = from.metadata().map_err(LabError::file("look at", source))?.len();
+        let bytes = from.metadata().map_err(LabError::file("inspect", source))?.len();
         progress(bytes);
         return Ok(());
     }

@@ -51,7 +51,7 @@ impl TargetFacts {
 pub(crate) fn check_reachable(base: &Path, user: &User) -> Result<(), LabError> {
     let base = fs::canonicalize(base).map_err(LabError::file("find", base))?;
     for directory in base.ancestors() {
-        let facts = fs::metadata(directory).map_err(LabError::file("look at", directory))?;
+        let facts = fs::metadata(directory).map_err(LabError::file("inspect", directory))?;
         let mode = facts.permissions().mode();
         let owner = facts.uid() == user.uid;
         if mode & 0o001 == 0 && !(owner && mode & 0o100 != 0) {

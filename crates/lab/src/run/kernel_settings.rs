@@ -11,7 +11,7 @@ use crate::plan::{KernelSettings, Tuning};
 
 /// Changes the settings of the network, which a connection reads when it is created: before the storage starts.
 pub(super) fn set_network(tuning: &Tuning, root: &Path) -> Result<Option<ChangedSettings>, LabError> {
-    let wanted = KernelSettings::parse(&tuning.kernel, "of this arm")?.network;
+    let wanted = KernelSettings::parse(&tuning.kernel, "of this configuration")?.network;
     (!wanted.is_empty()).then(|| ChangedSettings::set(&wanted, root, "network")).transpose()
 }
 
@@ -22,7 +22,7 @@ pub(super) fn set_read_ahead(
     placement: &dyn Placement,
     root: &Path,
 ) -> Result<Option<ChangedSettings>, LabError> {
-    let Some(kib) = KernelSettings::parse(&tuning.kernel, "of this arm")?.read_ahead_kb else { return Ok(None) };
+    let Some(kib) = KernelSettings::parse(&tuning.kernel, "of this configuration")?.read_ahead_kb else { return Ok(None) };
     let places = placement.parts().iter().map(|part| placement.database_finds(*part)).filter(|place| place.exists());
     let mut files = places.map(|place| setting_of(&place)).collect::<Result<Vec<_>, _>>()?;
     files.sort();
@@ -33,7 +33,7 @@ pub(super) fn set_read_ahead(
 
 /// The setting of the file system that contains a directory.
 fn setting_of(directory: &Path) -> Result<PathBuf, LabError> {
-    let device = fs::metadata(directory).map_err(LabError::file("look at", directory))?.dev();
+    let device = fs::metadata(directory).map_err(LabError::file("inspect", directory))?.dev();
     let number = format!("{}:{}", libc::major(device), libc::minor(device));
     // A partition uses the setting of its disk, which is in the parent directory.
     let places = [format!("/sys/class/bdi/{number}"), format!("/sys/dev/block/{number}/../bdi")];
@@ -46,7 +46,7 @@ fn setting_of(directory: &Path) -> Result<PathBuf, LabError> {
 
 /// Why this host does not support a tuning's settings of its kernel.
 pub(crate) fn why_not(tuning: &Tuning) -> Option<String> {
-    let wanted = KernelSettings::parse(&tuning.kernel, "of this arm").ok().filter(|wanted| !wanted.is_empty())?;
+    let wanted = KernelSettings::parse(&tuning.kernel, "of this configuration").ok().filter(|wanted| !wanted.is_empty())?;
     if crate::sys::effective_uid() != 0 {
         return Some("settings of the kernel ([tuning.NAME.kernel]) are changed by root alone; run it as root".to_owned());
     }

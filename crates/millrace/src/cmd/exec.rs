@@ -295,7 +295,7 @@ fn has_mount(mounts: &OsStr, path: &[u8]) -> bool {
 fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
     let found = match path.symlink_metadata() {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
-        Err(error) => return Err(anyhow!(error).context(format!("look at {}", path.display()))),
+        Err(error) => return Err(anyhow!(error).context(format!("inspect {}", path.display()))),
         Ok(found) => found,
     };
     let empty = found.is_dir() && path.read_dir().is_ok_and(|mut entries| entries.next().is_none());

@@ -237,7 +237,7 @@ impl Applier<'_> {
             return Err(ChangeError::ChangedMeanwhile { path: file.path.clone() });
         }
         let metadata = match &file.before {
-            Some(_) => Some(FileMetadata::of(&host).map_err(|error| ChangeError::io("look at", &host, error))?),
+            Some(_) => Some(FileMetadata::of(&host).map_err(|error| ChangeError::io("inspect", &host, error))?),
             None => None,
         };
         self.journal()?;

@@ -113,13 +113,13 @@ impl Storage for DnfsStorage {
         let directory = &self.runtime;
         for (part, text) in &self.mounts {
             let failed = |detail: String| LabError::Missing {
-                what: format!("look at the counters of the clients of {text}: {detail}"),
+                what: format!("read the counters of the clients of {text}: {detail}"),
                 hint: "the proof of path needs them; is MILLRACE_RUNTIME_DIR on another host's memory?".to_owned(),
             };
             let url = text.parse().map_err(|error: dnfs::UrlError| failed(error.to_string()))?;
             match Observer::open(directory, &url).map_err(|error| failed(error.to_string()))? {
                 Some(observer) => self.observers.push((*part, observer)),
-                None => return Err(failed("nobody has mounted it".to_owned())),
+                None => return Err(failed("no client has mounted it".to_owned())),
             }
         }
         Ok(())

@@ -38,7 +38,7 @@ impl Luns {
     pub(super) fn make(order: PlacementOrder<'_>, client: IscsiClient) -> Result<Self, LabError> {
         let mounts = Directories::within(order.work, "iscsi", order.parts, order.user)?;
         let client = Client::new(client, order.program, order.work)?;
-        let settings = IscsiSettings::parse(&order.tuning.iscsi, "of this arm")?;
+        let settings = IscsiSettings::parse(&order.tuning.iscsi, "of this configuration")?;
         let (volumes, logs) = (order.work.path("luns"), order.work.path("logs"));
         Ok(Self { mounts, client, settings, program: order.program.to_owned(), volumes, logs, count: order.layout.luns() })
     }

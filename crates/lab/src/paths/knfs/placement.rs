@@ -99,7 +99,7 @@ impl Placement for Mounted {
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
-        let settings = KernelNfs::parse(&order.tuning.knfs, "of this arm")?;
+        let settings = KernelNfs::parse(&order.tuning.knfs, "of this configuration")?;
         let mut storage = KnfsStorage { mounts: Vec::new(), filers: self.serve(order)?, slots: NOT_KNOWN };
         let changed = settings.slots.map(|slots| rpc_slots::set(slots, order.work.root())).transpose()?;
         storage.slots = rpc_slots::at_most().unwrap_or(NOT_KNOWN);

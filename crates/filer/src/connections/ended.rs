@@ -65,7 +65,9 @@ impl Ends {
     pub(super) fn log(&self, peer: SocketAddr, ended: &Ended) {
         match ended {
             Ended::Closed => tracing::debug!(%peer, "disconnected"),
-            Ended::Socket(error) if error.kind() == io::ErrorKind::ConnectionReset => tracing::debug!(%peer, "reset by the client"),
+            Ended::Socket(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                tracing::debug!(%peer, "reset by the client")
+            }
             Ended::Panic => tracing::error!(%peer, "a handler panicked: connection closed"),
             Ended::ByService(message) => tracing::info!(%peer, "{message}"),
             Ended::Reset => tracing::info!(%peer, "connection reset by an injected fault"),

@@ -242,8 +242,9 @@ impl Options {
             "local" => self.local = value.and_then(addresses).ok_or_else(|| bad("1 to 8 IP addresses with commas between"))?,
             "uid" => self.uid = Some(number(u32::MAX).ok_or_else(|| bad("a number, as `id -u USER` prints it"))?),
             "gid" => self.gid = Some(number(u32::MAX).ok_or_else(|| bad("a number, as `id -g USER` prints it"))?),
-            "resvport" => self.privileged_port = value != Some("0"),
-            "noresvport" => self.privileged_port = false,
+            "resvport" => self.privileged_port = switch(value).ok_or_else(|| bad("no value, 0 or 1"))?,
+            "noresvport" if value.is_none() => self.privileged_port = false,
+            "noresvport" => return Err(bad("no value")),
             "owner" => {
                 self.single_owner = match value {
                     Some("single") => true,
@@ -251,7 +252,7 @@ impl Options {
                     _ => return Err(bad("single or many")),
                 }
             }
-            "noac" => self.no_attribute_cache = value != Some("0"),
+            "noac" => self.no_attribute_cache = switch(value).ok_or_else(|| bad("no value, 0 or 1"))?,
             "version" | "vers" | "nfsvers" if value == Some("3") => {}
             "version" | "vers" | "nfsvers" => return Err(bad("3: no other version is spoken")),
             "sec" if value == Some("sys") => {}
@@ -289,6 +290,7 @@ impl Options {
                 self.fence = Duration::from_millis(u64::from(ms));
             }
             "retrans" => self.retries = number(0..=1000).ok_or_else(|| bad("a count"))?,
+            "hard" | "soft" if value.is_some() => return Err(bad("no value: hard or soft")),
             "hard" => self.soft = false,
             "soft" => self.soft = true,
             "gone" => {
@@ -394,6 +396,15 @@ impl Options {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The value of a key that is on without one. `None` if it is invalid.
+fn switch(value: Option<&str>) -> Option<bool> {
+    match value {
+        None | Some("1") => Some(true),
+        Some("0") => Some(false),
+        Some(_) => None,
     }
 }
 

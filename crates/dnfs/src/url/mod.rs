@@ -212,6 +212,17 @@ mod tests {
     }
 
     #[test]
+    fn a_key_without_a_value_accepts_none_that_could_mean_its_opposite() {
+        for text in ["soft=no", "soft=0", "hard=0", "noresvport=0", "resvport=no", "noac=off"] {
+            let parsed = format!("nfs://h/v?{text}").parse::<NfsUrl>();
+            assert!(matches!(parsed, Err(UrlError::Value { .. })), "{text}");
+        }
+        for text in ["soft", "hard", "resvport=0", "noac=1", "noac"] {
+            assert!(format!("nfs://h/v?{text}").parse::<NfsUrl>().is_ok(), "{text}");
+        }
+    }
+
+    #[test]
     fn no_error_shows_what_may_be_a_password() {
         for url in ["nfs://u:hidden@h/v", "nfs://u:hid/hidden@h/v", "nfs://hidden@h", "nfs:u:hidden@h/v", "nfs://hidden@"] {
             let error = url.parse::<NfsUrl>().unwrap_err().to_string();

@@ -158,7 +158,9 @@ fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let measured = args.measured.as_deref().map(measured::read).transpose().map_err(not_measured)?;
     let gathered = gather::gather(&args.given)?;
     let judged = chosen(judge(&rules, &gathered.facts), &rules, &args.only);
-    if judged.findings.is_empty() {
+    // A directory that is not a capture can still have one file that a rule reads.
+    let all_unknown = judged.findings.iter().all(|finding| finding.verdict == Verdict::Unknown);
+    if judged.findings.is_empty() || args.given.facts.is_some() && args.only.is_empty() && all_unknown {
         return Err(nothing_judged(args, &gathered.facts));
     }
     let mut audit = stored_form(judged, &gathered, args.passed);

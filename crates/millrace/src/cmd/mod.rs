@@ -11,6 +11,7 @@ mod exec;
 mod generate;
 mod guest;
 mod history;
+mod interrupts;
 mod iscsi;
 mod keeper;
 mod lun;

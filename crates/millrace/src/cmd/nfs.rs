@@ -11,6 +11,7 @@ mod target;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use super::interrupts::Stopped;
 use crate::error_printing::print_error;
 
 #[derive(clap::Args)]
@@ -39,7 +40,8 @@ whole mount), split (largest call), writers=one (one write to a file at a time).
 is tried on the NFS port first.
 
 Exit codes: 0 done; 1 the server refused it (no such file, no space, …); 2 could not run
-(arguments, no server, no export).";
+(arguments, no server, no export); 130 and 143: SIGINT (Ctrl-C) or SIGTERM stopped `cp`, which removed
+the incomplete copy.";
 
 #[derive(clap::Subcommand)]
 enum Action {
@@ -55,7 +57,7 @@ enum Action {
     Bench(bench::Bench),
     /// Show what all programs did on their mounts: calls by size, latency, slots
     Counters(counters::Counters),
-    /// End a mount: save what it keeps, or name what is lost when its server is gone for good
+    /// End a mount: have the server commit its data, or list the data that is not saved
     GiveUp(give_up::GiveUp),
 }
 
@@ -74,6 +76,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let is_refusal = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<dnfs::Error>().is_some_and(|error| error.fs_error().is_some())
     };
+    if let Some(Stopped(code)) = error.chain().find_map(|cause| cause.downcast_ref()) {
+        return Ok(ExitCode::from(*code));
+    }
     let refused = error.chain().any(is_refusal);
     Ok(ExitCode::from(if refused { 1 } else { 2 }))
 }

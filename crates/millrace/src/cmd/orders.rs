@@ -3,7 +3,6 @@
 mod conform;
 mod connection;
 mod coordinated;
-mod interrupts;
 mod like;
 mod record;
 mod run;
@@ -21,9 +20,9 @@ use orders::error::OrdersError;
 use orders::loader::LoadOptions;
 use serde::Serialize;
 
+use super::interrupts::Interrupts;
 use crate::error_printing::print_error;
 use connection::DatabaseArgs;
-use interrupts::Interrupts;
 
 const EXAMPLES: &str = "\
 Examples:

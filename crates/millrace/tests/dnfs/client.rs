@@ -1,13 +1,15 @@
 //! `millrace nfs` against `millrace serve`, and what it says when things are not as they should be.
 
 use crate::support::filer::Filer;
-use crate::support::{Scratch, millrace, succeed, text};
+use crate::support::{Scratch, await_until, millrace, succeed, text};
 use nfs_proto::record::{self, Framed};
 use nfs_proto::rpc::{CallHeader, ReplyHeader, ReplyStatus, encode_reply};
 use nfs_proto::xdr::{Decode, Reader};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
 /// The filer's URL with a path below the export.
 fn below(filer: &Filer, path: &str) -> String {
@@ -60,6 +62,31 @@ fn a_copy_that_fails_leaves_nothing_behind() {
     assert!(code == 1 && said.contains("is a directory"), "{said}");
     assert!(!scratch.path().join("x").exists());
     assert_eq!(std::fs::read_dir(filer.export()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_copy_that_is_interrupted_leaves_nothing_behind() {
+    let scratch = Scratch::new("nfs-cp-signal");
+    let filer = Filer::start(&scratch, &["--fault", "slow,on=READ,delay_ms=100", "--fault", "slow,on=WRITE,delay_ms=100"]);
+    let source = scratch.path().join("source");
+    std::fs::write(&source, vec![7; 64 << 20]).unwrap();
+    std::fs::copy(&source, filer.export().join("there")).unwrap();
+    let back = scratch.path().join("back");
+    std::fs::create_dir(&back).unwrap();
+    let copies = [
+        (source.display().to_string(), below(&filer, "new"), filer.export().to_owned()),
+        (below(&filer, "there"), back.join("new").display().to_string(), back.clone()),
+    ];
+    for (from, to, place) in copies {
+        let before = std::fs::read_dir(&place).unwrap().count();
+        let child = millrace().args(["nfs", "cp", &from, &to]).stderr(Stdio::piped()).spawn().unwrap();
+        await_until("a part", Duration::from_secs(20), || (std::fs::read_dir(&place).unwrap().count() > before).then_some(()));
+        kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output);
+        assert!(output.status.code() == Some(130) && said.contains("stopped by Ctrl-C"), "{said}");
+        assert_eq!(std::fs::read_dir(&place).unwrap().count(), before, "{to}: {said}");
+    }
 }
 
 #[test]

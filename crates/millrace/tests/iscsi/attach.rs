@@ -259,6 +259,8 @@ fn what_cannot_be_attached_is_said_and_leaves_nothing() {
     refused(&["attach", "iscsi://127.0.0.1:1/iqn.2026-11.org.example:vol/0"], 2, "cannot be reached");
     refused(&["attach", "iscsi://127.0.0.1"], 2, "names no LUN");
     refused(&["attach", &url, "--mount", "/no/such/directory"], 2, "no such directory");
+    std::fs::write(scratch.folder("full").join("file"), "x").unwrap();
+    refused(&["attach", &url, "--mkfs", "ext4", "--mount", scratch.path().join("full").to_str().unwrap()], 2, "is not empty");
     refused(&["attach", &url, "--mount", scratch.folder("place").to_str().unwrap()], 2, "--mkfs xfs");
     refused(&["detach", "/dev/loop/none"], 2, "not attached");
     let mut nobody = millrace();

@@ -71,24 +71,27 @@ fn end(mut program: Child) {
 }
 
 #[test]
-fn a_mount_whose_server_is_gone_is_given_up_and_what_is_lost_is_named() {
+fn a_mount_whose_server_is_gone_is_given_up_by_force_alone_and_what_is_lost_is_named() {
     let Some(mut world) = World::new("give-up-gone", &[]) else { return };
     let writer = world.writer();
     let number = std::fs::metadata(world.filer.export().join("f")).unwrap().ino();
     world.filer.kill();
     end(writer);
     await_until("a keeper", SOON, || (!keepers::of(world.filer.port).is_empty()).then_some(()));
-    let report = world.given_up(&["/db"]);
+    let refused = world.give_up(&["/db"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    let file = format!("file number {number} of the export: {BYTES} bytes");
+    assert!(text(&refused).contains(&file) && text(&refused).contains("hint: start the server"), "{}", text(&refused));
+    assert!(!keepers::of(world.filer.port).is_empty(), "nothing was lost");
+    let report = world.given_up(&["--force", "/db"]);
     assert_eq!(report["outcome"], "lost", "{report}");
     assert_eq!(report["lost"], serde_json::json!([{"fileid": number, "bytes": BYTES, "has_error": false}]));
     assert_eq!(report["lost_bytes"], BYTES);
     world.nothing_is_left();
     let again = world.give_up(&["/db"]);
-    assert!(
-        again.status.success() && text(&again).contains("nothing to give up: this user has no mount at /db"),
-        "{}",
-        text(&again)
-    );
+    assert!(again.status.code() == Some(2) && text(&again).contains("this user has no such mount"), "{}", text(&again));
+    let none = world.give_up(&[]);
+    assert!(none.status.success() && text(&none).contains("nothing to give up: this user has no mount"), "{}", text(&none));
 }
 
 #[test]

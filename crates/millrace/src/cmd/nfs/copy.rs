@@ -2,6 +2,7 @@
 
 use super::Progress;
 use super::target::Target;
+use crate::cmd::interrupts::Interrupts;
 use crate::error_printing::{hinted, refusal};
 use anyhow::{Context, anyhow, bail};
 use dnfs::file::CreateMode;
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// Bytes moved by one call of the client, which cuts them and keeps the parts in flight.
 const CHUNK_BYTES: usize = 4 << 20;
+/// Printed at the first signal.
+const INTERRUPTED: &str = "interrupted: removing the incomplete copy; a second signal ends the program at once";
 /// Times a file is resent because the server lost unstable data.
 const ROUNDS_MAX: usize = 3;
 
@@ -56,9 +59,10 @@ pub(super) fn cp(args: &Cp) -> anyhow::Result<()> {
     if args.recursive {
         return Err(a_directory(&args.from));
     }
+    let interrupts = Interrupts::watch_in_thread(INTERRUPTED).context("start a thread")?;
     let bytes = match (args.from.starts_with("nfs://"), args.to.starts_with("nfs://")) {
-        (false, true) => upload(&args.from, &args.to)?,
-        (true, false) => download(&args.from, &args.to)?,
+        (false, true) => upload(&args.from, &args.to, &interrupts)?,
+        (true, false) => download(&args.from, &args.to, &interrupts)?,
         (true, true) => {
             return Err(refusal(
                 format!("copy {} to {}: both are on a server", args.from, args.to),
@@ -104,7 +108,7 @@ fn read_file(client: &Client, file: &FileHandle, mut sink: impl FnMut(&[u8]) -> 
 }
 
 /// Into a new file beside the destination, made durable, then renamed over it: a copy is whole or not there.
-fn download(from: &str, to: &str) -> anyhow::Result<u64> {
+fn download(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64> {
     let source = Target::find(from)?;
     let (handle, attributes) = source.file()?;
     let mut path = PathBuf::from(to);
@@ -125,6 +129,7 @@ fn download(from: &str, to: &str) -> anyhow::Result<u64> {
         let mut progress = Progress::new();
         let mut done = 0;
         let bytes = read_file(&source.client, &handle, |bytes| {
+            interrupts.check()?;
             file.write_all(bytes)?;
             done += bytes.len() as u64;
             progress.show(|| share(done, attributes.size));
@@ -146,7 +151,7 @@ fn sibling(path: &Path) -> PathBuf {
 }
 
 /// The same in the other direction.
-fn upload(from: &str, to: &str) -> anyhow::Result<u64> {
+fn upload(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64> {
     let mut source = File::open(from).map_err(|error| {
         let hint = if error.kind() == ErrorKind::NotFound { "check the path; a file of a server begins with nfs://" } else { "" };
         hinted(anyhow!(error).context(format!("open {from}")), hint)
@@ -171,7 +176,7 @@ fn upload(from: &str, to: &str) -> anyhow::Result<u64> {
     let copied = (|| {
         let mode = Some(metadata.permissions().mode() & 0o777);
         let file = create(client, &dir, &part, mode)?;
-        let bytes = send_file(client, &file, &mut source, metadata.len())?;
+        let bytes = send_file(client, &file, &mut source, metadata.len(), interrupts)?;
         client.rename(&dir, &part, &dir, &name)?;
         anyhow::Ok(bytes)
     })();
@@ -191,13 +196,14 @@ pub(super) fn create(client: &Client, dir: &FileHandle, name: &[u8], mode: Optio
 }
 
 /// Sends all of it, unstable, then commits; again from the start if the server lost some in between.
-fn send_file(client: &Client, file: &FileHandle, source: &mut File, size: u64) -> anyhow::Result<u64> {
+fn send_file(client: &Client, file: &FileHandle, source: &mut File, size: u64, interrupts: &Interrupts) -> anyhow::Result<u64> {
     let mut progress = Progress::new();
     for _ in 0..ROUNDS_MAX {
         source.rewind().or_else(|error| if error.kind() == ErrorKind::NotSeekable { Ok(()) } else { Err(error) })?;
         let mut writer = Writer::new(client, file);
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
+            interrupts.check()?;
             let bytes = fill(source, &mut buffer)?;
             if bytes == 0 {
                 break;

@@ -28,7 +28,7 @@ pub(super) struct GiveUp {
     /// The mount: its path, its URL or its runtime directory [default: the only mount of this user]
     #[arg(value_name = "/PATH|nfs://HOST/EXPORT|DIR")]
     mount: Option<OsString>,
-    /// End it even if programs use it, or if the server has not saved everything yet
+    /// End it even if programs use it, and lose data that the server has not committed
     #[arg(long)]
     force: bool,
     /// Print one JSON object on stdout
@@ -44,14 +44,16 @@ Examples:
   millrace nfs give-up --force /db
 
 Ends a mount of `millrace exec` or `millrace mount` on this host: its keeper and its shared memory.
-If the server answers, everything that programs have written is saved first. If it does not answer
-within 5 s, data that it has not committed is lost: the command names each file by its number on the
-server, with the bytes that this host retains. Run it as the user of the mount.
+The server first commits everything that programs have written. If it does not answer within 5 s, the
+command fails, and names each file with uncommitted data by its number on the server. Run it as the
+user of the mount.
 
-With --force, programs that use the mount continue without it: calls with a path get ESTALE, and
-calls that wait for the server wait until the program ends.
+With --force the mount ends nevertheless, and this data is lost. Programs that use the mount continue
+without it: calls on open files get ESTALE, and calls that wait for the server wait until the program
+ends.
 
-Exit codes: 0 the mount has ended, or there was no mount; 2 programs use it, or the command failed.";
+Exit codes: 0 the mount has ended, or this user has no mount; 2 programs use it, data is not saved,
+there is no such mount, or the command failed.";
 
 /// The result of the command.
 #[derive(Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -75,8 +77,11 @@ struct Found {
 
 pub(super) fn run(args: &GiveUp) -> anyhow::Result<()> {
     let Some(found) = find(args.mount.as_deref())? else {
-        let wanted = args.mount.as_deref().map_or_else(String::new, |mount| format!(" at {}", mount.display()));
-        return tell(args, None, Outcome::Nothing, &[], || format!("nothing to give up: this user has no mount{wanted}"));
+        if let Some(mount) = args.mount.as_deref().map(OsStr::display) {
+            let hint = format!("run it as the user of the mount: runuser -u USER -- millrace nfs give-up {mount}");
+            return Err(refusal(format!("give up {mount}: this user has no such mount"), hint));
+        }
+        return report(args, None, Outcome::Nothing, &[], || "nothing to give up: this user has no mount".to_owned());
     };
     let what = || format!("give up {}", found.name);
     if !args.force && is_used(&found)? {
@@ -84,14 +89,18 @@ pub(super) fn run(args: &GiveUp) -> anyhow::Result<()> {
     }
     let mut lost = found.observer.unsaved().map_err(dnfs::Error::from).with_context(what)?;
     if !lost.is_empty() {
-        lost = save(&found, args.force)?;
+        let (left, reason) = save(&found)?;
+        if !left.is_empty() && !args.force {
+            return Err(not_saved(&found, &left, &reason));
+        }
+        lost = left;
     }
     let hidden = found.observer.hidden_names();
     if !found.observer.give_up(args.force).map_err(dnfs::Error::from).with_context(what)? {
         return Err(in_use(&found));
     }
     let outcome = if lost.is_empty() { Outcome::Saved } else { Outcome::Lost };
-    tell(args, Some(&found), outcome, &lost, || summary(&found, &lost, hidden))
+    report(args, Some(&found), outcome, &lost, || summary(&found, &lost, hidden))
 }
 
 fn is_used(found: &Found) -> anyhow::Result<bool> {
@@ -157,43 +166,64 @@ fn mount_text(found: &Found) -> Option<Vec<u8>> {
     of_keeper.or_else(|| found.observer.paths().first().map(|path| format!("{}={}", path.path, path.url).into_bytes()))
 }
 
-/// If the server answers, waits until the keeper has saved everything. Returns the files of which data is lost.
-fn save(found: &Found, force: bool) -> anyhow::Result<Vec<UnsavedFile>> {
+/// If the server answers, waits until the keeper has saved everything. Returns the files with data that is not saved, and the reason.
+fn save(found: &Found) -> anyhow::Result<(Vec<UnsavedFile>, String)> {
     let unsaved = || found.observer.unsaved().map_err(dnfs::Error::from).with_context(|| format!("give up {}", found.name));
     let text = mount_text(found);
     let spec = text.as_deref().and_then(|text| MountSpec::parse(text).ok());
-    let Some((text, spec)) = text.zip(spec) else { return unsaved() };
-    eprintln!("millrace: {}: asking the server to save what programs have written", found.name);
+    let Some((text, spec)) = text.zip(spec) else { return Ok((unsaved()?, "its URL is not known".to_owned())) };
+    eprintln!("millrace: {}: asking the server to commit what programs have written", found.name);
     if let Err(error) = found.observer.ask_server(&spec.url, ANSWER) {
-        eprintln!("millrace: the server does not serve it: {}", crate::error_printing::text(&anyhow!(error)));
-        return unsaved();
+        return Ok((unsaved()?, crate::error_printing::text(&anyhow!(error))));
     }
     if processes(found).keepers.is_empty() {
         let binary = std::env::current_exe().context("find this binary")?;
         let _ = KeeperProgram::new(binary.as_os_str(), &text).is_some_and(|keeper| keeper.start());
     }
     let begin = Instant::now();
-    let mut is_told = false;
+    let mut is_reported = false;
     loop {
         let left = unsaved()?;
-        if left.is_empty() || force && begin.elapsed() >= SAVE {
-            return Ok(left);
+        if left.is_empty() || begin.elapsed() >= SAVE {
+            return Ok((left, format!("the server answers, and did not commit it within {} s", SAVE.as_secs())));
         }
-        if begin.elapsed() >= SAVE {
-            let bytes: u64 = left.iter().map(|file| file.kept_bytes).sum();
-            let what = format!(
-                "give up {}: the server answers, and {bytes} bytes of {} files are not saved yet",
-                found.name,
-                left.len()
-            );
-            return Err(refusal(what, "try again; --force loses them"));
-        }
-        if !is_told && begin.elapsed() >= QUIET {
-            eprintln!("millrace: {}: waiting for COMMIT of {} files", found.name, left.len());
-            is_told = true;
+        if !is_reported && begin.elapsed() >= QUIET {
+            eprintln!("millrace: {}: waiting for COMMIT of {}", found.name, files(&left));
+            is_reported = true;
         }
         std::thread::sleep(LOOK);
     }
+}
+
+fn not_saved(found: &Found, left: &[UnsavedFile], reason: &str) -> anyhow::Error {
+    let what = format!("give up {}: {} not saved: {reason}{}", found.name, files(left), listed(left));
+    let hint = if left.iter().any(|file| file.has_error) {
+        "the server refused data of a file, and no program has received this error; --force ends the mount and loses the data"
+    } else {
+        "start the server, then try again; --force ends the mount and loses the data"
+    };
+    refusal(what, hint)
+}
+
+/// How much data of how many files.
+fn files(files: &[UnsavedFile]) -> String {
+    let bytes: u64 = files.iter().map(|file| file.kept_bytes).sum();
+    format!("{bytes} bytes of {} {}", files.len(), if files.len() == 1 { "file" } else { "files" })
+}
+
+/// The files, a line each.
+fn listed(files: &[UnsavedFile]) -> String {
+    let mut text = String::new();
+    for file in files.iter().take(FILES_SHOWN) {
+        text += &format!("\n  file number {} of the export: {} bytes", file.fileid, file.kept_bytes);
+        if file.has_error {
+            text += ", and an error that no fsync has returned";
+        }
+    }
+    if files.len() > FILES_SHOWN {
+        text += &format!("\n  and {} more", files.len() - FILES_SHOWN);
+    }
+    text
 }
 
 fn summary(found: &Found, lost: &[UnsavedFile], hidden: usize) -> String {
@@ -201,17 +231,7 @@ fn summary(found: &Found, lost: &[UnsavedFile], hidden: usize) -> String {
     if lost.is_empty() {
         text += ": everything that programs wrote is saved";
     } else {
-        let bytes: u64 = lost.iter().map(|file| file.kept_bytes).sum();
-        text += &format!(": lost data of {} files, {bytes} bytes that the server has not committed", lost.len());
-    }
-    for file in lost.iter().take(FILES_SHOWN) {
-        text += &format!("\n  file number {} of the export: {} bytes", file.fileid, file.kept_bytes);
-        if file.has_error {
-            text += ", and an error that no fsync has returned";
-        }
-    }
-    if lost.len() > FILES_SHOWN {
-        text += &format!("\n  and {} more: --json names all", lost.len() - FILES_SHOWN);
+        text += &format!(": lost {} that the server has not committed{}", files(lost), listed(lost));
     }
     if hidden > 0 {
         text += &format!("\n  removed files that programs had open keep a hidden name (.nfs…) on the server: {hidden}");
@@ -219,7 +239,7 @@ fn summary(found: &Found, lost: &[UnsavedFile], hidden: usize) -> String {
     text
 }
 
-fn tell(
+fn report(
     args: &GiveUp,
     found: Option<&Found>,
     outcome: Outcome,

@@ -14,9 +14,9 @@ use orders::mix::{MixRule, WEIGHTS_DEFAULT, Weights};
 use orders::model::{LoadModel, Terminals};
 use orders::open::{Arrivals, Rate};
 
-use super::interrupts::Interrupts;
 use super::record::RecordFile;
 use super::{coordinated, text};
+use crate::cmd::interrupts::Interrupts;
 use crate::error_printing::{print_error, refusal};
 
 /// Workers of an open load when nothing is said.

@@ -73,5 +73,9 @@ fn check_directory(directory: &Path) -> anyhow::Result<()> {
         let hint = format!("`findmnt {}` shows what; name another directory, or unmount it first", directory.display());
         return Err(refusal(format!("mount at {}: something is mounted there", directory.display()), hint));
     }
+    if directory.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        let hint = "name an empty directory: the mount would hide its files";
+        return Err(refusal(format!("mount at {}: the directory is not empty", directory.display()), hint));
+    }
     Ok(())
 }

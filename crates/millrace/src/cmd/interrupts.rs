@@ -12,16 +12,16 @@ const SIGINT: u8 = 2;
 const SIGTERM: u8 = 15;
 
 /// The signals that have come.
-pub(super) struct Interrupts {
+pub(crate) struct Interrupts {
     flag: Arc<AtomicBool>,
     /// Number of the first one; 0 until it comes.
     first: Arc<AtomicU8>,
 }
 
 impl Interrupts {
-    /// Waits for signals from now on, in a task; says `message` on stderr at the first. Where signals cannot be waited
-    /// for, each ends the program, as it does without this.
-    pub(super) fn watch(message: &'static str) -> Self {
+    /// Waits for signals in a task, and prints `message` on stderr at the first one. If this process cannot wait for signals, each
+    /// signal ends the program.
+    pub(crate) fn watch(message: &'static str) -> Self {
         let (flag, first) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU8::new(0)));
         let (raised, number) = (Arc::clone(&flag), Arc::clone(&first));
         if let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
@@ -36,16 +36,47 @@ impl Interrupts {
         Self { flag, first }
     }
 
+    /// As [`Self::watch`], for a command without a runtime: a thread waits for the signals.
+    ///
+    /// # Errors
+    /// The thread cannot be started. Each signal then ends the program.
+    pub(crate) fn watch_in_thread(message: &'static str) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let entered = runtime.enter();
+        let interrupts = Self::watch(message);
+        drop(entered);
+        std::thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(std::future::pending::<()>()))?;
+        Ok(interrupts)
+    }
+
+    /// # Errors
+    /// [`Stopped`] after the first signal.
+    pub(crate) fn check(&self) -> Result<(), Stopped> {
+        if self.flag.load(Ordering::Relaxed) { Err(Stopped(SIGNAL_CODE + self.first.load(Ordering::Relaxed))) } else { Ok(()) }
+    }
+
     /// Set when the first signal comes.
-    pub(super) fn flag(&self) -> Arc<AtomicBool> {
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
     }
 
     /// 130 after SIGINT, 143 after SIGTERM, as of a program that the signal ended.
-    pub(super) fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(SIGNAL_CODE + self.first.load(Ordering::Relaxed))
     }
 }
+
+/// A signal stopped the command. The number is its exit code.
+#[derive(Debug)]
+pub(crate) struct Stopped(pub(crate) u8);
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        text.write_str(if self.0 == SIGNAL_CODE + SIGINT { "stopped by Ctrl-C" } else { "stopped by SIGTERM" })
+    }
+}
+
+impl std::error::Error for Stopped {}
 
 async fn next(interrupt: &mut Signal, terminate: &mut Signal) -> u8 {
     tokio::select! {

@@ -138,13 +138,25 @@ impl MySql {
 }
 
 async fn open(opts: mysql_async::Opts) -> Result<Conn, MySqlFault> {
-    let connected = caught(async {
+    let connected = match log_in(opts.clone()).await {
+        // mysql_common 0.35 removes a zero at the end of the nonce for ed25519, so the server refuses one right password in 256.
+        Err(Error::Server(refused)) if refused.code == ACCESS_DENIED => log_in(opts).await,
+        outcome => outcome,
+    };
+    connected.map_err(MySqlFault)
+}
+
+async fn log_in(opts: mysql_async::Opts) -> Result<Conn, Error> {
+    caught(async {
         let mut conn = Conn::new(opts).await?;
         conn.query_drop(statements::SESSION_SETTINGS).await?;
         Ok(conn)
-    });
-    connected.await.map_err(MySqlFault)
+    })
+    .await
 }
+
+/// ER_ACCESS_DENIED_ERROR.
+const ACCESS_DENIED: u16 = 1045;
 
 /// One connection.
 #[derive(Debug)]

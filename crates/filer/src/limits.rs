@@ -96,7 +96,7 @@ pub const BUFFER_BYTES_UNWATCHED: usize = BUFFER_BYTES_MAX / 2;
 /// How long a connection waits for memory. By then the filer has closed connections with incomplete frames.
 pub const BUFFER_WAIT: Duration = Duration::from_secs(5);
 
-/// Threads of a service that execute slow calls (stable writes, commits, changes of names, reads of data that is not in memory). The
+/// Threads of a service that execute slow calls (stable writes, commits, changes of names, reads of uncached data). The
 /// flushes of that many calls can overlap. One client gets at most a quarter of the threads, and at most 37 at one volume. One volume gets
 /// at most half (`connections::queue`).
 pub const WORKERS_MAX: usize = 256;
@@ -117,7 +117,7 @@ pub const SLOW_REQUESTS_PER_CONNECTION_MAX: usize = 64;
 pub const SLOW_BYTES_MAX: usize = 32 << 20;
 /// The same limit for one connection: four of the largest transfers. So a peer that receives no replies leaves memory for others.
 pub const SLOW_BYTES_PER_CONNECTION_MAX: usize = 4 << 20;
-/// Consecutive turns with a single call after which the connection's own thread executes reads of data that is not in memory. The client
+/// Consecutive turns with a single call after which the connection's own thread executes reads of uncached data. The client
 /// waits for each reply anyway, and this saves two wake-ups.
 pub const LONE_TURNS: u32 = 16;
 

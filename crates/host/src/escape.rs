@@ -33,7 +33,7 @@ pub fn markup(text: &str) -> String {
     safe
 }
 
-/// Text for a URL: each byte that is not plain is written as `%XX` (RFC 3986 2.1).
+/// Text for a URL. Writes each byte as `%XX` unless `is_plain` accepts it (RFC 3986 2.1).
 #[must_use]
 pub fn percent_encoded(text: &str, is_plain: impl Fn(u8) -> bool) -> String {
     let mut encoded = String::with_capacity(text.len());

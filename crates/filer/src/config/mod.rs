@@ -279,7 +279,7 @@ impl Reader<'_> {
         clients.get_ref().iter().map(client).collect()
     }
 
-    /// The rights that these keys give. A key that is not set keeps its value of `others`.
+    /// The rights that these keys give. An unset key keeps the value of `others`.
     fn rights(&self, keys: &RightsKeys<'_>, others: Rights) -> Result<Rights, ConfigError> {
         let id = |key: &Option<Spanned<u32>>, other| match key {
             // In a SETATTR and in chown(2) this value means "do not change".

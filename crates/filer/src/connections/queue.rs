@@ -93,6 +93,9 @@ impl<R> Default for Queue<R> {
     }
 }
 
+/// The most further workers that a client can get at one volume ([`Queue::is_within_share`]).
+const SHARE_MAX: usize = WORKERS_MAX / 6;
+
 /// What a worker takes at a time: one job, or several of one group.
 pub(super) struct Batch<R> {
     pub(super) jobs: Vec<Job<R>>,
@@ -111,12 +114,18 @@ impl<R> Queue<R> {
         line.map_or(0, |line| line.groups.of(&group)) + self.batches_of(group) < BATCHES_PER_GROUP_MAX
     }
 
-    /// The number of workers that the jobs of a line could have now. Jobs that wait for others of their group do not count: hundreds of
-    /// writes of one file must not delay the tenant's other calls.
+    /// The number of workers that the jobs of a line could have now, counted up to more than any share. Jobs that wait for others of
+    /// their group do not count: hundreds of writes of one file must not delay the tenant's other calls.
     fn batches_in(&self, line: &Line<R>) -> usize {
         let grouped: usize = line.groups.0.iter().map(|(_, jobs)| jobs).sum();
-        let of_group = |(group, jobs): &(u64, usize)| BATCHES_PER_GROUP_MAX.saturating_sub(self.batches_of(*group)).min(*jobs);
-        line.jobs.len() - grouped + line.groups.0.iter().map(of_group).sum::<usize>()
+        let mut batches = line.jobs.len() - grouped;
+        for (group, jobs) in &line.groups.0 {
+            if batches > SHARE_MAX {
+                break;
+            }
+            batches += BATCHES_PER_GROUP_MAX.saturating_sub(self.batches_of(*group)).min(*jobs);
+        }
+        batches
     }
 
     /// Adds a job.

@@ -188,7 +188,7 @@ fn serve_command(
         command.refuse(out.replies());
         return Ok(());
     }
-    // A slow command that is alone is faster on this thread. So is a read of data that is not in memory, if the initiator waits
+    // A single slow command is faster on this thread. So is a read of uncached data, if the initiator waits
     // for each response.
     if is_slow && overlaps {
         match submitted(command, data, out) {

@@ -90,7 +90,7 @@ impl Caller {
         }
     }
 
-    /// Whether an ACL grants all rights of `want` to a caller that is not the owner. `None` if no entry names the caller or one of its
+    /// Whether an ACL grants all rights of `want` to a caller other than the owner. `None` if no entry names the caller or one of its
     /// groups.
     fn permitted_by(&self, acl: &Acl, gid: u32, want: u32) -> Option<bool> {
         let gives = |rights: u32| rights & acl.mask & want == want;

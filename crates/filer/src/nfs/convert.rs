@@ -8,7 +8,7 @@ pub(crate) fn status(error: &Error, volume: &str) -> NfsStatus {
     match error {
         Error::NotPermitted => NfsStatus::Perm,
         Error::NoEntry => NfsStatus::NoEnt,
-        // A poisoned volume may have lost data. None of its results may look like success.
+        // A poisoned volume may have lost data, so it acknowledges no change.
         Error::Poisoned => NfsStatus::Io,
         Error::Io(errno) => {
             // The protocol has one status for all of these errors. Only the log has the host's error.

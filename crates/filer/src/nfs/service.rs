@@ -77,7 +77,7 @@ impl Nfs {
     fn call(&self, view: &Arc<View>, call: &Call<'_>, more: bool, out: &mut Outgoing<'_, Self>) -> Result<(), Ended> {
         let overlaps = out.begin(more);
         let slow = call.is_slow();
-        // A slow call that is alone is faster on this thread. So is a read of data that is not in memory, if the client waits for each
+        // A single slow call is faster on this thread. So is a read of uncached data, if the client waits for each
         // reply. A listing of a large directory takes milliseconds. A worker executes it, so that calls of the client's other programs do
         // not wait.
         if slow && overlaps && submitted(view, call, out) {

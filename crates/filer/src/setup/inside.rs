@@ -47,7 +47,7 @@ pub(super) fn add_mounted(settings: &mut Settings, mut served: Vec<Tree>) {
 }
 
 /// Notes where file systems inside the volumes are served. Makes the volumes refuse the names of all such places, so that the directory
-/// below a file system that is no longer mounted cannot take its place.
+/// below an unmounted file system cannot take its place.
 pub(super) fn guard(settings: &Settings, exports: &Exports) {
     for outer in settings.volumes.iter().filter(|volume| volume.inside_of.is_none()) {
         for inside in settings.volumes.iter().filter(|volume| volume.inside_of.as_ref() == Some(&outer.name)) {

@@ -21,6 +21,7 @@ pub(crate) mod acceptor;
 pub(crate) mod admission;
 mod buffers;
 pub(crate) mod connection;
+mod crowd;
 pub(crate) mod delayed_replies;
 pub(crate) mod delivery;
 pub(crate) mod driver;

@@ -1,7 +1,7 @@
 //! iSCSI: the LUNs of each volume as a target. A service on the connections of the filer.
 //!
 //! Each volume is one target: its LUNs are lost, quiesced and copied together. An initiator that is logged in sees a new LUN
-//! without another login. [`iscsi`] holds the state of all connections, [`session`] that of one connection. Protocol and command
+//! without another login. [`iscsi`] holds the state of all connections, [`service`] that of one connection. Protocol and command
 //! set are in `iscsi-proto`.
 
 mod attached;
@@ -14,7 +14,6 @@ mod memory;
 mod place;
 mod refused_logins;
 mod service;
-mod session;
 mod sessions;
 pub mod settings;
 mod targets;

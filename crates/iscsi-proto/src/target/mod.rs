@@ -23,6 +23,7 @@ mod event;
 mod host;
 mod keep_alive;
 mod login;
+mod mark;
 mod receiver;
 mod registry;
 mod replies;

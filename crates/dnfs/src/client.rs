@@ -6,7 +6,6 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::export;
 use crate::file::{Attributes, FileHandle, FileKind, FsError};
-use crate::gone::Refusals;
 use crate::limits::{DIRECTORY_BYTES, GATHERED_CALL_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MIN};
 use crate::nfs3_types::{self as convert, refusal};
 use crate::options::GonePolicy;
@@ -110,6 +109,13 @@ pub struct Client {
     pub(crate) counts: CallCounts,
     /// Number of connections that had been made when the server last sent its verifier.
     pub(crate) proven: AtomicU64,
+}
+
+/// How often the server refused the handle of one call.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    /// The call was repeated after the server had answered for the root.
+    pub(crate) is_repeated: bool,
 }
 
 impl Client {

@@ -3,7 +3,7 @@
 //! The server may refuse a handle because its file was removed, or because the whole export is gone. A GETATTR of the root shows
 //! which. The client sends it after NFS3ERR_STALE and NFS3ERR_BADHANDLE only.
 
-use crate::client::Client;
+use crate::client::{Client, Refusals};
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
 use crate::limits::{GONE_PAUSE_MS_MAX, GONE_PAUSE_MS_MIN};
@@ -15,13 +15,6 @@ use crate::sys::clock;
 use nfs_proto::nfs3::{GetAttrResult, NfsStatus, ObjectArgs, Procedure};
 use nfs_proto::xdr::Decode;
 use std::time::{Duration, Instant};
-
-/// How often the server refused the handle of one call.
-#[derive(Debug, Default)]
-pub(crate) struct Refusals {
-    /// The call was repeated after the server had answered for the root.
-    is_repeated: bool,
-}
 
 /// What the server's answer says about the root of a mount.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! So a namespace two levels below the mount's is not distinguished from one a level below.
 
 use crate::process::{IdMap, UserNamespace, this_process};
-use crate::sys::{process, whole_file};
+use crate::sys::whole_file;
 
 /// The environment variable: the inode of the namespace's file, `/proc/self/ns/user`.
 pub const VARIABLE: &str = "MILLRACE_USER_NAMESPACE";
@@ -26,7 +26,7 @@ pub(crate) fn refresh() {
 fn find() -> Option<usize> {
     let namespaces = &this_process().user_namespaces;
     let made_in = namespaces.made_in(|| std::env::var(VARIABLE).ok()?.parse().ok())?;
-    let inode = process::user_namespace().filter(|inode| *inode != made_in)?;
+    let inode = of_process().filter(|inode| *inode != made_in)?;
     if let Some(known) = namespaces.position(inode) {
         return Some(known);
     }
@@ -78,5 +78,5 @@ pub(crate) fn hides_root() -> bool {
 /// The inode that [`VARIABLE`] holds for mounts made by this process.
 #[must_use]
 pub fn of_process() -> Option<u64> {
-    process::user_namespace()
+    rustix::fs::stat(c"/proc/self/ns/user").ok().map(|found| found.st_ino)
 }

@@ -183,7 +183,7 @@ mod tests {
         let (one, two) = (Path::new(directories.0.path()), Path::new(directories.1.path()));
         let (_place, segment) = crate::segment::tests::fresh_segment();
         let stored = segment.parts().unwrap();
-        let mut parts = super::super::attach::parts_of(&stored).unwrap();
+        let mut parts = super::super::stored_parts::parts_of(&stored).unwrap();
         parts.fsid = random();
         let held = Announcement::make(&parts, one, 7, &segment).unwrap();
         let expected = [MountedApart { uid: 7, holds_locks: false }];

@@ -7,7 +7,7 @@ use std::time::Instant;
 use nfs_proto::nfs3::{self, NfsStatus, Procedure, ReadArgs, ReadResult, StableHow, WriteArgsHead, WriteResult};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 
-use super::async_io::{IoRequest, IoWork};
+use super::io_request::{IoRequest, IoWork};
 use crate::client_io::check_count;
 use crate::error::ProtocolError;
 use crate::file::{Attributes, Stability};

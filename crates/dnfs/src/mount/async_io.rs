@@ -5,10 +5,8 @@
 //! file of which nothing is retained. Any other request is returned to the caller. The caller then uses the blocking calls of
 //! [`Mount`] while none is in flight, because those wait for locks that writes in flight hold.
 
-use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
 use nfs_proto::nfs3::{NfsStatus, Procedure};
@@ -16,7 +14,8 @@ use rustix::fd::BorrowedFd;
 
 use super::async_calls::{Calls, Entry, Found, Held};
 use super::io::note_attributes;
-use super::{FileRef, Mount, handle_of};
+use super::io_request::{Finished, IoRequest, IoWork, Offered};
+use super::{Mount, handle_of};
 use crate::error::Error;
 use crate::file::{FsError, Stability};
 use crate::limits::{ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES};
@@ -25,41 +24,6 @@ use crate::rpc::io_slices::total;
 use crate::rpc::lane::Lane;
 use crate::segment::layout::Slot;
 use crate::slot_limiter::{Lease, Owner, Strength};
-
-/// A read or a write.
-#[derive(Debug)]
-pub struct IoRequest<'a> {
-    /// Identifies the request for the caller.
-    pub token: u64,
-    /// The file. Open until the request is done.
-    pub file: FileRef,
-    /// Position in the error sequence of a description that may write, as for [`Mount::read_to_change`].
-    pub cursor: Option<&'a AtomicU32>,
-    /// First byte.
-    pub offset: u64,
-    /// What to do.
-    pub work: IoWork<'a>,
-}
-
-/// What to do with the bytes from an offset on.
-#[derive(Debug)]
-pub enum IoWork<'a> {
-    /// Read them into these, end to end.
-    Read(Vec<IoSliceMut<'a>>),
-    /// Write these, end to end.
-    Write(Vec<IoSlice<'a>>, Stability),
-}
-
-/// Result of offering a request.
-#[derive(Debug)]
-pub enum Offered<'a> {
-    /// It is accepted.
-    Taken,
-    /// It must wait until a request in flight is done.
-    Full(IoRequest<'a>),
-    /// The caller must use the blocking calls for it while nothing is in flight.
-    Alone(IoRequest<'a>),
-}
 
 /// Reads and writes in flight of one thread on one mount. Not for a thread whose signal handlers do I/O.
 #[derive(Debug)]
@@ -76,16 +40,6 @@ pub struct AsyncIo<'m> {
 struct Side<'m> {
     lane: Lane,
     calls: Calls<'m>,
-}
-
-/// A finished request: its token and the result that the blocking call would have returned; or the request itself, for the
-/// blocking call.
-#[derive(Debug)]
-pub enum Finished<'a> {
-    /// Done.
-    Done(u64, Result<usize, Error>),
-    /// The caller must use the blocking calls for it.
-    Alone(IoRequest<'a>),
 }
 
 impl<'m> AsyncIo<'m> {

@@ -7,21 +7,21 @@ use std::sync::Arc;
 use super::fence::FenceClient;
 use super::keeper_process::be_user;
 use super::served::{Served, Waiting, ask, retire_if_replaced};
+use super::stored_parts::{client_of, lock, stored_of};
 use super::{Mount, MountSpec, mount_paths};
 use crate::call_notes::CallNotes;
-use crate::client::{Client, MountParts};
+use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::error::Error;
-use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
+use crate::file::FsError;
 use crate::limits::FIND_ROUNDS_MAX;
 use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::runtime_root::{runtime_root, sharing_of};
 use crate::segment::url_notes::UrlRoot;
-use crate::segment::{Segment, SegmentError, StoredParts, local};
+use crate::segment::{Segment, SegmentError, local};
 use crate::slot_limiter::{KeptConnections, SlotLimiter};
 use crate::sys::clock::learn_time_namespace;
-use crate::sys::file_lock::FileLock;
 use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::Errno;
 
@@ -214,18 +214,6 @@ fn attach_or_create(
     }
 }
 
-/// A client of the server that a segment names, with the root of a URL. Sends no call.
-pub(super) fn client_of(segment: &Segment, url_root: &UrlRoot, spec: &MountSpec, who: &Credentials) -> Result<Client, Error> {
-    let Some(of_segment) = segment.parts().and_then(|stored| parts_of(&stored)) else {
-        return Err(SegmentError::Foreign("a segment without a server").into());
-    };
-    let parts = MountParts { root: url_root.root, host: url_root.host, ..of_segment };
-    let mut client = Client::from_parts(parts, &spec.url, who)?;
-    client.service.call_notes = Some(CallNotes::new(segment.memory(), Arc::clone(segment.members())));
-    client.service.share(segment);
-    Ok(client)
-}
-
 /// Makes the segment of a file system that was mounted. `None` if another process was faster. A process that is stopped here holds up no
 /// other, unless it replaces a retired segment.
 fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: &Client) -> Result<Option<Segment>, SegmentError> {
@@ -237,54 +225,4 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: &Cli
     }
     let stored = stored_of(&mounted.offered());
     Segment::create(directory, identity, &stored, spec.url.options.retain_bytes, former.as_ref())
-}
-
-pub(super) fn lock(directory: &RuntimeDir) -> Result<FileLock, SegmentError> {
-    FileLock::wait(&directory.lock_path("create")).map_err(local("take the lock"))
-}
-
-fn stored_of(parts: &MountParts) -> StoredParts {
-    let mut root = [0; FILE_HANDLE_BYTES_MAX];
-    let bytes = parts.root.as_bytes();
-    root[..bytes.len()].copy_from_slice(bytes);
-    StoredParts {
-        server: parts.server,
-        addresses: parts.addresses,
-        root,
-        root_length: bytes.len(),
-        limits: [parts.rtmax, parts.wtmax, parts.dtpref, parts.host, parts.wtpref, 0, 0, 0],
-        limits_wide: [parts.fsid, 0, 0, 0],
-    }
-}
-
-pub(super) fn parts_of(stored: &StoredParts) -> Option<MountParts> {
-    let root = FileHandle::new(stored.root.get(..stored.root_length)?)?;
-    let [rtmax, wtmax, dtpref, host, wtpref, ..] = stored.limits;
-    let [fsid, ..] = stored.limits_wide;
-    Some(MountParts { server: stored.server, addresses: stored.addresses, root, rtmax, wtmax, wtpref, dtpref, fsid, host })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::address::AddressSet;
-
-    #[test]
-    fn parts_come_back_from_the_segment_as_they_went_in() {
-        let root = FileHandle::new(&[3; 28]).unwrap();
-        let server: std::net::SocketAddr = "[::1]:2049".parse().unwrap();
-        let addresses = AddressSet::new([server; 8], ["::1".parse().unwrap(); 8]);
-        let parts = MountParts {
-            server,
-            addresses,
-            root,
-            rtmax: 1 << 20,
-            wtmax: 1 << 19,
-            wtpref: 1 << 17,
-            dtpref: 65536,
-            fsid: 99,
-            host: 1,
-        };
-        assert_eq!(parts_of(&stored_of(&parts)), Some(parts));
-    }
 }

@@ -1,8 +1,9 @@
 //! The keeper asks for the export while programs wait. It finds a new address of the server, and another volume under the path
 //! (docs/design/026-away.md). Each program finds by itself that the same volume is back.
 
-use super::attach::{lock, make_successor};
+use super::attach::make_successor;
 use super::served::{Served, ask, forget_removed, retire_if_replaced};
+use super::stored_parts::lock;
 use super::{Mount, MountSpec};
 use crate::credentials::Credentials;
 use crate::error::Error;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::Observer;
-use super::attach::parts_of;
 use super::keeper_process::{HERE, KEEPER, Place, STANDBY, attempt};
 use super::processes::processes_of;
+use super::stored_parts::parts_of;
 use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::error::Error;

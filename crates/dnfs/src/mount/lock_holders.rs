@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use host::Unpoisoned;
 
-use super::LockRange;
+use super::lock_range::LockRange;
 use crate::process::this_process;
 use crate::sys::local_file::{read_at, write_at};
 use crate::sys::process::pid_namespace;

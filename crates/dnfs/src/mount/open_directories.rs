@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{DirectoryKept, DirectoryPlaceholder, Entry, Mount, Observer, Target, Walk};
+use super::{DirectoryKept, DirectoryPlaceholder, Entry, Mount, Observer, OpenDirectory, Target, Walk};
 use crate::error::Error;
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
 use crate::limits::{LOCATE_ROUNDS_MAX, PATH_BYTES_MAX};
@@ -13,33 +13,7 @@ const HEAD_BYTES: usize = 4 + 8 + 1 + 1;
 /// Maximum bytes of a directory in the segment.
 const BYTES_MAX: usize = HEAD_BYTES + 2 * FILE_HANDLE_BYTES_MAX + PATH_BYTES_MAX;
 
-/// A directory of the server, open in a program or its working directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenDirectory {
-    /// Its handle.
-    pub handle: FileHandle,
-    /// Its path below the root of the mount when it was opened; [`Mount::locate`] says where it is now.
-    pub path: Vec<u8>,
-    /// Generation of the namespace in which the path was right; 0: the path is not known to be right.
-    pub(super) path_as_of: u64,
-    /// Its parent when it was opened: `..` of a removed directory.
-    pub(super) parent: FileHandle,
-}
-
 impl OpenDirectory {
-    /// The object that a walk found. `None` if the name does not exist.
-    #[must_use]
-    pub fn of(entry: &Entry) -> Option<Self> {
-        let object = entry.object.as_ref()?;
-        Some(Self { handle: object.handle, path: entry.path.clone(), path_as_of: entry.path_as_of, parent: entry.parent })
-    }
-
-    /// The same directory, with a path that may be outdated.
-    #[must_use]
-    pub fn with_doubtful_path(&self) -> Self {
-        Self { path_as_of: 0, ..self.clone() }
-    }
-
     /// Encodes it for the segment, with a number of the caller.
     fn encode(&self, tag: u32, into: &mut [u8; BYTES_MAX]) -> usize {
         let (handle, parent) = (self.handle.as_bytes(), self.parent.as_bytes());

@@ -2,6 +2,7 @@
 //! with the POSIX locks of programs under the preload library, and respect the locks of open descriptions. So both sides
 //! exclude each other.
 
+use super::lock_range::{LockConflict, LockKind, LockRange};
 use super::{FileRef, Mount, lock_holders};
 use crate::error::Error;
 use crate::segment::local;
@@ -17,35 +18,6 @@ pub const DESCRIPTION_LOCKS_LIMIT: i64 = 1 << 61;
 /// Offset on the placeholder of the exclusive locks of open descriptions; the shared ones are at their own offsets. A byte
 /// between the two ranges prevents the kernel from merging adjacent locks.
 pub const DESCRIPTION_LOCKS_EXCLUSIVE: i64 = DESCRIPTION_LOCKS_LIMIT + 1;
-
-/// How a range is locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockKind {
-    /// Shared: F_RDLCK.
-    Shared,
-    /// Exclusive: F_WRLCK.
-    Exclusive,
-}
-
-/// A range of bytes of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockRange {
-    /// Its first byte.
-    pub start: i64,
-    /// Length in bytes; 0: to the end of the file, also when it grows.
-    pub length: i64,
-}
-
-/// A lock of another owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockConflict {
-    /// How it is locked.
-    pub kind: LockKind,
-    /// What is locked.
-    pub range: LockRange,
-    /// The process; 0 if it is not known, or the lock belongs to an open file description.
-    pub pid: u32,
-}
 
 /// The record locks of one owner on one file. Dropping this releases them all.
 #[derive(Debug)]

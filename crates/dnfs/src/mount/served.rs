@@ -6,7 +6,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use super::attach::{client_of, lock, parts_of};
+use super::stored_parts::{client_of, lock, parts_of};
 use super::url_roots::knows_any;
 use super::{MountSpec, mount_paths};
 use crate::client::{Client, MountParts};

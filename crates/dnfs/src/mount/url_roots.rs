@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::attach::parts_of;
+use super::stored_parts::parts_of;
 use crate::client::{Client, MountParts};
 use crate::error::Error;
 use crate::file::FileHandle;

@@ -1,7 +1,7 @@
 //! Resolves a path to an object, component by component.
 
+use super::Mount;
 use super::directories::Known;
-use super::{Mount, OpenDirectory};
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FileKind, FsError};
 use crate::limits::{ATTRIBUTE_AGE_MS_MAX, COMPONENT_BYTES_MAX, LOOKUP_ROUNDS_MAX, PATH_BYTES_MAX, SYMLINKS_MAX};
@@ -48,6 +48,34 @@ pub enum PathEnd {
     DotDot,
     /// At the root of the mount.
     Root,
+}
+
+/// A directory of the server, open in a program or its working directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenDirectory {
+    /// Its handle.
+    pub handle: FileHandle,
+    /// Its path below the root of the mount when it was opened; [`Mount::locate`] says where it is now.
+    pub path: Vec<u8>,
+    /// Generation of the namespace in which the path was right; 0: the path is not known to be right.
+    pub(super) path_as_of: u64,
+    /// Its parent when it was opened: `..` of a removed directory.
+    pub(super) parent: FileHandle,
+}
+
+impl OpenDirectory {
+    /// The object that a walk found. `None` if the name does not exist.
+    #[must_use]
+    pub fn of(entry: &Entry) -> Option<Self> {
+        let object = entry.object.as_ref()?;
+        Some(Self { handle: object.handle, path: entry.path.clone(), path_as_of: entry.path_as_of, parent: entry.parent })
+    }
+
+    /// The same directory, with a path that may be outdated.
+    #[must_use]
+    pub fn with_doubtful_path(&self) -> Self {
+        Self { path_as_of: 0, ..self.clone() }
+    }
 }
 
 /// A name in a directory, and what it stood for when it was looked up.

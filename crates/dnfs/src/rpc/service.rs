@@ -6,13 +6,15 @@ use super::events::{Cause, Denial, Event};
 use super::gone_report::GoneReport;
 use super::probe;
 use super::tls_config::TlsConfig;
+use crate::address::local_for;
 use crate::call_notes::CallNotes;
 use crate::credentials::Credentials;
-use crate::limits::{CONNECT_ATTEMPT_MS, FENCE_MS, MOUNT_CONNECT_MS, PROBE_EVERY_MS, REPORT_EVERY_MS};
+use crate::limits::{CONNECT_ATTEMPT_MS, FENCE_MS, MOUNT_CONNECT_MS, PROBE_ANSWER_MS, PROBE_EVERY_MS, REPORT_EVERY_MS};
 use crate::process::this_process;
 use crate::segment::{ExportState, Segment};
 use crate::slot_limiter::Members;
 use crate::sys::clock::monotonic_ms;
+use crate::sys::connect::Connect;
 use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
 use std::net::{IpAddr, SocketAddr};
@@ -256,7 +258,14 @@ impl Service {
         let (now_ms, begun_ms) = (monotonic_ms(), self.probe_begun_ms.load(Ordering::Relaxed));
         let is_due = begun_ms == 0 || now_ms.saturating_sub(begun_ms) >= PROBE_EVERY_MS;
         if is_due && self.probe_begun_ms.compare_exchange(begun_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            if probe::null_is_answered(self) {
+            let how = Connect {
+                server: self.server(),
+                local_address: local_for(self.server(), &self.local),
+                local_port: None,
+                privileged: self.privileged_port,
+                timeout: Duration::from_millis(PROBE_ANSWER_MS),
+            };
+            if probe::null_is_answered(&how, (self.program.number, self.program.version)) {
                 self.answers.note();
                 return Liveness::Answers;
             }

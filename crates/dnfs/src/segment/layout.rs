@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use crate::event_count::EventCount;
 use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, LATENCY_COUNT, LEASES_MAX, MEMBERS_MAX, SIZE_COUNT};
-use crate::slot_limiter::{KeptTable, LeaseRecord};
+use crate::slot_limiter::records::{KeptTable, LeaseRecord};
 
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");

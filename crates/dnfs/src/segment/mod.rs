@@ -21,6 +21,7 @@ pub(crate) mod runtime_root;
 mod size;
 mod table;
 pub(crate) mod trust;
+mod untrusted;
 pub(crate) mod url_notes;
 
 #[cfg(test)]
@@ -38,7 +39,7 @@ pub(crate) use placeholder::{Pinned, Unopened};
 pub(crate) use runtime_dir::RuntimeDir;
 pub(crate) use size::SizeMoment;
 pub(crate) use table::NewFile;
-pub use trust::{Distrust, Untrusted};
+pub use untrusted::{Distrust, Untrusted};
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 use core::sync::atomic::{AtomicU32, AtomicU64};

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::error::{SegmentError, local};
 use super::file_ref::FileRef;
 use super::runtime_root::{runtime_root, share_what_is_made_in, sharing_of, trusted};
-use super::trust::{Distrust, Sharing, Untrusted};
+use super::trust::Sharing;
+use super::untrusted::{Distrust, Untrusted};
 use crate::sys::local_file::{CPath, Errno, mkdir, open, rename, rmdir};
 use crate::sys::random::random;
 

@@ -9,7 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::error::{SegmentError, local};
-use super::trust::{Distrust, GROUP_RIGHTS, Sharing, Untrusted};
+use super::trust::{GROUP_RIGHTS, Sharing};
+use super::untrusted::{Distrust, Untrusted};
 use crate::process::{RuntimeRoot, this_process};
 use crate::sys::access_list::{has_default, set_default};
 use crate::sys::fd::Fd;

@@ -2,32 +2,16 @@
 //! from a call that was left by `longjmp` (docs/design/028-stopped-processes.md).
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
-use core::sync::atomic::{AtomicU32, AtomicU64};
 use core::time::Duration;
 
 use super::Members;
 use super::call_frames::CallFrame;
-use super::members::Owner;
+use super::members::{OUTSIDER, Owner};
+use super::records::LeaseRecord;
 use crate::limits::{FENCE_PAUSE_MS, IN_FLIGHT_MS, LEASE_MS, LEASES_MAX};
 use crate::process::this_process;
 use crate::sys::clock::{monotonic_ms, sleep};
 use crate::sys::raw::thread_number;
-
-/// One lease, in the segment.
-#[repr(C, align(64))]
-pub(crate) struct LeaseRecord {
-    /// Turn and state.
-    state: AtomicU64,
-    /// When the holder last renewed it, in ms of the monotonic clock.
-    stamp_ms: AtomicU64,
-    /// High half of the holder's owner words.
-    process: AtomicU32,
-    /// The holder's thread in its process.
-    thread: AtomicU32,
-    /// 1: the holder may have a call in flight that must not reach the server after the takeover, so the taker fences the
-    /// holder.
-    is_strong: AtomicU32,
-}
 
 const FREE: u64 = 0;
 const HELD: u64 = 1;
@@ -41,8 +25,6 @@ const PLACE_BITS: u32 = 10;
 const TURN_BITS: u32 = 21;
 const _: () = assert!(LEASES_MAX == 1 << PLACE_BITS && PLACE_BITS + TURN_BITS == 31);
 
-/// Stands for a process that has no place among the members. Only its leases show whether it runs.
-pub(super) const OUTSIDER: u64 = u32::MAX as u64;
 /// Age in ms at which another process may take a lease of an outsider or of a dead process: no call of the holder is in flight
 /// any more.
 const LEFT_LEASE_MS: u64 = 60_000;
@@ -57,16 +39,6 @@ pub(crate) enum Strength {
     Strong,
     /// Nothing at the server.
     Weak,
-}
-
-/// Prevents the holder of a revoked lease from changing anything at the server.
-pub(crate) trait Fence: Send + Sync + core::fmt::Debug {
-    /// Sends a call and returns whether the server answers it.
-    fn is_answered(&self) -> bool;
-
-    /// Closes the connections that were made under this number. If the server does not support that, waits until their calls
-    /// have arrived or never will. False if the server does not answer.
-    fn fence(&self, number: u64) -> bool;
 }
 
 /// A lease of the calling thread, ended when dropped.
@@ -337,12 +309,13 @@ impl LeaseRecord {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Locked, begin_call};
+    use super::super::{Fence, Locked, begin_call};
     use super::*;
     use crate::event_count::EventCount;
     use crate::segment::tests::fresh_segment;
     use crate::sys::clock::{give_way, sleep};
     use crate::sys::shm::tests::Child;
+    use core::sync::atomic::AtomicU32;
     use core::time::Duration;
     use std::sync::Arc;
 

@@ -4,7 +4,6 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-use super::leases::{Fence, OUTSIDER};
 use crate::limits::{KEEPER_MEMBERS, MEMBER_RETRY_MS, MEMBERS_MAX};
 use crate::process::this_process;
 use crate::segment::layout::{CALLS_OFFSET, SlotTable};
@@ -13,6 +12,19 @@ use crate::sys::liveness_lock::LivenessFile;
 use crate::sys::local_file::{CPath, Errno};
 use crate::sys::raw::{process_id, thread_number};
 use crate::sys::shm::Mapping;
+
+/// Stands for a process that has no place among the members. Only its leases show whether it runs.
+pub(super) const OUTSIDER: u64 = u32::MAX as u64;
+
+/// Prevents the holder of a revoked lease from changing anything at the server.
+pub(crate) trait Fence: Send + Sync + core::fmt::Debug {
+    /// Sends a call and returns whether the server answers it.
+    fn is_answered(&self) -> bool;
+
+    /// Closes the connections that were made under this number. If the server does not support that, waits until their calls
+    /// have arrived or never will. False if the server does not answer.
+    fn fence(&self, number: u64) -> bool;
+}
 
 /// Bits of an owner word: member, incarnation of its lock, thread.
 const MEMBER_BITS: u32 = 10;

@@ -13,15 +13,16 @@ mod lease_lock;
 mod leases;
 mod limiter;
 mod members;
+pub(crate) mod records;
 #[cfg(test)]
 mod tests;
 mod writer_lock;
 
 pub use call_frames::{CallFrame, begin_call, is_inside_call};
 pub(crate) use commit_turn::CommitTurn;
-pub(crate) use kept::{KeptConnections, KeptPlace, KeptTable};
+pub(crate) use kept::{KeptConnections, KeptPlace};
 pub(crate) use lease_lock::{LeaseLock, Locked};
-pub(crate) use leases::{Fence, Lease, LeaseRecord, Strength};
+pub(crate) use leases::{Lease, Strength};
 pub(crate) use limiter::{SlotLimiter, SlotPermit};
-pub(crate) use members::{Members, Owner};
+pub(crate) use members::{Fence, Members, Owner};
 pub(crate) use writer_lock::WriterGuard;

@@ -9,7 +9,6 @@ use crate::descriptor_list::each_descriptor;
 use crate::directory_placeholders as placeholders;
 use crate::messages::warn;
 use crate::mounts::{self, Mounted};
-use crate::names::visible;
 use crate::outcome::{Errno, Out};
 use crate::raw;
 use dnfs::mount::{
@@ -260,7 +259,7 @@ pub(crate) unsafe fn path_behind(directory: c_int, link: *const c_char) -> Optio
     let _ = raw::close(fd);
     let opened = opened?;
     let found = opened.mounted.attach().ok()?.locate(opened.directory()).ok()?;
-    Some(visible(opened.mounted.local_path(), &found.path))
+    Some(opened.mounted.path_of(&found.path))
 }
 
 /// Before a child is made or this process executes another program: enters the inherited directories in the segments, where opens

@@ -5,16 +5,13 @@
 //! `/proc/self/cwd/x` get ENOENT. Only root may search the parent: for others `../..` is EACCES, for root it is the runtime
 //! directory. Each open has a placeholder of its own.
 
-use crate::mounts;
+use crate::mounts::{self, DIRECTORY_PLACEHOLDER_MODE as MODE};
 use crate::outcome::{Errno, Out};
 use crate::raw;
 use crate::umask::masked;
 use dnfs::mount::{DirectoryPlaceholder, Mount};
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
-
-/// All users may enter a placeholder: it is empty, and the server decides about the directory that it stands for.
-pub(crate) const MODE: u32 = 0o555;
 
 /// Whether a file may be a placeholder of a directory.
 #[inline]

@@ -12,7 +12,8 @@ use crate::messages::warn_before_exec;
 use crate::mounts;
 use crate::outcome::{Errno, Out};
 use crate::raw;
-use crate::reach::{self, Strings, own_environment};
+use crate::raw::programs::Strings;
+use crate::reach::{self, own_environment};
 use crate::shared_maps;
 use crate::table;
 use environment::Environment;
@@ -20,7 +21,7 @@ use libc::{FILE, c_char, c_int};
 use std::convert::Infallible;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use stored::{Program, What};
+use stored::{Program, SHELL, What};
 
 pub(crate) mod environment;
 pub(crate) mod image;
@@ -29,9 +30,6 @@ mod lists;
 pub(crate) mod needed;
 pub(crate) mod search;
 pub(crate) mod stored;
-
-/// The shell, with which execvp(3) runs a file that is not a program.
-const SHELL: &CStr = c"/bin/sh";
 
 /// Below this much address space the loader may be unable to map this library (text and data: 6 MiB, 9 MiB in a debug build)
 /// beside a program. The loader would then start the program without the library, and the program would use this host's files at

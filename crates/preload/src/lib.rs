@@ -12,6 +12,7 @@
 //! where it begins. It prints nothing unless the user must know or `MILLRACE_LOG` is set.
 
 mod advice;
+mod after_fork;
 mod aio;
 mod allocation;
 mod attach_lock;
@@ -47,6 +48,7 @@ mod kept_pointers;
 mod kernel_aio;
 mod libraries;
 mod lock_files;
+mod mapping;
 mod medium;
 mod memory;
 mod messages;
@@ -129,12 +131,13 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
         refusal::set(refusal::Refusal::AddressSpace);
     }
     // SAFETY: the handlers are async-signal-safe and live as long as the process.
-    unsafe { libc::pthread_atfork(None, Some(table::note_copies), Some(mounts::after_fork_child)) };
+    unsafe { libc::pthread_atfork(None, Some(table::note_copies), Some(after_fork::in_child)) };
     // SAFETY: a function that lives as long as the process; exit(3) ends with a call of libc's own, which is not a hook.
     let _ = unsafe { libc::atexit(close::at_exit) };
     for look_up in [data::read::look_up, data::write::look_up, close::close::look_up] {
         look_up();
     }
+    dnfs::report_to(outages::report);
     mounts::parse(value, variable(keeper::VARIABLE), variable(refusal::VARIABLE));
     directories::learn_inherited();
     exec::environment::learn();

@@ -11,7 +11,6 @@ use crate::exec::environment::library_path;
 use crate::exec::image::Image;
 use crate::exec::needed;
 use crate::hook::{entered, next};
-use crate::names::visible;
 use crate::outcome::Out;
 use crate::paths::{self, Target};
 use crate::reach::own_environment;
@@ -63,7 +62,7 @@ fn in_its_place(path: &CStr, depth: usize) -> Result<*const c_char, Out> {
     if let Some(name) = known(&identity)? {
         return Ok(name);
     }
-    let full = visible(mounted.local_path(), &mount.path_of(&entry)?);
+    let full = mounted.path_of(&mount.path_of(&entry)?);
     // SAFETY: a path.
     let image = unsafe { Image::of(libc::AT_FDCWD, path.as_ptr(), &full) }?;
     if depth < DEPTH_MAX {

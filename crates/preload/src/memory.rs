@@ -2,7 +2,8 @@
 //! for all shared mappings (`shared_maps`).
 
 use crate::hook::hooks;
-use crate::outcome::{Failure, FromKernel, Out, kept};
+use crate::mapping::Mapping;
+use crate::outcome::{Out, kept};
 use crate::private_maps;
 use crate::shared_maps;
 use crate::table;
@@ -31,32 +32,10 @@ fn map_file(
     }
 }
 
-/// The result of mmap, which fails with MAP_FAILED, not with a null pointer.
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mapping(*mut c_void);
-
-impl Mapping {
-    /// Its address.
-    pub(crate) const fn address(self) -> *mut c_void {
-        self.0
-    }
-}
-
-impl Failure for Mapping {
-    const FAILED: Self = Self(libc::MAP_FAILED);
-}
-
-impl FromKernel for Mapping {
-    fn of_success(answer: isize) -> Self {
-        Self(FromKernel::of_success(answer))
-    }
-}
-
 /// Maps another file, or no file. The new mapping may replace one that is in the table.
 fn map_other(bytes: size_t, real: impl FnOnce() -> Mapping) -> Result<Mapping, Out> {
     let memory = kept(real())?;
-    shared_maps::forget(memory.0, bytes);
+    shared_maps::forget(memory.address(), bytes);
     Ok(memory)
 }
 
@@ -74,5 +53,13 @@ hooks! {
             Err(Out::Pass) => map_other(bytes, || real(at, bytes, protection, flags, fd, offset)),
             done => done,
         }
+    }
+    /// mremap(2).
+    fn mremap(old: *mut c_void, old_bytes: size_t, new_bytes: size_t, flags: c_int, to: *mut c_void) -> Mapping = SYS_mremap {
+        if !shared_maps::any() { return Err(Out::Pass) }
+        private_maps::before_growth(old, new_bytes)?;
+        let answer = kept(real(old, old_bytes, new_bytes, flags, to))?;
+        shared_maps::moved(old, old_bytes, answer.address(), new_bytes);
+        Ok(answer)
     }
 }

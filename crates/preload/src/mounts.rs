@@ -2,16 +2,11 @@
 
 use crate::attach_lock::AttachLock;
 use crate::credentials::{self, KNOWN_MAX};
-use crate::directory_placeholders;
 use crate::keeper;
-use crate::kernel_aio;
 use crate::messages::warn;
-use crate::outages;
 use crate::outcome::{Errno, Out};
 use crate::raw;
 use crate::refusal::{self, Refusal};
-use crate::shared_maps;
-use crate::table;
 use dnfs::mount::{KeeperProgram, Mount, MountSpec};
 use std::ffi::{CStr, OsStr};
 use std::hash::Hasher;
@@ -22,6 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 /// Maximum number of mounts of one process: each is a line of an environment variable, and each path is compared with all of
 /// them.
 pub(crate) const MOUNTS_MAX: usize = 8;
+/// Mode of the placeholder of a directory. All users may enter it: it is empty, and the server decides about the directory that it stands
+/// for.
+pub(crate) const DIRECTORY_PLACEHOLDER_MODE: u32 = 0o555;
 /// The environment variable: one `PATH=URL` per line.
 pub(crate) const VARIABLE: &CStr = c"MILLRACE_MOUNTS";
 
@@ -74,7 +72,7 @@ pub(crate) fn refuse_nameless(stat: &libc::stat) -> Result<(), Out> {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let mode = stat.st_mode & 0o777;
     // The placeholder of a file has no search permission; that of a directory is removed.
-    if mode & 0o111 != 0 && (mode != directory_placeholders::MODE || stat.st_nlink != 0) {
+    if mode & 0o111 != 0 && (mode != DIRECTORY_PLACEHOLDER_MODE || stat.st_nlink != 0) {
         return Ok(());
     }
     if refusal::is_covered() {
@@ -156,7 +154,6 @@ pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>, runtime: Option<&[u8]>)
         if let Some(device) = runtime.and_then(|runtime| refusal::learn(runtime, root()?)) {
             ROOT_DEVICE.store(device, Ordering::Relaxed);
         }
-        dnfs::report_to(outages::report);
         ANY.store(true, Ordering::Release);
     }
 }
@@ -212,6 +209,12 @@ impl Mounted {
     /// The local path: absolute, no slash at its end.
     pub(crate) fn local_path(&self) -> &[u8] {
         &self.spec.local_path
+    }
+
+    /// The path for the program of a path below the root of the mount.
+    pub(crate) fn path_of(&self, below: &[u8]) -> Vec<u8> {
+        let (local, below) = (self.local_path(), below.strip_prefix(b"/").unwrap_or(below));
+        if below.is_empty() { local.to_vec() } else { [local, b"/", below].concat() }
     }
 
     /// The URL of the mount.
@@ -329,11 +332,8 @@ fn of_view(view: &AtomicPtr<Mount>) -> Option<&'static Mount> {
     unsafe { view.load(Ordering::Acquire).as_ref() }
 }
 
-/// In the child of a fork: the parent's sockets may not be used again.
-pub(crate) extern "C" fn after_fork_child() {
-    table::note_copies();
-    kernel_aio::after_fork_child();
-    shared_maps::after_fork_child();
+/// Called in the child of a fork.
+pub(crate) fn after_fork_child() {
     for mounted in all() {
         mounted.views().for_each(Mount::after_fork_child);
     }

@@ -451,13 +451,7 @@ fn change_directory(mounted: &Mounted, mount: &Mount, entry: &Entry) -> Result<c
 /// The path of the working directory for the program.
 fn working_directory() -> Result<Vec<u8>, Out> {
     let (mounted, below) = directories::current_path()?.ok_or(Out::Pass)?;
-    Ok(visible(mounted.local_path(), &below))
-}
-
-/// The path for the program of a path below a mount's root.
-pub(crate) fn visible(local: &[u8], below: &[u8]) -> Vec<u8> {
-    let below = below.strip_prefix(b"/").unwrap_or(below);
-    if below.is_empty() { local.to_vec() } else { [local, b"/", below].concat() }
+    Ok(mounted.path_of(&below))
 }
 
 /// # Safety
@@ -507,7 +501,7 @@ unsafe fn real_path(
             true,
             |mounted, mount, entry| {
                 existing(entry)?;
-                give_real_path(&visible(mounted.local_path(), &mount.path_of(entry)?), into)
+                give_real_path(&mounted.path_of(&mount.path_of(entry)?), into)
             },
             |_, path| match image::behind_link(CStr::from_ptr(path)) {
                 Some(program) => give_real_path(&program, into).unwrap_or(std::ptr::null_mut()),

@@ -4,7 +4,7 @@
 
 use crate::data;
 use crate::ffi;
-use crate::memory::Mapping;
+use crate::mapping::Mapping;
 use crate::messages::warn;
 use crate::open_file::Open;
 use crate::outcome::{Out, kept};

@@ -4,7 +4,7 @@
 
 use crate::hook::hooks;
 use crate::outcome::{Out, kept};
-use crate::{ffi, mounts, raw, table};
+use crate::{after_fork, ffi, mounts, raw, table};
 use libc::{c_char, c_int, c_long, c_void, pid_t};
 
 /// Words of `struct clone_args`, and the two that are used.
@@ -31,7 +31,7 @@ hooks! {
 fn made_copy(is_child: bool, flags: u64) {
     table::note_copies();
     if is_child && flags & libc::CLONE_FILES as u64 == 0 {
-        mounts::after_fork_child();
+        after_fork::in_child();
     }
 }
 

@@ -1,9 +1,7 @@
 //! Queues of the kernel that do not see files of a mount and would return wrong results: io_uring, inotify and fanotify, and
 //! kernel AIO on a modelled medium.
 
-use crate::ffi;
 use crate::hook::hooks;
-use crate::kernel_aio::Iocb;
 use crate::medium;
 use crate::messages::warn;
 use crate::mounts;
@@ -12,7 +10,7 @@ use crate::paths;
 use crate::reach;
 use crate::table::{self, Found};
 use dnfs::mount::Entry;
-use libc::{c_char, c_int, c_long, c_uint, c_void, size_t};
+use libc::{c_char, c_int, c_uint, c_void, size_t};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// liburing's functions return the negative errno and do not set errno.
@@ -44,22 +42,6 @@ pub(crate) fn cannot_reach() -> Errno {
         ));
     }
     libc::EINVAL
-}
-
-/// io_submit without a mount: refused if any of the requests is for a file of a modelled medium.
-///
-/// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
-pub(crate) unsafe fn refuse_modelled(count: c_long, list: *const *const Iocb) -> Result<c_int, Out> {
-    if !medium::any() {
-        return Err(Out::Pass);
-    }
-    let modelled = (0..usize::try_from(count).unwrap_or(0)).any(|index| {
-        // SAFETY: the pointers are those of the hook's caller.
-        let request = unsafe { ffi::take(list.wrapping_add(index)).and_then(|request| ffi::take(request)) };
-        request.is_some_and(|request| medium::has(request.descriptor()))
-    });
-    if modelled { Ok(-cannot_reach()) } else { Err(Out::Pass) }
 }
 
 /// Prints once that a watch is refused.

@@ -11,6 +11,7 @@ mod reported;
 
 use crate::messages;
 use crate::mounts;
+use crate::raw::programs::Strings;
 use libc::{c_char, c_int};
 use program::{Cause, Found};
 pub(crate) use reported::is_first_line;
@@ -26,9 +27,6 @@ const LIBRARY: &[u8] = b"libmillrace_preload.so";
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 /// Longest path of a program that is checked, with its NUL, in bytes.
 const PATH_BYTES_MAX: usize = 1024;
-
-/// A NULL-terminated array of strings.
-pub(crate) type Strings = *const *const c_char;
 
 /// What the constructor learned. It does not change later.
 struct Known {

@@ -2,11 +2,10 @@
 //! This table maps addresses to files, so that msync, the last munmap, exit and exec write stored bytes to the server.
 
 use crate::hook::hooks;
-use crate::memory::Mapping;
+use crate::mapping::Mapping;
 use crate::messages::warn;
 use crate::open_file::Open;
 use crate::outcome::{Out, kept};
-use crate::private_maps;
 use crate::raw;
 use dnfs::mount::{FileRef, MapRefusal, Mount};
 use libc::{c_int, c_void, off_t, size_t};
@@ -17,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 mod regions;
 
-pub(crate) use regions::{Copied, after_fork_child};
+pub(crate) use regions::{Copied, after_fork_child, any};
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -212,7 +211,7 @@ fn before_stores(at: *const c_void, bytes: size_t, protection: c_int) -> Result<
 }
 
 /// Called after mremap(2) has moved or resized a mapping.
-fn moved(old: *mut c_void, old_bytes: size_t, new: *mut c_void, new_bytes: size_t) {
+pub(crate) fn moved(old: *mut c_void, old_bytes: size_t, new: *mut c_void, new_bytes: size_t) {
     with(|table| table.relocate(&pages(old, old_bytes), pages(new, new_bytes)));
     end_unused();
 }
@@ -236,13 +235,5 @@ hooks! {
     fn mprotect(at: *mut c_void, bytes: size_t, protection: c_int) -> c_int = SYS_mprotect {
         before_stores(at, bytes, protection)?;
         Err(Out::Pass)
-    }
-    /// mremap(2).
-    fn mremap(old: *mut c_void, old_bytes: size_t, new_bytes: size_t, flags: c_int, to: *mut c_void) -> Mapping = SYS_mremap {
-        if !regions::any() { return Err(Out::Pass) }
-        private_maps::before_growth(old, new_bytes)?;
-        let answer = kept(real(old, old_bytes, new_bytes, flags, to))?;
-        moved(old, old_bytes, answer.address(), new_bytes);
-        Ok(answer)
     }
 }

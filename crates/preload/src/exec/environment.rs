@@ -5,7 +5,8 @@
 
 use super::image::Image;
 use crate::raw;
-use crate::reach::{self, Strings, own_environment};
+use crate::raw::programs::Strings;
+use crate::reach::{self, own_environment};
 use libc::c_char;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;

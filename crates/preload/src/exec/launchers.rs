@@ -4,7 +4,7 @@
 
 use super::environment::Environment;
 use crate::raw;
-use crate::reach::Strings;
+use crate::raw::programs::Strings;
 use std::ffi::CStr;
 
 /// `pg_ctlcluster` of Debian and Ubuntu: it empties its environment before it starts `pg_ctl`.

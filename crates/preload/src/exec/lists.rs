@@ -4,7 +4,8 @@
 use super::{by_name, by_path};
 use crate::hook::{entered, next};
 use crate::outcome::Failure;
-use crate::reach::{Strings, own_environment};
+use crate::raw::programs::Strings;
+use crate::reach::own_environment;
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;

@@ -5,7 +5,8 @@ use super::{become_program, by_shell};
 use crate::outcome::{Errno, Out};
 use crate::paths;
 use crate::raw;
-use crate::reach::{self, Strings, search_path};
+use crate::raw::programs::Strings;
+use crate::reach::{self, search_path};
 use std::ffi::{CStr, CString};
 
 /// Whether a directory of PATH leads to a mount.

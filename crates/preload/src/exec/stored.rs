@@ -2,17 +2,18 @@
 
 use super::environment::{Environment, library_path, strings_of};
 use super::image::Image;
-use super::{SHELL, needed};
-use crate::names::visible;
+use super::needed;
 use crate::outcome::Out;
 use crate::paths::{self, Target};
 use crate::raw;
-use crate::reach::Strings;
+use crate::raw::programs::Strings;
 use crate::table::{self, Found};
 use dnfs::file::FileKind;
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};
 
+/// The shell, with which execvp(3) runs a file that is not a program.
+pub(super) const SHELL: &CStr = c"/bin/sh";
 /// Bytes of a script's first line that the kernel reads (BINPRM_BUF_SIZE).
 const LINE_BYTES: usize = 256;
 /// Maximum depth of scripts as interpreters of scripts, as in the kernel.
@@ -154,7 +155,7 @@ fn locate(directory: c_int, path: &CStr) -> Result<Located, Out> {
                 return Err(Out::Errno(libc::EACCES));
             }
             mount.check_rights(object, libc::X_OK as u32)?;
-            Ok(Located::OnMount(visible(mounted.local_path(), &mount.path_of(&entry)?)))
+            Ok(Located::OnMount(mounted.path_of(&mount.path_of(&entry)?)))
         }
     }
 }

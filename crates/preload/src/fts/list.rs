@@ -3,22 +3,11 @@
 use std::ffi::CStr;
 
 use super::entry::{FOLLOWED, NOT_ENTERED, Node, ROOT_LEVEL, info};
-use super::walk::{LOGICAL, NOCHDIR, NOSTAT, PHYSICAL, SEEDOT, Walk, chain, close_directory, go_to, open_directory};
+use super::walk::{LOGICAL, NOCHDIR, NOSTAT, PHYSICAL, SEEDOT, Walk, Want, chain, close_directory, go_to, open_directory};
 use crate::attributes::{fstat, lstat, stat};
 use crate::outcome::{errno, set_errno};
 use crate::streams::{closedir, dirfd, opendir, readdir};
 use libc::{DIR, c_char, c_int, c_ushort};
-
-/// What the entries of a directory are for.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Want {
-    /// The walk goes on with them.
-    Read,
-    /// fts_children.
-    Children,
-    /// fts_children of names only.
-    Names,
-}
 
 fn stat_of(path: *const c_char, follow: bool) -> Result<libc::stat, c_int> {
     // SAFETY: struct stat is plain integers; zero is valid.

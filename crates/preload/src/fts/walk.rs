@@ -3,7 +3,6 @@
 use std::ffi::CStr;
 
 use super::entry::{ABOVE_ROOTS, Entry, FOLLOWED, NOT_ENTERED, Node, ROOT_LEVEL, info, instruction};
-use super::list::Want;
 use crate::close::close;
 use crate::names::fchdir;
 use crate::open::open;
@@ -31,6 +30,17 @@ const PATH_ROOM: usize = c_ushort::MAX as usize + 2;
 
 /// The program's order of entries, as qsort(3) takes it.
 pub(crate) type Order = Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_int>;
+
+/// What the entries of a directory are for.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Want {
+    /// The walk goes on with them.
+    Read,
+    /// fts_children.
+    Children,
+    /// fts_children of names only.
+    Names,
+}
 
 /// `FTS`, followed by private fields.
 #[repr(C)]

@@ -6,7 +6,7 @@ use crate::close;
 use crate::ffi;
 use crate::hook::hooks;
 use crate::outcome::Out;
-use crate::shared_maps;
+use crate::{medium, queues, shared_maps};
 use libc::{c_int, c_long, c_void, timespec};
 
 /// What a request's `data` is for io_queue_run: context, request, result, second result.
@@ -75,6 +75,22 @@ pub(crate) unsafe fn with_signals(
     }
 }
 
+/// io_submit without a mount: refused if any of the requests is for a file of a modelled medium.
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+pub(crate) unsafe fn refuse_modelled(count: c_long, list: *const *const Iocb) -> Result<c_int, Out> {
+    if !medium::any() {
+        return Err(Out::Pass);
+    }
+    let modelled = (0..usize::try_from(count).unwrap_or(0)).any(|index| {
+        // SAFETY: the pointers are those of the hook's caller.
+        let request = unsafe { ffi::take(list.wrapping_add(index)).and_then(|request| ffi::take(request)) };
+        request.is_some_and(|request| medium::has(request.descriptor()))
+    });
+    if modelled { Ok(-queues::cannot_reach()) } else { Err(Out::Pass) }
+}
+
 hooks! {
     /// libaio.
     fn io_setup(events: c_int, into: *mut usize) -> c_int { ours(|| negative(setup(events as u32, into))) }
@@ -82,7 +98,7 @@ hooks! {
     fn io_destroy(context: usize) -> c_int { ours(|| negative(destroy(context))) }
     /// libaio.
     fn io_submit(context: usize, count: c_long, list: *const *const Iocb) -> c_int {
-        if !is_ours() { return crate::queues::refuse_modelled(count, list) }
+        if !is_ours() { return refuse_modelled(count, list) }
         Ok(negative(submit(context, count, list)))
     }
     /// libaio.

@@ -7,6 +7,7 @@
 //!
 //! The kernel executes a write that is neither O_DIRECT nor stable before io_submit returns; this library does the same.
 
+mod batch;
 mod context;
 mod hooks;
 mod pin;
@@ -62,7 +63,7 @@ pub(crate) unsafe fn submit(context: usize, count: c_long, list: *const *const I
     if count < 0 {
         return Err(libc::EINVAL);
     }
-    let mut batch = request::Batch::new(context);
+    let mut batch = batch::Batch::new(context);
     let mut failed = None;
     for index in 0..count as usize {
         // SAFETY: the caller's promise.

@@ -2,9 +2,11 @@
 
 use super::{call, call_with_numbers, call4, checked};
 use crate::outcome::Errno;
-use crate::reach::Strings;
-use libc::{c_int, off_t};
+use libc::{c_char, c_int, off_t};
 use std::ffi::CStr;
+
+/// A NULL-terminated array of strings.
+pub(crate) type Strings = *const *const c_char;
 
 /// Flag of a file system in statfs(2): set-user-ID bits and capabilities of its files have no effect.
 const ST_NOSUID: u64 = 2;

@@ -113,7 +113,7 @@ static TABLE: Locked = Locked {
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether the table has a mapping of a file of a mount.
-pub(super) fn any() -> bool {
+pub(crate) fn any() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
 

@@ -3,7 +3,8 @@
 use super::{Answer, Arguments, given};
 use crate::outcome::Out;
 use crate::{
-    advice, allocation, attributes, change, close, copy, data, descriptors, durable, entries, kernel_aio, memory, shared_maps,
+    advice, allocation, attributes, change, close, copy, data, descriptors, durable, entries, kernel_aio, mapping, memory,
+    shared_maps,
 };
 use libc::{c_int, c_long, c_uint};
 
@@ -71,7 +72,7 @@ unsafe fn of_tables(number: c_long, arguments: Arguments) -> Answer {
             libc::SYS_fcntl => given(descriptors::fcntl::by_number(fd, b as c_int, c)),
             libc::SYS_ioctl => given(descriptors::ioctl::by_number(fd, b as _, c)),
             libc::SYS_mmap => address(memory::mmap::by_number(a as _, b, c as c_int, d as c_int, e as c_int, f as i64)),
-            libc::SYS_mremap => address(shared_maps::mremap::by_number(a as _, b, c, d as c_int, e as _)),
+            libc::SYS_mremap => address(memory::mremap::by_number(a as _, b, c, d as c_int, e as _)),
             libc::SYS_munmap => given(shared_maps::munmap::by_number(a as _, b)),
             libc::SYS_msync => given(shared_maps::msync::by_number(a as _, b, c as c_int)),
             libc::SYS_mprotect => given(shared_maps::mprotect::by_number(a as _, b, c as c_int)),
@@ -88,7 +89,7 @@ unsafe fn of_tables(number: c_long, arguments: Arguments) -> Answer {
 }
 
 /// An address, or the failure of libc's function.
-fn address(mapping: Result<memory::Mapping, Out>) -> Answer {
+fn address(mapping: Result<mapping::Mapping, Out>) -> Answer {
     Some(mapping.map(|mapping| mapping.address() as c_long))
 }
 

@@ -2,8 +2,9 @@
 //! updated in place.
 
 use super::error::AttachError;
-use super::loop_device::{is_dead, output};
+use super::mounts::is_dead;
 use super::mounts::{Mount, mounts};
+use super::program::output;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use std::fs::{self, File};
 use std::io;

@@ -1,7 +1,7 @@
 //! The connection to the kernel: /dev/fuse, mounted.
 
 use super::error::AttachError;
-use super::loop_device::output;
+use super::program::output;
 use super::protocol::{self, HEADER, Unique, WRITE_ARGUMENTS};
 use super::{FILE, REQUEST_BYTES_MAX};
 use rustix::io::Errno;

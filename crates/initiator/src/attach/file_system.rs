@@ -2,8 +2,8 @@
 
 use super::btrfs;
 use super::error::AttachError;
-use super::loop_device::output;
 use super::mounts::mounts;
+use super::program::output;
 use super::users::processes;
 use std::io;
 use std::path::Path;

@@ -4,9 +4,9 @@ use super::btrfs;
 use super::error::AttachError;
 use super::mounts::Mount;
 use super::partitions::{misaligned_partitions, partitions_of};
+use super::program::output;
 use super::users::{mounts_of, users_of};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -112,27 +112,6 @@ impl LoopDevice {
         let path = self.sys(attribute);
         fs::read_to_string(&path).map_err(|source| AttachError::Read { path, source })
     }
-}
-
-/// Runs a program of the host to its end, without a stdin unless it was given one; what it printed.
-pub(super) fn output(program: &'static str, command: &mut Command) -> Result<String, AttachError> {
-    let ended = command.output().map_err(|source| AttachError::Program { program, source })?;
-    if ended.status.success() {
-        return Ok(String::from_utf8_lossy(&ended.stdout).into_owned());
-    }
-    let arguments: Vec<String> = command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
-    let said = if said.is_empty() { ended.status.to_string() } else { said };
-    Err(AttachError::Failed { program, arguments: arguments.join(" "), said })
-}
-
-/// Whether this is a loop device, or a partition of one, on a file of a FUSE file system whose process has died.
-pub(super) fn is_dead(source: &str) -> bool {
-    let Some(rest) = source.strip_prefix("/dev/loop") else { return false };
-    let number = rest.split('p').next().unwrap_or_default();
-    let device = LoopDevice { name: format!("loop{number}") };
-    let file = device.attribute("loop/backing_file").unwrap_or_default();
-    fs::metadata(file.trim_end_matches('\n')).is_err_and(|error| error.kind() == io::ErrorKind::NotConnected)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod loop_device;
 mod mounts;
 pub(crate) mod partitions;
 mod pending;
+mod program;
 mod protocol;
 mod server;
 pub(crate) mod users;

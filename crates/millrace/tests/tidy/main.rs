@@ -4,6 +4,8 @@
 
 mod architecture;
 mod crates;
+mod cycles;
+mod modules;
 mod pages;
 mod peers;
 mod phrases;

@@ -2,10 +2,9 @@
 //!
 //! [`service`] takes records from a connection, chooses the thread that executes a call, and sends replies. [`dispatch`]
 //! turns one call into its reply with the table of programs ([`handlers`]). [`exports`] defines what is served, [`policy`]
-//! which clients may use it, [`access`] what a user may do with a file. A new procedure of NFS is a line in [`handlers`] and
+//! which clients may use it, [`crate::operations::access`] what a user may do with a file. A new procedure of NFS is a line in [`handlers`] and
 //! a function there. A new program is a file there and a line in its table of programs.
 
-pub mod access;
 mod batch;
 mod call;
 pub(crate) mod channels;

@@ -30,6 +30,19 @@ fn layer_0_touches_no_socket_file_clock_or_thread_but_for_the_tables_of_the_host
 }
 
 #[test]
+fn the_operations_of_the_filer_know_no_protocol_version() {
+    let mut faults = Vec::new();
+    for file in rust_files().iter().filter(|file| file.starts_with(root().join("crates/filer/src/operations"))) {
+        let uses = code_lines(&read(file))
+            .filter(|(_, line)| line.contains("nfs3"))
+            .map(|(number, line)| format!("{}:{number}: {line}", shown(file)))
+            .collect::<Vec<_>>();
+        faults.extend(uses);
+    }
+    report("operations that name NFSv3", &faults);
+}
+
+#[test]
 fn no_source_file_is_longer_than_its_limit() {
     let mut faults = Vec::new();
     for file in source_files(&["rs", "c", "sh", "py", "toml"]) {

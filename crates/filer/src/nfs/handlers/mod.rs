@@ -25,12 +25,13 @@ use nfs_proto::xdr::{Decode, Encode, decode_all, encode_to};
 use volume::medium::{Kind, Operation};
 use volume::{Attr, Error, Node, Subject, Wcc};
 
-use crate::nfs::access::Caller;
 use crate::nfs::call::{Call, Later, Served};
 use crate::nfs::convert;
 use crate::nfs::export::Export;
 use crate::nfs::exports::View;
 use crate::nfs::filer::Filer;
+use crate::operations::Operator;
+use crate::operations::access::Caller;
 
 /// An RPC program other than NFS.
 pub(crate) struct Program {
@@ -222,6 +223,11 @@ impl Context<'_> {
         }
     }
 
+    /// Acts on the export's volume for the caller.
+    fn operator(&self) -> Operator<'_> {
+        Operator { volume: &self.export.volume, caller: &self.caller, own_group: self.filer.only.map(|(_, gid)| gid) }
+    }
+
     fn attr(&self, node: &Node) -> Result<Attr, NfsStatus> {
         self.export.volume.attr(node).map_err(|error| self.status(&error))
     }
@@ -229,11 +235,6 @@ impl Context<'_> {
     /// An object with its attributes and its ACL, for access checks.
     fn subject<'s>(&'s self, node: &'s Node) -> Result<Subject<'s>, NfsStatus> {
         Ok(self.export.volume.subject(node, self.attr(node)?))
-    }
-
-    /// Runs a change of a file's content. It clears set-id bits unless the caller is root.
-    fn keeping_roots_set_id<T>(&self, change: impl FnOnce() -> T) -> T {
-        if self.caller.uid == 0 { volume::keeping_set_id(change) } else { change() }
     }
 
     /// Attributes after the operation, if they are available.

@@ -4,15 +4,17 @@
 //! ACLs (acl(5)). NFSv3 has no OPEN (RFC 1813 4.4), so there are two differences: the owner of a file may always read and write its
 //! data, and a caller who may execute a file may read it.
 
-use nfs_proto::nfs3::{ACCESS_DELETE, ACCESS_EXECUTE, ACCESS_EXTEND, ACCESS_LOOKUP, ACCESS_MODIFY, ACCESS_READ, NfsStatus};
 use nfs_proto::rpc::{AuthSys, Groups};
-use volume::{Acl, Attr, Kind, SetAttr, SetTime, Subject};
+use volume::{Acl, Attr, Error, Kind, SetAttr, SetTime, Subject};
 
 use crate::nfs::policy::{Rights, Squash};
 
-const READ: u32 = 4;
-const WRITE: u32 = 2;
-const EXECUTE: u32 = 1;
+/// Rights, as the bits of a class in a mode.
+pub(crate) const READ: u32 = 4;
+/// See [`READ`].
+pub(crate) const WRITE: u32 = 2;
+/// See [`READ`]. To execute a file, or to look names of a directory up.
+pub(crate) const EXECUTE: u32 = 1;
 
 /// The mode bits of the group class. If the object has an ACL, they are its mask.
 const GROUP_CLASS: u32 = 0o070;
@@ -146,49 +148,34 @@ impl Caller {
         !other_parent || object.kind != Kind::Directory || self.permitted(object, WRITE)
     }
 
-    /// The rights of `asked` that the mode bits or the ACL grant (RFC 1813 3.3.4). The owner has no extra rights here, because a client
-    /// decides about `open` by this.
+    /// Whether the mode bits or the ACL grant all these rights. The owner has no extra rights here, because a client decides about `open`
+    /// by this.
     #[must_use]
-    pub fn granted(&self, object: &Subject<'_>, asked: u32) -> u32 {
-        let directory = object.kind == Kind::Directory;
-        let rights: &[(u32, u32)] = if directory {
-            &[
-                (ACCESS_READ, READ),
-                (ACCESS_LOOKUP, EXECUTE),
-                (ACCESS_MODIFY, WRITE | EXECUTE),
-                (ACCESS_EXTEND, WRITE | EXECUTE),
-                (ACCESS_DELETE, WRITE | EXECUTE),
-            ]
-        } else {
-            &[(ACCESS_READ, READ), (ACCESS_MODIFY, WRITE), (ACCESS_EXTEND, WRITE), (ACCESS_EXECUTE, EXECUTE)]
-        };
-        rights
-            .iter()
-            .filter(|(right, bits)| asked & right != 0 && self.permitted(object, *bits))
-            .fold(0, |all, (right, _)| all | right)
+    pub fn is_granted(&self, object: &Subject<'_>, rights: u32) -> bool {
+        self.permitted(object, rights)
     }
 
-    /// The attributes to set for a SETATTR: those of the request, with set-id bits cleared where POSIX requires it.
+    /// The attributes to set for a request: those of the request, with set-id bits cleared where POSIX requires it.
     ///
     /// # Errors
-    /// `Perm` for what only the owner or root may do, `Acces` where write permission is missing.
-    pub fn settable(&self, object: &Subject<'_>, wanted: &SetAttr) -> Result<SetAttr, NfsStatus> {
+    /// [`Error::NotPermitted`] for what only the owner or root may do, [`Error::Access`] where write permission is missing.
+    pub fn settable(&self, object: &Subject<'_>, wanted: &SetAttr) -> Result<SetAttr, Error> {
         let owner = self.is_root() || self.owns(object);
         let mut set = *wanted;
         let keeps_uid = |uid| self.owns(object) && uid == object.uid;
         if set.uid.is_some_and(|uid| !(self.is_root() || keeps_uid(uid))) {
-            return Err(NfsStatus::Perm);
+            return Err(Error::NotPermitted);
         }
         let may_have_gid = |gid| self.owns(object) && (gid == object.gid || self.in_group(gid));
         if set.gid.is_some_and(|gid| !(self.is_root() || may_have_gid(gid))) {
-            return Err(NfsStatus::Perm);
+            return Err(Error::NotPermitted);
         }
         if (set.mode.is_some() || sets_client_time(&set)) && !owner {
-            return Err(NfsStatus::Perm);
+            return Err(Error::NotPermitted);
         }
         let sets_time = set.atime != SetTime::DontChange || set.mtime != SetTime::DontChange;
         if (set.size.is_some() || sets_time) && !self.may_write(object) && !self.is_root() {
-            return Err(NfsStatus::Acces);
+            return Err(Error::Access);
         }
         if let Some(mode) = &mut set.mode {
             let gid = set.gid.unwrap_or(object.gid);
@@ -296,16 +283,12 @@ mod tests {
     }
 
     #[test]
-    fn access_tells_the_mode_bits_without_the_owners_override() {
+    fn rights_are_granted_by_the_mode_bits_without_the_owners_override() {
         let caller = user(1, 1, &[]);
-        assert_eq!(caller.granted(&object(Kind::File, 0o000, 1, 1), 0x3f), 0);
-        assert_eq!(
-            caller.granted(&object(Kind::File, 0o700, 1, 1), 0x3f),
-            ACCESS_READ | ACCESS_MODIFY | ACCESS_EXTEND | ACCESS_EXECUTE
-        );
-        assert_eq!(caller.granted(&object(Kind::Directory, 0o500, 1, 1), 0x3f), ACCESS_READ | ACCESS_LOOKUP);
-        assert_eq!(caller.granted(&object(Kind::Directory, 0o700, 1, 1), ACCESS_DELETE), ACCESS_DELETE);
-        assert_eq!(user(0, 0, &[]).granted(&object(Kind::File, 0o600, 1, 1), ACCESS_EXECUTE | ACCESS_READ), ACCESS_READ);
+        assert!(!caller.is_granted(&object(Kind::File, 0o000, 1, 1), READ));
+        assert!(caller.is_granted(&object(Kind::Directory, 0o500, 1, 1), READ | EXECUTE));
+        assert!(!caller.is_granted(&object(Kind::Directory, 0o500, 1, 1), WRITE | EXECUTE));
+        assert!(!user(0, 0, &[]).is_granted(&object(Kind::File, 0o600, 1, 1), EXECUTE));
     }
 
     #[test]
@@ -362,18 +345,18 @@ mod tests {
         let (root, owner, other) = (user(0, 0, &[]), user(1, 1, &[4]), user(2, 1, &[]));
         let chown = SetAttr { uid: Some(9), ..nothing };
         assert!(root.settable(&file, &chown).is_ok());
-        assert_eq!(owner.settable(&file, &chown), Err(NfsStatus::Perm));
+        assert_eq!(owner.settable(&file, &chown), Err(Error::NotPermitted));
         assert!(owner.settable(&file, &SetAttr { uid: Some(1), ..nothing }).is_ok());
         assert!(owner.settable(&file, &SetAttr { gid: Some(4), ..nothing }).is_ok());
-        assert_eq!(owner.settable(&file, &SetAttr { gid: Some(5), ..nothing }), Err(NfsStatus::Perm));
+        assert_eq!(owner.settable(&file, &SetAttr { gid: Some(5), ..nothing }), Err(Error::NotPermitted));
         for set in
             [SetAttr { mode: Some(0o600), ..nothing }, SetAttr { mtime: at, ..nothing }, SetAttr { gid: Some(1), ..nothing }]
         {
             assert!(owner.settable(&file, &set).is_ok());
-            assert_eq!(other.settable(&file, &set), Err(NfsStatus::Perm));
+            assert_eq!(other.settable(&file, &set), Err(Error::NotPermitted));
         }
         for set in [SetAttr { size: Some(0), ..nothing }, SetAttr { mtime: SetTime::ServerTime, ..nothing }] {
-            assert_eq!(other.settable(&file, &set), Err(NfsStatus::Acces));
+            assert_eq!(other.settable(&file, &set), Err(Error::Access));
             assert!(other.settable(&object(Kind::File, 0o664, 1, 1), &set).is_ok());
             assert!(owner.settable(&object(Kind::File, 0o444, 1, 1), &set).is_ok());
         }

@@ -81,7 +81,7 @@ impl<'m> Calls<'m> {
     /// Adds a request.
     ///
     /// # Panics
-    /// If it is full: a bug of this library.
+    /// If all places are in use, which is a bug of this library.
     pub(super) fn insert(&mut self, entry: Entry<'m>) {
         let place = self.free.pop().expect("a free place, asked for before");
         self.entries[place] = Some(entry);

@@ -3,7 +3,7 @@
 //!
 //! A request is accepted only if it needs exactly one call: a read of up to rtmax bytes, or a stable write of up to wtmax to a
 //! file of which nothing is retained. Any other request is returned to the caller. The caller then uses the blocking calls of
-//! [`Mount`] while none is in flight, because those wait for locks that writes in flight hold.
+//! [`Mount`] while no request is in flight, because those wait for locks that writes in flight hold.
 
 use std::time::Instant;
 
@@ -116,7 +116,7 @@ impl<'m> AsyncIo<'m> {
         self.drop_lost_lease();
     }
 
-    /// Takes the replies that have arrived: `readable` says on which of [`Self::sockets`].
+    /// Takes the replies that have arrived. `readable` shows which of [`Self::sockets`] have data.
     pub fn receive(&mut self, readable: [bool; 2], finished: &mut Vec<Finished<'m>>) {
         let service = &self.mount.client.service;
         for (side, readable) in [&mut self.reads, &mut self.writes].into_iter().zip(readable) {
@@ -131,15 +131,15 @@ impl<'m> AsyncIo<'m> {
         self.drop_lost_lease();
     }
 
-    /// After other processes took over the locks of the writes in flight: once these have ended, with or without a reply, the
-    /// caller repeats them.
+    /// Drops the lease if other processes took over its locks, as soon as no write is in flight. The next write takes a new
+    /// lease.
     fn drop_lost_lease(&mut self) {
         if self.writes.calls.in_flight() == 0 && self.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
             self.lease = None;
         }
     }
 
-    /// Called when nothing arrived for 250 ms.
+    /// Called if nothing arrived for 250 ms.
     pub fn silent(&mut self, finished: &mut Vec<Finished<'m>>) {
         let service = &self.mount.client.service;
         for side in [&mut self.reads, &mut self.writes] {
@@ -196,7 +196,7 @@ impl<'m> Side<'m> {
         }
     }
 
-    /// Called when the retry policy gave up, or the server's RPC layer refused a call: each request gets the error from its own
+    /// Called if the retry policy gave up, or the server's RPC layer refused a call: each request gets the error from its own
     /// blocking call.
     fn given_up(&mut self, outcome: Result<(), Error>, finished: &mut Vec<Finished<'m>>) {
         if outcome.is_err() {
@@ -247,8 +247,8 @@ impl Mount {
         Ok(Held::Write { _guard: guard, size_moment, stable, wanted })
     }
 
-    /// The result of a request for a reply, as in the blocking calls. A request that needs another call is returned to the
-    /// caller.
+    /// Converts a reply to the result that the blocking call would have returned. A request that needs another call is
+    /// returned to the caller.
     fn finish<'m>(&'m self, entry: Entry<'m>) -> Finished<'m> {
         let Entry { request, slot, bytes, begun, moment, permit, held, found, .. } = entry;
         drop(permit);

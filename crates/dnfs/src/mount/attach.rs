@@ -37,7 +37,7 @@ impl Mount {
         Self::attach_at(spec, who, |directory| mount_paths::note(directory, spec))
     }
 
-    /// As [`Mount::attach`]; [`Self::list_path`] makes the local path known.
+    /// As [`Mount::attach`], but observers do not see the local path until [`Self::list_path`].
     ///
     /// # Errors
     /// As [`Mount::attach`].
@@ -101,7 +101,8 @@ impl Mount {
             // If the limit cannot be enforced, attaching fails.
             members.join().map_err(local("take one of the 1,020 places for processes, which slots= and writers=one need,"))?;
         }
-        // From here on the calls of all processes are counted. Those that mounted the export are counted for this process only.
+        // From here on, the limit of `slots=` counts the calls of all processes. It counted the calls that mounted the export
+        // for this process only.
         client.pool.keep_by(KeptConnections::new(Arc::clone(&members)));
         client.slot_limiter = options.slot_count.map(|count| SlotLimiter::new(Arc::clone(&members), count));
         let instance = segment.header().instance.load(Relaxed);
@@ -134,8 +135,8 @@ impl Mount {
     }
 }
 
-/// Where a URL leads: as its note says, otherwise as the server says, with the client that mounted it. Ignores the note if
-/// there is a `former` segment, to which it led wrongly. A new segment takes the place of the former one.
+/// Where a URL leads: from its note, otherwise from the answer of the server, with the client that mounted it. Ignores the
+/// note if there is a `former` segment, to which it led wrongly. A new segment takes the place of the former one.
 fn find(spec: &MountSpec, who: &Credentials, former: Option<u64>) -> Result<(UrlRoot, Option<Client>), Error> {
     let root = runtime_root();
     let owner = sharing_of(root.as_os_str().as_bytes())?.owner;
@@ -157,8 +158,8 @@ pub(super) fn make_successor(spec: &MountSpec, who: &Credentials, former: u64) -
     Ok(())
 }
 
-/// Opens the export's directory and becomes a user of the mount. Begins again if the directory is removed meanwhile (`millrace nfs
-/// give-up`).
+/// Opens the export's directory and becomes a user of the mount. Begins again if the directory is removed meanwhile
+/// (`millrace nfs give-up`).
 fn enter(identity: u64) -> Result<(RuntimeDir, InternalFd), SegmentError> {
     let mut tried = 0;
     loop {
@@ -214,8 +215,8 @@ fn attach_or_create(
     }
 }
 
-/// Makes the segment of a file system that was mounted. `None` if another process was faster. A process that is stopped here holds up no
-/// other, unless it replaces a retired segment.
+/// Creates the segment of a file system that was mounted. `None` if another process was faster. A process that is stopped here
+/// delays no other process, unless it replaces a retired segment.
 fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: &Client) -> Result<Option<Segment>, SegmentError> {
     let is_first = Segment::attach_any(directory, identity)?.is_none();
     let _lock = if is_first { None } else { Some(lock(directory)?) };

@@ -49,14 +49,14 @@ struct Early {
     asked: usize,
     count: usize, // bytes received
     eof: bool,
-    given: usize, // bytes of them that the program has read
+    given: usize, // bytes of `count` that the program has read
     sent_ns: u64,
 }
 
 /// What the table has at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum There {
-    /// Nothing.
+    /// The table has nothing.
     Nothing,
     /// A READ without a reply yet, sent at this time.
     Flying { sent_ns: u64 },
@@ -92,7 +92,7 @@ impl EarlyReads {
     /// Maximum number of calls in flight.
     pub(super) const DEPTH: usize = COUNT;
 
-    /// Maps its memory. False if there is no memory.
+    /// Maps the table's memory. Returns false if that failed.
     pub(super) fn map(&mut self) -> bool {
         if self.memory.is_none() {
             self.memory = Region::map(MEMORY_BYTES).ok();
@@ -105,7 +105,7 @@ impl EarlyReads {
         !self.unsent.is_empty()
     }
 
-    /// READs that are not free.
+    /// Number of READs that are not free.
     pub(super) fn in_use(&self) -> usize {
         self.reads.iter().filter(|read| read.state != State::Free).count()
     }
@@ -129,7 +129,7 @@ impl EarlyReads {
         offset
     }
 
-    /// Adds a READ of up to `bytes` bytes and returns how many. `None` if there is no place for one.
+    /// Adds a READ of up to `bytes` bytes and returns how many it requests. `None` if the table has no free place.
     pub(super) fn add(
         &mut self,
         key: Key,
@@ -150,7 +150,7 @@ impl EarlyReads {
         Some(asked)
     }
 
-    /// Whether `bytes` bytes have been received.
+    /// What the table has of the `bytes` bytes from `offset` on.
     pub(super) fn there(&self, key: &Key, offset: u64, bytes: usize, now_ns: u64) -> There {
         let (mut at, end) = (offset, offset + bytes as u64);
         while at < end {
@@ -197,7 +197,7 @@ impl EarlyReads {
         self.reads.iter_mut().filter(is_it).for_each(Early::drop);
     }
 
-    /// Frees READs that are too old, or that belong to another state of the key's file.
+    /// Frees received READs that are too old.
     pub(super) fn free_old(&mut self, now_ns: u64) {
         self.reads.iter_mut().filter(|read| read.state == State::Here && read.is_old(now_ns)).for_each(Early::drop);
     }
@@ -246,18 +246,18 @@ impl Early {
         now_ns >= self.sent_ns + EARLY_AGE_MS * 1_000_000
     }
 
-    /// Whether it may be used for this read.
+    /// Whether this READ may be used for a read with this key.
     fn is_for(&self, key: &Key, now_ns: u64) -> bool {
         matches!(self.state, State::Flying | State::Here) && self.key == *key && !self.is_old(now_ns)
     }
 
-    /// Whether its place may be reused for the reader of this key.
+    /// Whether the place of this READ may be reused for the reader of this key.
     fn is_over(&self, key: &Key, now_ns: u64) -> bool {
         let is_void = self.key.file == key.file && self.key.reader == key.reader && self.key != *key;
         self.state == State::Free || self.state == State::Here && (self.is_old(now_ns) || is_void)
     }
 
-    /// Its range in the file, as far as known.
+    /// The range in the file: as received, or as requested before the reply.
     const fn range(&self) -> Range<u64> {
         let bytes = if matches!(self.state, State::Here) { self.count } else { self.asked };
         self.offset..self.offset + bytes as u64

@@ -18,7 +18,7 @@ pub(super) struct ExportWatch {
     who: Credentials,
     /// The server gave no answer, or no longer exported the volume, when it was last asked for anything.
     is_away: bool,
-    /// When it was last asked for the export, on the monotonic clock.
+    /// When the server was last asked for the export, on the monotonic clock.
     asked_ms: u64,
 }
 
@@ -50,7 +50,7 @@ impl ExportWatch {
         let served = ask(&mount.segment, &url_root, &self.spec, &self.who, 1);
         let has_volume = match served {
             Ok(Served::Same(_) | Served::OtherRoot) => true,
-            Ok(Served::Refused(_)) => mount.client.check_volume().is_ok(), // by the directory of another URL
+            Ok(Served::Refused(_)) => mount.client.check_volume().is_ok(), // the server may export the directory of another URL
             _ => false,
         };
         self.is_away = !has_volume;

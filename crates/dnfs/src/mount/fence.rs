@@ -52,7 +52,7 @@ impl Fence for FenceClient {
 
     fn fence(&self, number: u64) -> bool {
         if number == 0 {
-            return true; // it has made no connection; it checks its leases before the first
+            return true; // the process has made no connection; it checks its leases before the first
         }
         let Some(client) = self.client() else { return false };
         let fenced = client.fence(number);

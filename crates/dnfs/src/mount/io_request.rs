@@ -13,7 +13,7 @@ use crate::file::Stability;
 pub struct IoRequest<'a> {
     /// Identifies the request for the caller.
     pub token: u64,
-    /// The file. Open until the request is done.
+    /// The file. It stays open until the request is done.
     pub file: FileRef,
     /// Position in the error sequence of a description that may write, as for [`super::Mount::read_to_change`].
     pub cursor: Option<&'a AtomicU32>,
@@ -26,20 +26,20 @@ pub struct IoRequest<'a> {
 /// What to do with the bytes from an offset on.
 #[derive(Debug)]
 pub enum IoWork<'a> {
-    /// Read them into these, end to end.
+    /// Read the bytes into these buffers, one after the other.
     Read(Vec<IoSliceMut<'a>>),
-    /// Write these, end to end.
+    /// Write the bytes of these buffers, one after the other.
     Write(Vec<IoSlice<'a>>, Stability),
 }
 
 /// Result of offering a request.
 #[derive(Debug)]
 pub enum Offered<'a> {
-    /// It is accepted.
+    /// The request is accepted.
     Taken,
-    /// It must wait until a request in flight is done.
+    /// The request must wait until one in flight is done.
     Full(IoRequest<'a>),
-    /// The caller must use the blocking calls for it while nothing is in flight.
+    /// The caller must use the blocking calls for the request while no request is in flight.
     Alone(IoRequest<'a>),
 }
 
@@ -47,8 +47,8 @@ pub enum Offered<'a> {
 /// blocking call.
 #[derive(Debug)]
 pub enum Finished<'a> {
-    /// Done.
+    /// The request is done.
     Done(u64, Result<usize, Error>),
-    /// The caller must use the blocking calls for it.
+    /// The caller must use the blocking calls for the request.
     Alone(IoRequest<'a>),
 }

@@ -3,11 +3,11 @@
 //! State on which all processes of the host must agree is in the shared segment. A `Mount` is one process' view of it; only
 //! connections and a cache of directory handles belong to the process. For a while, sizes and attributes of known files cost no
 //! call. The next open sees other hosts' changes (by its LOOKUP), and `fstat` sees them after 30 s at most. `owner=single` in
-//! the URL says that there are no other hosts; with `noac` the client asks the server each time. Reading, writing, appending
+//! the URL states that there are no other hosts; with `noac` the client asks the server each time. Reading, writing, appending
 //! and syncing an open file allocate nothing and take no lock that a signal handler could wait for.
 //!
-//! A descriptor of a program is an open of the file's placeholder, with a lock. When no process has such a lock, the file is
-//! closed everywhere. The order is: [`Mount::walk`], [`Mount::open`], open(2) of [`Mount::placeholder_path`],
+//! A descriptor of a program is an open of the file's placeholder, with a lock. If no process has such a lock, no process
+//! has the file open. The order is: [`Mount::walk`], [`Mount::open`], open(2) of [`Mount::placeholder_path`],
 //! [`Mount::opened`]. If the placeholder is missing, or `opened` returns [`crate::FsError::Stale`], the file was removed in
 //! between: walk again.
 
@@ -130,7 +130,7 @@ pub struct Mount {
     client: Client,
     segment: Segment,
     directories: Directories,
-    /// The members that hold files' locks, if a file has one writer at a time.
+    /// The members that hold files' locks, under `writers=one`.
     writers: Option<Arc<Members>>,
     stable: StablePolicy,
     close: ClosePolicy,
@@ -140,13 +140,13 @@ pub struct Mount {
     read_ahead: read_ahead::ReadAhead,
     /// Clients for calls with other credentials, by their index.
     others: users::Others,
-    /// The URL from which they are made.
+    /// The URL of the mount. The clients in `others` are made from it.
     url: NfsUrl,
     /// Other hosts write too: the client asks for sizes and attributes each time.
     shared_use: bool,
     /// No other host changes anything: the client never asks again for what it knows.
     single_owner: bool,
-    /// Shows that this process uses the mount. `None` in the keeper.
+    /// The lock that marks this process as a user of the mount. `None` in the keeper.
     _user: Option<Arc<InternalFd>>,
     /// Whether the server keeps the access time that a new file is given.
     keeps_access_times: create::KeepsAccessTimes,
@@ -154,7 +154,7 @@ pub struct Mount {
     last_set: latest::Latest,
     last_made: latest::Latest,
     log_writes: log_writes::LogWrites,
-    /// Consecutive small writes are sent together.
+    /// Whether consecutive small writes are sent together.
     gather: bool,
     /// Until when writes wait for a keeper that is starting, in ms of the monotonic clock.
     keeper_expected_ms: AtomicU64,
@@ -213,7 +213,7 @@ pub struct Totals {
 }
 
 impl Mount {
-    /// The path programs use: absolute, without a slash at the end.
+    /// The path that programs use: absolute, without a slash at the end.
     #[must_use]
     pub fn local_path(&self) -> &[u8] {
         &self.local_path
@@ -240,7 +240,7 @@ impl Mount {
         self.segment.slot(file).map(|slot| slot.fileid.load(Relaxed))
     }
 
-    /// Called in a child after fork, before anything else here. Async-signal-safe.
+    /// Called in a child after fork, before any other function of the mount. Async-signal-safe.
     pub fn after_fork_child(&self) {
         self.client.after_fork_child();
         self.others.after_fork_child();
@@ -268,7 +268,8 @@ impl Mount {
         totals_of(&self.segment)
     }
 
-    /// As [`Self::activity`], with sizes, times, slots and waits.
+    /// Activity of all processes on the export since the segment was created: sizes, times, slots,
+    /// waits.
     #[must_use]
     pub fn activity(&self) -> Activity {
         Activity::of(self.segment.cells(), self.segment.call_table())
@@ -315,7 +316,8 @@ impl Mount {
         let _ = self.client.volume_replaced();
     }
 
-    /// The slot of an open file. The caller's descriptor locks the placeholder, so the slot stays, unless the volume was replaced.
+    /// The slot of an open file. The caller's descriptor locks the placeholder, so the slot stays, unless the volume
+    /// was replaced.
     fn live(&self, file: FileRef) -> Result<&Slot, Error> {
         self.segment.slot(file).filter(|_| !self.is_retired()).ok_or(Error::Fs(FsError::Stale))
     }
@@ -329,7 +331,7 @@ fn totals_of(segment: &Segment) -> Totals {
         write_bytes: sum.write_bytes + cell.writes.bytes.load(Relaxed),
         commit_calls: sum.commit_calls + cell.commits.calls.load(Relaxed),
         commits_shared: sum.commits_shared + cell.shared_commits.load(Relaxed),
-        // One thread may have received what another was given.
+        // A cell counts down when a program reads the bytes, so a single value may wrap.
         unused_read_bytes: sum.unused_read_bytes.wrapping_add(cell.unused_read_bytes.load(Relaxed)),
     });
     Totals { unused_read_bytes: u64::try_from(sum.unused_read_bytes.cast_signed()).unwrap_or(0), ..sum }

@@ -50,12 +50,12 @@ fn kept_in(segment: &Segment, placeholder: DirectoryPlaceholder) -> Option<(Open
 }
 
 impl Mount {
-    /// Stores in the segment what a placeholder stands for, with a number of the caller. Does not allocate.
+    /// Stores in the segment what a placeholder represents, with a number of the caller. Does not allocate.
     pub fn keep_directory(&self, directory: &OpenDirectory, placeholder: DirectoryPlaceholder, kept: DirectoryKept, tag: u32) {
         directory.keep(&self.segment, placeholder, kept, tag);
     }
 
-    /// What a placeholder stands for, and the number that was stored with it.
+    /// What a placeholder represents, and the number that was stored with it.
     #[must_use]
     pub fn kept_directory(&self, placeholder: DirectoryPlaceholder) -> Option<(OpenDirectory, u32)> {
         kept_in(&self.segment, placeholder)
@@ -70,7 +70,7 @@ impl Mount {
         Ok(Entry { path: directory.path.clone(), path_as_of: directory.path_as_of, ..entry })
     }
 
-    /// The error of a call on a directory, which is NOENT when the directory was removed through this mount.
+    /// Converts the error of a call on a directory: to NOENT if the directory was removed through this mount.
     pub(super) fn gone(&self, directory: &FileHandle, error: Error) -> Error {
         match error {
             Error::Fs(FsError::Stale | FsError::BadHandle) if self.segment.is_removed_directory(directory.as_bytes()) => {
@@ -88,7 +88,7 @@ impl Mount {
     pub fn locate(&self, directory: &OpenDirectory) -> Result<OpenDirectory, Error> {
         for _ in 1..LOCATE_ROUNDS_MAX {
             match self.locate_once(directory) {
-                // The directory, or one above it, may have been renamed since its name was asked for.
+                // The directory, or one above it, may have been renamed since the walk or listing.
                 Err(Error::Fs(FsError::NotFound)) if self.client.serves(&directory.handle)? => {}
                 located => return located,
             }
@@ -171,7 +171,7 @@ impl Observer {
     }
 }
 
-/// The runtime directory of a mount, if `path` is the kernel's path of a directory's placeholder in it. The placeholder is removed.
+/// The runtime directory of a mount, if `path` is the kernel's path of a directory placeholder in it that was removed.
 #[must_use]
 pub fn mount_of_directory_placeholder(path: &[u8]) -> Option<&Path> {
     use std::os::unix::ffi::OsStrExt;

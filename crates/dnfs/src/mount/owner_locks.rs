@@ -32,7 +32,7 @@ impl Mount {
     /// process.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The file of record locks cannot be opened.
     pub fn owner_locks(&self, file: FileRef, pid: u32) -> Result<OwnerLocks, Error> {
         let path = self.segment.directory().lock_file_array(file);
         let fd = open_array(&path, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW, FILE_MODE);
@@ -43,7 +43,7 @@ impl Mount {
     /// waits.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's refusal, except for a conflict.
     pub fn lock_range(&self, owner: &OwnerLocks, range: LockRange, kind: Option<LockKind>) -> Result<bool, Error> {
         let is_done = self.set_range_of(owner, range, kind)?;
         if is_done {
@@ -81,7 +81,7 @@ impl Mount {
     /// The lock that conflicts with a lock of this owner. `None` if the owner could lock the range now.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's refusal.
     pub fn lock_conflict(&self, owner: &OwnerLocks, range: LockRange, kind: LockKind) -> Result<Option<LockConflict>, Error> {
         let found = conflict(&owner.fd, kind.number(), range.start, range.length).map_err(local("ask for a lock"))?;
         match found {

@@ -11,33 +11,36 @@ use crate::sys::clock::monotonic_ms;
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly every walk ends in an entry; a box would cost an allocation")]
 pub enum Walk {
-    /// In this mount.
+    /// The path ends in this mount.
     At(Entry),
-    /// Outside: the absolute path to continue with, including the rest of the walk.
+    /// The path leads out of the mount: the absolute path to continue with, including the rest of
+    /// the walk.
     Leaves(Vec<u8>),
 }
 
 /// What a walk does with the last name of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastName {
-    /// It is looked up, and a symbolic link is followed: open and stat.
+    /// The name is looked up, and a symbolic link is followed: open and stat.
     Followed,
-    /// It is looked up, and followed only if a slash comes after it: lstat.
+    /// The name is looked up, and followed only if a slash comes after it: lstat.
     Kept,
-    /// It is looked up and never followed, not even with a slash after it: mkdir, unlink, rename.
+    /// The name is looked up and never followed, not even with a slash after it: mkdir, unlink,
+    /// rename.
     Itself,
-    /// It is assumed not to exist, without a call: for a creation that fails if it exists, which the server checks.
+    /// The name is assumed not to exist, without a call: for a creation that fails if it exists, which the server
+    /// checks.
     New,
 }
 
 impl From<bool> for LastName {
-    /// Whether it is followed.
+    /// `true` is [`LastName::Followed`], `false` is [`LastName::Kept`].
     fn from(follow: bool) -> Self {
         if follow { Self::Followed } else { Self::Kept }
     }
 }
 
-/// How a path ends: names are made and removed by a name alone.
+/// How a path ends. A call that creates or removes a name needs a path that ends in a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathEnd {
     /// In a name, perhaps with slashes after it.
@@ -55,7 +58,7 @@ pub enum PathEnd {
 pub struct OpenDirectory {
     /// Its handle.
     pub handle: FileHandle,
-    /// Its path below the root of the mount when it was opened; [`Mount::locate`] says where it is now.
+    /// Its path below the root of the mount when it was opened; [`Mount::locate`] returns the current one.
     pub path: Vec<u8>,
     /// Generation of the namespace in which the path was right; 0: the path is not known to be right.
     pub(super) path_as_of: u64,
@@ -135,7 +138,7 @@ enum Step {
 }
 
 impl Mount {
-    /// Follows `path` from the root of this mount. `last` says what to do with its last name.
+    /// Follows `path` from the root of this mount. `last` determines what happens with its last name.
     ///
     /// Cached directories cost no call (with `noac` one LOOKUP each). The last component costs one LOOKUP unless it is
     /// [`LastName::New`].
@@ -156,7 +159,7 @@ impl Mount {
     /// parent that the server returns.
     ///
     /// # Errors
-    /// As [`Self::walk`]. STALE when the directory is gone, NOENT when it was removed through this mount. NAMETOOLONG when the path
+    /// As [`Self::walk`]. STALE if the directory is gone, NOENT if it was removed through this mount. NAMETOOLONG if the path
     /// from the root would be too long.
     pub fn walk_from(&self, directory: &OpenDirectory, path: &[u8], last: impl Into<LastName>) -> Result<Walk, Error> {
         self.check_volume()?;
@@ -223,7 +226,7 @@ impl Mount {
 }
 
 impl<'a> Walker<'a> {
-    /// From the root of the mount.
+    /// Begins at the root of the mount.
     fn new(mount: &'a Mount, path: &[u8], path_as_of: u64) -> Self {
         let mut walker = Self {
             mount,
@@ -242,7 +245,7 @@ impl<'a> Walker<'a> {
         walker
     }
 
-    /// Puts the components of `path` before those still to go.
+    /// Puts the components of `path` before the remaining ones.
     fn push(&mut self, path: &[u8]) {
         if self.pending.is_empty() && path.ends_with(b"/") {
             self.must_be_directory = true;

@@ -147,7 +147,7 @@ impl Mount {
         Ok(backing)
     }
 
-    /// Takes over changes at the server that this host did not make. The caller holds the file's lock.
+    /// Applies changes that other hosts made at the server. The caller holds the file's lock.
     fn merge_if_changed(&self, file: FileRef, slot: &Slot, backing: &Backing<'_>) -> Result<(), Error> {
         if self.single_owner && Backing::seen(self.segment.directory(), file).is_some() {
             return Ok(());
@@ -269,7 +269,7 @@ impl Mount {
         Ok(Some(Entered { slot, says_unsure: before & FLAG_MAPPED_UNSURE == 0, guard }))
     }
 
-    /// Called after `bytes` of a payload were written (0 if the server refused): makes the mappings show it.
+    /// Called after `bytes` of a payload were written (0 if the server refused): makes the mappings show them.
     pub(super) fn leave_mapped(
         &self,
         file: FileRef,

@@ -1,7 +1,7 @@
 //! Notes calls that have waited for a reply for a second. The waiting process writes them into the segment, for observers.
 //!
-//! A call that is answered sooner is never noted and costs nothing: the waiting caller comes here by the socket's own timeout.
-//! No process waits for a note or depends on one. If the table is full, further calls are not shown.
+//! A call that is answered sooner is never noted and costs nothing: a caller that waits notes it after the socket's own
+//! timeout. No process waits for a note or depends on one. If the table is full, further calls are not shown.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::time::Duration;

@@ -38,7 +38,7 @@ pub struct MountParts {
     pub rtmax: u32,
     /// Largest WRITE, in bytes.
     pub wtmax: u32,
-    /// Size of WRITE the server prefers, in bytes.
+    /// Size of WRITE that the server prefers, in bytes.
     pub wtpref: u32,
     /// Bytes that one READDIRPLUS requests.
     pub dtpref: u32,
@@ -300,7 +300,7 @@ impl Client {
         Ok(self)
     }
 
-    /// Sends a call whose result is owned. The flag says whether it was resent.
+    /// Sends a call whose result is owned. Also returns whether it was resent.
     pub(crate) fn call<A, O, F>(&self, procedure: Procedure, arguments: &A) -> Result<(Outcome<O, F>, bool), Error>
     where
         A: Encode,
@@ -426,7 +426,7 @@ fn no_slot_table(errno: crate::sys::local_file::Errno) -> Error {
     Error::Local { action: "map the table for slots=", source: std::io::Error::from_raw_os_error(errno.0) }
 }
 
-/// The smaller of the server's and the user's size. A server that returns 0 sets no limit.
+/// The smaller of the server's and the user's size. 0 from the server counts as 8192.
 fn transfer_bytes(server: u32, wanted: u32) -> u32 {
     let server = if server == 0 { 8192 } else { server };
     server.min(wanted).clamp(512, IO_BYTES_MAX)

@@ -14,11 +14,11 @@ use nfs_proto::nfs3::{
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::Decode;
 
-/// Receives an entry. False ends the listing there.
+/// Receives an entry. Returns false to end the listing there.
 type Visit<'v> = &'v mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
 
 impl Client {
-    /// As [`Self::readdirplus`], but uses READDIR if the server refuses READDIRPLUS. `refused` becomes 1 when the server refuses
+    /// As [`Self::readdirplus`], but uses READDIR if the server refuses READDIRPLUS. `refused` becomes 1 if the server refuses
     /// it.
     ///
     /// # Errors

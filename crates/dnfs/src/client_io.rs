@@ -133,7 +133,7 @@ impl Client {
 
     /// Writes `bufs`, end to end, at `offset` (RFC 1813 3.3.7).
     ///
-    /// **Durability**: as `committed` in the result says; `Unstable` data needs a [`Self::commit`] that returns the same
+    /// **Durability**: as in `committed` of the result; `Unstable` data needs a [`Self::commit`] that returns the same
     /// verifier.
     ///
     /// # Errors
@@ -235,8 +235,8 @@ impl Client {
         Ok(self.write(file, 0, &[], Stability::Unstable)?.verifier)
     }
 
-    /// The server's verifier as `ask` returns it, if a connection was made since the last request for it. Behind each new
-    /// connection may be a server that restarted and lost unstable writes, which no READ shows.
+    /// The server's verifier as `ask` returns it, if a connection was made since the last request for it. Each new
+    /// connection may lead to a server that restarted and lost unstable writes, which no READ shows.
     ///
     /// # Errors
     /// Those of `ask`. After an error, or if `ask` returned no verifier, the next call asks again.
@@ -255,7 +255,8 @@ impl Client {
         Ok(verifier)
     }
 
-    /// Counts a READ reply that has no data and is not the end of the file. Returns an error after [`PROTOCOL_ERRORS_MAX`] of them.
+    /// Counts a READ reply that has no data and is not the end of the file. Returns an error after
+    /// [`PROTOCOL_ERRORS_MAX`] of them.
     fn idle(&self, rounds: &mut u32) -> Result<(), Error> {
         *rounds += 1;
         if *rounds >= PROTOCOL_ERRORS_MAX { Err(self.incomplete("data")) } else { Ok(()) }

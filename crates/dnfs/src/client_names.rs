@@ -1,6 +1,6 @@
 //! Attributes and names: every procedure that is one call and one answer. The server may have executed a resent call twice.
-//! [`retry_outcome`] finds out whether the first sending succeeded. REMOVE, RMDIR and LINK leave no evidence of that: a refusal
-//! stands.
+//! [`retry_outcome`] finds out whether the first transmission succeeded. REMOVE, RMDIR and LINK leave no evidence of that, so a
+//! refusal is final.
 
 use crate::client::Client;
 use crate::error::Error;
@@ -20,7 +20,7 @@ impl Client {
     /// Sends NULL (RFC 1813 3.3.0), which shows whether the server answers.
     ///
     /// # Errors
-    /// [`Error`] of the mount.
+    /// No answer, or a refusal of the server's RPC layer.
     pub fn null(&self) -> Result<(), Error> {
         self.call_with(Procedure::Null, &(), |_| Ok(NfsStatus::Ok)).map(|_| ())
     }

@@ -37,7 +37,7 @@ pub(crate) struct Mounted {
     pub(crate) addresses: AddressSet,
 }
 
-/// What a server exports: paths, as it names them.
+/// The paths that a server exports, as it names them.
 ///
 /// # Errors
 /// As for mounting.
@@ -110,7 +110,7 @@ fn on_any_address<T>(
 
 fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
     let addresses = (host, port).to_socket_addrs().map_err(|source| unknown_host(host, source))?;
-    // IPv4 first: an NFS server that listens on one family only listens on that one.
+    // IPv4 comes first, because an NFS server that listens on one family only listens on IPv4.
     let mut addresses: Vec<SocketAddr> = addresses.take(ADDRESSES_MAX).collect();
     addresses.sort_by_key(SocketAddr::is_ipv6);
     if addresses.is_empty() { Err(unknown_host(host, io::ErrorKind::NotFound.into())) } else { Ok(addresses) }
@@ -127,7 +127,7 @@ struct Places {
 }
 
 impl Places {
-    /// Uses a given port; otherwise searches MOUNT on the NFS port; otherwise, if no port was given, asks portmap.
+    /// Uses a given port; otherwise looks for MOUNT on the NFS port; otherwise, if no port was given, asks portmap.
     fn find(url: &NfsUrl, server: SocketAddr, who: &Credentials, tls_config: Option<&TlsConfig>) -> Result<Self, Error> {
         let options = &url.options;
         let service = |program: Program, port: u16| {

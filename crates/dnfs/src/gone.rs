@@ -16,7 +16,7 @@ use nfs_proto::nfs3::{GetAttrResult, NfsStatus, ObjectArgs, Procedure};
 use nfs_proto::xdr::Decode;
 use std::time::{Duration, Instant};
 
-/// What the server's answer says about the root of a mount.
+/// What the server's answer shows about the root of a mount.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Root {
     /// The server knows the handle.
@@ -31,7 +31,7 @@ impl Client {
     /// Whether to repeat a call that the server answered with `status`. Waits while the server does not export the volume.
     ///
     /// # Errors
-    /// [`FsError::Stale`] if the server now exports another volume; [`Error::ExportGone`] when the time of a soft mount is over.
+    /// [`FsError::Stale`] if the server now exports another volume; [`Error::ExportGone`] if the time of a soft mount is over.
     pub(crate) fn is_to_repeat(&self, status: NfsStatus, refusals: &mut Refusals) -> Result<bool, Error> {
         if !matches!(status, NfsStatus::Stale | NfsStatus::BadHandle) {
             return Ok(false);
@@ -90,8 +90,8 @@ impl Client {
         }
     }
 
-    /// Asks the server for the root. The keeper removes the note of a URL whose directory was removed. If there still is a note, the
-    /// server withdrew one of several exports of the volume.
+    /// Asks the server for the root. The keeper removes the note of a URL whose directory was removed. If there still
+    /// is a note, the server withdrew one of several exports of the volume.
     fn root_state(&self) -> Result<Root, Error> {
         if self.serves(&self.parts.root)? {
             return Ok(Root::Known);

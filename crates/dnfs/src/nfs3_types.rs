@@ -1,4 +1,5 @@
-//! Between the file types and NFSv3's (RFC 1813): used by the files of the client, and by nothing above them.
+//! Converts between the types of [`mod@crate::file`] and those of NFSv3 (RFC 1813). Only the files of the client use
+//! this, and nothing above them.
 
 use crate::error::Error;
 use crate::file::{
@@ -7,7 +8,7 @@ use crate::file::{
 };
 use nfs_proto::nfs3;
 
-/// The handle for a call. One that another version of the protocol gave may be too long for this one.
+/// The handle for a call. A handle of another version of the protocol may be too long for this one.
 pub(crate) fn handle(handle: &FileHandle) -> Result<nfs3::FileHandle, Error> {
     nfs3::FileHandle::new(handle.as_bytes()).ok_or(Error::Fs(FsError::BadHandle))
 }
@@ -38,7 +39,7 @@ pub(crate) fn attributes_of(found: &nfs3::Fattr) -> Attributes {
     }
 }
 
-/// An object as CREATE and its relatives describe it.
+/// An object as the results of CREATE, MKDIR, SYMLINK and MKNOD describe it.
 pub(crate) fn created_of(ok: &nfs3::CreateOk) -> Created {
     (ok.object.as_ref().map(handle_of), ok.attributes.as_ref().map(attributes_of))
 }
@@ -91,7 +92,8 @@ fn set_time(set: SetTime) -> nfs3::SetTime {
     }
 }
 
-/// NFSv3 has 32 bits, unsigned: what does not fit is cut to the nearest (RFC 1813 2.5, nfstime3).
+/// The time for a call. NFSv3 has 32 unsigned bits for the seconds: a time that does not fit
+/// becomes the nearest one that does (RFC 1813 2.5, nfstime3).
 pub(crate) fn time_to(time: FileTime) -> nfs3::NfsTime {
     nfs3::NfsTime { seconds: time.seconds.clamp(0, u32::MAX.into()) as u32, nseconds: time.nanoseconds }
 }
@@ -116,7 +118,7 @@ pub(crate) fn node_data(what: SpecialFile, set: &SetAttributes) -> nfs3::NodeDat
     }
 }
 
-/// What a write is asked to promise.
+/// The stability that a write requests.
 pub(crate) const fn stable_how(stability: Stability) -> nfs3::StableHow {
     match stability {
         Stability::Unstable => nfs3::StableHow::Unstable,
@@ -125,7 +127,7 @@ pub(crate) const fn stable_how(stability: Stability) -> nfs3::StableHow {
     }
 }
 
-/// What a reply promises.
+/// The stability that a reply guarantees.
 pub(crate) const fn stability_of(how: nfs3::StableHow) -> Stability {
     match how {
         nfs3::StableHow::Unstable => Stability::Unstable,
@@ -158,7 +160,7 @@ const _: () = assert!(
         && AccessRights::EXECUTE.bits() == nfs3::ACCESS_EXECUTE
 );
 
-/// A refusal (RFC 1813 2.6).
+/// Converts the status of a refusal (RFC 1813 2.6).
 pub(crate) fn refusal(status: nfs3::NfsStatus) -> Error {
     Error::Fs(error_of(status))
 }
@@ -166,7 +168,7 @@ pub(crate) fn refusal(status: nfs3::NfsStatus) -> Error {
 fn error_of(status: nfs3::NfsStatus) -> FsError {
     use nfs3::NfsStatus;
     match status {
-        // No refusal at all: only a server that contradicts itself gets here.
+        // `Ok` is not a refusal: only a server that contradicts itself leads here.
         NfsStatus::Ok | NfsStatus::ServerFault => FsError::ServerFault,
         NfsStatus::Perm => FsError::NotOwner,
         NfsStatus::NoEnt => FsError::NotFound,

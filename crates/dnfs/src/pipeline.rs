@@ -1,6 +1,6 @@
-//! Many single calls in flight on one connection, from one thread: what a database with many readers does, and the way to
-//! measure it. On the same engine as [`Client::read`] and [`Client::write`]: requests made in one turn leave in one send,
-//! one receive brings many replies.
+//! Many single calls in flight on one connection, from one thread, as of a database with many readers. Measurements use
+//! this. The engine is that of [`Client::read`] and [`Client::write`]: calls that are made together leave in one send,
+//! and one receive brings many replies.
 
 use crate::client::Client;
 use crate::error::{Error, ProtocolError};
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 pub enum Work {
     /// READ.
     Read,
-    /// WRITE, with this promise.
+    /// WRITE with this stability.
     Write(Stability),
 }
 
@@ -33,9 +33,10 @@ pub enum Work {
 pub struct Answer<'a> {
     /// First byte.
     pub offset: u64,
-    /// What was read, where it was received; empty for a write.
+    /// The bytes that were read, where they were received; empty for a write.
     pub data: &'a [u8],
-    /// From the first send to the receive that brought the reply; where calls outstanding are limited, from when it was made.
+    /// Time from the first send to the receive that brought the reply. If calls in flight are limited, time since the call
+    /// was made.
     pub latency: Duration,
 }
 
@@ -63,10 +64,10 @@ impl Client {
     /// A pipeline of `depth` calls of `io_bytes` each on a connection of its own. A write repeats `payload`.
     ///
     /// # Errors
-    /// When the handle is none of this protocol version.
+    /// If the handle is not one of this protocol version.
     ///
     /// # Panics
-    /// When `payload` is shorter than `io_bytes` in a writing pipeline, or the depth is 0 or over 1024.
+    /// If `payload` is shorter than `io_bytes` in a writing pipeline, or the depth is 0 or over 1024.
     pub fn pipeline(
         &self,
         file: &FileHandle,
@@ -94,7 +95,8 @@ impl Client {
 }
 
 impl Pipeline<'_> {
-    /// Keeps `depth` calls in flight at the offsets `next` gives until it gives none, then waits for the last reply.
+    /// Keeps `depth` calls in flight at the offsets that `next` returns. After `next` has returned `None`, waits for
+    /// the last reply.
     ///
     /// # Errors
     /// The first refusal of the server; the connection is closed then.
@@ -131,13 +133,13 @@ struct Run<'r, 'c> {
     idle: Vec<usize>,
     waiting: VecDeque<usize>,  // made, but they may not be sent yet
     unsent: Vec<usize>,        // made since the last send
-    received: Option<Instant>, // when the replies of this turn came
+    received: Option<Instant>, // when the replies of this receive arrived
     next: &'r mut dyn FnMut() -> Option<u64>,
     answered: &'r mut dyn FnMut(&Answer<'_>),
 }
 
 impl Run<'_, '_> {
-    /// Makes a call of every idle slot. Without a limit on the calls outstanding each is sent at once.
+    /// Makes a call for every idle slot. Without a limit on the calls in flight, each is sent at once.
     fn make_calls(&mut self) {
         while let Some(index) = self.idle.pop() {
             let Some(offset) = (self.next)() else { continue };

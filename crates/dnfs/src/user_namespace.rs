@@ -2,7 +2,7 @@
 //! carry the numbers of that namespace. A process of a namespace below it, as `unshare --user` creates, has numbers of its own.
 //!
 //! `millrace exec` passes its namespace in the environment. Without the variable, or if /proc does not show the namespace, the
-//! numbers of the process are used unchanged. The kernel shows a process the mapping from its namespace to the one above only.
+//! numbers of the process are used unchanged. The kernel shows a process only the mapping from its namespace to the one above.
 //! So a namespace two levels below the mount's is not distinguished from one a level below.
 
 use crate::process::{IdMap, UserNamespace, this_process};

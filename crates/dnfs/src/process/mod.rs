@@ -1,11 +1,11 @@
 //! What exists once in a process, however many mounts it has.
 //!
-//! [`Process`] owns all of it, and [`this_process`] returns it. Its initial value is a constant, so that hooks and signal handlers
-//! can use it before anything is initialised.
+//! [`Process`] owns all of it, and [`this_process`] returns it. Its initial value is a constant, so that hooks and
+//! signal handlers can use it before anything is initialised.
 //!
-//! A fork copies the object, perhaps while another thread changes it. [`Process::note_fork`] is the only reset: it gives the child
-//! its own fork generation. What belongs to one process is stored with the generation of that process, and is ignored under
-//! another. The child inherits the rest.
+//! A fork copies the object, perhaps while another thread changes it. [`Process::note_fork`] is the only reset: it
+//! gives the child its own fork generation. What belongs to one process is stored with the generation of that process,
+//! and is ignored under another. The child inherits the rest.
 
 mod calls;
 mod descriptors;
@@ -125,8 +125,8 @@ extern "C" fn in_child() {
     this_process().note_fork();
 }
 
-/// Whether this is a child that has the memory of its parent and not its process id (CLONE_VM without CLONE_THREAD), and perhaps
-/// other descriptors: it takes part in what lies in memory, as a thread does, and makes connections of its own.
+/// Whether this is a child that has the memory of its parent but a process id of its own (CLONE_VM without CLONE_THREAD), and
+/// perhaps other descriptors. It uses what lies in memory as a thread does, and makes connections of its own.
 #[inline]
 #[must_use]
 pub fn shares_memory() -> bool {

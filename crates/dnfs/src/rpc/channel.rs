@@ -60,7 +60,7 @@ impl Channel {
     /// Makes calls until there are no more, and waits until each is answered. True if a call was resent.
     ///
     /// # Errors
-    /// When the retry policy gives up, or the RPC layer of the server refused a call. The connection is closed then.
+    /// If the retry policy gives up, or the RPC layer of the server refused a call. The connection is closed then.
     pub(crate) fn run<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<bool, Error> {
         if this_process().identity.shares_memory() && !self.connection.is_aside() {
             return self.run_aside(service, calls);
@@ -92,7 +92,7 @@ impl Channel {
     /// been sent before.
     ///
     /// # Errors
-    /// When the retry policy gives up.
+    /// If the retry policy gives up.
     pub(super) fn recover<C: Calls>(
         &mut self,
         fault: Fault,
@@ -152,7 +152,7 @@ impl Channel {
         }
     }
 
-    /// Closes the connection: no reply can come any more.
+    /// Closes the connection: no reply can arrive any more.
     pub(crate) fn disconnect(&mut self) {
         self.buffer.clear();
         self.connection.disconnect();
@@ -259,15 +259,15 @@ impl Channel {
     /// server does not support that.
     ///
     /// # Errors
-    /// When the retry policy gives up.
+    /// If the retry policy gives up.
     pub(crate) fn fence(&mut self, service: &Service, number: u64) -> Result<bool, Error> {
         let mut backoff = Backoff::new();
         loop {
-            self.disconnect(); // it may have been made under that number
+            self.disconnect(); // the connection may have been made under that number
             this_process().identity.renew_number(number);
             match self.connect(service).and_then(|()| self.connection.fence(service, number)) {
                 Ok(Some(fenced)) => return Ok(fenced),
-                Ok(None) => {} // the server still executes calls of it
+                Ok(None) => {} // the server still executes calls of that process
                 Err(fault) => backoff.wait(fault, service)?,
             }
         }

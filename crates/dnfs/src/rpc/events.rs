@@ -15,12 +15,12 @@ pub enum Event {
     NotResponding {
         /// The server.
         server: SocketAddr,
-        /// Why they wait.
+        /// Why callers wait.
         cause: Cause,
-        /// For how long by now.
+        /// How long the server has been silent.
         silent: Duration,
     },
-    /// It answers again.
+    /// The server answers again.
     Responding {
         /// The server.
         server: SocketAddr,
@@ -40,7 +40,7 @@ pub enum Event {
     Denied {
         /// The server.
         server: SocketAddr,
-        /// Why not.
+        /// Why this process cannot reach it.
         denial: Denial,
     },
     /// The server no longer exports the volume: it refuses the handle of the root. Callers wait.
@@ -75,7 +75,8 @@ pub enum Event {
         /// The path of the export.
         export: Arc<str>,
     },
-    /// There is no memory for written data until COMMIT. Data that the server loses in a power cut is lost; fsync reports it.
+    /// There is no memory to keep written data until COMMIT. Data that the server loses in a power cut is lost; fsync reports
+    /// it.
     NothingKept,
 }
 
@@ -106,11 +107,12 @@ impl std::fmt::Display for Cause {
 /// Why this process cannot connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// A system call is refused with this errno: by a seccomp filter, RestrictAddressFamilies=, Landlock or another security module.
+    /// A system call is refused with this errno: by a seccomp filter, RestrictAddressFamilies=, Landlock or another
+    /// security module.
     Call {
-        /// Its name.
+        /// Name of the call.
         call: &'static str,
-        /// The errno.
+        /// The error number.
         errno: i32,
     },
     /// The process is in another network namespace than the mount, and that namespace has no way to the server (`unshare -n`,
@@ -162,7 +164,7 @@ pub struct ProcedureName(u32);
 
 impl std::fmt::Display for ProcedureName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        /// What is written to it in capitals.
+        /// Writes text in capitals.
         struct Capitals<'a, 'f>(&'a mut std::fmt::Formatter<'f>);
 
         impl std::fmt::Write for Capitals<'_, '_> {

@@ -1,5 +1,6 @@
 //! Remote procedure calls over TCP (RFC 5531): one connection at a time, calls in flight on it, their replies, and what
-//! happens when it breaks. Of NFS it knows the layout of a READ reply, whose data goes straight to the caller.
+//! happens when it breaks. The data of a READ goes directly to the caller, so this module knows the layout of that
+//! reply.
 
 mod answers;
 mod attach;

@@ -47,7 +47,7 @@ fn exchange(socket: &Socket, (program, version): (u32, u32)) -> Option<()> {
         if left.is_zero() {
             return None;
         }
-        // The wait ends early at a signal; the receive itself waits for a second at most.
+        // The wait ends early at a signal. The receive itself waits for 250 ms at most.
         if poll::is_readable(socket.descriptor().as_raw_fd(), left) {
             end += socket.receive(free).ok().filter(|bytes| *bytes > 0)?;
         }

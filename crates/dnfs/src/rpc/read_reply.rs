@@ -5,8 +5,8 @@ use nfs_proto::record::{self, LAST_FRAGMENT};
 use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
 use nfs_proto::xdr::{Decode, Reader, padding};
 
-/// The head every server sends before the data of a READ: mark, reply header with an empty verifier, status, attributes
-/// that follow, count, end of file, length (RFC 5531 9, RFC 1813 3.3.6). In bytes.
+/// The head that every server sends before the data of a READ: mark, reply header with an empty verifier, status,
+/// attributes that follow, count, end of file, length (RFC 5531 9, RFC 1813 3.3.6). In bytes.
 pub(super) const READ_HEAD_BYTES: usize = 4 + 24 + 4 + 4 + 84 + 12;
 
 /// A READ reply whose head is as expected.

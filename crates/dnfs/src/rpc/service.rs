@@ -41,11 +41,11 @@ pub(crate) enum RetryPolicy {
 /// Whether a server that leaves a call unanswered answers others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    /// It answers others.
+    /// The server answers other calls.
     Answers,
-    /// It answers no call.
+    /// The server answers no call.
     Silent,
-    /// Another thread is probing it.
+    /// Another thread is probing the server.
     Unknown,
 }
 
@@ -94,8 +94,8 @@ pub(crate) struct Service {
     pub(crate) leases: Option<Arc<Members>>,
     /// A handle of the export. `None` for programs other than NFS.
     pub(crate) root: Option<nfs_proto::nfs3::FileHandle>,
-    /// Proves to Millrace's filer that this process belongs to the mount, so that it may fence others of it. 0 for a client without
-    /// a segment.
+    /// Proves to Millrace's filer that this process belongs to the mount, so that it may fence other processes of the mount. 0
+    /// for a client without a segment.
     pub(crate) mount_secret: u64,
     header: Vec<u8>, // record mark, call header, credential, verifier; xid and procedure are filled in later
     unresponsive: AtomicBool,
@@ -233,8 +233,8 @@ impl Service {
         })
     }
 
-    /// Reports that the server does not answer: once, and only occasionally if it alternates. It has been `silent` for that
-    /// time.
+    /// Reports that the server does not answer: once for each silence, and at most once in [`REPORT_EVERY_MS`]. The server
+    /// has been silent for the time `silent`.
     pub(crate) fn report_unresponsive(&self, cause: Cause, silent: Duration) {
         if self.retry_policy == RetryPolicy::Mounting || self.unresponsive.load(Ordering::Relaxed) {
             return;
@@ -291,7 +291,7 @@ impl Service {
         self.report_responding();
     }
 
-    /// Reports once that it answers again.
+    /// Reports once that the server answers again.
     #[inline]
     fn report_responding(&self) {
         if self.unresponsive.load(Ordering::Relaxed) && self.unresponsive.swap(false, Ordering::Relaxed) {

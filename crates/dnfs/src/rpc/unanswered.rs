@@ -14,7 +14,8 @@ use crate::process::this_process;
 use nfs_proto::nfs3::{self, Procedure};
 use nfs_proto::xdr::{Decode, Reader, Writer};
 
-/// The result of one send or receive. If it transferred nothing for a second, first checks the calls in flight.
+/// The result of one send or receive. If it transferred nothing within the socket's timeout, first checks the calls in
+/// flight.
 ///
 /// # Errors
 /// As [`look`].

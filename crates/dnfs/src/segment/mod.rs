@@ -119,7 +119,7 @@ impl Segment {
         self.header().resent.load(SeqCst)
     }
 
-    /// As [`Self::resent`], after a reply in `epoch`. The first reply of all sets it.
+    /// As [`Self::resent`], after a reply in `epoch`. The first reply to any process sets it.
     pub(crate) fn resent_by(&self, epoch: u32) -> u32 {
         self.header().resent.compare_exchange(0, epoch, SeqCst, SeqCst).map_or_else(|now| now, |_| epoch)
     }
@@ -130,7 +130,7 @@ impl Segment {
         (slot.generation.load(Acquire) == file.generation && file.generation & 1 == 1).then_some(slot)
     }
 
-    /// Files that may be in use, among the slots that were ever used.
+    /// The files that have a slot, open or not.
     pub(crate) fn live_files(&self) -> impl Iterator<Item = (FileRef, &Slot)> {
         let high_water = self.header().high_water.load(Acquire).min(SLOT_COUNT);
         self.slots().iter().zip(0..high_water).filter_map(|(slot, number)| {

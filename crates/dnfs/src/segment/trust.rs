@@ -16,7 +16,7 @@ use crate::user_namespace::{UNNAMED, hides_root};
 
 /// Permissions of a directory that a group shares, and of what is made in it.
 pub(super) const GROUP_RIGHTS: u32 = 0o770;
-/// As many links in a row as the kernel follows (path_resolution(7)).
+/// Number of symbolic links that the kernel follows in one path (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 const ROOT: u32 = 0;
 
@@ -32,11 +32,11 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    /// The owner and sharing of the directory at `path`. Refused unless this process may trust it. `is_named`: the user named
+    /// The owner and sharing of the directory at `path`. Fails unless this process may trust it. `is_named`: the user named
     /// it, so a group may share it.
     pub(super) fn of_trusted(path: &Path, is_named: bool) -> Result<Self, SegmentError> {
         let refused = |why| SegmentError::Directory(Untrusted { path: path.to_owned(), why }.into());
-        // Without a slash at the end, which would follow a link.
+        // The path has no slash at its end, because a slash would follow a link.
         let path: &Path = &path.components().collect::<PathBuf>();
         if !path.is_absolute() || path.file_name().is_none() {
             return Err(refused(Distrust::Path));
@@ -59,7 +59,7 @@ impl Sharing {
     }
 }
 
-/// The group may do everything, others nothing.
+/// Whether the group may do everything and others nothing.
 const fn is_shared(found: &Owner) -> bool {
     found.mode & 0o7777 == libc::S_ISGID | GROUP_RIGHTS
 }
@@ -98,7 +98,7 @@ fn is_member(gid: u32) -> bool {
     gid == effective_gid() || groups().contains(&gid)
 }
 
-/// Whether it is root, also if root has no uid in this user namespace.
+/// Whether `uid` is root, also if root has no uid in this user namespace.
 fn is_root(uid: u32) -> bool {
     uid == ROOT || uid == UNNAMED && hides_root()
 }

@@ -12,28 +12,28 @@ pub struct Untrusted {
     pub why: Distrust,
 }
 
-/// Why a directory is not used. Users are numbers of the mounts' user namespace.
+/// Why a directory is not used. Uids are those of the mounts' user namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Distrust {
-    /// It belongs to another user, with this uid.
+    /// The directory belongs to another user, with this uid.
     Owner(u32),
-    /// It is shared by the group with this gid, and this user is not a member.
+    /// The directory is shared by the group with this gid, and this user is not a member.
     NotMember(u32),
-    /// It is not a directory. The uid is that of its owner.
+    /// The path is not that of a directory. The uid is that of its owner.
     NotDirectory(u32),
-    /// It is a symbolic link. The uid is that of its owner.
+    /// The path is that of a symbolic link. The uid is that of its owner.
     Link(u32),
-    /// Its mode lets other users enter it.
+    /// The directory's mode lets other users enter it.
     Mode(u32),
-    /// It is the default directory, which is for one user, and has the mode of a shared one.
+    /// The directory is the default one, which is for one user, and has the mode of a shared one.
     SharedByDefault,
-    /// Another user can replace it: a directory or link above it belongs to that uid.
+    /// Another user can replace the directory: a directory or link above it belongs to that uid.
     AboveOwner(PathBuf, u32),
-    /// Other users can replace it: a directory above it has this mode.
+    /// Other users can replace the directory: a directory above it has this mode.
     AboveMode(PathBuf, u32),
-    /// It is not shared by the group with this gid.
+    /// The directory is not shared by the group with this gid.
     NotOfGroup(u32),
-    /// Its path is relative, or too long.
+    /// The path is relative, or too long.
     Path,
 }
 

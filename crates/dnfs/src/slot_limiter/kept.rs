@@ -40,7 +40,7 @@ impl KeptConnections {
         self.members.renew_leases();
     }
 
-    /// A place for a connection. `None` if all are taken; the connection must then be closed after its call.
+    /// Takes a place for a connection. `None` if all are taken; the connection must then be closed after its call.
     pub(crate) fn take(self: &Arc<Self>) -> Option<KeptPlace> {
         let owner = self.members.owner()?;
         self.take_free(owner).or_else(|| {

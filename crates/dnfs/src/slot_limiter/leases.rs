@@ -1,5 +1,5 @@
-//! Leases. A thread renews its lease while it holds locks. By it others distinguish a running holder from a stopped process and
-//! from a call that was left by `longjmp` (docs/design/028-stopped-processes.md).
+//! Leases. A thread renews its lease while it holds locks. By the lease, other processes distinguish a running holder from a
+//! stopped process and from a call that the thread left by `longjmp` (docs/design/028-stopped-processes.md).
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use core::time::Duration;
@@ -178,20 +178,21 @@ impl Members {
         held
     }
 
-    /// Whether the thread's current call holds it. If the thread's leases are not noted, all of them count as the current
-    /// call's.
+    /// Whether `owner` names a lease of the thread's current call. If the thread's leases are not noted, all of them
+    /// count as the current call's.
     pub(crate) fn is_of_this_call(&self, owner: Owner) -> bool {
         let mut found = false;
         let is_noted = CallFrame::each(self.table_id(), |other, _| found |= other == owner);
         found || !is_noted && self.owner().is_some_and(|mine| self.is_of_thread(owner, mine))
     }
 
-    /// Whether another call of this thread holds it: one that the current call interrupted, or one that the thread left.
+    /// Whether `owner` names a lease of another call of this thread: one that the current call interrupted, or one that
+    /// the thread left.
     pub(crate) fn is_of_other_call(&self, owner: Owner) -> bool {
         self.is_of_this_thread(owner) && !self.is_of_this_call(owner)
     }
 
-    /// Whether any call of this thread holds it.
+    /// Whether `owner` names a lease of any call of this thread.
     pub(super) fn is_of_this_thread(&self, owner: Owner) -> bool {
         self.owner().map_or_else(|| self.is_of_this_call(owner), |mine| self.is_of_thread(owner, mine))
     }
@@ -204,13 +205,13 @@ impl Members {
         owner >> 32 == mine >> 32 && self.lease_record(owner).is_some_and(is_mine)
     }
 
-    /// Whether the owner can act no more, so that what it holds is free: its process has died, or its lease was revoked.
-    /// Revokes the lease if that is due.
+    /// Whether the owner can no longer act, so that what it holds is free: its process has died, or its lease was
+    /// revoked. Revokes the lease if that is due.
     pub(crate) fn is_gone(&self, owner: Owner) -> bool {
         self.is_over(owner, true)
     }
 
-    /// As [`Self::is_gone`], for a caller that does not wait, for the server included.
+    /// As [`Self::is_gone`], for a caller that does not wait, not even for the server.
     pub(super) fn is_gone_by_itself(&self, owner: Owner) -> bool {
         self.is_over(owner, false)
     }

@@ -3,8 +3,8 @@
 //!
 //! All of them are locks that several processes share and whose holder may die at any instruction. A word names the holder: its
 //! liveness lock (a byte of a file, which the kernel unlocks at exit), how often that byte was locked before, and the thread or
-//! its lease. A waiter sleeps on a futex and checks now and then whether the holder is alive. A thread that requests what it
-//! already holds, as a signal handler inside a call does, goes through: it would wait for itself.
+//! its lease. A waiter sleeps on a futex and checks now and then whether the holder is alive. A thread does not wait for what
+//! it already holds, as a signal handler inside a call would: it would wait for itself.
 
 mod call_frames;
 mod commit_turn;

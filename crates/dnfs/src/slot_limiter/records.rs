@@ -23,7 +23,7 @@ pub(crate) struct LeaseRecord {
 /// The holder of each place, and the current limit.
 #[repr(C)]
 pub(crate) struct KeptTable {
-    /// Owner word; 0 when free.
+    /// Owner word; 0 if the place is free.
     pub(crate) places: [AtomicU64; KEPT_CONNECTIONS_MAX],
     /// Until when the limit is `low`, in ms of the monotonic clock.
     pub(crate) low_until_ms: AtomicU64,

@@ -1,7 +1,7 @@
-//! System calls behind safe functions: the only unsafe code of this crate.
+//! System calls wrapped in safe functions: the only unsafe code of this crate.
 //!
 //! All system calls use rustix, which makes them by instruction, because this crate also runs inside the preload library, whose
-//! hooks have the names of libc's functions. The three calls that rustix lacks, or makes more slowly, are in `raw`. std gets no
+//! hooks have the names of libc's functions. The calls that rustix lacks, or makes more slowly, go through `raw`. std gets no
 //! descriptor, because it would close it by libc's `close`.
 
 pub(crate) mod access_list;
@@ -35,7 +35,7 @@ pub(crate) mod whole_file;
 mod tests {
     use std::path::Path;
 
-    /// libc functions this crate may call: no hook of the preload library has their names.
+    /// libc functions that this crate may call: no hook of the preload library has their names.
     const CALLED: [&str; 2] = ["clock_gettime", "pthread_atfork"];
 
     #[test]
@@ -54,8 +54,8 @@ mod tests {
                 assert!(!is_call || CALLED.contains(&name.as_str()), "{}: libc::{name}", source.display());
             }
             for name in ["std::fs::", "OwnedFd)", "TcpStream"] {
-                // All but the last run in `millrace` (of `mount_paths.rs` what lists), or list the runtime directory; `fd.rs`
-                // takes what rustix opens over from std's type.
+                // All but the last run in `millrace` (in `mount_paths.rs`, what lists), or list the runtime directory.
+                // `fd.rs` takes descriptors that rustix opens out of std's type.
                 let allowed = [
                     "mount/observer.rs",
                     "mount/mount_paths.rs",

@@ -1,4 +1,4 @@
-//! Small files of the user's, read whole.
+//! Reads small files completely.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::fd::Fd;
 /// Reads a file of at most `bytes_max` bytes, and its mode (`st_mode`); symbolic links are followed.
 ///
 /// # Errors
-/// The kernel's; `EFBIG` when there is more.
+/// The kernel's error; `EFBIG` if the file is longer.
 pub(crate) fn read(path: &str, bytes_max: usize) -> io::Result<(Vec<u8>, u32)> {
     let fd = Fd::from(retry_on_intr(|| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))?);
     let mode = rustix::fs::fstat(&fd)?.st_mode;

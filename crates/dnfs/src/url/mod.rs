@@ -1,8 +1,8 @@
 //! `nfs://HOST[,HOST2…][:PORT]/EXPORT[/PATH][?key=value&…]`.
 //!
-//! The hosts are the addresses of one server. They are tried in the order given when the export is mounted; the one that
-//! answers is used from then on, until the last process has gone. `local=` gives the addresses of this host to connect
-//! from; the first of the server's family is used.
+//! The hosts are the addresses of one server. Mounting tries them in the given order. The client uses the one that
+//! answers, until the server has moved to another address of its name. `local=` gives the addresses of this host to
+//! connect from; the first of the server's family is used.
 
 mod complete;
 pub(crate) mod error;
@@ -17,7 +17,7 @@ use escape::unescape;
 use std::fmt;
 use std::str::FromStr;
 
-/// Where an export is and how it is to be used.
+/// Where an export is, and how to use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NfsUrl {
     /// Host names or addresses of the server, at most [`ADDRESSES_MAX`], the preferred one first; IPv6 without brackets.
@@ -50,7 +50,7 @@ impl NfsUrl {
         set.into_iter().map(|(_, name)| name).collect()
     }
 
-    /// The same with another path.
+    /// The same URL with another path.
     #[must_use]
     pub fn with_path(&self, path: &str) -> Self {
         Self { export_path: path.to_owned(), ..self.clone() }
@@ -103,8 +103,8 @@ impl FromStr for NfsUrl {
 }
 
 impl fmt::Display for NfsUrl {
-    /// The URL with the addresses of the server and of this host, without its other options: enough to say which export is
-    /// meant and how it is reached.
+    /// The URL with the addresses of the server and of this host, without its other options: enough to identify the export
+    /// and the way to it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "nfs://")?;
         for (index, server) in self.servers.iter().enumerate() {

@@ -3,7 +3,8 @@
 use super::error::AttachError;
 use std::process::Command;
 
-/// Runs a program of the host to its end, without a stdin unless it was given one; what it printed.
+/// Runs a program of the host to its end, without a stdin unless `command` has one. Returns what it
+/// printed.
 pub(super) fn output(program: &'static str, command: &mut Command) -> Result<String, AttachError> {
     let ended = command.output().map_err(|source| AttachError::Program { program, source })?;
     if ended.status.success() {

@@ -1,15 +1,16 @@
-//! LUNs as block devices of this host by the kernel's initiator: open-iscsi logs in, dm-multipath stands above several paths.
+//! LUNs as block devices of this host by the kernel's initiator: open-iscsi logs in, dm-multipath joins several paths.
 //!
-//! [`why_not`] says what this host lacks for it. [`log_in`] makes a session over one portal, [`KernelDevice::bring_up`] the block device of a LUN
-//! over the sessions that there are, [`release`] ends a session. The programs and daemons of open-iscsi and multipath-tools do the work; no
-//! daemon is started here, for that is the host's service manager's.
+//! [`why_not`] returns what this host lacks for it. [`log_in`] makes a session over one portal, [`KernelDevice::bring_up`] makes
+//! the block device of a LUN over existing sessions, and [`release`] ends a session. The programs and daemons of open-iscsi and
+//! multipath-tools do the work. Millrace starts no daemon: that is the task of the host's service manager.
 //!
-//! **What belongs to others.** open-iscsi has one database of nodes for the whole host, and no other can be named. So a record is made only where
-//! there is none for that target and portal, no boot logs in to it, and it is marked; only marked records are deleted. Sessions are known
-//! by their numbers, and only those that a caller names are ended. A session made here shows no LUN by itself: the kernel is told which
-//! one to look for, so that others of the target do not become disks of this host.
+//! **What belongs to others.** open-iscsi has one database of nodes for the complete host, and no other one can be named. So
+//! Millrace makes a record only if there is no record for that target and portal. No boot logs in to it, and it is marked;
+//! Millrace deletes only marked records. Sessions are identified by their numbers, and only those that a caller names are ended.
+//! A session that Millrace made shows no LUN by itself: Millrace names to the kernel the LUN to search for, so that other LUNs of
+//! the target do not become disks of this host.
 //!
-//! **Durability.** A disk of the kernel is flushed when it is removed; until then what holds for any disk holds.
+//! **Durability.** The kernel flushes a disk when it is removed. Until then the disk gives the guarantees of any disk.
 
 mod daemons;
 mod device;

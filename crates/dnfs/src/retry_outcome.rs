@@ -6,9 +6,9 @@
 //! that use a name as a lock must not both succeed. Millrace's filer repeats the answer to the first transmission, so its
 //! refusals are those of the first transmission.
 
-use crate::client::Client;
 use crate::error::Error;
 use crate::file::{Attributes, Created, FileHandle, FileKind, FileTime, FsError, SetAttributes, SetTime};
+use crate::nfs3::client::Client;
 use crate::sys::random::random;
 
 /// An access time that identifies an object that this process creates: now, with random nanoseconds.

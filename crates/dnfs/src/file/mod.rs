@@ -1,7 +1,6 @@
 //! Files as the mount layer and its users see them: types that belong to no version of the protocol.
 //!
-//! The client converts NFSv3's structures to these types. `preload`, `fuse-mount` and `lab` see only these; inside this crate
-//! `rpc`, `pipeline` and the asynchronous calls and read-ahead of [`crate::mount`] use NFSv3's structures too.
+//! `crate::nfs3` converts NFSv3's structures to these types. No other module, and no other crate, sees those structures.
 
 mod access;
 mod attributes;

@@ -9,17 +9,17 @@ use std::time::Instant;
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use nfs_proto::nfs3::{NfsStatus, Procedure};
 use rustix::fd::BorrowedFd;
 
-use super::async_calls::{Calls, Entry, Found, Held};
 use super::io::note_attributes;
 use super::io_request::{Finished, IoRequest, IoWork, Offered};
 use super::{Mount, handle_of};
 use crate::error::Error;
 use crate::file::{FsError, Stability};
 use crate::limits::{ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES};
-use crate::nfs3_types::{handle, refusal, stable_how};
+use crate::nfs3::async_calls::{Calls, Entry, Found, Held, Refused as RefusedByServer};
+use crate::nfs3::types::{handle, stable_how};
+use crate::rpc::calls::Calls as _;
 use crate::rpc::io_slices::total;
 use crate::rpc::lane::Lane;
 use crate::segment::layout::Slot;
@@ -46,7 +46,12 @@ impl<'m> AsyncIo<'m> {
     /// Creates the engine for requests on this mount. It is not connected yet.
     #[must_use]
     pub fn new(mount: &'m Mount) -> Self {
-        Self { mount, reads: Side::new(Procedure::Read), writes: Side::new(Procedure::Write), lease: None }
+        Self {
+            mount,
+            reads: Side::new(Calls::reads(ASYNC_DEPTH_MAX)),
+            writes: Side::new(Calls::writes(ASYNC_DEPTH_MAX)),
+            lease: None,
+        }
     }
 
     /// The mount.
@@ -153,9 +158,8 @@ impl<'m> AsyncIo<'m> {
 }
 
 impl<'m> Side<'m> {
-    fn new(procedure: Procedure) -> Self {
-        let lane = Lane::new(procedure.number(), ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES);
-        Self { lane, calls: Calls::new(procedure, ASYNC_DEPTH_MAX) }
+    fn new(calls: Calls<'m>) -> Self {
+        Self { lane: Lane::new(calls.procedure(), ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES), calls }
     }
 
     /// Accepts a request of `bytes` bytes if it is one call and `hold` returns what it needs.
@@ -253,9 +257,8 @@ impl Mount {
         let Entry { request, slot, bytes, begun, moment, permit, held, found, .. } = entry;
         drop(permit);
         let found = match found {
-            // The blocking call waits for the server, or finds that the file is gone.
-            None | Some(Err(NfsStatus::JukeBox | NfsStatus::Stale | NfsStatus::BadHandle)) => return Finished::Alone(request),
-            Some(Err(status)) => return Finished::Done(request.token, Err(refusal(status))),
+            None | Some(Err(RefusedByServer::TryAlone)) => return Finished::Alone(request),
+            Some(Err(RefusedByServer::Error(error))) => return Finished::Done(request.token, Err(error)),
             Some(Ok(found)) => found,
         };
         match (held, found) {

@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use nfs_proto::nfs3::{self, Procedure, ReadArgs, ReadOkHead, ReadResult};
-use nfs_proto::xdr::{Encode, Reader, Writer};
+use nfs_proto::xdr::{Reader, Writer};
 
 use super::FileRef;
 use super::io::Changes;
-use crate::client_io::check_count;
 use crate::limits::{EARLY_AGE_MS, EARLY_LARGE_BYTES, EARLY_LARGE_COUNT, EARLY_SMALL_BYTES, EARLY_SMALL_COUNT, UNRESPONSIVE_MS};
+use crate::nfs3::io::check_count;
+use crate::nfs3::read::{self, READ};
+use crate::nfs3::read_reply::ReadHead;
+use crate::nfs3::types::WireHandle;
 use crate::rpc::calls::Calls;
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::ReceiveList;
@@ -44,7 +46,7 @@ enum State {
 struct Early {
     state: State,
     key: Key,
-    handle: Option<nfs3::FileHandle>,
+    handle: Option<WireHandle>,
     offset: u64,
     asked: usize,
     count: usize, // bytes received
@@ -133,7 +135,7 @@ impl EarlyReads {
     pub(super) fn add(
         &mut self,
         key: Key,
-        handle: nfs3::FileHandle,
+        handle: WireHandle,
         offset: u64,
         bytes: usize,
         (is_large, bytes_max): (bool, usize),
@@ -288,12 +290,12 @@ impl Calls for EarlyReads {
     }
 
     fn procedure(&self) -> u32 {
-        Procedure::Read.number()
+        READ
     }
 
     fn encode(&self, call: usize, out: &mut Writer<'_>) {
         let Some(Early { handle: Some(file), offset, asked, .. }) = self.reads.get(call) else { return };
-        ReadArgs { file: *file, offset: *offset, count: *asked as u32 }.encode(out);
+        read::encode(*file, *offset, *asked, out);
     }
 
     fn target_bytes(&self, call: usize) -> usize {
@@ -315,22 +317,20 @@ impl Calls for EarlyReads {
         }
     }
 
-    fn received(&mut self, call: usize, head: &ReadOkHead) {
+    fn received(&mut self, call: usize, head: &ReadHead) {
         self.came(call, head.count as usize, head.eof);
     }
 
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
-        use nfs_proto::xdr::Decode as _;
-        match ReadResult::decode(results)? {
-            Ok(ok) => {
-                let count = ok.data.0.len();
-                check_count(count, self.target_bytes(call))?;
-                if let Some(to) = self.target(call, 0..count) {
-                    to.copy_from_slice(ok.data.0);
+        match read::decode(results)? {
+            Some((data, eof)) => {
+                check_count(data.len(), self.target_bytes(call))?;
+                if let Some(to) = self.target(call, 0..data.len()) {
+                    to.copy_from_slice(data);
                 }
-                self.came(call, count, ok.eof);
+                self.came(call, data.len(), eof);
             }
-            Err(_) => self.came(call, 0, false), // the reader gets the error from its own call
+            None => self.came(call, 0, false), // the reader gets the error from its own call
         }
         Ok(())
     }
@@ -354,7 +354,7 @@ mod tests {
 
     /// Adds a READ of this size and returns its place.
     fn add(reads: &mut EarlyReads, key: Key, offset: u64, bytes: usize) -> Option<usize> {
-        let file = nfs3::FileHandle::new(&[1; 8]).unwrap();
+        let file = WireHandle::new(&[1; 8]).unwrap();
         assert!(reads.add(key, file, offset, bytes, (false, 1 << 20), 0)? <= bytes);
         reads.next_call(0)
     }

@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::limits::{FENCE_CALL_MS, IN_FLIGHT_MS};
+use crate::nfs3::client::{Client, MountParts};
 use crate::slot_limiter::Fence;
 use crate::sys::clock::sleep;
 use crate::url::NfsUrl;

@@ -8,10 +8,10 @@ use core::sync::atomic::Ordering::Acquire;
 
 use super::attributes::record_of;
 use super::{FileRef, Mount, handle_of};
-use crate::client_io::WriteDone;
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FsError, Stability, WriteVerifier};
 use crate::limits::{SMALL_FILE_BYTES_MAX, WRITE_ROUNDS_MAX};
+use crate::nfs3::io::WriteDone;
 use crate::options::{ClosePolicy, StablePolicy};
 use crate::payload::{LazyBuffer, Payload};
 use crate::segment::layout::{FLAG_STORED, Slot};

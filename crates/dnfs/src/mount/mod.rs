@@ -12,7 +12,6 @@
 //! between: walk again.
 
 mod apart;
-mod async_calls;
 mod async_io;
 mod attach;
 mod attributes;
@@ -26,7 +25,7 @@ mod fence;
 mod gathered;
 mod give_up;
 mod io;
-mod io_request;
+pub(crate) mod io_request;
 mod keeper;
 mod keeper_namespaces;
 mod keeper_process;
@@ -102,10 +101,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::activity::Activity;
-use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
+use crate::nfs3::client::Client;
 use crate::options::{ClosePolicy, StablePolicy};
 use crate::process::this_process;
 use crate::retention::Retention;

@@ -18,7 +18,7 @@ use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
 use crate::event_count::EventCount;
 use crate::limits::{EARLY_AGE_MS, EARLY_PAUSE_MS, EARLY_SMALL_BYTES, HOLDER_CHECK_MS};
-use crate::nfs3_types::handle;
+use crate::nfs3::types::handle;
 use crate::process::this_process;
 use crate::rpc::early_lane::{Broken, EarlyLane};
 use crate::rpc::io_slices::total;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::MountSpec;
 use crate::call_notes::CallNotes;
-use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle};
+use crate::nfs3::client::{Client, MountParts};
 use crate::segment::url_notes::UrlRoot;
 use crate::segment::{RuntimeDir, Segment, SegmentError, StoredParts, local};
 use crate::sys::file_lock::FileLock;

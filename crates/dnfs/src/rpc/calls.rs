@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::io_slices::{ReceiveList, SendList};
-use nfs_proto::nfs3::ReadOkHead;
+use crate::nfs3::read_reply::ReadHead;
 use nfs_proto::xdr::{Reader, Writer};
 use std::ops::Range;
 
@@ -62,7 +62,7 @@ pub(crate) trait Calls {
     fn copy_target(&self, _call: usize, _to: &mut [u8]) {}
 
     /// Called when the data of a READ is in its target.
-    fn received(&mut self, _call: usize, _head: &ReadOkHead) {}
+    fn received(&mut self, _call: usize, _head: &ReadHead) {}
 
     /// Takes the results of a call, from its status on, where they were received.
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault>;

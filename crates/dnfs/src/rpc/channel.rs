@@ -18,10 +18,10 @@ use super::service::Service;
 use super::unanswered;
 use crate::error::{Error, ProtocolError};
 use crate::limits::SLOTS_MAX;
+use crate::nfs3::procedures::is_write;
 use crate::process::this_process;
 use crate::slot_limiter::KeptConnections;
 use crate::sys::clock;
-use nfs_proto::nfs3::Procedure;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -122,7 +122,7 @@ impl Channel {
     /// those that it received on the closed connection: the server must not execute them after the caller continues.
     fn renew(&mut self, service: &Service, procedure: u32) {
         self.connection.forget_port();
-        if procedure == Procedure::Write.number() {
+        if is_write(procedure) {
             clock::sleep(service.fence);
         }
         self.table.renew();
@@ -342,7 +342,7 @@ impl Channel {
 /// the server may recognise its xid.
 #[inline]
 fn check_leases<C: Calls>(resends: bool, service: &Service, calls: &C) -> Result<(), Fault> {
-    let is_checked = !resends || calls.procedure() == Procedure::Write.number();
+    let is_checked = !resends || is_write(calls.procedure());
     if !is_checked || service.may_send() {
         return Ok(());
     }

@@ -2,8 +2,7 @@
 //! them.
 
 use crate::file::FileHandle;
-use nfs_proto::nfs3::Procedure;
-use std::fmt::Write as _;
+pub use crate::nfs3::procedures::ProcedureName;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,28 +153,6 @@ impl UnansweredCall {
     /// The name of its procedure, as in RFC 1813.
     #[must_use]
     pub const fn procedure(&self) -> ProcedureName {
-        ProcedureName(self.procedure)
-    }
-}
-
-/// The name of a procedure, as in RFC 1813. Displays without an allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcedureName(u32);
-
-impl std::fmt::Display for ProcedureName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        /// Writes text in capitals.
-        struct Capitals<'a, 'f>(&'a mut std::fmt::Formatter<'f>);
-
-        impl std::fmt::Write for Capitals<'_, '_> {
-            fn write_str(&mut self, text: &str) -> std::fmt::Result {
-                text.chars().try_for_each(|letter| self.0.write_char(letter.to_ascii_uppercase()))
-            }
-        }
-
-        match Procedure::from_number(self.0) {
-            Some(procedure) => write!(Capitals(f), "{procedure:?}"),
-            None => write!(f, "procedure {}", self.0),
-        }
+        ProcedureName::of(self.procedure)
     }
 }

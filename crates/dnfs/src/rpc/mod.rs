@@ -18,7 +18,7 @@ pub(crate) mod io_slices;
 pub(crate) mod lane;
 pub(crate) mod pool;
 mod probe;
-mod read_reply;
+pub(crate) mod program;
 mod receive;
 mod receive_buffer;
 mod response_timer;

@@ -5,11 +5,14 @@ use super::channel_support::ChannelSupport;
 use super::events::{Cause, Denial, Event};
 use super::gone_report::GoneReport;
 use super::probe;
+use super::program::Program;
 use super::tls_config::TlsConfig;
 use crate::address::local_for;
 use crate::call_notes::CallNotes;
 use crate::credentials::Credentials;
 use crate::limits::{CONNECT_ATTEMPT_MS, FENCE_MS, MOUNT_CONNECT_MS, PROBE_ANSWER_MS, PROBE_EVERY_MS, REPORT_EVERY_MS};
+use crate::nfs3::procedures::NFS;
+use crate::nfs3::types::WireHandle;
 use crate::process::this_process;
 use crate::segment::{ExportState, Segment};
 use crate::slot_limiter::Members;
@@ -49,16 +52,6 @@ pub(crate) enum Liveness {
     Unknown,
 }
 
-/// A program: number, version and the name used in messages.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Program {
-    pub(crate) name: &'static str,
-    pub(crate) number: u32,
-    pub(crate) version: u32,
-}
-
-/// NFS version 3.
-pub(crate) const NFS: Program = Program { name: "NFS", number: nfs_proto::nfs3::PROGRAM, version: nfs_proto::nfs3::VERSION };
 /// MOUNT version 3.
 pub(crate) const MOUNT: Program =
     Program { name: "MOUNT", number: nfs_proto::mount3::PROGRAM, version: nfs_proto::mount3::VERSION };
@@ -93,7 +86,7 @@ pub(crate) struct Service {
     /// The members whose leases the callers hold (docs/design/028-stopped-processes.md). `None` for a client without a segment.
     pub(crate) leases: Option<Arc<Members>>,
     /// A handle of the export. `None` for programs other than NFS.
-    pub(crate) root: Option<nfs_proto::nfs3::FileHandle>,
+    pub(crate) root: Option<WireHandle>,
     /// Proves to Millrace's filer that this process belongs to the mount, so that it may fence other processes of the mount. 0
     /// for a client without a segment.
     pub(crate) mount_secret: u64,

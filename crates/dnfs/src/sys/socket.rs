@@ -143,8 +143,9 @@ mod tests {
 
     #[test]
     fn a_child_leaves_the_connection_of_its_parent_alone_and_makes_its_own() {
+        use crate::nfs3::procedures::NFS;
         use crate::rpc::connection::Connection;
-        use crate::rpc::service::{NFS, RetryPolicy, Service};
+        use crate::rpc::service::{RetryPolicy, Service};
         use std::io::Write as _;
         this_process().watch_forks();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -32,7 +32,7 @@ impl NfsUrl {
     /// Port of the NFS service as given, 2049 otherwise.
     #[must_use]
     pub fn nfs_port(&self) -> u16 {
-        self.options.nfs_port.unwrap_or(nfs_proto::nfs3::PORT)
+        self.options.nfs_port.unwrap_or(crate::nfs3::procedures::PORT)
     }
 
     /// The first server, for messages.

@@ -1,5 +1,7 @@
 //! Source files: their length, what marks them as unfinished, what layer 0 may touch, how tests say that they did not run.
 
+use std::path::Path;
+
 use crate::architecture::row_of;
 use crate::tree::{code_lines, crate_of, read, report, root, rust_files, shown, source_files};
 
@@ -30,16 +32,18 @@ fn layer_0_touches_no_socket_file_clock_or_thread_but_for_the_tables_of_the_host
 }
 
 #[test]
-fn the_operations_of_the_filer_know_no_protocol_version() {
+fn structures_of_nfs_version_3_stay_where_it_is_spoken() {
+    let outside = |file: &Path| {
+        let is_in = |folder: &str| file.starts_with(root().join("crates").join(folder));
+        is_in("filer/src/operations") || is_in("dnfs/src") && !is_in("dnfs/src/nfs3")
+    };
     let mut faults = Vec::new();
-    for file in rust_files().iter().filter(|file| file.starts_with(root().join("crates/filer/src/operations"))) {
-        let uses = code_lines(&read(file))
-            .filter(|(_, line)| line.contains("nfs3"))
-            .map(|(number, line)| format!("{}:{number}: {line}", shown(file)))
-            .collect::<Vec<_>>();
-        faults.extend(uses);
+    for file in rust_files().iter().filter(|file| outside(file)) {
+        let text = read(file);
+        let uses = code_lines(&text).filter(|(_, line)| line.contains("nfs_proto::nfs3"));
+        faults.extend(uses.map(|(number, line)| format!("{}:{number}: {}", shown(file), line.trim())));
     }
-    report("operations that name NFSv3", &faults);
+    report("uses of nfs_proto::nfs3 outside the client's nfs3/ and the filer's handlers", &faults);
 }
 
 #[test]

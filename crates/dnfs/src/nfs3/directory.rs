@@ -3,10 +3,10 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::client::Client;
 use crate::error::{Error, ProtocolError};
 use crate::file::{DirectoryEntry, DirectoryPosition, FileHandle, FsError};
-use crate::nfs3_types::{attributes_of, handle, handle_of, refusal};
+use crate::nfs3::client::Client;
+use crate::nfs3::types::{attributes_of, handle, handle_of, refusal};
 use crate::rpc::fault::Fault;
 use nfs_proto::nfs3::{
     CookieVerifier, Entry, EntryPlus, NfsStatus, Procedure, ReadDirArgs, ReadDirPlusArgs, ReadDirPlusResult, ReadDirResult,

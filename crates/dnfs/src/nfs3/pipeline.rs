@@ -2,11 +2,11 @@
 //! this. The engine is that of [`Client::read`] and [`Client::write`]: calls that are made together leave in one send,
 //! and one receive brings many replies.
 
-use crate::client::Client;
 use crate::error::{Error, ProtocolError};
 use crate::file::{FileHandle, Stability};
 use crate::limits::{PIPELINE_DEPTH_MAX, PIPELINE_SOCKET_BYTES};
-use crate::nfs3_types::{handle, refusal, stable_how};
+use crate::nfs3::client::Client;
+use crate::nfs3::types::{handle, refusal, stable_how};
 use crate::rpc::calls::Calls;
 use crate::rpc::channel::Channel;
 use crate::rpc::fault::Fault;

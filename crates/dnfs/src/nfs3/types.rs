@@ -8,6 +8,9 @@ use crate::file::{
 };
 use nfs_proto::nfs3;
 
+/// A file handle as NFSv3 sends it.
+pub(crate) type WireHandle = nfs3::FileHandle;
+
 /// The handle for a call. A handle of another version of the protocol may be too long for this one.
 pub(crate) fn handle(handle: &FileHandle) -> Result<nfs3::FileHandle, Error> {
     nfs3::FileHandle::new(handle.as_bytes()).ok_or(Error::Fs(FsError::BadHandle))

@@ -5,20 +5,23 @@ use nfs_proto::record::{self, LAST_FRAGMENT};
 use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
 use nfs_proto::xdr::{Decode, Reader, padding};
 
+/// The results of a READ before its data.
+pub(crate) type ReadHead = ReadOkHead;
+
 /// The head that every server sends before the data of a READ: mark, reply header with an empty verifier, status,
 /// attributes that follow, count, end of file, length (RFC 5531 9, RFC 1813 3.3.6). In bytes.
-pub(super) const READ_HEAD_BYTES: usize = 4 + 24 + 4 + 4 + 84 + 12;
+pub(crate) const READ_HEAD_BYTES: usize = 4 + 24 + 4 + 4 + 84 + 12;
 
 /// A READ reply whose head is as expected.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReadReply {
-    pub(super) xid: u32,
-    pub(super) head: ReadOkHead,
-    pub(super) rest_bytes: usize, // data and padding
+pub(crate) struct ReadReply {
+    pub(crate) xid: u32,
+    pub(crate) head: ReadOkHead,
+    pub(crate) rest_bytes: usize, // data and padding
 }
 
 /// Reads the head of a READ reply that is laid out as expected and has at most `data_bytes_max` bytes of data.
-pub(super) fn parse(head: &[u8], data_bytes_max: usize) -> Option<ReadReply> {
+pub(crate) fn parse(head: &[u8], data_bytes_max: usize) -> Option<ReadReply> {
     let mut input = Reader::new(head);
     let mark = u32::decode(&mut input).ok()?;
     let header = ReplyHeader::decode(&mut input).ok().filter(|header| header.status == ReplyStatus::Success)?;

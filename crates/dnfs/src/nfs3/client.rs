@@ -1,20 +1,21 @@
 //! The client of one export: mounts it, and sends every typed call.
 
+use super::export;
 use crate::activity::SlotUse;
 use crate::address::AddressSet;
 use crate::credentials::Credentials;
 use crate::error::Error;
-use crate::export;
 use crate::file::{Attributes, FileHandle, FileKind, FsError};
 use crate::limits::{DIRECTORY_BYTES, GATHERED_CALL_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MIN};
-use crate::nfs3_types::{self as convert, refusal};
+use crate::nfs3::procedures::NFS;
+use crate::nfs3::single_call::SingleCall;
+use crate::nfs3::types::{self as convert, refusal};
 use crate::options::GonePolicy;
 use crate::process::this_process;
 use crate::rpc::fault::Fault;
 use crate::rpc::pool::Pool;
-use crate::rpc::service::{NFS, RetryPolicy, Service};
+use crate::rpc::service::{RetryPolicy, Service};
 use crate::rpc::tls_config::TlsConfig;
-use crate::single_call::SingleCall;
 use crate::slot_limiter::{SlotLimiter, SlotPermit};
 use crate::sys::clock;
 use crate::sys::connect::SOCKET_TIMEOUT;
@@ -256,7 +257,7 @@ impl Client {
         service.fence = url.options.fence;
         service.privileged_port = url.options.privileged_port;
         service.tls_config = tls_config;
-        service.root = crate::nfs3_types::handle(&parts.root).ok();
+        service.root = crate::nfs3::types::handle(&parts.root).ok();
         service.gone.export = url.export_path.as_str().into();
         service.local.clone_from(&url.options.local);
         if retry_policy == RetryPolicy::Mounting {

@@ -1,10 +1,10 @@
 //! READ and WRITE, directly into and from the caller's buffers. Large ones are cut, and their parts are in flight together.
 
-use crate::client::{Client, Jukebox, Refusals};
 use crate::error::{Error, ProtocolError};
 use crate::file::{Attributes, FileHandle, Stability, WriteVerifier};
 use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
-use crate::nfs3_types::{attributes_of, handle, refusal, stability_of, stable_how, verifier_of};
+use crate::nfs3::client::{Client, Jukebox, Refusals};
+use crate::nfs3::types::{attributes_of, handle, refusal, stability_of, stable_how, verifier_of};
 use crate::payload::Payload;
 use crate::rpc::calls::Calls;
 use crate::rpc::fault::Fault;

@@ -3,11 +3,11 @@
 //! The server may refuse a handle because its file was removed, or because the whole export is gone. A GETATTR of the root shows
 //! which. The client sends it after NFS3ERR_STALE and NFS3ERR_BADHANDLE only.
 
-use crate::client::{Client, Refusals};
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
 use crate::limits::{GONE_PAUSE_MS_MAX, GONE_PAUSE_MS_MIN};
-use crate::nfs3_types as convert;
+use crate::nfs3::client::{Client, Refusals};
+use crate::nfs3::types as convert;
 use crate::options::GonePolicy;
 use crate::rpc::service::RetryPolicy;
 use crate::segment::ExportState;

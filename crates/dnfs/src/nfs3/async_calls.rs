@@ -1,17 +1,17 @@
-//! The calls of [`super::async_io`]: READs or WRITEs of many files on one connection.
+//! The calls of `mount::async_io`: READs or WRITEs of many files on one connection.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Instant;
 
-use nfs_proto::nfs3::{self, NfsStatus, Procedure, ReadArgs, ReadResult, StableHow, WriteArgsHead, WriteResult};
+use nfs_proto::nfs3::{NfsStatus, Procedure, ReadArgs, ReadResult, StableHow, WriteArgsHead, WriteResult};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 
-use super::io_request::{IoRequest, IoWork};
-use crate::client_io::check_count;
-use crate::error::ProtocolError;
+use super::io::check_count;
+use super::types::{WireHandle, attributes_of, refusal, stability_of};
+use crate::error::{Error, ProtocolError};
 use crate::file::{Attributes, Stability};
-use crate::nfs3_types::{attributes_of, stability_of};
+use crate::mount::io_request::{IoRequest, IoWork};
 use crate::retention::WriteGuard;
 use crate::rpc::calls;
 use crate::rpc::fault::Fault;
@@ -21,32 +21,49 @@ use crate::segment::{AttrMoment, SizeMoment};
 use crate::slot_limiter::SlotPermit;
 
 /// A request in flight.
-pub(super) struct Entry<'m> {
-    pub(super) request: IoRequest<'m>,
-    pub(super) slot: &'m Slot,
-    pub(super) file: nfs3::FileHandle,
-    pub(super) bytes: usize,
-    pub(super) begun: Instant,
-    pub(super) moment: AttrMoment,
-    pub(super) permit: Option<SlotPermit<'m>>,
-    pub(super) held: Held<'m>,
-    pub(super) found: Option<Result<Found, NfsStatus>>,
+pub(crate) struct Entry<'m> {
+    pub(crate) request: IoRequest<'m>,
+    pub(crate) slot: &'m Slot,
+    pub(crate) file: WireHandle,
+    pub(crate) bytes: usize,
+    pub(crate) begun: Instant,
+    pub(crate) moment: AttrMoment,
+    pub(crate) permit: Option<SlotPermit<'m>>,
+    pub(crate) held: Held<'m>,
+    pub(crate) found: Option<Result<Found, Refused>>,
 }
 
 /// The locks of a request, and the state when it was sent.
-pub(super) enum Held<'m> {
+pub(crate) enum Held<'m> {
     Read { resent: u32 },
     Write { _guard: Option<WriteGuard<'m>>, size_moment: SizeMoment, stable: StableHow, wanted: Stability },
 }
 
 /// The result in a reply.
-pub(super) enum Found {
+pub(crate) enum Found {
     Read { count: usize, eof: bool },
     Write { count: usize, committed: Stability, attributes: Option<Attributes> },
 }
 
+/// Why the server refused a request.
+pub(crate) enum Refused {
+    /// The blocking call waits for the server, or finds that the file is gone.
+    TryAlone,
+    /// Any other status.
+    Error(Error),
+}
+
+impl From<NfsStatus> for Refused {
+    fn from(status: NfsStatus) -> Self {
+        match status {
+            NfsStatus::JukeBox | NfsStatus::Stale | NfsStatus::BadHandle => Self::TryAlone,
+            status => Self::Error(refusal(status)),
+        }
+    }
+}
+
 /// The calls of one connection, all of one procedure. A call's number is its place.
-pub(super) struct Calls<'m> {
+pub(crate) struct Calls<'m> {
     procedure: Procedure,
     entries: Vec<Option<Entry<'m>>>,
     free: Vec<usize>,
@@ -61,20 +78,30 @@ impl core::fmt::Debug for Calls<'_> {
 }
 
 impl<'m> Calls<'m> {
-    pub(super) fn new(procedure: Procedure, depth: usize) -> Self {
+    /// READs, at most `depth` in flight.
+    pub(crate) fn reads(depth: usize) -> Self {
+        Self::new(Procedure::Read, depth)
+    }
+
+    /// WRITEs, at most `depth` in flight.
+    pub(crate) fn writes(depth: usize) -> Self {
+        Self::new(Procedure::Write, depth)
+    }
+
+    fn new(procedure: Procedure, depth: usize) -> Self {
         let entries = (0..depth).map(|_| None).collect();
         Self { procedure, entries, free: (0..depth).rev().collect(), unsent: VecDeque::new(), answered: VecDeque::new() }
     }
 
-    pub(super) const fn in_flight(&self) -> usize {
+    pub(crate) const fn in_flight(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
-    pub(super) const fn is_full(&self) -> bool {
+    pub(crate) const fn is_full(&self) -> bool {
         self.free.is_empty()
     }
 
-    pub(super) fn has_unsent(&self) -> bool {
+    pub(crate) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
 
@@ -82,20 +109,20 @@ impl<'m> Calls<'m> {
     ///
     /// # Panics
     /// If all places are in use, which is a bug of this library.
-    pub(super) fn insert(&mut self, entry: Entry<'m>) {
+    pub(crate) fn insert(&mut self, entry: Entry<'m>) {
         let place = self.free.pop().expect("a free place, asked for before");
         self.entries[place] = Some(entry);
         self.unsent.push_back(place);
     }
 
-    pub(super) fn next_answered(&mut self) -> Option<Entry<'m>> {
+    pub(crate) fn next_answered(&mut self) -> Option<Entry<'m>> {
         let place = self.answered.pop_front()?;
         self.free.push(place);
         self.entries[place].take()
     }
 
     /// Removes all requests, finished or not.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Entry<'m>> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Entry<'m>> {
         self.unsent.clear();
         self.answered.clear();
         self.free = (0..self.entries.len()).rev().collect();
@@ -155,7 +182,7 @@ impl calls::Calls for Calls<'_> {
                     copy_in(bufs, 0, ok.data.0);
                     Ok(Found::Read { count, eof: ok.eof })
                 }
-                Err(failure) => Err(failure.status),
+                Err(failure) => Err(failure.status.into()),
             },
             IoWork::Write(..) => match WriteResult::decode(results)? {
                 Ok(ok) => {
@@ -164,7 +191,7 @@ impl calls::Calls for Calls<'_> {
                     let attributes = ok.wcc.after.as_ref().map(attributes_of);
                     Ok(Found::Write { count, committed: stability_of(ok.committed), attributes })
                 }
-                Err(failure) => Err(failure.status),
+                Err(failure) => Err(failure.status.into()),
             },
         };
         entry.found = Some(found);

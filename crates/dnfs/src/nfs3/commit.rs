@@ -1,10 +1,10 @@
 //! COMMIT: of one file, and of several in flight together.
 
-use crate::client::Client;
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, WriteVerifier};
 use crate::limits::SLOTS_MAX;
-use crate::nfs3_types::{attributes_of, handle, refusal, verifier_of};
+use crate::nfs3::client::Client;
+use crate::nfs3::types::{attributes_of, handle, refusal, verifier_of};
 use crate::rpc::calls::Calls;
 use crate::rpc::fault::Fault;
 use nfs_proto::nfs3::{self, CommitArgs, CommitResult, NfsStatus, Procedure};

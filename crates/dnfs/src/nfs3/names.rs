@@ -2,12 +2,12 @@
 //! [`retry_outcome`] finds out whether the first transmission succeeded. REMOVE, RMDIR and LINK leave no evidence of that, so a
 //! refusal is final.
 
-use crate::client::Client;
 use crate::error::Error;
 use crate::file::{
     AccessRights, Attributes, CreateMode, Created, FileHandle, FileKind, FileTime, FsError, SetAttributes, SpaceUse, SpecialFile,
 };
-use crate::nfs3_types::{self as convert, attributes_of, handle, handle_of, refusal};
+use crate::nfs3::client::Client;
+use crate::nfs3::types::{self as convert, attributes_of, handle, handle_of, refusal};
 use crate::retry_outcome;
 use nfs_proto::nfs3::{
     AccessArgs, AccessResult, CreateArgs, CreateOk, CreateResult, DirOpArgs, Failure, FsStatResult, GetAttrResult, LinkArgs,

@@ -29,7 +29,7 @@ fn readme_lists_each_command() {
 
 /// The commands that `millrace --help` shows: variants of `Command` such as `Serve(serve::Args)`, without those that are hidden.
 fn commands() -> Vec<String> {
-    let text = read(&root().join("crates/millrace/src/cmd/mod.rs"));
+    let text = read(&root().join("crates/millrace/src/cmd.rs"));
     let declared = text.split("enum Command {\n").nth(1).and_then(|rest| rest.split("\n}").next()).expect("enum Command { … }");
     let mut is_hidden = false;
     let mut names = Vec::new();

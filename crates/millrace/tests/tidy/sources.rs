@@ -1,6 +1,6 @@
 //! Source files: their length, what marks them as unfinished, what layer 0 may touch, how tests say that they did not run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::architecture::row_of;
 use crate::tree::{code_lines, crate_of, read, report, root, rust_files, shown, source_files};
@@ -57,6 +57,13 @@ fn no_source_file_is_longer_than_its_limit() {
         }
     }
     report("files to split by job", &faults);
+}
+
+#[test]
+fn a_module_with_children_is_a_file_beside_its_folder() {
+    let is_old = |file: &&PathBuf| file.ends_with("mod.rs") && file.components().any(|part| part.as_os_str() == "src");
+    let faults: Vec<String> = rust_files().iter().filter(is_old).map(|file| shown(file)).collect();
+    report("modules to name foo.rs instead of foo/mod.rs", &faults);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::{kernel_aio, mounts, shared_maps, table};
 
-/// Called in the child of a fork: the parent's sockets may not be used again.
+/// Called in the child of a fork, which must not use the parent's sockets.
 pub(crate) extern "C" fn in_child() {
     table::note_copies();
     kernel_aio::after_fork_child();

@@ -26,24 +26,24 @@ use libc::{c_int, c_long, timespec};
 /// io_setup(2): creates a context for `events` requests at once and writes its number to `into`, which must be 0 before.
 ///
 /// # Errors
-/// As io_setup(2).
+/// Those of io_setup(2).
 ///
 /// # Safety
-/// NULL, or eight bytes to be read and written.
+/// `into` is NULL, or eight readable and writable bytes.
 pub(crate) unsafe fn setup(events: u32, into: *mut usize) -> Result<c_long, Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `into` is NULL or readable by the caller's promise.
     match unsafe { ffi::take(into) } {
         None => return Err(libc::EFAULT),
         Some(0) if events > 0 => {}
         Some(_) => return Err(libc::EINVAL),
     }
     let context = Context::open(events)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: `into` is writable by the caller's promise.
     unsafe { into.write_unaligned(context.number()) };
     Ok(0)
 }
 
-/// io_destroy(2): waits for what is in flight.
+/// io_destroy(2). Waits for requests in flight.
 ///
 /// # Errors
 /// EINVAL if this process has no such context.
@@ -51,13 +51,13 @@ pub(crate) fn destroy(context: usize) -> Result<c_long, Errno> {
     Context::find(context)?.close().map(|()| 0)
 }
 
-/// io_submit(2). Returns how many requests were accepted.
+/// io_submit(2). Returns the number of accepted requests.
 ///
 /// # Errors
 /// The error of the first request, if it was not accepted.
 ///
 /// # Safety
-/// An array of so many requests, whose buffers stay valid until their events came.
+/// `list` is an array of `count` pointers to requests, whose buffers stay valid until their events are taken.
 pub(crate) unsafe fn submit(context: usize, count: c_long, list: *const *const Iocb) -> Result<c_long, Errno> {
     let context = Context::find(context)?;
     if count < 0 {
@@ -66,7 +66,7 @@ pub(crate) unsafe fn submit(context: usize, count: c_long, list: *const *const I
     let mut batch = batch::Batch::new(context);
     let mut failed = None;
     for index in 0..count as usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the array, its requests and their buffers are valid by the caller's promise.
         let taken = unsafe {
             match ffi::take(list.wrapping_add(index)).and_then(|at| Some((at, ffi::take(at)?))) {
                 Some((at, iocb)) => batch.take(at, &iocb),
@@ -84,7 +84,7 @@ pub(crate) unsafe fn submit(context: usize, count: c_long, list: *const *const I
     }
 }
 
-/// io_cancel(2): requests on files cannot be cancelled, as in the kernel.
+/// io_cancel(2). Requests on files cannot be cancelled, as in the kernel.
 ///
 /// # Errors
 /// Always EINVAL.
@@ -93,13 +93,14 @@ pub(crate) fn cancel(context: usize) -> Result<c_long, Errno> {
     Err(libc::EINVAL)
 }
 
-/// io_getevents(2), and io_pgetevents(2) with `signals`: between `least` and `most` events, fewer than `least` only after `longest`.
+/// io_getevents(2), and io_pgetevents(2) with `signals`. Writes between `least` and `most` events;
+/// fewer than `least` only after `longest`.
 ///
 /// # Errors
-/// As io_getevents(2).
+/// Those of io_getevents(2).
 ///
 /// # Safety
-/// Room for `most` events; a time and a signal set, or NULL.
+/// `events` has room for `most` events; `longest` is NULL or a time.
 pub(crate) unsafe fn get_events(
     context: usize,
     least: c_long,
@@ -112,7 +113,7 @@ pub(crate) unsafe fn get_events(
     if least < 0 || most < 0 || least > most {
         return Err(libc::EINVAL);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `longest` is NULL or a time by the caller's promise.
     let longest = unsafe { ffi::take(longest) };
     let longest_ns = match longest {
         None => None,
@@ -121,7 +122,7 @@ pub(crate) unsafe fn get_events(
     };
     let mut given = 0usize;
     let mut give = |event: Event| {
-        // SAFETY: room for `most` events, and fewer were given.
+        // SAFETY: `events` has room for `most` events, and fewer have been written.
         unsafe { events.add(given).write_unaligned(event) };
         given += 1;
     };
@@ -139,10 +140,10 @@ pub(crate) const SYS_IO_PGETEVENTS: c_long = 333;
 #[cfg(target_arch = "aarch64")]
 pub(crate) const SYS_IO_PGETEVENTS: c_long = 292;
 
-/// The system calls by their numbers; [`Out::Pass`] if there is no mount.
+/// The system calls by their numbers. [`Out::Pass`] if there is no mount.
 ///
 /// # Safety
-/// As the system call of that number.
+/// The arguments are as the system call of this number requires.
 pub(crate) unsafe fn by_number(
     number: c_long,
     a: usize,
@@ -155,7 +156,7 @@ pub(crate) unsafe fn by_number(
     if !is_ours() {
         return Err(Out::Pass);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are as the system call requires, by the caller's promise.
     let outcome = unsafe {
         match number {
             libc::SYS_io_setup => setup(a as u32, b as _),
@@ -174,7 +175,7 @@ fn is_ours() -> bool {
     mounts::any()
 }
 
-/// The result of libaio's functions: the negative errno.
+/// The result in the form of libaio's functions, which return a negative errno.
 fn negative(outcome: Result<c_long, Errno>) -> c_int {
     outcome.map_or_else(|errno| -errno, |answer| answer as c_int)
 }

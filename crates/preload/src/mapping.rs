@@ -3,13 +3,13 @@
 use crate::outcome::{Failure, FromKernel};
 use libc::c_void;
 
-/// The result of mmap, which fails with MAP_FAILED, not with a null pointer.
+/// The result of mmap, which fails with MAP_FAILED and not with a null pointer.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mapping(*mut c_void);
 
 impl Mapping {
-    /// Its address.
+    /// The address of the mapping.
     pub(crate) const fn address(self) -> *mut c_void {
         self.0
     }

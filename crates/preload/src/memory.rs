@@ -1,5 +1,5 @@
-//! mmap maps a file in memory that has the bytes of the file of a mount: one for each private mapping (`private_maps`), or one
-//! for all shared mappings (`shared_maps`).
+//! mmap(2) of a file of a mount maps a file in memory with its bytes: one for each private mapping
+//! (`private_maps`), or one for all shared mappings (`shared_maps`).
 
 use crate::hook::hooks;
 use crate::mapping::Mapping;
@@ -21,8 +21,9 @@ fn map_file(
         return Err(Out::Pass);
     }
     let file = table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Errno(libc::ENODEV) } else { out })?;
-    // Checked first, as in the kernel. MariaDB maps its log to find out whether it is on persistent memory. Otherwise the
-    // copies for a writable mapping would be made, and compared at each flush, for a mapping that is refused.
+    // The kernel also checks this first. MariaDB maps its log to find out whether it is on
+    // persistent memory. Without this check, the copies for a writable mapping would be made, and
+    // compared at each flush, for a mapping that is refused.
     if flags & libc::MAP_TYPE == libc::MAP_SHARED_VALIDATE && flags & libc::MAP_SYNC != 0 {
         return Err(Out::Errno(libc::EOPNOTSUPP));
     }
@@ -32,7 +33,7 @@ fn map_file(
     }
 }
 
-/// Maps another file, or no file. The new mapping may replace one that is in the table.
+/// Maps another file, or no file. The new mapping may replace one in the table of shared mappings.
 fn map_other(bytes: size_t, real: impl FnOnce() -> Mapping) -> Result<Mapping, Out> {
     let memory = kept(real())?;
     shared_maps::forget(memory.address(), bytes);

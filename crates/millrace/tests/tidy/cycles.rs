@@ -6,9 +6,9 @@ use std::path::Path;
 use crate::modules::Modules;
 use crate::tree::{crates, report, shown};
 
-/// Cycles in all crates together. Lower it when one is gone.
+/// Number of cycles in all crates together. Lower it when a cycle is removed.
 const CYCLES_MAX: usize = 13;
-/// Files of one cycle.
+/// Maximum number of files in one cycle.
 const FILES_MAX: usize = 14;
 
 #[test]
@@ -29,7 +29,7 @@ fn import_cycles_between_files_become_fewer() {
     assert_eq!(cycles.len(), CYCLES_MAX, "lower CYCLES_MAX:\n  {}", lines.join("\n  "));
 }
 
-/// The sets of files of which each reaches each other one by imports.
+/// The sets of files in which each file reaches every other by imports.
 fn cycles_of<'f>(imports: &BTreeMap<&'f Path, BTreeSet<&'f Path>>) -> BTreeSet<BTreeSet<&'f Path>> {
     let reached: BTreeMap<_, _> = imports.keys().map(|file| (*file, reached_from(file, imports))).collect();
     let both_ways = |one: &Path, other: &Path| reached[one].contains(other) && reached[other].contains(one);

@@ -1,4 +1,4 @@
-//! The modules of a crate as its source files declare them, and the file in which a path ends.
+//! The modules of a crate as its source files declare them, and the file that defines the item of a path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::tree::read;
 /// The names from the root of the crate to a module or an item.
 pub(crate) type Names = Vec<String>;
 
-/// Longest chain of re-exports.
+/// Maximum length of a chain of re-exports.
 const REEXPORTS_MAX: usize = 20;
 
 /// The modules of one library or program.

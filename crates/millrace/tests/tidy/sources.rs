@@ -1,14 +1,16 @@
-//! Source files: their length, what marks them as unfinished, what layer 0 may touch, how tests say that they did not run.
+//! Source files: their length, marks of unfinished work, what layer 0 may touch, and how tests
+//! report that they did not run.
 
 use std::path::{Path, PathBuf};
 
 use crate::architecture::row_of;
 use crate::tree::{code_lines, crate_of, read, report, root, rust_files, shown, source_files};
 
-/// Lines a source file may have; STYLE.md asks for 250, review begins at 500.
+/// Maximum number of lines of a source file. STYLE.md asks for 250, and review begins at 500.
 const FILE_LINES_MAX: usize = 800;
 
-/// What an ignored test must say: when it runs instead (`make nightly`, `make claims`), or that it is a process of another test.
+/// The reasons that an ignored test may name: when it runs instead (`make nightly`, `make claims`),
+/// or that it is a process of another test.
 const IGNORED_FOR: [&str; 3] = ["nightly: ", "claims: ", "worker: "];
 
 #[test]
@@ -68,7 +70,7 @@ fn a_module_with_children_is_a_file_beside_its_folder() {
 
 #[test]
 fn nothing_in_the_tree_is_marked_unfinished() {
-    // Put together here, so that this file does not find itself.
+    // The marks are put together here, so that the test does not find them in this file.
     let marks =
         [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("FIX", "ME"), concat!("X", "XX"), concat!("d", "bg!(")];
     let mut faults = Vec::new();
@@ -114,7 +116,7 @@ fn a_test_that_does_not_run_says_so_by_the_one_helper() {
     report("tests that print the mark themselves: use sim::skip or sim::skip_unsupported", &faults);
 }
 
-/// Whether `mark` stands by itself: `mktemp` templates hold one of the marks several times over.
+/// Whether `mark` occurs alone. Templates for `mktemp` contain one of the marks several times in a row.
 fn has_mark(line: &str, mark: &str) -> bool {
     line.match_indices(mark).any(|(at, _)| {
         let repeats = mark.chars().next().unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::table::{self, Found};
 use libc::c_int;
 use std::sync::Arc;
 
-/// Requests of one io_submit. The thread of the context is woken once.
+/// The requests of one io_submit. The thread of the context is woken once for all of them.
 pub(super) struct Batch {
     context: &'static Context,
     ready: Vec<Submitted>,
@@ -26,7 +26,7 @@ impl Batch {
         Self { context, ready: Vec::new(), taken: 0, pin: None, event_pin: None }
     }
 
-    /// Passes on the accepted requests. Returns how many.
+    /// Submits the accepted requests. Returns their number.
     pub(super) fn submit(self) -> usize {
         self.context.submit(self.ready);
         self.taken
@@ -35,10 +35,10 @@ impl Batch {
     /// Accepts one request.
     ///
     /// # Errors
-    /// As io_submit(2).
+    /// Those of io_submit(2).
     ///
     /// # Safety
-    /// Its buffers stay valid until its event came.
+    /// The buffers of the request stay valid until its event is taken.
     pub(super) unsafe fn take(&mut self, at: *const Iocb, iocb: &Iocb) -> Result<(), Errno> {
         if iocb.reserved != 0 || isize::try_from(iocb.bytes).is_err() {
             return Err(libc::EINVAL);
@@ -48,14 +48,14 @@ impl Batch {
             Ok(Found::File(open)) => open,
             Ok(Found::Directory(..)) => return Err(libc::EINVAL),
             Ok(Found::Elsewhere) if medium::has(fd) => return Err(queues::cannot_reach()),
-            // SAFETY: the caller's promise.
+            // SAFETY: the buffers stay valid until the event is taken, by the caller's promise.
             Ok(Found::Elsewhere) => return unsafe { self.pass_on(at, iocb) },
             Err(Out::Errno(errno)) => return Err(errno),
             Err(_) => return Err(libc::EBADF),
         };
         let event_fd = self.event_descriptor(iocb)?;
         self.context.reserve(1)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the buffers stay valid until the event is taken, by the caller's promise.
         let work = unsafe { work_of(&open, iocb) }.inspect_err(|_| self.context.give_back(1))?;
         let pin = self.pinned(fd, &open).inspect_err(|_| self.context.give_back(1))?;
         let open = Open { fd: pin.number(), ..open };
@@ -79,13 +79,14 @@ impl Batch {
     unsafe fn pass_on(&mut self, at: *const Iocb, iocb: &Iocb) -> Result<(), Errno> {
         let event_fd = self.event_descriptor(iocb)?;
         let answer = Submitted::new(iocb.data, at as u64, event_fd);
-        // SAFETY: the caller's promise.
+        // SAFETY: the buffers stay valid until the event is taken, by the caller's promise.
         unsafe { self.context.pass_on(*iocb, answer) }?;
         self.taken += 1;
         Ok(())
     }
 
-    /// A descriptor of the same description, which stays open while the request is in flight, whatever the program closes.
+    /// A descriptor of the same description. It stays open while the request is in flight, even if
+    /// the program closes its own.
     fn pinned(&mut self, fd: c_int, open: &Open) -> Result<Arc<Pin>, Errno> {
         if let Some((known, pin)) = &self.pin
             && *known == fd

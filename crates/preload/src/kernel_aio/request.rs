@@ -1,4 +1,4 @@
-//! Requests: `struct iocb` as programs fill it, and the work for it.
+//! Requests: `struct iocb` as programs fill it in, and the work for it.
 
 use crate::data;
 use crate::ffi;
@@ -33,9 +33,9 @@ const _: () = assert!(size_of::<Iocb>() == 64);
 pub(crate) struct Event {
     /// `data` of the request.
     pub(crate) data: u64,
-    /// Its address.
+    /// Address of the request.
     pub(crate) request: u64,
-    /// Bytes, or a negative errno.
+    /// Number of bytes, or a negative errno.
     pub(crate) result: i64,
     /// Always 0.
     pub(crate) result2: i64,
@@ -58,14 +58,14 @@ pub(crate) enum Work {
     Sync,
 }
 
-/// What to do with a request.
+/// The plan for a request.
 pub(super) enum Planned {
     Later(Work),
     Now(i64),
 }
 
 /// # Safety
-/// The buffers of the request are valid until its event came.
+/// The buffers of the request are valid until its event is taken.
 pub(super) unsafe fn work_of(open: &Open, iocb: &Iocb) -> Result<Planned, Errno> {
     let (at, bytes) = (iocb.buffer as *mut c_void, iocb.bytes as usize);
     match iocb.operation {
@@ -84,7 +84,7 @@ pub(super) unsafe fn work_of(open: &Open, iocb: &Iocb) -> Result<Planned, Errno>
     if bytes > 0 && !is_address(at) {
         return Err(libc::EFAULT);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the buffers are valid until the event is taken, by the caller's promise.
     unsafe {
         match iocb.operation {
             PREAD | PREADV => {
@@ -117,7 +117,7 @@ fn vector_count(bytes: usize) -> Result<c_int, Errno> {
     c_int::try_from(bytes).map_err(|_| libc::EINVAL)
 }
 
-/// Whether an address can belong to a program.
+/// Whether an address can be one of a program.
 fn is_address(at: *const c_void) -> bool {
     (4096..1usize << 47).contains(&(at as usize))
 }

@@ -2,6 +2,7 @@
 //! file with its first lock and keeps it open, so that the kernel drops the locks with the process.
 
 use crate::byte_range::Range;
+use crate::descriptor_list::each_descriptor;
 use crate::mounts::{MOUNTS_MAX, is_runtime_device};
 use crate::open_file::Open;
 use crate::outcome::Out;
@@ -104,17 +105,24 @@ pub(crate) fn exec_changed(file: &Open) {
 }
 
 /// Called for a descriptor inherited over exec. The process may have set locks of its file before
-/// the exec. Opens the lock file again if it exists, and leaves the inherited descriptor open,
-/// because closing it would drop the locks.
+/// the exec. Finds the inherited descriptor of the lock file. To open the file once more would cost
+/// the program a low number: closing any descriptor of the file would drop the locks.
 pub(crate) fn inherited(file: &Open) {
     let path = file.mount.lock_file_path(file.file);
     let Ok(path) = CStr::from_bytes_until_nul(&path) else { return };
     if known(file).is_some() {
         return;
     }
-    if let Ok(fd) = raw::open(path, libc::O_RDWR | libc::O_CLOEXEC, 0)
-        && let Ok(cell) = cell(file)
-    {
+    let Ok(lock_file) = raw::stat(path, false) else { return };
+    let mut found = None;
+    let _ = each_descriptor(|fd| {
+        let is_it = |stat: libc::stat| (stat.st_dev, stat.st_ino) == (lock_file.st_dev, lock_file.st_ino);
+        if found.is_none() && raw::fstat(fd).is_ok_and(is_it) {
+            found = Some(fd);
+        }
+    });
+    if let (Some(fd), Ok(cell)) = (found, cell(file)) {
+        dnfs::set_internal_fd(fd, true);
         cell.keep(file, fd);
     }
 }

@@ -39,6 +39,8 @@ else:
 os.read(said, 5)
 os.kill(filer, signal.SIGSTOP)
 try:
+    def state(task): return open(f"/proc/{filer}/task/{task}/stat").read().rsplit(") ")[1][0]
+    while any(state(task) != "T" for task in os.listdir(f"/proc/{filer}/task")): time.sleep(0.001)
     open(may_read, "w").close()
     def waits(): return open(f"/proc/{child}/stat").read().split(") ")[1][0] == "S"
     end = time.monotonic() + 20

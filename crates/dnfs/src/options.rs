@@ -150,6 +150,14 @@ impl Default for Options {
     }
 }
 
+/// What to do instead of another version of NFS.
+const ONLY_VERSION: &str = "3, the only version of this client: the server must have it switched on; for version 4 use a kernel mount, \
+     mount -t nfs4";
+
+/// What to do instead of Kerberos.
+const ONLY_SECURITY: &str = "sys, as this client has no Kerberos: for encryption use xprtsec=tls, for the identity of hosts xprtsec=mtls; \
+     for sec=krb5 use a kernel mount, mount -t nfs";
+
 /// Every known key, including those without effect here.
 const KEYS: &[&str] = &[
     "nfsport",
@@ -254,9 +262,9 @@ impl Options {
             }
             "noac" => self.no_attribute_cache = switch(value).ok_or_else(|| bad("no value, 0 or 1"))?,
             "version" | "vers" | "nfsvers" if value == Some("3") => {}
-            "version" | "vers" | "nfsvers" => return Err(bad("3: no other version is spoken")),
+            "version" | "vers" | "nfsvers" => return Err(bad(ONLY_VERSION)),
             "sec" if value == Some("sys") => {}
-            "sec" => return Err(bad("sys: no other security is spoken")),
+            "sec" => return Err(bad(ONLY_SECURITY)),
             "proto" if value == Some("tcp") => {}
             "proto" => return Err(bad("tcp")),
             "tcp"

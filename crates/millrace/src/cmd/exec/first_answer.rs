@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use dnfs::{Client, Credentials, Error, FsError, NfsUrl};
 
 use crate::error_printing::text;
@@ -53,11 +53,11 @@ impl Display for Wait {
 pub(super) fn mount_once(url: &NfsUrl, who: &Credentials, wait: Option<Wait>) -> anyhow::Result<Client> {
     match wait {
         Some(wait) => mount_within(url, who, wait),
-        None => mount_soon(url, who).map_err(anyhow::Error::new),
+        None => mount_soon(url, who),
     }
 }
 
-fn mount_soon(url: &NfsUrl, who: &Credentials) -> Result<Client, Error> {
+fn mount_soon(url: &NfsUrl, who: &Credentials) -> anyhow::Result<Client> {
     let end = Instant::now() + LISTEN_WAIT;
     loop {
         let mounted = Client::mount(url, who);
@@ -67,8 +67,11 @@ fn mount_soon(url: &NfsUrl, who: &Credentials) -> Result<Client, Error> {
             Err(Error::NoMountService { .. }) => true,
             _ => false,
         };
-        if !is_silent || Instant::now() >= end {
-            return mounted;
+        if !is_silent {
+            return Ok(mounted?);
+        }
+        if Instant::now() >= end {
+            return Ok(mounted.with_context(|| late(Wait::For(LISTEN_WAIT)))?);
         }
         std::thread::sleep(LISTEN_PAUSE);
     }
@@ -104,8 +107,7 @@ fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<C
         }
         let now = Instant::now();
         if matches!(wait, Wait::For(_)) && now >= end {
-            let late = format!("the server did not serve it within {wait}");
-            return Err(last.unwrap_or_else(|| anyhow!("no answer from the server")).context(late));
+            return Err(last.unwrap_or_else(|| anyhow!("no answer from the server")).context(late(wait)));
         }
         if now >= until_line {
             let cause = last.as_ref().map_or_else(|| "no answer yet".to_owned(), text);
@@ -113,6 +115,10 @@ fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<C
             told = Some(now);
         }
     }
+}
+
+fn late(wait: Wait) -> String {
+    format!("the server did not serve it within {wait}")
 }
 
 /// Whether an error may come from a server that is away or does not serve its exports yet.

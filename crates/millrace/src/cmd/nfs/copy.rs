@@ -118,11 +118,17 @@ fn download(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64
     }
     let part = sibling(&path);
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
-        let hint = format!("create it: mkdir -p {}", parent.display());
-        return Err(refusal(
-            format!("copy {} to {}: there is no directory {}", source.url, path.display(), parent.display()),
-            hint,
-        ));
+        let what = format!("copy {} to {}", source.url, path.display());
+        return Err(match parent.ancestors().find(|above| above.exists()).filter(|above| !above.is_dir()) {
+            Some(file) => refusal(
+                format!("{what}: {} is a file, not a directory", file.display()),
+                "name a directory, or a file in one, as the destination",
+            ),
+            None => refusal(
+                format!("{what}: there is no directory {}", parent.display()),
+                format!("create it: mkdir -p {}", parent.display()),
+            ),
+        });
     }
     let copied = (|| {
         let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(attributes.mode & 0o777).open(&part)?;

@@ -49,6 +49,13 @@ pub fn bytes_text(bytes: u64) -> String {
     units.iter().find(|unit| whole(unit)).map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
+/// Formats a size exactly for a sentence: `2GiB`, `1000 bytes`.
+#[must_use]
+pub fn size_text(bytes: u64) -> String {
+    let text = bytes_text(bytes);
+    if text.ends_with('B') { text } else { format!("{text} bytes") }
+}
+
 /// Formats a size approximately: `9.3GiB`.
 #[must_use]
 pub fn about_text(bytes: u64) -> String {

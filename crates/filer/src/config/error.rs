@@ -25,7 +25,7 @@ pub enum ConfigError {
         mode: u32,
     },
     /// A line of the file is wrong.
-    #[error("read the configuration {file}, line {line}: {reason}")]
+    #[error("read the configuration {file}:{line}: {reason}")]
     Line {
         /// The file.
         file: PathBuf,

@@ -171,7 +171,16 @@ impl Luns {
             tracing::warn!(lun = name, %error, "failed to remove what was made of a LUN; the next start does it");
         }
         self.changed(made.as_ref().ok());
-        made
+        made.map_err(|error| self.with_space(size, error))
+    }
+
+    /// An error of lack of space with what is free, now that the attempt is undone.
+    fn with_space(&self, wanted: u64, error: LunError) -> LunError {
+        if !error.is_of_space() {
+            return error;
+        }
+        let available = self.volume().fs_stat().ok().map(|found| found.available_bytes);
+        LunError::NoSpace { volume: self.volume_name.clone(), wanted, quota: self.volume().quota(), available }
     }
 
     fn make(&self, name: &str, size: u64, options: LunOptions) -> Result<Arc<Lun>, LunError> {
@@ -214,12 +223,13 @@ impl Luns {
         if size < now && !shrink {
             return Err(LunError::Shrinks { size, now });
         }
-        lun.device().resize(size).map_err(LunError::device("set the size of its data"))?;
+        let grown = lun.device().resize(size).map_err(LunError::device("set the size of its data"));
+        grown.map_err(|error| self.with_space(size.saturating_sub(now), error))?;
         if size > now && !thin {
             let reserved = lun.device().write_zeroes(now, size - now, Durable::OnReturn);
             if let Err(error) = reserved {
                 lun.device().resize(now).map_err(LunError::device("set the size of its data back"))?;
-                return Err(LunError::device("reserve its space")(error));
+                return Err(self.with_space(size - now, LunError::device("reserve its space")(error)));
             }
         }
         if size != now {

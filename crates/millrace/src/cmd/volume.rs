@@ -99,22 +99,24 @@ and --admin does not choose one, or an argument is wrong.";
 
 impl Operation {
     /// The phrase for its errors, and the request to the filer.
-    fn request(&self) -> anyhow::Result<(&'static str, Value)> {
+    fn request(&self) -> anyhow::Result<(String, Value)> {
         Ok(match self {
             Self::Manage(order) => order.request()?,
-            Self::Stats => ("read the counters of the filer", json!({"op": "stats"})),
-            Self::Reload => ("have the filer read its file again", json!({"op": "reload"})),
-            Self::PowerCut => ("cut the power of the filer", json!({"op": "power-cut"})),
-            Self::Shutdown => ("stop the filer", json!({"op": "shutdown"})),
+            Self::Stats => ("read the counters of the filer".into(), json!({"op": "stats"})),
+            Self::Reload => ("have the filer read its file again".into(), json!({"op": "reload"})),
+            Self::PowerCut => ("cut the power of the filer".into(), json!({"op": "power-cut"})),
+            Self::Shutdown => ("stop the filer".into(), json!({"op": "shutdown"})),
             Self::PowerCutCopy { volume, dir } => {
                 let to = std::path::absolute(dir).with_context(|| format!("find {}", dir.display()))?;
-                ("copy the volume as a power cut would leave it", json!({"op": "power-cut-copy", "volume": volume, "to": to}))
+                let phrase = format!("copy volume {volume} to {} as a power cut would leave it", dir.display());
+                (phrase, json!({"op": "power-cut-copy", "volume": volume, "to": to}))
             }
             Self::Fault { order, volume } => {
                 let (phrase, op, key, value) = match order {
-                    FaultOrder::Add { fault } => ("set the fault", "fault-add", "fault", json!(parse(fault)?)),
-                    FaultOrder::List => ("list the faults", "fault-list", "id", Value::Null),
-                    FaultOrder::Clear { id } => ("clear faults", "fault-clear", "id", json!(id)),
+                    FaultOrder::Add { fault } => (format!("set the fault {fault}"), "fault-add", "fault", json!(parse(fault)?)),
+                    FaultOrder::List => ("list the faults".into(), "fault-list", "id", Value::Null),
+                    FaultOrder::Clear { id: None } => ("clear all faults".into(), "fault-clear", "id", Value::Null),
+                    FaultOrder::Clear { id: Some(id) } => (format!("clear fault {id}"), "fault-clear", "id", json!(id)),
                 };
                 (phrase, json!({"op": op, "volume": volume, key: value}))
             }
@@ -151,7 +153,7 @@ impl Operation {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (phrase, request) = args.operation.request()?;
-    let Some(reply) = order(args.admin, args.json, phrase, &request)? else { return Ok(ExitCode::from(1)) };
+    let Some(reply) = order(args.admin, args.json, &phrase, &request)? else { return Ok(ExitCode::from(1)) };
     if !args.json {
         args.operation.print(reply)?;
     }

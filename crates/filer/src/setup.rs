@@ -374,7 +374,11 @@ fn no_directory(settings: &Settings, volume: &VolumeSettings, error: &io::Error)
         file: settings.file.clone(),
         line: volume.line,
         reason: if is_missing { format!("{dir} does not exist") } else { format!("{dir}: {error}") },
-        hint: is_missing.then(|| format!("create it: mkdir -p {dir}")),
+        hint: match error.kind() {
+            ErrorKind::NotFound => Some(format!("create it: mkdir -p {dir}")),
+            ErrorKind::PermissionDenied => Some("run the filer as a user who may enter it, or as root".to_owned()),
+            _ => None,
+        },
     }
 }
 

@@ -330,7 +330,9 @@ impl Reader<'_> {
     fn medium(&self, written: &Spanned<String>) -> Result<String, ConfigError> {
         match volume::medium::Profile::parse(written.get_ref()) {
             Ok(_) => Ok(written.get_ref().clone()),
-            Err(error) => Err(self.wrong(written.span().start, format!("medium {:?}: {error}", written.get_ref()))),
+            Err(error) => {
+                Err(self.wrong(written.span().start, format!("medium {:?}: {error}; {}", written.get_ref(), error.hint())))
+            }
         }
     }
 

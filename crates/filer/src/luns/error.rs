@@ -88,6 +88,14 @@ pub(crate) enum LunError {
         /// What is free on the file system of the volume, in bytes, if the host reports it.
         available: Option<u64>,
     },
+    /// The host has no files of this size.
+    #[error("the file system of volume {volume} cannot hold a file of {}; choose a smaller size", size_text(*.size))]
+    TooLarge {
+        /// The volume.
+        volume: String,
+        /// The requested size, in bytes.
+        size: u64,
+    },
     /// Initiators are logged in. Their names.
     #[error("{} logged in: log out there, or use --force", are_in(.0))]
     InUse(Vec<String>),
@@ -105,7 +113,7 @@ pub(crate) enum LunError {
     #[error("a LUN is mapped to {LUN_INITIATORS_MAX} names at most; use a group of filer.toml")]
     TooManyInitiators,
     /// The LUN is not mapped to these names.
-    #[error("it is not mapped to {0}")]
+    #[error("it is not mapped to {0}; `millrace lun list --json` shows what each LUN is mapped to")]
     NotMapped(String),
     /// The LUN's record cannot be read.
     #[error("read its record .millrace-luns/{file}: {reason}")]
@@ -150,13 +158,12 @@ pub(crate) enum LunError {
 }
 
 impl LunError {
-    /// Whether the volume refused because it has no space.
-    pub(super) const fn is_of_space(&self) -> bool {
-        use volume::Error::{NoSpace, Quota};
-        matches!(
-            self,
-            Self::Volume { source: NoSpace | Quota, .. } | Self::Device { source: BlockError::Volume(NoSpace | Quota), .. }
-        )
+    /// The reason of the volume, if that is what refused.
+    pub(super) const fn of_volume(&self) -> Option<volume::Error> {
+        match self {
+            Self::Volume { source, .. } | Self::Device { source: BlockError::Volume(source), .. } => Some(*source),
+            _ => None,
+        }
     }
 
     pub(super) fn volume(what: &'static str) -> impl Fn(volume::Error) -> Self {

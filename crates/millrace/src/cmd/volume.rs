@@ -91,11 +91,12 @@ Examples:
   millrace volume fault add slow-flush,delay_ms=50,rate=0.1,seed=7
   millrace volume fault add eio,on=flush,after=100,times=1
   millrace volume fault list
+  millrace volume fault clear
   millrace volume power-cut-copy vol /tmp/after-the-cut
   MILLRACE_ADMIN=/run/filer.sock millrace volume shutdown
 
-Exit codes: 0 done; 1 the filer refused, and nothing has changed; 2 no filer answers, several run
-and --admin does not choose one, or an argument is wrong.";
+Exit codes: 0 done; 1 the filer refused, and its settings are as before; 2 no filer answers, several
+run and --admin does not choose one, or an argument is wrong.";
 
 impl Operation {
     /// The phrase for its errors, and the request to the filer.

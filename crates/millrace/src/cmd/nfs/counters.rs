@@ -48,7 +48,10 @@ Examples:
   millrace nfs counters --json | jq '.[].calls_in_progress'
 
 A call is shown as in progress once it has waited for a second. --remove-dead never removes data
-that a mount has not saved yet, or an error that no program has received yet.";
+that the server has not committed, or an error that no program has received. After a refused COMMIT
+the data is lost: no program can save it, and the next fsync of the file returns the error.
+
+Exit codes: 0 printed; 2 this user has no mount, or the named mount cannot be read.";
 
 pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
     let named = args.runtime_dir.as_deref().map(of_mount).transpose()?;

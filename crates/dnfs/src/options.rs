@@ -232,13 +232,22 @@ impl Options {
                 .and_then(|bytes| u32::try_from(bytes).ok())
                 .filter(|&bytes| bytes >= 512)
         };
-        let port = || number(u32::from(u16::MAX)).filter(|&port| port > 0).map(|port| port as u16).ok_or_else(|| bad("a port"));
+        let port = || {
+            number(u32::from(u16::MAX)).filter(|&port| port > 0).map(|port| port as u16).ok_or_else(|| bad("a port, 1 to 65535"))
+        };
         match key {
             "nfsport" => self.nfs_port = Some(port()?),
             "mountport" => self.mount_port = Some(port()?),
-            "rsize" => self.read_bytes_max = bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX),
-            "wsize" => self.write_bytes_max = Some(bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX)),
-            "split" => self.split_bytes = Some(bytes().ok_or_else(|| bad("a size such as 8k"))?.min(IO_BYTES_MAX)),
+            "rsize" => {
+                self.read_bytes_max = bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 1MiB"))?.min(IO_BYTES_MAX)
+            }
+            "wsize" => {
+                self.write_bytes_max =
+                    Some(bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 1MiB"))?.min(IO_BYTES_MAX))
+            }
+            "split" => {
+                self.split_bytes = Some(bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 8k"))?.min(IO_BYTES_MAX))
+            }
             "slots" => {
                 let count = number(CALL_SLOTS_MAX as u32).filter(|&count| count > 0).ok_or_else(|| bad("1 to 1024"))?;
                 self.slot_count = Some(count as usize);
@@ -266,7 +275,7 @@ impl Options {
             "sec" if value == Some("sys") => {}
             "sec" => return Err(bad(ONLY_SECURITY)),
             "proto" if value == Some("tcp") => {}
-            "proto" => return Err(bad("tcp")),
+            "proto" => return Err(bad("tcp, the only transport of this client")),
             "tcp"
             | "auto-traverse-mounts"
             | "autoreconnect"

@@ -19,10 +19,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// After this time a line names what the command waits for.
+/// After this time a line names what the command waits for, and again after each [`REPEAT`].
 const QUIET: Duration = Duration::from_secs(2);
+const REPEAT: Duration = Duration::from_secs(10);
 /// The line that the background process prints when the mount is ready.
 const READY: &str = "ready";
 
@@ -230,10 +231,18 @@ fn wait_until_ready(stdout: ChildStdout, url: &str) -> bool {
         let _ = BufReader::new(stdout).read_line(&mut line);
         let _ = sender.send(line);
     });
+    let (begin, mut pause) = (Instant::now(), QUIET);
     loop {
-        match receiver.recv_timeout(QUIET) {
+        match receiver.recv_timeout(pause) {
             Ok(line) => return line.trim() == READY,
-            Err(RecvTimeoutError::Timeout) => eprintln!("waiting for {url}"),
+            Err(RecvTimeoutError::Timeout) => {
+                pause = REPEAT;
+                eprintln!(
+                    "millrace: waiting for {}: not mounted after {} s; check that the server runs; Ctrl-C ends the wait",
+                    dnfs::url::without_user(url),
+                    begin.elapsed().as_secs()
+                );
+            }
             Err(RecvTimeoutError::Disconnected) => return false,
         }
     }

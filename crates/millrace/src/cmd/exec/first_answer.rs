@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use dnfs::{Client, Credentials, Error, FsError, NfsUrl};
 
-use crate::error_printing::text;
+use crate::error_printing::{refusal, text};
 
 /// How long a mount is retried while no server listens: a filer that was started just before is not ready at once.
 const LISTEN_WAIT: Duration = Duration::from_secs(2);
@@ -107,7 +107,7 @@ fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<C
         }
         let now = Instant::now();
         if matches!(wait, Wait::For(_)) && now >= end {
-            return Err(last.unwrap_or_else(|| anyhow!("no answer from the server")).context(late(wait)));
+            return Err(last.unwrap_or_else(|| silent(url)).context(late(wait)));
         }
         if now >= until_line {
             let cause = last.as_ref().map_or_else(|| "no answer yet".to_owned(), text);
@@ -115,6 +115,12 @@ fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<C
             told = Some(now);
         }
     }
+}
+
+/// No attempt has ended yet.
+fn silent(url: &NfsUrl) -> anyhow::Error {
+    let hint = "the server does not run, is still starting, or is stopped or overloaded: check it there, then the route and the firewall";
+    refusal(format!("no answer from {}, port {}", url.servers.join(", "), url.nfs_port()), hint)
 }
 
 fn late(wait: Wait) -> String {

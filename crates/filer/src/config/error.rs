@@ -83,7 +83,14 @@ impl ConfigError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Read { .. } => Some("name the file with --config FILE; docs/filer.md describes it".to_owned()),
+            Self::Read { source, .. } => Some(
+                match source.kind() {
+                    io::ErrorKind::PermissionDenied => "run it as a user who may read the file, or as root",
+                    io::ErrorKind::InvalidData => "the file must be a text in TOML, encoded in UTF-8 (docs/filer.md)",
+                    _ => "name the file with --config FILE; docs/filer.md describes it",
+                }
+                .to_owned(),
+            ),
             Self::Exposed { file, .. } => {
                 Some(format!("remove the access of others with chmod o-rwx {}; its group may read it", file.display()))
             }

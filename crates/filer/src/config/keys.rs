@@ -3,6 +3,8 @@
 /// A key: its name, what it accepts, and an example of its value.
 struct Key(&'static str, &'static str, &'static str);
 
+const SECRET: &str = "secret";
+
 const KEYS: &[Key] = &[
     Key("listen", "a list of addresses with ports", "[\"10.1.0.5:2049\", \"[::1]:2049\"]"),
     Key("portmap", "a list of addresses with ports", "[\"10.1.0.5:111\"]"),
@@ -35,7 +37,7 @@ const KEYS: &[Key] = &[
     Key("loss_seed", "a number from 0", "7"),
     Key("iqn", "the start of target names", "\"iqn.2026-11.org.example\""),
     Key("tag", "a number from 0 to 65535", "1"),
-    Key("secret", "12 bytes or more", "\"at least 12 bytes\""),
+    Key(SECRET, "12 bytes or more", "\"at least 12 bytes\""),
     Key("initiators", "a list of initiator names", "[\"iqn.1993-08.org.debian:01:db1\"]"),
 ];
 
@@ -67,8 +69,12 @@ pub(super) fn in_words(message: &str, key: Option<&str>) -> String {
         return nearest.map_or_else(|| message.to_owned(), |near| format!("unknown field `{field}`: did you mean `{near}`?"));
     }
     if let Some(field) = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
-        return known(field)
-            .map_or_else(|| message.to_owned(), |Key(name, _, example)| format!("{message}: add {name} = {example}"));
+        return match known(field) {
+            // Messages redact what follows `secret =`.
+            Some(Key(SECRET, accepted, _)) => format!("{message}: add one of {accepted}, in quotes"),
+            Some(Key(name, _, example)) => format!("{message}: add {name} = {example}"),
+            None => message.to_owned(),
+        };
     }
     let message = message.replace('\n', ", ");
     if message == "duplicate key" {
@@ -77,9 +83,14 @@ pub(super) fn in_words(message: &str, key: Option<&str>) -> String {
             None => "this table is defined twice: write each volume as [[volume]], and [filer] and [iscsi] once".to_owned(),
         };
     }
+    if message.starts_with("invalid type: map, expected a sequence") {
+        return "this table may come several times: write two brackets, as in [[volume]] or [[iscsi.user]]".to_owned();
+    }
     let Some(Key(name, accepted, example)) = key.and_then(known) else { return message };
-    let found = if *name == "secret" { None } else { found(&message) };
-    let found = found.map_or_else(|| format!("not readable ({message})"), |found| format!("{found} is not accepted"));
+    if *name == SECRET {
+        return format!("the value of `{SECRET}` is not a text: write {accepted}, in quotes");
+    }
+    let found = found(&message).map_or_else(|| format!("not readable ({message})"), |found| format!("{found} is not accepted"));
     format!("{name}: {found}: write {accepted}, as in {name} = {example}")
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn refusal(phrase: impl Display, hint: impl Into<String>) -> anyhow::
     hinted(anyhow!("{phrase}"), hint)
 }
 
-/// The fix of an error that is there already; an empty one is none.
+/// The fix of an error that exists already. An empty fix is left out.
 pub(crate) fn hinted(error: anyhow::Error, hint: impl Into<String>) -> anyhow::Error {
     let hint = hint.into();
     if hint.is_empty() { error } else { anyhow!(Refusal { error, hint }) }

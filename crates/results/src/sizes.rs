@@ -53,7 +53,11 @@ pub fn bytes_text(bytes: u64) -> String {
 #[must_use]
 pub fn size_text(bytes: u64) -> String {
     let text = bytes_text(bytes);
-    if text.ends_with('B') { text } else { format!("{text} bytes") }
+    match bytes {
+        _ if text.ends_with('B') => text,
+        1 => "1 byte".to_owned(),
+        _ => format!("{text} bytes"),
+    }
 }
 
 /// Formats a size approximately: `9.3GiB`.

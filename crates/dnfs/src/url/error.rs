@@ -41,7 +41,7 @@ pub enum UrlError {
         /// The text.
         url: String,
     },
-    /// A port that is none.
+    /// A text that is not a port.
     #[error("the port {port:?} in the URL is not a number from 1 to 65535")]
     Port {
         /// What stands in its place.
@@ -81,7 +81,7 @@ pub enum UrlError {
     },
 }
 
-/// A value, or that there is none.
+/// A value as messages show it.
 fn value_text(value: &str) -> String {
     if value.is_empty() { " without a value".to_owned() } else { format!("={value}") }
 }

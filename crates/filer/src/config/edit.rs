@@ -24,7 +24,7 @@ pub enum EditError {
         volumes: Vec<String>,
     },
     /// A volume with this name exists.
-    #[error("a volume {0:?} exists; choose another name, or set its keys with `millrace volume set`")]
+    #[error("a volume of that name exists; choose another name, or set its keys with `millrace volume set`")]
     Exists(String),
     /// Commands cannot set this key, or not to this value.
     #[error("{key}: {reason}")]

@@ -92,9 +92,9 @@ fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<C
         }
     });
     let begin = Instant::now();
-    let (mut last, mut told): (Option<anyhow::Error>, Option<Instant>) = (None, None);
+    let (mut last, mut printed): (Option<anyhow::Error>, Option<Instant>) = (None, None);
     loop {
-        let until_line = told.map_or(begin + QUIET, |told| told + REPEAT);
+        let until_line = printed.map_or(begin + QUIET, |printed| printed + REPEAT);
         let end = match wait {
             Wait::For(time) => begin.checked_add(time).unwrap_or(until_line),
             Wait::Forever => until_line,
@@ -112,7 +112,7 @@ fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<C
         if now >= until_line {
             let cause = last.as_ref().map_or_else(|| "no answer yet".to_owned(), text);
             eprintln!("millrace: waiting for {url}: {cause}");
-            told = Some(now);
+            printed = Some(now);
         }
     }
 }

@@ -141,7 +141,7 @@ pub(super) fn lock_all() -> anyhow::Result<File> {
     }
 }
 
-/// As [`all`]; none for a user who may not look, who is not root.
+/// As [`all`]. `None` for a user that may not read the directory: only root may.
 pub(super) fn all_visible() -> anyhow::Result<Option<Vec<Attached>>> {
     match fs::read_dir(root()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),

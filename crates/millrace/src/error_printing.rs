@@ -132,7 +132,7 @@ fn after_paths(text: &str) -> Vec<&str> {
 }
 
 /// The known fixes of the error and of its causes.
-fn hints(error: &anyhow::Error) -> Vec<String> {
+pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
     let mut hints: Vec<String> = Vec::new();
     for cause in error.chain() {
         if let Some(refusal) = cause.downcast_ref::<Refusal>() {

@@ -180,7 +180,10 @@ fn of_what_mkfs_says_the_first_line_is_told() {
     let target = Target::start(&scratch, &[]);
     let url = target.url(0, target.create("small", "8MiB", &[]));
     let (said, code) = host.refused(&["attach", &url, "--mkfs", "xfs"]);
-    assert!(said.contains("more lines: attach it without --mkfs and run mkfs.xfs by hand)") && code == Some(2), "{said}");
+    assert!(
+        said.contains("more lines: to see them, attach it without --mkfs and run mkfs.xfs by hand)") && code == Some(2),
+        "{said}"
+    );
     assert_eq!(said.trim().lines().count(), 1, "{said}");
     assert_eq!(host.left(), Vec::<String>::new(), "undone");
 }

@@ -71,7 +71,7 @@ fn mount_soon(url: &NfsUrl, who: &Credentials) -> anyhow::Result<Client> {
             return Ok(mounted?);
         }
         if Instant::now() >= end {
-            return Ok(mounted.with_context(|| late(Wait::For(LISTEN_WAIT)))?);
+            return mounted.with_context(|| late(Wait::For(LISTEN_WAIT)));
         }
         std::thread::sleep(LISTEN_PAUSE);
     }

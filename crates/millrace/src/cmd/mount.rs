@@ -6,7 +6,7 @@ mod options;
 
 use crate::cmd::exec::group;
 use crate::cmd::runtime;
-use crate::error_printing::print_error;
+use crate::error_printing::{hinted, print_error};
 use anyhow::{Context as _, anyhow};
 use dnfs::NfsUrl;
 use fuse_mount::mounting::{self, MountHow};
@@ -152,7 +152,10 @@ fn mount(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The directory without links, also if a dead mount is there.
 pub(super) fn resolved(directory: &Path) -> anyhow::Result<PathBuf> {
-    fuse_mount::resolved(directory).with_context(|| format!("find the directory {}", directory.display()))
+    fuse_mount::resolved(directory).map_err(|error| {
+        let hint = "the directory above it must exist and be open to this user: check the path";
+        hinted(anyhow!(error).context(format!("find the directory {}", directory.display())), hint)
+    })
 }
 
 /// Serves the mount in this process.

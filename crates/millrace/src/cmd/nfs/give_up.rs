@@ -203,9 +203,10 @@ fn save(found: &Found) -> anyhow::Result<(Vec<UnsavedFile>, String)> {
 fn not_saved(found: &Found, left: &[UnsavedFile], reason: &str) -> anyhow::Error {
     let what = format!("give up {}: {} not saved: {reason}{}", found.name, files(left), listed(left));
     let hint = if left.iter().any(|file| file.has_error) {
-        "the server refused data of a file, and no program has received this error; --force ends the mount and loses the data"
+        "the server refused or lost data of a file, and no program has received the error: the next fsync of the file returns it \
+         (millrace exec … -- sync FILE); --force ends the mount and loses the data"
     } else {
-        "start the server, then try again; --force ends the mount and loses the data"
+        "start the server, or continue it if it is stopped, then try again; --force ends the mount and loses the data"
     };
     refusal(what, hint)
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use results::sizes::about_text;
+
 use super::gather::{CallReport, MountReport, ProcessReport, SlotReport, State, UnsavedReport};
 
 /// Processes named one by one.
@@ -59,8 +61,8 @@ impl MountReport {
             }
             writeln!(f)?;
         }
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        writeln!(f, "  kept until COMMIT: {:.1} MiB of {:.0} MiB", mib(self.retained_bytes), mib(self.retained_bytes_max))?;
+        let (kept, limit) = (about_text(self.retained_bytes), about_text(self.retained_bytes_max));
+        writeln!(f, "  kept until COMMIT: {kept} of {limit}")?;
         if let Some(mean) = self.in_progress_mean {
             writeln!(f, "  in progress: {mean:.2} on average")?;
         }

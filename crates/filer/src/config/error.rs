@@ -43,7 +43,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// A volume cannot be served.
-    #[error("serve volume {name:?}: {reason} ({file}, line {line})")]
+    #[error("serve volume {name:?}: {reason} ({file}:{line})")]
     Volume {
         /// The volume's name.
         name: String,

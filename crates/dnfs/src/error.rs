@@ -32,7 +32,7 @@ pub enum Error {
     Protocol {
         /// The server.
         server: SocketAddr,
-        /// What was wrong with the last one.
+        /// What was wrong with the last of them.
         #[source]
         source: ProtocolError,
     },
@@ -101,9 +101,9 @@ pub enum Error {
     Version {
         /// The server.
         server: SocketAddr,
-        /// Lowest version it speaks.
+        /// Lowest version that it supports.
         low: u32,
-        /// Highest version it speaks.
+        /// Highest version that it supports.
         high: u32,
     },
     /// No MOUNT service was found.
@@ -111,7 +111,7 @@ pub enum Error {
     NoMountService {
         /// The server that was searched.
         server: SocketAddr,
-        /// Portmap was asked too.
+        /// Whether portmap was asked too.
         portmap_asked: bool,
     },
     /// The export accepts no credentials that this client can send.
@@ -139,7 +139,7 @@ pub enum Error {
         #[source]
         source: rpc_tls::TlsFault,
     },
-    /// A file of certificates or keys that cannot be read.
+    /// A file of certificates or keys cannot be read.
     #[error("read {path}")]
     TlsFile {
         /// The file.
@@ -148,13 +148,13 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// Certificates or keys that cannot be used.
+    /// Certificates or keys cannot be used.
     #[error(transparent)]
     Certificates(#[from] rpc_tls::SetupError),
     /// The URL cannot be used.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// The state shared by the processes of this host.
+    /// The state that the processes of this host share cannot be used.
     #[error(transparent)]
     Segment(#[from] crate::segment::SegmentError),
     /// The operating system refused something local (a socket, a buffer).
@@ -168,13 +168,13 @@ pub enum Error {
     },
 }
 
-/// What is wrong with bytes the server sent.
+/// What is wrong with bytes that the server sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// Not XDR of the expected type.
+    /// The bytes are not XDR of the expected type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// Not a record.
+    /// The bytes are not a record.
     #[error(transparent)]
     Record(#[from] nfs_proto::record::RecordError),
     /// More data than requested.
@@ -272,7 +272,7 @@ impl Error {
     }
 }
 
-/// What to do about this host's part of a mount.
+/// What to do about an error of this host's part of a mount.
 fn segment_hint(error: &SegmentError) -> Option<String> {
     const READ_ONLY: i32 = rustix::io::Errno::ROFS.raw_os_error();
     const FULL: i32 = rustix::io::Errno::NOSPC.raw_os_error();

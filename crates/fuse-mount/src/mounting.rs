@@ -67,7 +67,7 @@ pub fn prepare(directory: &Path) -> Result<bool, MountError> {
 fn is_dead(directory: &Path) -> bool {
     let (sender, receiver) = std::sync::mpsc::channel();
     let directory = directory.to_owned();
-    // In a separate thread, because the check may wait for a server.
+    // The check runs in a separate thread, because it may wait for a server.
     std::thread::spawn(move || {
         let error = directory.metadata().err().and_then(|error| error.raw_os_error());
         let _ = sender.send(error == Some(Errno::NOTCONN.raw_os_error()));

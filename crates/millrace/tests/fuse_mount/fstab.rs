@@ -29,7 +29,7 @@ fn mount_a_mounts_a_line_of_fstab_once_and_a_remount_is_refused_with_what_to_do(
     symlink(millrace().get_program(), helpers.join("mount.fuse.millrace")).unwrap();
     let fstab = mounted.world.scratch.path().join("fstab.txt");
     fs::write(&fstab, format!("{} {} fuse.millrace ro,noexec,_netdev 0 0\n", mounted.filer().url, directory.display())).unwrap();
-    // In a mount namespace of its own, where /sbin has the helper, as after an installation.
+    // The mount namespace of its own has the helper in /sbin, as after an installation.
     let script = format!(
         "mount -t tmpfs sbin /usr/local/sbin; cp -P {helpers}/* /usr/local/sbin/; mount -t overlay overlay -o lowerdir=/usr/local/sbin:/usr/sbin /usr/sbin
          mount -T {fstab} -a; mount -T {fstab} -a

@@ -1,4 +1,4 @@
-//! PostgreSQL in a container's /dev/shm of 64 MiB, the size that docker, podman and Kubernetes give.
+//! PostgreSQL in a container's /dev/shm of 64 MiB, the default of docker, podman and Kubernetes.
 
 use crate::support::filer::Filer;
 use crate::support::postgres::{database_user, give_to_database_user, server_programs};

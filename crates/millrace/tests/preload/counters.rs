@@ -1,4 +1,5 @@
-//! What `nfs counters` tells of the mounts of real programs: who uses them, which calls wait and since when, what is dead.
+//! What `nfs counters` reports about the mounts of real programs: who uses them, which calls wait
+//! and since when, what is dead.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, await_until, find_program, keepers, millrace, preload_library, skip, succeed};
@@ -9,8 +10,8 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Makes a file and forks a child that asks the server for something each moment; says so in a file outside of the mount, with the
-/// numbers of both.
+/// Creates a file and forks a child that asks the server every moment. Writes the pids of both to a
+/// file outside the mount.
 const PARENT_AND_CHILD: &str = "
 import os, sys, time
 open('/db/here', 'w').write('x')
@@ -24,7 +25,7 @@ while True:
     time.sleep(0.02)
 ";
 
-/// Writes without a COMMIT, says so, and waits.
+/// Writes without a COMMIT, reports that in a file, and waits.
 const UNSAVED: &str = "
 import os, sys, time
 fd = os.open('/db/unsaved', os.O_CREAT | os.O_WRONLY)
@@ -34,7 +35,7 @@ os.rename(sys.argv[1] + '.new', sys.argv[1])
 time.sleep(600)
 ";
 
-/// Reads that, and says so if it is right.
+/// Reads that file, and reports whether the content is right.
 const READER: &str = "
 import os, sys, time
 data = open('/db/unsaved').read()
@@ -43,14 +44,14 @@ os.rename(sys.argv[1] + '.new', sys.argv[1])
 time.sleep(600)
 ";
 
-/// Programs of one user, with a runtime directory of their own.
+/// Programs of one user, with their own runtime directory.
 struct Host {
     scratch: Scratch,
     runtime: PathBuf,
     python: PathBuf,
 }
 
-/// A program on a mount, killed with its child when dropped.
+/// A program on a mount. Dropping it kills the program and its child.
 struct Program {
     child: Child,
     pids: Vec<u64>,

@@ -1,11 +1,11 @@
-//! Descriptors of a mount in other hands: what the kernel keeps of them over dup, fork and exec, whom their locks keep out,
-//! and what they do in a program that the preload library cannot see.
+//! Descriptors of a mount: what the kernel keeps of them over dup, fork and exec, which programs
+//! their locks exclude, and what they do in a program that the preload library cannot see.
 
 use crate::support::world::{World, compile};
 use crate::support::{find_program, skip, succeed, text};
 use std::process::Command;
 
-/// A shell script, some of whose commands may fail.
+/// Runs a shell script, some of whose commands may fail.
 fn shell(world: &World, script: &str) -> String {
     let output = world.exec("/bin/sh").args(["-uc", script]).output().unwrap();
     assert!(output.status.success(), "{script}: {}", text(&output));
@@ -49,7 +49,7 @@ fn stray_write_and_read_fail_at_once_in_the_stray_program_and_harm_nobody() {
     );
     let errors = format!("{EBADF}\n{EBADF}\n{EISDIR}\n{EBADF}\n{EBADF}\n");
     assert_eq!(shell(&world, &script), format!("{errors}before\nafter\n0\n"));
-    // Another program, of this user too, finds nothing amiss.
+    // Another program of this user finds the file undamaged.
     assert_eq!(shell(&world, "echo more >> /db/log; sync /db/log; mv /db/log /db/log.1; cat /db/log.1"), "before\nafter\nmore\n");
     assert_eq!(world.exported("log.1"), b"before\nafter\nmore\n");
 }

@@ -235,7 +235,10 @@ impl Error {
             }
             Self::Mount { exports, .. } => exports_hint(exports),
             Self::Connect { source, server, service } => vec![connect_hint(source.kind(), *server, service)],
-            Self::TimedOut { .. } => vec![REACH_HINT.to_owned()],
+            Self::TimedOut { server, .. } => vec![format!(
+                "the server does not run, is still starting, or is stopped or overloaded: check it on {}; then check the route and the firewall",
+                server.ip()
+            )],
             Self::Denied { .. } => vec![DENIED_HINT.to_owned()],
             Self::ExportGone { server, .. } => {
                 vec![format!("export it again; `showmount -e {}` lists what the server exports", server.ip())]
@@ -305,8 +308,6 @@ fn segment_hint(error: &SegmentError) -> Option<String> {
     Some(hint.into())
 }
 
-const REACH_HINT: &str = "check the address, the route and the firewall";
-
 /// What to do about a process that may not connect.
 const DENIED_HINT: &str = "allow the program to use sockets of the server's address family, and the host's network; or use `millrace mount`: \
      programs on its mounts need neither";
@@ -316,14 +317,21 @@ fn connect_hint(kind: io::ErrorKind, server: SocketAddr, service: &str) -> Strin
     let (port, address) = (server.port(), server.ip());
     match kind {
         io::ErrorKind::ConnectionRefused => {
-            format!("nothing listens on port {port}: is the {service} server running, is the port right?")
+            format!(
+                "nothing listens on port {port} of {address}: the {service} server does not run, is still starting, or has another port"
+            )
         }
         io::ErrorKind::AddrNotAvailable => "local= in the URL takes addresses of this host: see `ip address`".into(),
         io::ErrorKind::UnexpectedEof => format!(
             "what listens on port {port} closes the connection without a reply: it is no {service} server, or refuses this host; \
              `rpcinfo -p {address}` lists the server's services"
         ),
-        _ => REACH_HINT.to_owned(),
+        io::ErrorKind::TimedOut => {
+            format!(
+                "{address} does not answer: the host is down, the address is wrong, or a firewall drops the packets to port {port}"
+            )
+        }
+        _ => format!("check the address {address}, the route there and the firewall"),
     }
 }
 

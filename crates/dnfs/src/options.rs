@@ -150,6 +150,14 @@ impl Default for Options {
     }
 }
 
+/// What to do instead of another version of NFS.
+const ONLY_VERSION: &str = "3, the only version of this client: the server must have it switched on; for version 4 use a kernel mount, \
+     mount -t nfs4";
+
+/// What to do instead of Kerberos.
+const ONLY_SECURITY: &str = "sys, as this client has no Kerberos: for encryption use xprtsec=tls, for the identity of hosts xprtsec=mtls; \
+     for sec=krb5 use a kernel mount, mount -t nfs";
+
 /// Every known key, including those without effect here.
 const KEYS: &[&str] = &[
     "nfsport",
@@ -224,13 +232,22 @@ impl Options {
                 .and_then(|bytes| u32::try_from(bytes).ok())
                 .filter(|&bytes| bytes >= 512)
         };
-        let port = || number(u32::from(u16::MAX)).filter(|&port| port > 0).map(|port| port as u16).ok_or_else(|| bad("a port"));
+        let port = || {
+            number(u32::from(u16::MAX)).filter(|&port| port > 0).map(|port| port as u16).ok_or_else(|| bad("a port, 1 to 65535"))
+        };
         match key {
             "nfsport" => self.nfs_port = Some(port()?),
             "mountport" => self.mount_port = Some(port()?),
-            "rsize" => self.read_bytes_max = bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX),
-            "wsize" => self.write_bytes_max = Some(bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX)),
-            "split" => self.split_bytes = Some(bytes().ok_or_else(|| bad("a size such as 8k"))?.min(IO_BYTES_MAX)),
+            "rsize" => {
+                self.read_bytes_max = bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 1MiB"))?.min(IO_BYTES_MAX)
+            }
+            "wsize" => {
+                self.write_bytes_max =
+                    Some(bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 1MiB"))?.min(IO_BYTES_MAX))
+            }
+            "split" => {
+                self.split_bytes = Some(bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 8k"))?.min(IO_BYTES_MAX))
+            }
             "slots" => {
                 let count = number(CALL_SLOTS_MAX as u32).filter(|&count| count > 0).ok_or_else(|| bad("1 to 1024"))?;
                 self.slot_count = Some(count as usize);
@@ -254,11 +271,11 @@ impl Options {
             }
             "noac" => self.no_attribute_cache = switch(value).ok_or_else(|| bad("no value, 0 or 1"))?,
             "version" | "vers" | "nfsvers" if value == Some("3") => {}
-            "version" | "vers" | "nfsvers" => return Err(bad("3: no other version is spoken")),
+            "version" | "vers" | "nfsvers" => return Err(bad(ONLY_VERSION)),
             "sec" if value == Some("sys") => {}
-            "sec" => return Err(bad("sys: no other security is spoken")),
+            "sec" => return Err(bad(ONLY_SECURITY)),
             "proto" if value == Some("tcp") => {}
-            "proto" => return Err(bad("tcp")),
+            "proto" => return Err(bad("tcp, the only transport of this client")),
             "tcp"
             | "auto-traverse-mounts"
             | "autoreconnect"

@@ -19,6 +19,10 @@ use crate::limits::{ADMIN_CLIENTS_MAX, ADMIN_LINE_BYTES_MAX, STACK_BYTES};
 use crate::server::Server;
 use crate::sys;
 
+/// Why a power cut is refused.
+const NO_LOSS_LAYER: &str =
+    "it was started without --loss-layer; start it with that option, or with loss_layer = true in its file";
+
 /// The bound socket. Its file is removed on drop.
 #[derive(Debug)]
 pub struct AdminSocket {
@@ -149,7 +153,7 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
                 let (writes, names) = (report.undone_writes, report.undone_names);
                 (json!({"ok": true, "undone_writes": writes, "undone_names": names, "loss_epoch": epoch}), false)
             }
-            Err(Error::NotSupported) => failed("it was started without --loss-layer; start it with that option".into()),
+            Err(Error::NotSupported) => failed(NO_LOSS_LAYER.into()),
             Err(error) => failed(format!("cut the power: {error}")),
         },
         "reload" => match server.reload() {

@@ -7,6 +7,7 @@ pub mod edit;
 mod error;
 mod file;
 mod iscsi;
+mod keys;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -110,7 +111,7 @@ impl Settings {
         let mut reader = Reader { text, file, resolve, tls: None };
         let parsed: file::File = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            reader.wrong(at, in_words(error.message()))
+            reader.of_line(at, keys::in_words(error.message(), keys::key_at(text, at)))
         })?;
         let filer = parsed.filer.unwrap_or_default();
         let state = match &filer.state {
@@ -120,7 +121,7 @@ impl Settings {
         reader.tls = reader.tls_files(&filer)?;
         let admin = filer.admin.as_ref().map(|path| reader.absolute(path)).transpose()?;
         if parsed.volume.is_empty() {
-            return Err(reader.wrong(text.len(), "no [[volume]]: a filer needs at least one".into()));
+            return Err(reader.of_line(text.len(), "no [[volume]]: a filer needs at least one".into()));
         }
         if let Some(further) = parsed.volume.get(EXPORTS_MAX) {
             return Err(reader.wrong(further.span().start, format!("a filer serves {EXPORTS_MAX} volumes at most")));
@@ -166,8 +167,16 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// An error at a byte offset of the text.
+    /// An error at a byte offset of the text, with the key that is there.
     fn wrong(&self, at: usize, reason: String) -> ConfigError {
+        let reason = match keys::key_at(self.text, at) {
+            Some(key) if !reason.starts_with(key) => format!("{key}: {reason}"),
+            _ => reason,
+        };
+        self.of_line(at, reason)
+    }
+
+    fn of_line(&self, at: usize, reason: String) -> ConfigError {
         ConfigError::Line { file: self.file.to_path_buf(), line: self.line(at), reason }
     }
 
@@ -321,7 +330,9 @@ impl Reader<'_> {
     fn medium(&self, written: &Spanned<String>) -> Result<String, ConfigError> {
         match volume::medium::Profile::parse(written.get_ref()) {
             Ok(_) => Ok(written.get_ref().clone()),
-            Err(error) => Err(self.wrong(written.span().start, format!("medium {:?}: {error}", written.get_ref()))),
+            Err(error) => {
+                Err(self.wrong(written.span().start, format!("medium {:?}: {error}; {}", written.get_ref(), error.hint())))
+            }
         }
     }
 
@@ -346,16 +357,6 @@ impl Reader<'_> {
         }
         Ok(())
     }
-}
-
-/// The parser's message. For an unknown field, it names the nearest known field instead of all of them.
-fn in_words(message: &str) -> String {
-    let unknown = || {
-        let (field, known) = message.strip_prefix("unknown field `")?.split_once("`, expected ")?;
-        let key = host::nearest(field, known.split('`').skip(1).step_by(2))?;
-        Some(format!("unknown field `{field}`: did you mean `{key}`?"))
-    };
-    unknown().unwrap_or_else(|| message.replace('\n', ", "))
 }
 
 #[cfg(test)]

@@ -26,6 +26,14 @@ pub enum MountError {
     /// The directory is not a mount of Millrace.
     #[error("{0} is not a mount of millrace")]
     NotMounted(PathBuf),
+    /// Another user made it, and only that user and root may unmount it.
+    #[error("{directory} is a mount that the user with uid {uid} made")]
+    OfAnother {
+        /// The directory.
+        directory: PathBuf,
+        /// The user that mounted it.
+        uid: String,
+    },
     /// The mount is in use.
     #[error("{0} is in use: a program has a file of it open, or its working directory there")]
     Busy(PathBuf),
@@ -94,6 +102,9 @@ impl MountError {
                 format!("`millrace unmount {}` first, or mount at another directory", directory.display())
             }
             Self::NotMounted(_) => "`findmnt -t fuse.millrace` lists the mounts of millrace".into(),
+            Self::OfAnother { directory, .. } => {
+                format!("unmount it as that user or as root: millrace unmount {}", directory.display())
+            }
             Self::Busy(directory) => {
                 format!(
                     "`fuser -vm {0}` names the programs; `millrace unmount --lazy {0}` unmounts it once they end",

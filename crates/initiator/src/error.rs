@@ -115,6 +115,18 @@ impl Error {
                 "nothing listens on that port: check that the target runs (millrace serve --iscsi ADDR:PORT) and that the port is right"
                     .into(),
             ),
+            Self::Connect { .. } | Self::Silent { .. } => {
+                Some("the target does not run, is stopped, or is still starting: check it there; then check the address, the route and the firewall".into())
+            }
+            Self::Broken { source, .. } if source.kind() == io::ErrorKind::UnexpectedEof => Some(
+                "what listens on that port closes the connection: it is not an iSCSI target (an NFS port is one for `millrace nfs`), or it \
+                 refuses this host; `millrace lun list` shows the portals of a filer"
+                    .into(),
+            ),
+            Self::Protocol { .. } => {
+                Some("is it an iSCSI port? `millrace lun list` shows the portals of a filer".into())
+            }
+            Self::Resolve { host, .. } => Some(format!("check the spelling and `getent hosts {host}`")),
             _ => None,
         }
     }

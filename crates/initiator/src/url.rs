@@ -251,7 +251,11 @@ fn is_crc(value: &str) -> Result<bool, String> {
 
 /// The URL without each part that is, or may be, part of a secret.
 fn without_secrets(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "…".into() };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        // Without a user there is no secret in front of an option.
+        let is_clear = !url.contains(['@', '?', '%']);
+        return if is_clear { url.to_owned() } else { "a text that may contain a secret".to_owned() };
+    };
     let Parts { user, hosts, path, query } = Parts::of(rest);
     let is_clear =
         !path.contains('@') && !query.contains('@') && hosts.split(',').all(|host| host.is_empty() || portal(host).is_ok());

@@ -43,6 +43,8 @@ pub struct UnsavedFile {
     pub fileid: u64,
     /// Bytes that are retained to be resent; 0 if nothing is retained (`retain=0`).
     pub kept_bytes: u64,
+    /// It has data that the server has not committed.
+    pub is_uncommitted: bool,
     /// Some of its data is lost already, and no fsync has reported that.
     pub has_error: bool,
 }
@@ -66,6 +68,7 @@ impl Observer {
             .map(|(file, slot)| UnsavedFile {
                 fileid: slot.fileid.load(Relaxed),
                 kept_bytes: kept.get(&file.word()).copied().unwrap_or(0),
+                is_uncommitted: slot.has_unsaved() || slot.has_stores(),
                 has_error: slot.has_unseen_error(),
             })
             .collect();

@@ -33,7 +33,7 @@ pub enum Distrust {
     AboveMode(PathBuf, u32),
     /// The directory is not shared by the group with this gid.
     NotOfGroup(u32),
-    /// The path is relative, or too long.
+    /// The path is relative, too long, or `/`.
     Path,
 }
 
@@ -97,7 +97,7 @@ impl Untrusted {
             Distrust::NotOfGroup(gid) => {
                 write!(to, "is not the one of group {gid}: it has another group, or its mode is not 2770")
             }
-            Distrust::Path => write!(to, "cannot be used: its path is relative or too long"),
+            Distrust::Path => write!(to, "cannot be used: its path is relative, too long, or /"),
         }
     }
 }

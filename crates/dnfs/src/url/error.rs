@@ -62,7 +62,7 @@ pub enum UrlError {
         nearest: Option<&'static str>,
     },
     /// A value that does not fit its key.
-    #[error("option {key}={value} in the URL: expected {expected}")]
+    #[error("option {key}{} in the URL: expected {expected}", value_text(.value))]
     Value {
         /// The key.
         key: String,
@@ -79,6 +79,11 @@ pub enum UrlError {
         /// What to write instead.
         remedy: &'static str,
     },
+}
+
+/// A value as messages show it.
+fn value_text(value: &str) -> String {
+    if value.is_empty() { " without a value".to_owned() } else { format!("={value}") }
 }
 
 impl UrlError {

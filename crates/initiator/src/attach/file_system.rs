@@ -81,7 +81,7 @@ fn in_brief(error: AttachError) -> AttachError {
     let first = lines.next().unwrap_or_default().to_owned();
     let said = match lines.count() {
         0 => first,
-        left => format!("{first} ({left} more lines: attach it without --mkfs and run {program} by hand)"),
+        left => format!("{first} ({left} more lines: to see them, attach it without --mkfs and run {program} by hand)"),
     };
     AttachError::Failed { program, arguments, said }
 }
@@ -183,14 +183,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_program_that_prints_its_usage_the_first_line_is_told() {
+    fn of_a_program_that_prints_its_usage_the_first_line_is_shown() {
         let brief = |said: &str| {
             in_brief(AttachError::Failed { program: "mkfs.xfs", arguments: "-q /dev/loop0".into(), said: said.into() })
                 .to_string()
         };
         let usage = "Filesystem must be larger than 300MB.\nUsage: mkfs.xfs\n\n/* blocksize */\n";
         let told = "mkfs.xfs -q /dev/loop0: Filesystem must be larger than 300MB. \
-                    (2 more lines: attach it without --mkfs and run mkfs.xfs by hand)";
+                    (2 more lines: to see them, attach it without --mkfs and run mkfs.xfs by hand)";
         assert_eq!(brief(usage), told);
         assert_eq!(brief("no space"), "mkfs.xfs -q /dev/loop0: no space");
     }

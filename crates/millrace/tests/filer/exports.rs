@@ -323,13 +323,13 @@ fn a_broken_file_changes_nothing_and_says_what_is_wrong_where() {
     let dir = wire.mount("/open").unwrap();
     let good = std::fs::read_to_string(scratch.path().join("filer.toml")).unwrap();
     for (from, to, said) in [
-        ("squash = \"none\"", "squahs = \"none\"", "line 10: unknown field `squahs`"),
+        ("squash = \"none\"", "squahs = \"none\"", ":10: unknown field `squahs`"),
         ("squash = \"none\"", "squahs = \"none\"", "`squash`"),
-        ("\"::1\"", "\"::1/200\"", "line 9: \"::1/200\" is not a network: an address has 128 bits"),
-        ("name = \"closed\"", "name = \"open\"", "line 12: volume \"open\" is already defined on line 6"),
+        ("\"::1\"", "\"::1/200\"", ":9: clients: \"::1/200\" is not a network: an address has 128 bits"),
+        ("name = \"closed\"", "name = \"open\"", ":12: volume \"open\" is already defined on line 6"),
         ("DIR/closed", "DIR/missing", "/missing does not exist"),
         ("DIR/closed", "DIR/open", "are the same, or one is in the other"),
-        ("squash", "[squash", "line 10"),
+        ("squash", "[squash", ":10: "),
     ] {
         let here = scratch.path().to_str().unwrap();
         filer.edit(|_| {
@@ -364,7 +364,7 @@ fn what_keeps_a_file_from_being_served_names_the_object_and_the_fix() {
     let misspelled = std::fs::read_to_string(&file).unwrap().replacen("squash", "squahs", 1);
     std::fs::write(&file, misspelled).unwrap();
     let said = text(&serve(&file).output().unwrap());
-    let error = format!("cannot read the configuration {}, line 10: unknown field `squahs`: did you mean", file.display());
+    let error = format!("cannot read the configuration {}:10: unknown field `squahs`: did you mean", file.display());
     assert!(said.contains(&error), "{said}");
 }
 

@@ -81,7 +81,7 @@ fn configuration_of_a_newer_version_is_refused_by_the_key_and_nothing_is_made() 
     let newer =
         FILER.replace("DIR", scratch.path().to_str().unwrap()).replace("squash = \"root\"", "squash = \"root\"\nmirrors = 2");
     std::fs::write(&file, &newer).unwrap();
-    refused(&serve(&file).output().unwrap(), &[file.to_str().unwrap(), "line 15", "mirrors"]);
+    refused(&serve(&file).output().unwrap(), &[file.to_str().unwrap(), ":15: ", "mirrors"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), newer);
     assert!(!scratch.path().join("state").exists() && !scratch.path().join("admin.sock").exists());
 }

@@ -161,7 +161,7 @@ fn what_cannot_be_created_leaves_file_and_service_as_they_were() {
     create("new", &dir, "10.0.0.1/8", &[], "is not a network");
     create("new", &dir, "", &[], "");
     create("new", &dir, "*", &["sqash=none"], "unknown field `sqash`: did you mean `squash`?");
-    create("new", &dir, "*", &["squash=some"], "`root`");
+    create("new", &dir, "*", &["squash=some"], "squash: `some` is not accepted: write \"root\"");
     create("new", &dir, "*", &["anonymous_uid=me"], "takes a number");
     create("new", &dir, "*", &["path=/first"], "is already used by volume \"first\"");
     create("new", &dir, "*", &["--quota", "ten"], "500GiB");
@@ -188,7 +188,7 @@ fn a_volume_is_resized_while_clients_write() {
     assert_eq!(wire.try_write(file, 10_000, &[1; 10_000], StableHow::FileSync).unwrap_err().status, NfsStatus::NoSpc);
     assert_eq!(served.filer.order(&["resize", "first", "1MiB"]), "changed: first\n");
     wire.write(file, 10_000, &[1; 10_000], StableHow::FileSync);
-    served.refused(&["resize", "first", "1"], "19.5KiB are in use: with a quota of 1 every write that allocates would fail");
+    served.refused(&["resize", "first", "1"], "19.5KiB are in use: with a quota of 1 byte every write that allocates would fail");
     served.refused(&["set", "first", "quota=8k"], "19.5KiB are in use: with a quota of 8KiB");
     // A refused change has no effect.
     assert!(served.filer.order(&["show", "first"]).contains("quota 1MiB, 19.5KiB of it used"));
@@ -228,7 +228,7 @@ fn keys_set_by_command_count_for_connections_that_are_there_and_the_file_keeps_i
     // A file that an administrator has damaged stays as it is.
     let good = served.text();
     std::fs::write(served.file(), good.replacen("squash", "sqash", 1)).unwrap();
-    served.refused(&["set", "first", "access=ro"], "filer.toml, line ");
+    served.refused(&["set", "first", "access=ro"], "filer.toml:");
     std::fs::write(served.file(), good).unwrap();
     for (arguments, said) in [(["set", "first", "ro"], "KEY=VALUE"), (["set", "first", "=ro"], "KEY=VALUE")] {
         let output = served.filer.volume(&arguments);

@@ -174,7 +174,7 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
 }
 
 #[test]
-fn of_what_mkfs_says_the_first_line_is_told() {
+fn of_what_mkfs_says_the_first_line_is_shown_and_a_hint() {
     let scratch = Scratch::new("iscsi-attach-mkfs");
     let Some(host) = Host::new(&scratch) else { return };
     if find_program("mkfs.xfs").is_none() {
@@ -183,8 +183,12 @@ fn of_what_mkfs_says_the_first_line_is_told() {
     let target = Target::start(&scratch, &[]);
     let url = target.url(0, target.create("small", "8MiB", &[]));
     let (said, code) = host.refused(&["attach", &url, "--mkfs", "xfs"]);
-    assert!(said.contains("more lines: attach it without --mkfs and run mkfs.xfs by hand)") && code == Some(2), "{said}");
-    assert_eq!(said.trim().lines().count(), 1, "{said}");
+    assert!(
+        said.contains("more lines: to see them, attach it without --mkfs and run mkfs.xfs by hand)") && code == Some(2),
+        "{said}"
+    );
+    assert!(said.starts_with(&format!("millrace: cannot attach {url}: mkfs.xfs ")), "{said}");
+    assert!(said.trim().lines().count() == 2 && said.contains("\nhint: no LUN stays attached"), "{said}");
     assert_eq!(host.left(), Vec::<String>::new(), "undone");
 }
 

@@ -60,7 +60,7 @@ fn in_64_mib(label: &str, seconds: u32) {
         .unwrap();
     let said = text(&output);
     assert!(output.status.success(), "{said}");
-    for part in ["number of failed transactions: 0 (0.000%)", "\nt\n", " of 16 MiB\n", "\nunharmed\n"] {
+    for part in ["number of failed transactions: 0 (0.000%)", "\nt\n", " of 16MiB\n", "\nunharmed\n"] {
         assert!(said.contains(part), "no {part:?} in: {said}");
     }
 }

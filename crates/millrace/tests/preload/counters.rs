@@ -181,3 +181,35 @@ fn a_mount_that_keeps_unsaved_data_is_shown_and_not_removed_when_all_its_process
     let _reader = host.start("reader", &mount, READER);
     await_until("the data to be committed", SOON, || (host.mounts(&[])[0]["retained_bytes"] == 0).then_some(()));
 }
+
+#[test]
+fn a_mount_whose_data_the_server_refused_names_the_lost_file_until_an_fsync_has_returned_the_error() {
+    let Some(host) = Host::new() else { return skip("no python3") };
+    let place = Scratch::new("counters-refused");
+    let filer = Filer::start(&place, &[]);
+    let file = filer.export().join("unsaved");
+    std::fs::write(&file, "").unwrap();
+    let fault = r#"{"op":"fault-add","volume":"vol","fault":{"kind":"eio","on":["flush"],"path":"unsaved","times":1}}"#;
+    assert_eq!(filer.admin(fault)["ok"], true);
+    let mount = format!("/db={}", filer.url);
+    host.start("refused", &mount, UNSAVED).end();
+    await_until("the keeper to end", SOON, || (host.mounts(&[])[0]["state"] == "unsaved").then_some(()));
+
+    let number = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&file).unwrap());
+    let kept = serde_json::json!({"uncommitted_files": 0, "uncommitted_bytes": 0, "lost_files": [number], "hidden_names": 0});
+    assert_eq!(host.mounts(&[])[0]["unsaved"], kept);
+    let shown = crate::support::text(&host.counters(&[]));
+    assert!(
+        shown.contains(&format!("lost: written data of file number {number}")) && !shown.contains("not committed"),
+        "{shown}"
+    );
+    let run = |command: &[&str]| {
+        let mut exec = millrace();
+        exec.args(["exec", "--mount", &mount, "--"]).args(command).env("MILLRACE_PRELOAD", preload_library());
+        exec.env("MILLRACE_RUNTIME_DIR", &host.runtime).current_dir("/").output().unwrap().status.success()
+    };
+    assert!(run(&["true"]), "a program that does not sync the file");
+    await_until("that program's keeper to end", SOON, || (host.mounts(&[])[0]["state"] == "unsaved").then_some(()));
+    assert!(!run(&["sync", "/db/unsaved"]), "the first fsync reports the loss");
+    await_until("the mount to be dead", SOON, || host.mounts(&[]).is_empty().then_some(()));
+}

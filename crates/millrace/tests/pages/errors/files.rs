@@ -104,6 +104,7 @@ pub(crate) fn spoil_configurations(here: &Path) {
         ("unknown-key", "quota = ", "qouta = "),
         ("bad-quota", "1MiB", "1 gig"),
         ("bad-access", "\"ro\"", "\"readonly\""),
+        ("number-quota", "quota = \"1MiB\"", "quota = 5"),
         ("no-list", "[\"192.0.2.7\"]", "\"192.0.2.7\""),
         ("unknown-client", "192.0.2.7", "no-such-host.invalid"),
         ("no-directory", "/closed\"", "/missing\""),

@@ -23,8 +23,10 @@ use volume::faults::FaultSpec;
 pub use error::ConfigError;
 
 use crate::limits::{EXPORTS_MAX, VOLUME_NAME_BYTES_MAX};
+use crate::listener::address_or_port;
 use crate::nfs::policy::{Client, Policy, Rights, Rule, TlsRule};
 use crate::tls::TlsFiles;
+use addresses::AddressText;
 use file::{FilerTable, RightsKeys, VolumeTable};
 
 /// The default port of NFS.
@@ -182,6 +184,17 @@ impl Reader<'_> {
 
     fn line(&self, at: usize) -> usize {
         1 + self.text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+    }
+
+    /// The address of a key.
+    fn address(&self, key: &str, written: &Spanned<AddressText>) -> Result<SocketAddr, ConfigError> {
+        let text = written.get_ref().as_str();
+        address_or_port(text).map_err(|reason| self.wrong(written.span().start, format!("{key} {text:?}: {reason}")))
+    }
+
+    /// The addresses of a key.
+    fn addresses(&self, key: &str, written: &[Spanned<AddressText>]) -> Result<Vec<SocketAddr>, ConfigError> {
+        written.iter().map(|address| self.address(key, address)).collect()
     }
 
     fn absolute(&self, path: &Spanned<PathBuf>) -> Result<PathBuf, ConfigError> {

@@ -89,7 +89,7 @@ pub(super) fn run(args: &Attach) -> anyhow::Result<()> {
         urls.push(url);
     }
     host::check(args, &urls).with_context(|| phrase(&urls))?;
-    let choice = client::choose(args, &urls).with_context(|| phrase(&urls))?;
+    let choice = client::choose(args.client, args.initiator.as_deref(), &urls).with_context(|| phrase(&urls))?;
     let Err(error) = attach(args, &urls, &choice) else { return Ok(()) };
     match client::instead(args.client, &error) {
         Some(choice) => attach(args, &urls, &choice),

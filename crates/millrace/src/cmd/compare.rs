@@ -6,14 +6,17 @@ pub(crate) mod screen;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use lab::compare::{Request, compare, dry_run, exit_code};
 use lab::history::last::Last;
+use lab::limits::{PAGE_CACHE_MIB_MAX, REPEATS_MAX, SECONDS_MAX, USERS_MAX, WAREHOUSES_MAX};
 use lab::plan::{Overrides, Plan};
 use lab::{LabError, report};
 use screen::Screen;
 
+use super::values::{time, whole};
 use crate::error_printing::print_error;
 
 const EXAMPLES: &str = "\
@@ -75,28 +78,28 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LOAD", help = LOAD_HELP)]
     load: Vec<String>,
     /// Warehouses to load, about 110 MB each
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole("warehouses", 1..=WAREHOUSES_MAX, 10))]
     warehouses: Option<u32>,
     /// Users, each sending its next transaction when the last one ended
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole("users", 1..=USERS_MAX, 8))]
     users: Option<u32>,
     /// Seconds measured in each run
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole("seconds", 1..=SECONDS_MAX, 60))]
     seconds: Option<u64>,
     /// Seconds of warm-up in each run, not measured
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole("seconds", 0..=SECONDS_MAX, 10))]
     warmup: Option<u64>,
     /// Runs on each path, interleaved
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole("runs", 1..=REPEATS_MAX, 3))]
     repeats: Option<u32>,
     /// Time limit: start no round that would end after it: 90s, 12m, 1h
-    #[arg(long, value_name = "TIME")]
-    budget: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    budget: Option<Duration>,
     /// Limit the page cache of the database and of millrace's filers by memory control groups (needs root)
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = whole("MiB", 1..=PAGE_CACHE_MIB_MAX, 512))]
     page_cache: Option<u64>,
     /// Seed of the first round
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole("", 0..=u64::MAX, 7))]
     seed: Option<u64>,
     /// One short round (5 s, 2 warehouses) to check that everything works; its figures are not a result
     #[arg(long)]
@@ -256,7 +259,7 @@ fn overrides(args: &Args) -> Overrides {
         warmup_seconds: args.warmup,
         repeats: args.repeats,
         page_cache_mib: args.page_cache,
-        budget: args.budget.clone(),
+        budget: args.budget,
         seed: args.seed,
         keep_awake: args.keep_awake,
         no_gates: args.no_gates,

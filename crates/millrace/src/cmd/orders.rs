@@ -21,6 +21,7 @@ use orders::loader::LoadOptions;
 use serde::Serialize;
 
 use super::interrupts::Interrupts;
+use crate::cmd::values::whole;
 use crate::error_printing::print_error;
 use connection::DatabaseArgs;
 
@@ -105,13 +106,13 @@ struct LoadArgs {
     #[command(flatten)]
     database: DatabaseArgs,
     /// Warehouses, about 110 MB each
-    #[arg(long, value_name = "N", value_parser = at_least_1(orders::limits::WAREHOUSES_MAX))]
+    #[arg(long, value_name = "N", value_parser = whole("warehouses", 1..=orders::limits::WAREHOUSES_MAX, 10))]
     warehouses: u32,
     /// Sessions that load in parallel [default: one per core]
-    #[arg(short, long, value_name = "N", value_parser = at_least_1(orders::limits::THREADS_MAX))]
+    #[arg(short, long, value_name = "N", value_parser = whole("sessions", 1..=orders::limits::THREADS_MAX, 4))]
     jobs: Option<u32>,
     /// Seed of the random contents of all rows
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole("", 0..=u64::MAX, 7))]
     seed: u64,
     /// With `functions`, also make the stored functions; a run makes them if they are missing
     #[arg(long, value_enum, default_value_t = ModeArg::Statements)]
@@ -173,10 +174,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ok(code) => Ok(code),
         Err(error) => Ok(refused(verb, error)),
     }
-}
-
-fn at_least_1(max: u32) -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=i64::from(max))
 }
 
 async fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::values::{decimal, whole};
 use anyhow::Context as _;
+use lab::limits::USERS_MAX;
 use lab::predict::what_if::{WhatIf, render, what_if};
 
 const EXAMPLES: &str = "\
@@ -31,22 +33,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ARM")]
     arm: Option<String>,
     /// Users, each sending its next transaction when the last one ended
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole("users", 1..=USERS_MAX, 64))]
     users: Option<u32>,
     /// Maximum of calls outstanding on the mount; 0: no limit
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole("calls", 0..=u32::MAX, 16))]
     slots: Option<u32>,
     /// Replace the measured storage by this many spindles with a queue each
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole("spindles", 1..=usize::MAX, 80))]
     spindles: Option<usize>,
     /// Time of one block read in microseconds; with --spindles, the service time of a spindle
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", value_parser = decimal("microseconds", 0.001..=1e9, 8000.0))]
     latency: Option<f64>,
     /// Processors of the same speed
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = decimal("processors", 0.001..=1e6, 8.0))]
     cores: Option<f64>,
     /// Time of one flush of the log in microseconds
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", value_parser = decimal("microseconds", 0.001..=1e9, 500.0))]
     flush: Option<f64>,
     /// Print JSON
     #[arg(long)]

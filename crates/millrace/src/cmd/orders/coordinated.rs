@@ -14,6 +14,7 @@ use orders::model::LoadModel;
 use results::orders_run::OrdersRun;
 
 use super::{connection, text};
+use crate::cmd::values::whole;
 
 /// What `orders merge --help` adds.
 pub(super) const MERGE_HELP: &str = "\
@@ -34,15 +35,15 @@ pub(super) struct CoordinationArgs {
     run: Option<String>,
     /// Number of drivers of the run; each is started with the same options
     #[arg(long, value_name = "N", requires = "results_db",
-          value_parser = super::at_least_1(orders::limits::DRIVERS_MAX))]
+          value_parser = whole("drivers", 1..=orders::limits::DRIVERS_MAX, 3))]
     drivers: Option<u32>,
     /// Number of this driver, from 1 [default: the first that is free]
     #[arg(long, value_name = "K", requires = "results_db",
-          value_parser = super::at_least_1(orders::limits::DRIVERS_MAX))]
+          value_parser = whole("", 1..=orders::limits::DRIVERS_MAX, 2))]
     driver: Option<u32>,
     /// Seconds to wait for the other drivers
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+          value_parser = whole("seconds", 1..=86_400, 120))]
     barrier_timeout: u64,
 }
 

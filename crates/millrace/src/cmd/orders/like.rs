@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::cmd::values::whole;
 use anyhow::Context;
 use clap::Parser;
 use orders::like::{self, Likeness};
@@ -29,7 +30,7 @@ pub(super) struct Args {
     database: super::DatabaseArgs,
     /// Seconds between the two readings
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
-          value_parser = clap::value_parser!(u64).range(1..=orders::limits::LIKE_S_MAX))]
+          value_parser = whole("seconds", 1..=orders::limits::LIKE_S_MAX, 600))]
     seconds: u64,
     /// Record to take the load's figures from [default: built in]
     #[arg(long, value_name = "FILE")]

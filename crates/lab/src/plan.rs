@@ -220,10 +220,8 @@ impl Plan {
             }
             if !self.tunings.contains_key(&arm.tuning) {
                 let known: Vec<&str> = self.tunings.keys().map(String::as_str).collect();
-                return Err(LabError::plan(
-                    format!("use the tuning \"{}\"", arm.tuning),
-                    &format!("this plan has {}", known.join(", ")),
-                ));
+                let what = format!("use the tuning \"{}\"", arm.tuning);
+                return Err(LabError::unknown(what, &arm.tuning, "this plan has", &known));
             }
         }
         for (shape, roles) in &self.roles {
@@ -231,7 +229,7 @@ impl Plan {
                 if !self.arms.iter().any(|arm| arm.id == *id) {
                     let known: Vec<&str> = self.arms.iter().map(|arm| arm.id.as_str()).collect();
                     let what = format!("give the [[arm]] \"{id}\" the part {role} of {shape}");
-                    return Err(LabError::plan(what, &format!("the plan has {}", known.join(", "))));
+                    return Err(LabError::unknown(what, id, "the plan has", &known));
                 }
             }
         }

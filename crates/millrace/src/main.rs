@@ -142,7 +142,7 @@ mod tests {
         assert!(examples.len() > 80, "{} examples", examples.len());
         let mut faults = Vec::new();
         for (name, example) in &examples {
-            if let Err(error) = with_negative_values(Millrace::command()).try_get_matches_from(words(example)) {
+            if let Err(error) = Millrace::try_parse_from(words(example)) {
                 faults.push(format!("{name}: {example}: {error}"));
             }
         }
@@ -157,6 +157,13 @@ mod tests {
         path.iter().cloned().chain([joined]).collect()
     }
 
+    /// Parses an example of a command with one more argument. Panics if the argument's parser gives another type than its field has.
+    fn parse_with(example: &[String], path: &[String], argument: &clap::Arg, value: &str) {
+        if example.starts_with(path) {
+            let _ = Millrace::try_parse_from([example, &given(&[], argument, value)].concat());
+        }
+    }
+
     #[test]
     fn each_number_that_is_refused_names_the_option_the_value_and_what_is_accepted() {
         use std::any::TypeId;
@@ -167,7 +174,7 @@ mod tests {
             let others = [TypeId::of::<i32>(), TypeId::of::<i64>(), TypeId::of::<f64>(), TypeId::of::<std::time::Duration>()];
             types.iter().chain(&others).any(|number| id == *number)
         };
-        let (mut count, mut faults) = (0, Vec::new());
+        let (mut count, mut faults, examples) = (0, Vec::new(), examples());
         each_path(&Millrace::command(), &[], &mut |path, command| {
             for argument in command.get_arguments().filter(|argument| is_number(argument)) {
                 // A positional argument that begins with a hyphen is an option.
@@ -181,6 +188,8 @@ mod tests {
                     if !text.contains(&format!("'{value}' for '")) || !(text.contains("such as") || text.contains("as in")) {
                         faults.push(format!("{}: {text}", words.join(" ")));
                     }
+                    let good = text.split("such as ").nth(1).and_then(|rest| rest.split([',', '\n']).next()).unwrap_or_default();
+                    examples.iter().for_each(|(_, example)| parse_with(&self::words(example), path, argument, good));
                 }
             }
         });

@@ -197,7 +197,7 @@ fn choose<'a>(comparison: &'a Comparison, arm: Option<&str>) -> Result<&'a PathR
             || "predict: no path was measured".to_owned(),
             |arm| format!("predict from {arm}: the record has no such path"),
         );
-        LabError::plan(what, &format!("measured are: {}", names.join(", ")))
+        LabError::unknown(what, arm.unwrap_or_default(), "the measured paths are", &names)
     })
 }
 

@@ -64,13 +64,13 @@ pub(super) struct Load {
     #[arg(long, value_enum, default_value = "randread")]
     pub(super) rw: Rw,
     /// Share of reads in a mixed load, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = whole("percent", 1..=99, 70))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = whole::<u8>("percent", 1..=99, 70))]
     rwmixread: u8,
     /// Block sizes: bytes of one call, such as 8k or 4k,8k,1MiB; each is measured with each depth
     #[arg(long, default_value = "8k", value_delimiter = ',', value_parser = bytes)]
     pub(super) bs: Vec<u64>,
     /// Calls in flight, 1 to 1024 (a mixed load over NFS: to 64), such as 1 or 1,4,16
-    #[arg(long, default_value = "1", value_delimiter = ',', value_parser = whole("calls", 1..=1024, 16))]
+    #[arg(long, default_value = "1", value_delimiter = ',', value_parser = whole::<u16>("calls", 1..=1024, 16))]
     pub(super) depth: Vec<u16>,
     /// Measured seconds of each combination
     #[arg(long, default_value_t = 5.0, value_parser = decimal("seconds", 0.001..=SECONDS_MAX, 5.0))]

@@ -56,49 +56,52 @@ pub(crate) struct Args {
     /// Database to run on each path: postgresql or mariadb [default: that of the plan, postgresql]
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
-    /// Paths to compare: local, dnfs (Direct NFS), iscsi, knfs (kernel NFS), fc (Fibre Channel), block (a device); the first is the reference
+    /// Paths to compare: local, dnfs (Direct NFS), iscsi, knfs (kernel NFS), fc (Fibre Channel), block (a device); the first is the
+    /// reference [default: those of the plan, local,dnfs,iscsi]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     paths: Vec<String>,
     /// A path to compare; repeatable. =TARGET names your own storage: a directory, an nfs:// URL or a device (docs/lab.md). Only
     /// paths of --path and --paths are compared, if there are any
     #[arg(long = "path", value_name = "NAME[:LABEL][=TARGET]")]
     path: Vec<String>,
-    /// Sets of settings, each measured on each path: untuned, tuned, or a name of the plan
+    /// Sets of settings, each measured on each path: untuned, tuned, or a name of the plan [default: that of the plan, untuned]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     tuning: Vec<String>,
     /// Placement of the files on volumes: one, split (write-ahead log on its own volume), split-archive (archived log on a
     /// third), filers=N (tables spread over N filers), luns=N (path iscsi: one btrfs striped over N LUNs), mounts=N (path knfs:
-    /// tables spread over N mounts of one volume, each by its own address)
+    /// tables spread over N mounts of one volume, each by its own address) [default: that of the plan, one]
     #[arg(long, value_delimiter = ',', value_name = "LAYOUT,…")]
     layout: Vec<String>,
-    /// Modelled storage medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable
+    /// Modelled storage medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable [default: that of the
+    /// plan, no modelled medium]
     #[arg(long, value_name = "SPEC")]
     medium: Vec<String>,
     // No doc comment: rustdoc would take [@ARM] for a link.
     #[arg(long, value_name = "LOAD", help = LOAD_HELP)]
     load: Vec<String>,
-    /// Warehouses to load, about 110 MB each
+    /// Warehouses to load, about 110 MB each [default: that of the plan, 8]
     #[arg(long, value_name = "N", value_parser = whole("warehouses", 1..=WAREHOUSES_MAX, 10))]
     warehouses: Option<u32>,
-    /// Users, each sending its next transaction when the last one ended
+    /// Users, each with one connection, each sending its next transaction when the last one ended [default: that of the plan, 8]
     #[arg(long, value_name = "N", value_parser = whole("users", 1..=USERS_MAX, 8))]
     users: Option<u32>,
-    /// Seconds measured in each run
+    /// Seconds measured in each run [default: that of the plan, 30]
     #[arg(long, value_name = "N", value_parser = whole("seconds", 1..=SECONDS_MAX, 60))]
     seconds: Option<u64>,
-    /// Seconds of warm-up in each run, not measured
+    /// Seconds of warm-up in each run, not measured [default: that of the plan, 10]
     #[arg(long, value_name = "N", value_parser = whole("seconds", 0..=SECONDS_MAX, 10))]
     warmup: Option<u64>,
-    /// Runs on each path, interleaved
+    /// Runs on each path, interleaved; at most this number within --budget [default: that of the plan, 6]
     #[arg(long, value_name = "N", value_parser = whole("runs", 1..=REPEATS_MAX, 3))]
     repeats: Option<u32>,
-    /// Time limit: start no round that would end after it: 90s, 12m, 1h
+    /// Time limit: start no round that would end after it: 90s, 12m, 1h [default: that of the plan, 12m; with --full 45m]
     #[arg(long, value_name = "TIME", value_parser = time)]
     budget: Option<Duration>,
-    /// Limit the page cache of the database and of millrace's filers by memory control groups (needs root)
+    /// Limit the page cache of the database and of millrace's filers, in MiB, by memory control groups (needs root) [default: that of
+    /// the plan, no limit]
     #[arg(long, value_name = "MIB", value_parser = whole("MiB", 1..=PAGE_CACHE_MIB_MAX, 512))]
     page_cache: Option<u64>,
-    /// Seed of the first round
+    /// Seed of the first round [default: that of the plan, 1]
     #[arg(long, value_name = "N", value_parser = whole("", 0..=u64::MAX, 7))]
     seed: Option<u64>,
     /// One short round (5 s, 2 warehouses) to check that everything works; its figures are not a result
@@ -300,4 +303,38 @@ fn default_out() -> PathBuf {
 
 fn shown(out: &Path, file: &str) -> String {
     out.join(file).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+    use lab::plan::DEFAULT_PLAN;
+
+    use super::*;
+
+    #[test]
+    fn help_shows_the_values_of_the_built_in_plan() {
+        let plan = Plan::parse(DEFAULT_PLAN, &Overrides::default()).unwrap();
+        let paths: Vec<String> = plan.arms.iter().map(|arm| arm.path.name()).collect();
+        let values = [
+            ("paths", paths.join(",")),
+            ("tuning", plan.arms[0].tuning.clone()),
+            ("layout", plan.arms[0].layout.to_string()),
+            ("warehouses", plan.warehouses.to_string()),
+            ("users", plan.users.to_string()),
+            ("seconds", plan.seconds.to_string()),
+            ("warmup", plan.warmup_seconds.to_string()),
+            ("repeats", plan.repeats.to_string()),
+            ("budget", format!("{}m", plan.budget.as_secs() / 60)),
+            ("seed", plan.seed.to_string()),
+        ];
+        let command = Args::augment_args(clap::Command::new("compare"));
+        for (option, value) in values {
+            let argument = command.get_arguments().find(|argument| argument.get_long() == Some(option)).unwrap();
+            let help = argument.get_help().unwrap().to_string();
+            let default = help.split("of the plan, ").nth(1).and_then(|rest| rest.split([']', ';']).next());
+            assert_eq!(default, Some(value.as_str()), "--{option}: {help}");
+        }
+        assert_eq!((plan.page_cache_bytes, &plan.arms[0].medium), (None, &None));
+    }
 }

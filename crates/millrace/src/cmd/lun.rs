@@ -89,7 +89,7 @@ struct Create {
     size: String,
     /// Bytes of a logical block: 512 or 4096
     #[arg(long, value_name = "BYTES", default_value_t = 512,
-          value_parser = whole("bytes", 512..=4096, 4096))]
+          value_parser = whole::<u32>("bytes", 512..=4096, 4096))]
     block_size: u32,
     /// Alignment reported to initiators, in bytes: a power of two
     #[arg(long, value_name = "BYTES", default_value_t = 4096,

@@ -23,10 +23,16 @@ pub(crate) trait Parser<T>: Fn(&str) -> Result<T, String> + Clone + Send + Sync 
 
 impl<T, F: Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static> Parser<T> for F {}
 
-/// A type of numbers.
+/// A type of numbers that an option may have. `i32` is not one: a parser of bare literals would get it, and clap would panic because
+/// the option has another type.
 pub(crate) trait Number: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static {}
 
-impl<T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static> Number for T {}
+impl Number for u8 {}
+impl Number for u16 {}
+impl Number for u32 {}
+impl Number for u64 {}
+impl Number for usize {}
+impl Number for f64 {}
 
 fn accepted<T: Number>(text: &str, range: &RangeInclusive<T>) -> Option<T> {
     text.parse().ok().filter(|number| range.contains(number))

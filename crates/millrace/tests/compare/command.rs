@@ -191,9 +191,7 @@ fn paths_on_one_modelled_medium_are_probed_alike_and_wait_for_it() {
 #[test]
 fn nonsense_is_refused_before_anything_is_made() {
     let place = Place::new();
-    refused(&place.compare(&["--warehouses", "0"]).output().unwrap(), "0 warehouses", "between 1 and");
     refused(&place.compare(&["--paths", "nvme"]).output().unwrap(), "\"nvme\"", "paths are local, dnfs");
-    refused(&place.compare(&["--budget", "soon"]).output().unwrap(), "\"soon\"", "12m");
     refused(&place.compare(&["--pg-bin", "/no/such/bin"]).output().unwrap(), "/no/such/bin", "--pg-bin");
     assert!(!place.out().exists());
     if postgres_is_here() {
@@ -270,6 +268,9 @@ fn dry_run_says_sizes_and_starts_nothing() {
     let text = text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("runs       local local (") && text.contains("MiB needed below"), "{text}");
+    for value in ["paths      local; tuning: untuned; layout: one; no modelled medium", "users=8 on 2", "page cache: no limit"] {
+        assert!(text.contains(value), "{value}: {text}");
+    }
     assert!(text.contains("skipped    fc: it measures a named device"), "{text}");
     preload_library();
     let unasked = crate::support::text(&place.compare(&["--dry-run"]).output().unwrap());

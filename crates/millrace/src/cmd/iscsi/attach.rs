@@ -47,7 +47,7 @@ pub(super) struct Attach {
     #[arg(long, value_name = "IQN")]
     initiator: Option<String>,
     /// Maximum commands in flight on one path, 1 to 128 (the limit of a loop device)
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = whole("commands", 1..=128, 64))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = whole::<u8>("commands", 1..=128, 64))]
     depth: u8,
     /// Print one JSON object on stdout
     #[arg(long)]

@@ -43,7 +43,7 @@ pub(super) struct CoordinationArgs {
     driver: Option<u32>,
     /// Seconds to wait for the other drivers
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
-          value_parser = whole("seconds", 1..=86_400, 120))]
+          value_parser = whole::<u64>("seconds", 1..=86_400, 120))]
     barrier_timeout: u64,
 }
 

@@ -107,8 +107,8 @@ pub(crate) struct Args {
     /// One short round (5 s, 2 warehouses) to check that everything works; its figures are not a result
     #[arg(long)]
     quick: bool,
-    /// Run every scenario of the plan with all repeats: the host's own store, a modelled array, a fixed load. Without --full the
-    /// array gets one round, and the fixed load none; --quick, --medium, --load and --users leave out both
+    /// Run every scenario of the plan with all repeats; those of the built-in plan: this host's own storage, a modelled array, a fixed
+    /// load. Without --full the array gets one round and the fixed load is left out; --quick, --medium, --load and --users leave out both
     #[arg(long, conflicts_with_all = ["quick", "medium", "load"])]
     full: bool,
     /// Keep processors out of idle states during runs (needs root). Use it on a virtual machine whose idle processors wake up

@@ -195,7 +195,7 @@ fn nonsense_is_refused_before_anything_is_made() {
     refused(&place.compare(&["--pg-bin", "/no/such/bin"]).output().unwrap(), "/no/such/bin", "--pg-bin");
     assert!(!place.out().exists());
     if postgres_is_here() {
-        refused(&place.compare(&["--paths", "fc"]).output().unwrap(), "a named device", "millrace doctor");
+        refused(&place.compare(&["--paths", "fc"]).output().unwrap(), "the device of a LUN", "millrace doctor");
         for (command, option, says) in [
             ("orders", "functions = true", "'--functions'"),
             ("orders", "mode = \"swift\"", "'swift'"),
@@ -271,7 +271,7 @@ fn dry_run_says_sizes_and_starts_nothing() {
     for value in ["paths      local; tuning: untuned; layout: one; no modelled medium", "users=8 on 2", "page cache: no limit"] {
         assert!(text.contains(value), "{value}: {text}");
     }
-    assert!(text.contains("skipped    fc: it measures a named device"), "{text}");
+    assert!(text.contains("skipped    fc: it needs the device of a LUN"), "{text}");
     preload_library();
     let unasked = crate::support::text(&place.compare(&["--dry-run"]).output().unwrap());
     assert!(unasked.contains("local dnfs") && !unasked.contains("skipped"), "nobody asked for the others: {unasked}");

@@ -38,8 +38,8 @@ Load models:
   open    transactions become due at --rate whatever the database does; response time counts from
           then, too; a transaction that finds the queue full is counted as refused
 Transactions run at READ COMMITTED with row locks unless --isolation-level says otherwise. The
-result is printed first, then the rules of the specification that the run breaks (`millrace orders
-conform RUN.json` shows all).
+result is printed first, then the rules of the specification that the run breaks (with
+--record FILE, `millrace orders conform FILE` shows all).
 Examples:
   millrace orders run -d mill -c 8 -j 2 -T 60 --warmup 20 -P 5
   millrace orders run -h db1 -U clerk -d mill --model paced --deliveries deferred -T 1200

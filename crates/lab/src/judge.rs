@@ -101,8 +101,8 @@ pub(crate) fn gates(paths: &[PathResult], against: &[Against], gates: &[ShareGat
             let share = |percent: f64| 1.0 + percent / 100.0;
             promise += &format!(", by the 95 % interval, {:.2} to {:.2}", share(low), share(high));
         }
-        let most = interval.map_or(line.oets_ratio, |(_, high)| 1.0 + high / 100.0);
-        Some(Gate { promise, found: line.oets_ratio, least: gate.least, passed: most >= gate.least })
+        let above = interval.map_or(0.0, |(_, high)| 1.0 + high / 100.0 - line.oets_ratio);
+        Some(Gate::of(promise, line.oets_ratio, gate.least - above))
     };
     gates.iter().filter_map(judged).collect()
 }

@@ -198,6 +198,20 @@ mod tests {
     }
 
     #[test]
+    fn the_help_of_each_command_of_load_and_laboratory_has_an_example_and_its_exit_codes() {
+        const COMMANDS: [&str; 9] = ["orders", "compare", "diff", "history", "predict", "report", "shapes", "doctor", "guest"];
+        let mut faults = Vec::new();
+        each_path(&Millrace::command(), &[], &mut |path, command| {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let is_meant = path.get(1).is_some_and(|name| COMMANDS.contains(&name.as_str()));
+            if is_meant && !["Example", "Exit codes"].iter().all(|part| text.contains(part)) {
+                faults.push(path.join(" "));
+            }
+        });
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    #[test]
     fn the_version_names_the_commit_where_it_is_known() {
         assert_eq!(version_of(""), env!("CARGO_PKG_VERSION"));
         assert_eq!(version_of("2cd883f38649"), concat!(env!("CARGO_PKG_VERSION"), " (2cd883f38649)"));

@@ -56,10 +56,25 @@ pub(crate) struct Args {
     job: Job,
 }
 
+const LOAD_HELP: &str = "\
+Examples:
+  millrace orders load -d mill --warehouses 10 -j 4
+  millrace orders load -d mill --warehouses 10 --plan       size and time; loads nothing
+  millrace orders load -d mill --warehouses 10 --resume     after an interrupted load
+Exit codes: 0 loaded, loaded before (--existing), or planned (--plan); 1 the load was interrupted or
+failed; 2 could not load (arguments, no database, too little space, a schema that is not empty).";
+
+const CHECK_HELP: &str = "\
+Examples:
+  millrace orders check -d mill --ack-log acks
+  millrace orders check -d mill --isolation
+Exit codes: 0 all passed; 1 some failed, or the database returned an error; 2 could not check
+(arguments, no database, no schema).";
+
 #[derive(clap::Subcommand)]
 enum Job {
     /// Fill the schema millrace_orders, which must be empty
-    #[command(disable_help_flag = true, after_help = "Example: millrace orders load -d mill --warehouses 10 -j 4")]
+    #[command(disable_help_flag = true, after_help = LOAD_HELP)]
     Load(LoadArgs),
     /// Run the five transactions and measure: as fast as the database takes them, paced or at a rate
     #[command(disable_help_flag = true, after_help = run::HELP)]
@@ -70,8 +85,7 @@ enum Job {
     /// Check the twelve consistency conditions, and that acknowledged orders are there
     #[command(
         disable_help_flag = true,
-        after_help = "Example: millrace orders check -d mill --ack-log acks\n\
-        Exit codes: 0 all passed, 1 some failed, 2 could not run."
+        after_help = CHECK_HELP
     )]
     Check(CheckArgs),
     /// Compare the I/O of this load with that of a live PostgreSQL, from its own counters, read-only

@@ -18,7 +18,7 @@ times, due transactions that did not start. A figure outside its range by no mor
 explain at the number of draws is not judged. If a run keeps every rule, its figures are still not
 comparable to published TPC-C results.
 Examples:
-  millrace orders run -d mill -c 8 -T 60 --record run.json; millrace orders conform run.json
+  millrace orders conform run.json
   millrace orders conform run.json --json
 Exit codes: 0 every judged rule is kept, 1 some are broken, 2 could not read the record, 3 nothing
 could be judged.";

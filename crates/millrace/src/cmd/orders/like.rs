@@ -21,8 +21,8 @@ Examples:
   millrace orders like -h db1 -d shop --seconds 600
   millrace orders like -h db1 -d shop --load-record out/results.json --configuration dnfs --json
   millrace orders like -d mill --save mill.json     (while the load runs there)
-Exit codes: 0 compared, 2 could not read, 3 too few commits, or the statistics were
-reset.";
+Exit codes: 0 compared; 1 the database returned an error; 2 could not compare (arguments, no
+database, a record that cannot be used); 3 too few commits, or the statistics were reset.";
 
 #[derive(Parser)]
 pub(super) struct Args {

@@ -15,6 +15,7 @@ use results::compare::{Against, Cpu, Gate, PathResult, PathStatus, PlanRecord};
 use results::statistics::{RunValue, series_mean};
 
 use crate::database::kind::DatabaseKind;
+use crate::measure::proof;
 use crate::plan::ShareGate;
 
 #[cfg(test)]
@@ -156,6 +157,7 @@ fn notes(path: &PathResult) -> Vec<String> {
     if let Some(why) = path.proof.as_ref().and_then(|proof| proof.not_proven.as_ref()) {
         notes.push(format!("path not proven: {why}"));
     }
+    notes.extend(path.proof.as_ref().and_then(proof::answered_by_page_cache));
     for little in path.little.iter().filter(|little| !little.passed) {
         notes.push(format!(
             "Little's law does not close for {}: {:.2} predicted, {:.2} found ({:+.0} %)",

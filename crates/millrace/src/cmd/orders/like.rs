@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::cmd::values::whole;
+use crate::error_printing::hinted;
 use anyhow::Context;
 use clap::Parser;
 use orders::like::{self, Likeness};
@@ -81,8 +82,12 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn read_record(path: &Path, arm: Option<&str>) -> anyhow::Result<like::Ours> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("read the record {}", path.display()))?;
-    like::of_record(&text, arm).with_context(|| format!("use the record {}", path.display()))
+    let read = || {
+        let text = std::fs::read_to_string(path).with_context(|| format!("read the record {}", path.display()))?;
+        like::of_record(&text, arm).with_context(|| format!("use the record {}", path.display()))
+    };
+    let hint = "name results.json of millrace compare, a record of orders run --record, or a reading of orders like --save";
+    read().map_err(|error| hinted(error, hint))
 }
 
 fn table(likeness: &Likeness) -> String {

@@ -81,7 +81,7 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
     assert!(connections >= 5, "each of 4 users' processes and the checkpointer has its own, the filer saw {connections}");
     assert_eq!(record.paths[0].runs[0].connections, None);
     assert_eq!(record.paths[2].status, PathStatus::Skipped);
-    assert!(record.paths[2].reason.as_ref().unwrap().contains("--path fc=/dev/mapper/X"));
+    assert!(record.paths[2].reason.as_ref().unwrap().contains("--path fc=/dev/mapper/NAME"));
     assert_eq!(record.environment.database_settings["wal_sync_method"], "fdatasync");
     let page = std::fs::read_to_string(place.out().join("report.html")).unwrap();
     assert!(page.contains("REHEARSAL") && page.contains(&record.paths[1].name) && !page.contains("http"));

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::values::{decimal, whole};
 use anyhow::Context as _;
 use lab::limits::USERS_MAX;
 use lab::predict::what_if::{WhatIf, render, what_if};
+
+use super::values::{decimal, whole};
 
 const EXAMPLES: &str = "\
 Examples:

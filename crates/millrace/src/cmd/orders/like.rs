@@ -5,11 +5,12 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::cmd::values::whole;
-use crate::error_printing::hinted;
 use anyhow::Context;
 use clap::Parser;
 use orders::like::{self, Likeness};
+
+use crate::cmd::values::whole;
+use crate::error_printing::hinted;
 
 /// What `--help` adds.
 pub(super) const HELP: &str = "\

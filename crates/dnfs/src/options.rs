@@ -10,7 +10,7 @@ use results::sizes::{SizeError, parse_bytes};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How writes are sent for which the caller requests no stability (design: "writes are honest").
+/// How writes are sent for which the caller requests no stability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StablePolicy {
     /// UNSTABLE, with COMMIT when durability is requested; stable if that saves a round trip.
@@ -61,7 +61,7 @@ pub enum TransportSecurity {
 pub struct Options {
     /// Port of the MOUNT service.
     pub mount_port: Option<u16>,
-    /// Port of the NFS service, when given by `nfsport=` or in the authority.
+    /// Port of the NFS service, if given by `nfsport=` or in the authority.
     pub nfs_port: Option<u16>,
     /// Addresses of this host to connect from, at most [`ADDRESSES_MAX`]; empty: the kernel chooses.
     pub local: Vec<IpAddr>,
@@ -85,7 +85,7 @@ pub struct Options {
     pub stable: StablePolicy,
     /// What close does with written data.
     pub close: ClosePolicy,
-    /// Consecutive small writes are sent together.
+    /// Whether consecutive small writes are sent together.
     pub gather: bool,
     /// Written data kept until COMMIT, in bytes, of all processes of the mount together; 0: a changed write verifier means lost
     /// data. The first process that mounts decides.
@@ -150,6 +150,14 @@ impl Default for Options {
     }
 }
 
+/// What to do instead of another version of NFS.
+const ONLY_VERSION: &str = "3, the only version of this client: the server must have it switched on; for version 4 use a kernel mount, \
+     mount -t nfs4";
+
+/// What to do instead of Kerberos.
+const ONLY_SECURITY: &str = "sys, as this client has no Kerberos: for encryption use xprtsec=tls, for the identity of hosts xprtsec=mtls; \
+     for sec=krb5 use a kernel mount, mount -t nfs";
+
 /// Every known key, including those without effect here.
 const KEYS: &[&str] = &[
     "nfsport",
@@ -205,13 +213,13 @@ impl Options {
         self.read_bytes_max.min(self.split_bytes.unwrap_or(IO_BYTES_MAX))
     }
 
-    /// Largest WRITE to send to a server that prefers `preferred` bytes, and may lower it.
+    /// Largest WRITE to send to a server that prefers `preferred` bytes. The server may lower it.
     #[must_use]
     pub fn write_bytes_max(&self, preferred: u32) -> u32 {
         self.write_bytes_max.unwrap_or(preferred).min(self.split_bytes.unwrap_or(IO_BYTES_MAX))
     }
 
-    /// Takes one `key=value` (or bare `key`) of a query.
+    /// Sets the option of one `key=value` (or bare `key`) of a query.
     ///
     /// # Errors
     /// [`UrlError`] for an unknown key, naming the nearest one, and for a value that does not fit its key.
@@ -259,11 +267,11 @@ impl Options {
             }
             "noac" => self.no_attribute_cache = switch(value).ok_or_else(|| bad("no value, 0 or 1"))?,
             "version" | "vers" | "nfsvers" if value == Some("3") => {}
-            "version" | "vers" | "nfsvers" => return Err(bad("3: no other version is spoken")),
+            "version" | "vers" | "nfsvers" => return Err(bad(ONLY_VERSION)),
             "sec" if value == Some("sys") => {}
-            "sec" => return Err(bad("sys: no other security is spoken")),
+            "sec" => return Err(bad(ONLY_SECURITY)),
             "proto" if value == Some("tcp") => {}
-            "proto" => return Err(bad("tcp")),
+            "proto" => return Err(bad("tcp, the only transport of this client")),
             "tcp"
             | "auto-traverse-mounts"
             | "autoreconnect"
@@ -404,7 +412,7 @@ impl Options {
     }
 }
 
-/// The value of a key that is on without one. `None` if it is invalid.
+/// The value of a key that is on if it has no value. `None` if it is invalid.
 fn switch(value: Option<&str>) -> Option<bool> {
     match value {
         None | Some("1") => Some(true),

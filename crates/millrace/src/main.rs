@@ -4,8 +4,9 @@
 mod closed_output;
 mod cmd;
 mod error_printing;
+mod help;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{FromArgMatches, Parser};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -24,7 +25,7 @@ is not valid; 141 the reader of its output has ended. A measurement ends with 13
 (Ctrl-C), 143 on SIGTERM and 129 on SIGHUP. `millrace exec` and `millrace guest run` end with the
 code of the program they ran.";
 
-/// The version, with the commit where the build was told it (`scripts/commit`): two builds of one version are told apart.
+/// The version, with the commit if the build knew it (`scripts/commit`), so that two builds of one version differ.
 fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| version_of(option_env!("MILLRACE_COMMIT").unwrap_or_default()))
@@ -37,7 +38,7 @@ fn version_of(commit: &str) -> String {
 
 fn main() -> ExitCode {
     let arguments = cmd::of_mount_program(std::env::args_os().collect());
-    let matches = with_negative_values(Millrace::command()).try_get_matches_from(arguments);
+    let matches = with_negative_values(help::command()).try_get_matches_from(arguments);
     let matches = matches.unwrap_or_else(|error| error_printing::exit_with(&error));
     let millrace = Millrace::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     closed_output::guarded(|| {
@@ -76,7 +77,7 @@ mod tests {
     #[test]
     fn json_prints_to_stdout_everywhere_and_so_takes_no_value() {
         let mut count = 0;
-        each_command(&Millrace::command(), &mut |command| {
+        each_command(&help::command(), &mut |command| {
             let Some(json) = command.get_arguments().find(|option| option.get_long() == Some("json")) else { return };
             assert!(!json.get_action().takes_values(), "{} --json takes a value", command.get_name());
             count += 1;
@@ -88,9 +89,9 @@ mod tests {
     #[test]
     fn no_line_of_help_text_laid_out_by_hand_and_no_example_is_wrapped() {
         let mut wrapped = Vec::new();
-        each_command(&Millrace::command(), &mut |command| {
+        each_command(&help::command(), &mut |command| {
             let shown = command.clone().term_width(100).render_long_help().to_string();
-            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let text = help::text_of(command);
             let by_hand = |line: &&str| text.contains('\n') || line.contains("millrace ");
             let is_whole = |line: &str| shown.lines().any(|whole| whole == line.trim_end());
             let found = text.lines().filter(by_hand).filter(|line| !is_whole(line));
@@ -127,8 +128,8 @@ mod tests {
     /// The commands that a help text shows, each with the name of the command whose help it is.
     fn examples() -> Vec<(String, String)> {
         let mut examples = Vec::new();
-        each_command(&Millrace::command(), &mut |command| {
-            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        each_command(&help::command(), &mut |command| {
+            let text = help::text_of(command);
             let lines = text.lines().filter_map(|line| line.strip_prefix("  ").or_else(|| line.strip_prefix("Example: ")));
             let shown = lines.filter(|line| line.starts_with("millrace ")).flat_map(|line| without_remark(line).split("; "));
             examples.extend(shown.map(|example| (command.get_name().to_owned(), example.to_owned())));
@@ -175,13 +176,13 @@ mod tests {
             types.iter().chain(&others).any(|number| id == *number)
         };
         let (mut count, mut faults, examples) = (0, Vec::new(), examples());
-        each_path(&Millrace::command(), &[], &mut |path, command| {
+        each_path(&help::command(), &[], &mut |path, command| {
             for argument in command.get_arguments().filter(|argument| is_number(argument)) {
                 // A positional argument that begins with a hyphen is an option.
                 for value in ["5XB", "-1"].into_iter().filter(|value| !(argument.is_positional() && value.starts_with('-'))) {
                     count += 1;
                     let words = given(path, argument, value);
-                    let text = match with_negative_values(Millrace::command()).try_get_matches_from(&words) {
+                    let text = match with_negative_values(help::command()).try_get_matches_from(&words) {
                         Ok(_) => "taken".to_owned(),
                         Err(error) => error.to_string(),
                     };
@@ -194,20 +195,6 @@ mod tests {
             }
         });
         assert!(count > 100, "{count} refused numbers");
-        assert!(faults.is_empty(), "{}", faults.join("\n"));
-    }
-
-    #[test]
-    fn the_help_of_each_command_of_load_and_laboratory_has_an_example_and_its_exit_codes() {
-        const COMMANDS: [&str; 9] = ["orders", "compare", "diff", "history", "predict", "report", "shapes", "doctor", "guest"];
-        let mut faults = Vec::new();
-        each_path(&Millrace::command(), &[], &mut |path, command| {
-            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            let is_meant = path.get(1).is_some_and(|name| COMMANDS.contains(&name.as_str()));
-            if is_meant && !["Example", "Exit codes"].iter().all(|part| text.contains(part)) {
-                faults.push(path.join(" "));
-            }
-        });
         assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 

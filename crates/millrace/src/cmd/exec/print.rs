@@ -36,7 +36,7 @@ pub(super) struct User {
     gid: u32,
 }
 
-/// What of a program decides how it is started, told and stopped.
+/// What of a program decides how it is started, reloaded and stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Postgres,

@@ -20,7 +20,8 @@ use crate::cmd::values::whole;
 pub(super) const MERGE_HELP: &str = "\
 Computes the record of a run again from what its drivers left in the results database, for example
 if a driver that was counted as lost has stored its record later.
-Example: millrace orders merge --results-db postgresql:///results --run friday --json
+Examples:
+  millrace orders merge --results-db postgresql:///results --run friday --json
 Exit codes: 0 every driver finished, 1 no driver left a record, 2 there is no run of this name, 3 a
 driver is missing.";
 

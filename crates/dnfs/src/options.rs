@@ -6,7 +6,7 @@ use crate::limits::{
 };
 use crate::url::error::UrlError;
 use crate::url::escape::unescape;
-use results::sizes::parse_bytes;
+use results::sizes::{SizeError, parse_bytes};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -226,28 +226,24 @@ impl Options {
     pub(crate) fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), UrlError> {
         let bad = |expected| UrlError::Value { key: key.into(), value: value.unwrap_or_default().into(), expected };
         let number = |max: u32| value.and_then(|text| text.parse().ok()).filter(|&n| n <= max);
-        let bytes = || {
-            value
-                .and_then(|text| parse_bytes(text).ok())
-                .and_then(|bytes| u32::try_from(bytes).ok())
-                .filter(|&bytes| bytes >= 512)
+        let io_bytes = || {
+            let bytes = size(key, value)?.filter(|bytes| (512..=u64::from(u32::MAX)).contains(bytes));
+            bytes
+                .map(|bytes| (bytes as u32).min(IO_BYTES_MAX))
+                .ok_or_else(|| bad("a size of at least 512 bytes, such as 8KiB or 1MiB"))
         };
         let port = || {
-            number(u32::from(u16::MAX)).filter(|&port| port > 0).map(|port| port as u16).ok_or_else(|| bad("a port, 1 to 65535"))
+            number(u32::from(u16::MAX))
+                .filter(|&port| port > 0)
+                .map(|port| port as u16)
+                .ok_or_else(|| bad("a port from 1 to 65535"))
         };
         match key {
             "nfsport" => self.nfs_port = Some(port()?),
             "mountport" => self.mount_port = Some(port()?),
-            "rsize" => {
-                self.read_bytes_max = bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 1MiB"))?.min(IO_BYTES_MAX)
-            }
-            "wsize" => {
-                self.write_bytes_max =
-                    Some(bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 1MiB"))?.min(IO_BYTES_MAX))
-            }
-            "split" => {
-                self.split_bytes = Some(bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 8k"))?.min(IO_BYTES_MAX))
-            }
+            "rsize" => self.read_bytes_max = io_bytes()?,
+            "wsize" => self.write_bytes_max = Some(io_bytes()?),
+            "split" => self.split_bytes = Some(io_bytes()?),
             "slots" => {
                 let count = number(CALL_SLOTS_MAX as u32).filter(|&count| count > 0).ok_or_else(|| bad("1 to 1024"))?;
                 self.slot_count = Some(count as usize);
@@ -357,7 +353,7 @@ impl Options {
             }
             "retain" => {
                 let kept = |&bytes: &u64| bytes == 0 || (RETAIN_BYTES_MIN..=RETAIN_BYTES_LIMIT).contains(&bytes);
-                let bytes = value.and_then(|text| parse_bytes(text).ok()).filter(kept);
+                let bytes = size(key, value)?.filter(kept);
                 self.retain_bytes = bytes.ok_or_else(|| bad("0, or a size from 1MiB to 4GiB"))?;
             }
             _ => return Ok(false),
@@ -422,6 +418,14 @@ fn switch(value: Option<&str>) -> Option<bool> {
         None | Some("1") => Some(true),
         Some("0") => Some(false),
         Some(_) => None,
+    }
+}
+
+/// The size that is the value of a key. `None` if it is not a size.
+fn size(key: &str, value: Option<&str>) -> Result<Option<u64>, UrlError> {
+    match value.map(parse_bytes).transpose() {
+        Err(error @ SizeError::Unclear { .. }) => Err(UrlError::Size { key: key.into(), error }),
+        size => Ok(size.ok().flatten()),
     }
 }
 

@@ -200,6 +200,14 @@ mod tests {
     }
 
     #[test]
+    fn a_size_that_has_two_meanings_is_refused_with_one_that_has_one() {
+        for (option, clear) in [("retain=5GB", "write 5GiB"), ("rsize=1MB", "write 1MiB"), ("split=8kb", "write 8KiB")] {
+            let error = format!("nfs://h/v?{option}").parse::<NfsUrl>().unwrap_err().to_string();
+            assert!(error.contains("powers of 1000") && error.ends_with(clear), "{error}");
+        }
+    }
+
+    #[test]
     fn too_many_addresses_and_a_port_for_one_host_are_refused() {
         let hosts = |count: usize| vec!["h"; count].join(",");
         assert!(format!("nfs://{}/v", hosts(8)).parse::<NfsUrl>().is_ok());

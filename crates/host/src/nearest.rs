@@ -11,8 +11,8 @@ const fn wrong_max(letters: usize) -> usize {
 /// Longest name that is compared: a longer one is not a typing error.
 const NAME_LETTERS_MAX: usize = 100;
 
-/// The known name that is nearest to `word`. A name is near if few letters differ, also from the beginning of the name,
-/// or if `word` is a part of it. `None` if there is no near name.
+/// The known name that is nearest to `word`. A name is near if `word` is a part of it, or else if few letters differ, also from the
+/// beginning of the name. `None` if there is no near name.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = word.chars().count();
@@ -24,9 +24,9 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         // A name that continues is slightly less near than one that ends there.
         let wrong = levenshtein(word, name).min(levenshtein(word, &begins) + 1);
         let part = letters >= 4 && name.contains(word);
-        (part || wrong <= wrong_max(letters)).then_some((wrong, name))
+        (part || wrong <= wrong_max(letters)).then_some((!part, wrong, name))
     };
-    known.into_iter().filter(|name| name.len() <= NAME_LETTERS_MAX).filter_map(rank).min().map(|(_, name)| name)
+    known.into_iter().filter(|name| name.len() <= NAME_LETTERS_MAX).filter_map(rank).min().map(|(.., name)| name)
 }
 
 #[cfg(test)]
@@ -44,6 +44,7 @@ mod tests {
         assert_eq!(nearest("solaris-redo-dirct", KNOWN), Some("solaris-redo-direct-io"));
         assert_eq!(nearest("mount_port", OPTIONS), Some("mountport"));
         assert_eq!(nearest("rszie", OPTIONS), Some("rsize"));
+        assert_eq!(nearest("port", ["cert", "mountport", "nfsport"]), Some("nfsport"));
     }
 
     #[test]

@@ -225,20 +225,17 @@ pub(crate) fn portal(text: &str) -> Result<(String, u16), String> {
     if !host.chars().all(is_allowed) {
         return Err("a host with a character that is not allowed in a host name".into());
     }
-    let port: u16 = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| "a port that is not a number from 1 to 65535"))?;
-    if port == 0 {
-        return Err("port 0".into());
-    }
-    Ok((host.to_owned(), port))
+    let port = port.map_or(Some(PORT), |port| port.parse().ok().filter(|port| *port > 0));
+    Ok((host.to_owned(), port.ok_or("a port that is not a number from 1 to 65535")?))
 }
 
 fn target(path: &str) -> Result<(Name, u16), String> {
     // A target name may contain a slash. A LUN number does not.
     let (name, lun) = path.rsplit_once('/').ok_or("no LUN number after the target name")?;
     let name = Name::new(name).map_err(|error| error.to_string())?;
-    let lun: u16 = lun.parse().map_err(|_| format!("LUN {lun:?}, which is not a number,"))?;
     // Flat addressing (SAM-5 4.7.7.3) has 14 bits.
-    if lun < 1 << 14 { Ok((name, lun)) } else { Err(format!("LUN {lun}, which is over 16383,")) }
+    let number = lun.parse().ok().filter(|lun| *lun < 1 << 14);
+    Ok((name, number.ok_or_else(|| format!("LUN {lun:?}, which is not a number from 0 to 16383,"))?))
 }
 
 fn is_crc(value: &str) -> Result<bool, String> {
@@ -302,8 +299,8 @@ mod tests {
         says("iscsi:///iqn.a/0", "no host");
         says("iscsi://host/iqn.a", "no LUN number");
         says("iscsi://host/iqn.a/x", "LUN \"x\"");
-        says("iscsi://host/iqn.a/16384", "over 16383");
-        says("iscsi://host:0/iqn.a/1", "port 0");
+        says("iscsi://host/iqn.a/16384", "LUN \"16384\", which is not a number from 0 to 16383");
+        says("iscsi://host:0/iqn.a/1", "not a number from 1");
         says("iscsi://host:x/iqn.a/1", "not a number from 1");
         says("iscsi://user%hidden@host/iqn.a/1", "secret of 6 bytes");
         says("iscsi://user@host/iqn.a/1", "without a secret");

@@ -67,6 +67,8 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
     sys::adopt_orphans();
     let mut progress = Progress::new(watcher);
     let prepared = prepare(request)?;
+    dry_run::settings(&request.plan, &prepared).into_iter().for_each(|line| progress.setting(line));
+    progress.setting(dry_run::runs(&request.plan));
     let (out, mut journal, done) = if request.resume {
         let (journal, done) = Journal::resume(&request.out, &request.plan)?;
         progress.step(&format!("{} finished runs are kept; the database is loaded again", done.len()));

@@ -127,33 +127,27 @@ pub fn gates(baseline: &Comparison, now: &Comparison) -> Vec<Gate> {
         let Some(after) = measured(now).find(is_same) else {
             let by = before.client.as_ref().map_or_else(String::new, |client| format!(" by {client}"));
             let promise = format!("{} is measured{by}, as in the baseline", before.arm);
-            gates.push(Gate { promise, found: 0.0, least: 1.0, passed: false });
+            gates.push(Gate::of(promise, 0.0, 1.0));
             continue;
         };
         for figure in figures_of(before, after).into_iter().take(2) {
             let Some(difference) = figure.difference else { continue };
-            let worse = if figure.more_is_better { difference.percent < 0.0 } else { difference.percent > 0.0 };
-            let (ratio, bound) = as_gate(&difference, figure.more_is_better);
-            gates.push(Gate {
-                promise: format!(
-                    "{} of {} not worse than in the baseline, or the 99 % interval of the difference contains zero",
-                    figure.figure, before.arm
-                ),
-                found: ratio,
-                least: bound,
-                passed: !(worse && difference.shown == Difference::Shown),
-            });
+            let (ratio, shown_below) = as_gate(&difference, figure.more_is_better);
+            let promise = format!(
+                "{} of {} not worse than in the baseline, or the 99 % interval of the difference contains zero",
+                figure.figure, before.arm
+            );
+            gates.push(Gate::of(promise, ratio, shown_below));
         }
     }
     gates
 }
 
-/// The ratio, where 1 is as good as before and less is worse, and the approximate smallest ratio that runs like these do not show
-/// to be worse.
+/// The ratio, where 1 is as good as before and less is worse, and the smallest ratio that these runs do not show to be worse: 0 if
+/// they can show nothing.
 pub(crate) fn as_gate(difference: &RelativeDifference, more_is_better: bool) -> (f64, f64) {
     let ratio = |percent: f64| if more_is_better { 1.0 + percent / 100.0 } else { 1.0 / (1.0 + percent / 100.0) };
-    let half = difference.low_percent.zip(difference.high_percent).map_or(0.0, |(low, high)| (high - low) / 2.0);
-    (ratio(difference.percent), (1.0 - half / 100.0).max(0.0))
+    (ratio(difference.percent), difference.claim_factor.map_or(0.0, |factor| 1.0 / factor))
 }
 
 /// The difference as text.
@@ -347,6 +341,24 @@ mod tests {
         after.paths.retain(|path| path.arm == "local");
         assert!(diff(&before, &after).only.iter().any(|line| line.contains("dnfs: first side only")));
         assert!(gates(&before, &after).iter().any(|gate| !gate.passed && gate.promise.contains("is measured")));
+    }
+
+    #[test]
+    fn a_gate_passes_exactly_if_its_value_reaches_the_least_and_no_loss_is_shown() {
+        let before = comparison(SOUND);
+        let mut verdicts = std::collections::BTreeSet::new();
+        for orders in (1_900..=2_010).step_by(2) {
+            let after = comparison(Shape { dnfs_orders: [orders, orders + 10, orders - 10], ..SOUND });
+            let of_dnfs = |text: &str| text.contains("orders/min of dnfs");
+            let gate = gates(&before, &after).into_iter().find(|gate| of_dnfs(&gate.promise)).unwrap();
+            let figures = diff(&before, &after).figures;
+            let figure = figures.iter().find(|figure| figure.arm == "dnfs" && figure.figure == "orders/min").unwrap();
+            let found = figure.difference.as_ref().unwrap();
+            let is_loss = found.percent < 0.0 && found.shown == Difference::Shown;
+            assert_eq!((gate.passed, gate.found >= gate.least), (!is_loss, !is_loss), "{gate:?} {found:?}");
+            verdicts.insert(gate.passed);
+        }
+        assert_eq!(verdicts.len(), 2, "the range has losses that are shown and others");
     }
 
     #[test]

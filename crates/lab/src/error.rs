@@ -154,6 +154,12 @@ impl LabError {
         Self::Plan { what: what.into(), hint: hint.to_owned() }
     }
 
+    /// The error for a name that is not `known`. `all` begins the list of the known ones: `paths are`.
+    pub(crate) fn unknown(what: impl Into<String>, name: &str, all: &str, known: &[&str]) -> Self {
+        let near = host::nearest(name, known.iter().copied()).map_or_else(String::new, |near| format!("did you mean {near}? "));
+        Self::plan(what, &format!("{near}{all} {}", known.join(", ")))
+    }
+
     /// The error for an invalid medium.
     pub(crate) fn medium(text: &str, error: &media::SpecError) -> Self {
         Self::plan(format!("use the medium \"{text}\": {error}"), &error.hint())

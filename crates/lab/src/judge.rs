@@ -15,6 +15,7 @@ use results::compare::{Against, Cpu, Gate, PathResult, PathStatus, PlanRecord};
 use results::statistics::{RunValue, series_mean};
 
 use crate::database::kind::DatabaseKind;
+use crate::measure::proof;
 use crate::plan::ShareGate;
 
 #[cfg(test)]
@@ -101,8 +102,8 @@ pub(crate) fn gates(paths: &[PathResult], against: &[Against], gates: &[ShareGat
             let share = |percent: f64| 1.0 + percent / 100.0;
             promise += &format!(", by the 95 % interval, {:.2} to {:.2}", share(low), share(high));
         }
-        let most = interval.map_or(line.oets_ratio, |(_, high)| 1.0 + high / 100.0);
-        Some(Gate { promise, found: line.oets_ratio, least: gate.least, passed: most >= gate.least })
+        let above = interval.map_or(0.0, |(_, high)| 1.0 + high / 100.0 - line.oets_ratio);
+        Some(Gate::of(promise, line.oets_ratio, gate.least - above))
     };
     gates.iter().filter_map(judged).collect()
 }
@@ -156,6 +157,7 @@ fn notes(path: &PathResult) -> Vec<String> {
     if let Some(why) = path.proof.as_ref().and_then(|proof| proof.not_proven.as_ref()) {
         notes.push(format!("path not proven: {why}"));
     }
+    notes.extend(path.proof.as_ref().and_then(proof::answered_by_page_cache));
     for little in path.little.iter().filter(|little| !little.passed) {
         notes.push(format!(
             "Little's law does not close for {}: {:.2} predicted, {:.2} found ({:+.0} %)",

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 /// Most warehouses of one comparison: the state is copied before every run, and
 /// 1,000 warehouses are about 100 GiB for each copy.
-pub(crate) const WAREHOUSES_MAX: u32 = 1_000;
+pub const WAREHOUSES_MAX: u32 = 1_000;
 
 /// Most users: each one is a database process of several MiB.
-pub(crate) const USERS_MAX: u32 = 1_000;
+pub const USERS_MAX: u32 = 1_000;
 
 /// Most runs on one path: further ones hardly narrow the interval.
-pub(crate) const REPEATS_MAX: u32 = 50;
+pub const REPEATS_MAX: u32 = 50;
+
+/// Largest limit of a page cache, in MiB: a pebibyte, above the memory of any host.
+pub const PAGE_CACHE_MIB_MAX: u64 = 1 << 30;
 
 /// Memory of PostgreSQL in addition to its buffers and sessions, if its page cache is limited: the server's own
 /// processes and shared structures.
@@ -59,7 +62,7 @@ pub(crate) const PROBE_WARMUP_SECONDS: u64 = 2;
 pub(crate) const PROBE_SEQUENCE: u32 = 100_000;
 
 /// Longest measured interval of one run: one day.
-pub(crate) const SECONDS_MAX: u64 = 86_400;
+pub const SECONDS_MAX: u64 = 86_400;
 
 /// Largest allowed difference in the proof of path, in percent: starting a connection
 /// reads a few catalog files that the block counters do not include.
@@ -221,7 +224,7 @@ pub(crate) const LOG_LINES_SHOWN: usize = 12;
 pub(crate) const LOG_TAIL_BYTES: u64 = 16 << 10;
 
 /// Most processors of a guest: QEMU's own limit for this machine type is 255. An emulated guest is slower if it has more than the host.
-pub(crate) const GUEST_CPUS_MAX: u32 = 64;
+pub const GUEST_CPUS_MAX: u32 = 64;
 
 /// Longest comparison in a guest: the plan of a report takes two and a half hours there.
 pub(crate) const GUEST_COMPARE_MAX: Duration = Duration::from_secs(12 * 3600);
@@ -230,7 +233,7 @@ pub(crate) const GUEST_COMPARE_MAX: Duration = Duration::from_secs(12 * 3600);
 pub(crate) const GUEST_DISK_BYTES_MIN: u64 = 32 << 30;
 
 /// Most network interfaces of a guest: one comparison has at most four paths.
-pub(crate) const GUEST_NICS_MAX: u32 = 8;
+pub const GUEST_NICS_MAX: u32 = 8;
 
 /// Most directories shared with a guest: each is a device.
 pub(crate) const GUEST_SHARES_MAX: usize = 8;

@@ -27,7 +27,8 @@ use results::curves::StandsFor;
 use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
 use crate::limits::{
-    ARMS_MAX, DATABASE_BASE_BYTES, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES, WAREHOUSES_MAX,
+    ARMS_MAX, DATABASE_BASE_BYTES, PAGE_CACHE_MIB_MAX, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES,
+    WAREHOUSES_MAX,
 };
 
 pub use arm::{Arm, PathSpec};
@@ -155,7 +156,6 @@ impl Plan {
         }
         let regimes = regime::chosen(file.regime, overrides)?;
         let own_budget = file.runs.full_budget.filter(|_| overrides.full).unwrap_or(file.runs.budget);
-        let budget = overrides.budget.clone().unwrap_or(own_budget);
         let plan = Self {
             name: DEFAULT_NAME.to_owned(),
             in_place: None,
@@ -169,9 +169,12 @@ impl Plan {
             warmup_seconds: overrides.warmup_seconds.unwrap_or(file.load.warmup_seconds),
             seed: overrides.seed.unwrap_or(file.load.seed),
             repeats: overrides.repeats.unwrap_or(file.runs.repeats),
-            budget: parse_duration(&budget)?,
+            budget: overrides.budget.map_or_else(|| parse_duration(&own_budget), Ok)?,
             buffers_share: file.database.buffers_share,
-            page_cache_bytes: overrides.page_cache_mib.or(file.database.page_cache_mib).map(|mib| mib.min(1 << 30) << 20),
+            page_cache_bytes: overrides
+                .page_cache_mib
+                .or(file.database.page_cache_mib)
+                .map(|mib| mib.min(PAGE_CACHE_MIB_MAX) << 20),
             share_gates: if without_gates { Vec::new() } else { gate::read(&file.gates)? },
             gates_of_another,
             keep_awake: overrides.keep_awake || file.runs.keep_awake,
@@ -219,10 +222,8 @@ impl Plan {
             }
             if !self.tunings.contains_key(&arm.tuning) {
                 let known: Vec<&str> = self.tunings.keys().map(String::as_str).collect();
-                return Err(LabError::plan(
-                    format!("use the tuning \"{}\"", arm.tuning),
-                    &format!("this plan has {}", known.join(", ")),
-                ));
+                let what = format!("use the tuning \"{}\"", arm.tuning);
+                return Err(LabError::unknown(what, &arm.tuning, "this plan has", &known));
             }
         }
         for (shape, roles) in &self.roles {
@@ -230,7 +231,7 @@ impl Plan {
                 if !self.arms.iter().any(|arm| arm.id == *id) {
                     let known: Vec<&str> = self.arms.iter().map(|arm| arm.id.as_str()).collect();
                     let what = format!("give the [[arm]] \"{id}\" the part {role} of {shape}");
-                    return Err(LabError::plan(what, &format!("the plan has {}", known.join(", "))));
+                    return Err(LabError::unknown(what, id, "the plan has", &known));
                 }
             }
         }
@@ -306,24 +307,27 @@ impl Plan {
     }
 }
 
-/// Parses `90`, `90s`, `12m` or `1h`.
+/// Parses `90s`, `12m` or `1h`.
 ///
 /// # Errors
-/// [`LabError::Plan`] for anything else.
+/// [`LabError::Plan`] for anything else, also for a number without a unit.
 pub fn parse_duration(text: &str) -> Result<Duration, LabError> {
     let text = text.trim();
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let factor = match unit {
-        "" | "s" => Some(1),
+        "s" => Some(1),
         "m" | "min" => Some(60),
         "h" => Some(3600),
         _ => None,
     };
     let seconds = factor.and_then(|factor| number.parse::<u64>().ok()?.checked_mul(factor));
-    seconds
-        .filter(|seconds| (1..=7 * SECONDS_MAX).contains(seconds))
-        .map(Duration::from_secs)
-        .ok_or_else(|| LabError::plan(format!("read \"{text}\" as a time"), "write a number and s, m or h: 12m"))
+    seconds.filter(|seconds| (1..=7 * SECONDS_MAX).contains(seconds)).map(Duration::from_secs).ok_or_else(|| {
+        let hint = match number.trim_start_matches('0') {
+            bare if unit.is_empty() && !bare.is_empty() => format!("write {bare}s or {bare}m"),
+            _ => "write a whole number and s, m or h, from 1s to 168h, such as 90s, 12m or 1h".to_owned(),
+        };
+        LabError::plan(format!("read \"{text}\" as a time"), &hint)
+    })
 }
 
 fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), LabError> {
@@ -382,7 +386,7 @@ mod tests {
             warehouses: Some(2),
             seconds: Some(5),
             repeats: Some(1),
-            budget: Some("90s".into()),
+            budget: Some(Duration::from_secs(90)),
             no_gates: true,
             ..Overrides::default()
         };
@@ -401,7 +405,6 @@ mod tests {
             Overrides { paths: Some(vec![]), ..Overrides::default() },
             Overrides { paths: Some(vec!["local".into(), "local".into()]), ..Overrides::default() },
             Overrides { paths: Some(vec!["nvme".into()]), ..Overrides::default() },
-            Overrides { budget: Some("soon".into()), ..Overrides::default() },
             Overrides { tunings: Some(vec!["warp".into()]), ..Overrides::default() },
             Overrides { loads: Some(vec!["users=0".into()]), ..Overrides::default() },
             Overrides { media: Some(vec!["floppy".into()]), ..Overrides::default() },
@@ -510,7 +513,7 @@ mod tests {
     #[test]
     fn times_are_read_with_their_units() {
         assert_eq!(parse_duration("12m").unwrap(), Duration::from_secs(720));
-        assert_eq!(parse_duration("90").unwrap(), Duration::from_secs(90));
+        assert_eq!(parse_duration("90").unwrap_err().hint(), Some("write 90s or 90m"));
         assert_eq!(parse_duration("1h").unwrap(), Duration::from_secs(3600));
         assert!(parse_duration("99999999999999999999m").is_err());
         assert!(parse_duration("0s").is_err());

@@ -208,7 +208,7 @@ impl Setup<'_> {
         let proof = proof::judge(source, whole.blocks_read * self.block_bytes, seen);
         let proof = proof::without_session_starts(proof, sessions.count + sessions.own, sessions.start_bytes);
         let carried = proof::carried_between(before.storage.carried.as_ref(), after.storage.carried.as_ref());
-        proof::with_served(proof::with_carried(proof, whole.log_bytes, carried))
+        proof::with_carried(proof, whole.log_bytes, carried)
     }
 }
 

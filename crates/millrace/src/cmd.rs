@@ -25,6 +25,7 @@ mod serve;
 mod shapes;
 mod tune;
 mod unmount;
+mod values;
 mod volume;
 
 pub(crate) use mount::of_mount_program;

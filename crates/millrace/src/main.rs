@@ -67,6 +67,13 @@ mod tests {
         command.get_subcommands().for_each(|below| each_command(below, look));
     }
 
+    /// The same, each with the words that call it.
+    fn each_path(command: &clap::Command, above: &[String], look: &mut impl FnMut(&[String], &clap::Command)) {
+        let path: Vec<String> = above.iter().cloned().chain([command.get_name().to_owned()]).collect();
+        look(&path, command);
+        command.get_subcommands().for_each(|below| each_path(below, &path, look));
+    }
+
     #[test]
     fn json_prints_to_stdout_everywhere_and_so_takes_no_value() {
         let mut count = 0;
@@ -136,10 +143,58 @@ mod tests {
         assert!(examples.len() > 80, "{} examples", examples.len());
         let mut faults = Vec::new();
         for (name, example) in &examples {
-            if let Err(error) = with_negative_values(help::command()).try_get_matches_from(words(example)) {
+            if let Err(error) = Millrace::try_parse_from(words(example)) {
                 faults.push(format!("{name}: {example}: {error}"));
             }
         }
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    /// The words of a command line that gives one argument of a command a value.
+    fn given(path: &[String], argument: &clap::Arg, value: &str) -> Vec<String> {
+        let option =
+            argument.get_long().map(|long| format!("--{long}")).or(argument.get_short().map(|short| format!("-{short}")));
+        let joined = option.map_or_else(|| value.to_owned(), |option| format!("{option}={value}"));
+        path.iter().cloned().chain([joined]).collect()
+    }
+
+    /// Parses an example of a command with one more argument. Panics if the argument's parser gives another type than its field has.
+    fn parse_with(example: &[String], path: &[String], argument: &clap::Arg, value: &str) {
+        if example.starts_with(path) {
+            let _ = Millrace::try_parse_from([example, &given(&[], argument, value)].concat());
+        }
+    }
+
+    #[test]
+    fn each_number_that_is_refused_names_the_option_the_value_and_what_is_accepted() {
+        use std::any::TypeId;
+        let is_number = |argument: &clap::Arg| {
+            let id = argument.get_value_parser().type_id();
+            let types =
+                [TypeId::of::<u8>(), TypeId::of::<u16>(), TypeId::of::<u32>(), TypeId::of::<u64>(), TypeId::of::<usize>()];
+            let others = [TypeId::of::<i32>(), TypeId::of::<i64>(), TypeId::of::<f64>(), TypeId::of::<std::time::Duration>()];
+            types.iter().chain(&others).any(|number| id == *number)
+        };
+        let (mut count, mut faults, examples) = (0, Vec::new(), examples());
+        each_path(&help::command(), &[], &mut |path, command| {
+            for argument in command.get_arguments().filter(|argument| is_number(argument)) {
+                // A positional argument that begins with a hyphen is an option.
+                for value in ["5XB", "-1"].into_iter().filter(|value| !(argument.is_positional() && value.starts_with('-'))) {
+                    count += 1;
+                    let words = given(path, argument, value);
+                    let text = match with_negative_values(help::command()).try_get_matches_from(&words) {
+                        Ok(_) => "taken".to_owned(),
+                        Err(error) => error.to_string(),
+                    };
+                    if !text.contains(&format!("'{value}' for '")) || !(text.contains("such as") || text.contains("as in")) {
+                        faults.push(format!("{}: {text}", words.join(" ")));
+                    }
+                    let good = text.split("such as ").nth(1).and_then(|rest| rest.split([',', '\n']).next()).unwrap_or_default();
+                    examples.iter().for_each(|(_, example)| parse_with(&self::words(example), path, argument, good));
+                }
+            }
+        });
+        assert!(count > 100, "{count} refused numbers");
         assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 

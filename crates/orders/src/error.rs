@@ -243,7 +243,7 @@ pub enum OrdersError {
         source: Box<Self>,
     },
     /// The record of an earlier measurement is not usable.
-    #[error("the record of --ours cannot be used: {detail}")]
+    #[error("{detail}")]
     Record {
         /// What is wrong with it.
         detail: String,

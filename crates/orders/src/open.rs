@@ -53,7 +53,7 @@ impl Rate {
 
 /// The text is not a rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a rate is N/s or N/min, from {RATE_PER_S_MIN} to {RATE_PER_S_MAX} per second")]
+#[error("a rate is N/s or N/min, from one an hour to {RATE_PER_S_MAX} per second, such as 200/s")]
 pub struct RateError;
 
 impl FromStr for Rate {

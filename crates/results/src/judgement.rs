@@ -121,6 +121,10 @@ pub struct RelativeDifference {
     /// records of versions that did not store it.
     #[serde(default)]
     pub with_twice_the_rounds_percent: Option<f64>,
+    /// A factor above this, or below its inverse, is shown: from the 99 % interval. Absent below two runs on a side, and in records
+    /// of versions that did not store it.
+    #[serde(default)]
+    pub claim_factor: Option<f64>,
     /// The claim that the 99 % interval, which is wider, allows.
     pub shown: Difference,
     /// How the interval was found.

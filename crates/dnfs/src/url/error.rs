@@ -1,6 +1,7 @@
 //! Why a text is not a usable NFS URL, and what to write instead.
 
 use crate::limits::ADDRESSES_MAX;
+use results::sizes::SizeError;
 
 /// Why a text is not a usable NFS URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +71,14 @@ pub enum UrlError {
         value: String,
         /// What would fit.
         expected: &'static str,
+    },
+    /// A size that has two meanings.
+    #[error("option {key} in the URL: {error}")]
+    Size {
+        /// The key.
+        key: String,
+        /// Which two, and what to write.
+        error: SizeError,
     },
     /// Options that cannot be combined.
     #[error("{problem} in the URL")]

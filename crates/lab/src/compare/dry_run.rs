@@ -5,7 +5,7 @@ use crate::compare::regimes;
 use crate::compare::request::Request;
 use crate::error::LabError;
 use crate::placement::target::TargetFacts;
-use crate::plan::{self, Estimate, Plan};
+use crate::plan::{self, Arm, Estimate, Plan};
 use crate::run::progress::clock;
 use crate::summary;
 
@@ -30,24 +30,12 @@ pub fn dry_run(request: &Request) -> Result<String, LabError> {
     let names: Vec<&str> = order.iter().map(|(_, place)| name(*place)).collect();
     let (regimes, whole) = regimes::expected(plan, &prospects, &estimate, estimate.whole(order.len()));
     let mib = |bytes: u64| summary::grouped((bytes >> 20) as f64);
-    let mut text = format!(
-        "database   {} {} from {}, as user {}\n\
-         load       {} warehouses (about {} MiB), {} users on {} driver threads\n\
-         buffers    about {} MiB ({} of the database)\n\
-         runs       {} (each {} s warm-up and {} s measured{at_most})\n\
+    let mut text = settings(plan, &prepared).join("\n");
+    text += &format!(
+        "\nruns       {} (each {} s warm-up and {} s measured{at_most})\n\
          {regimes}space      {} MiB needed below {}, {} MiB free\n\
          time       about {} of {} allowed\n\
          record     {}\n",
-        plan.database.title(),
-        prepared.engine.version(),
-        prepared.engine.directory().display(),
-        prepared.user.name,
-        plan.warehouses,
-        mib(plan.database_bytes()),
-        plan.users,
-        plan.threads,
-        mib(plan.buffers_bytes(plan.database_bytes())),
-        plan.buffers_share,
         names.join(if prepared.measured.iter().any(|arm| arm.id.contains(' ')) { ", " } else { " " }),
         plan.warmup_seconds,
         plan.seconds,
@@ -68,6 +56,58 @@ pub fn dry_run(request: &Request) -> Result<String, LabError> {
         text += &format!("skipped    {}: {reason}\n", arm.id);
     }
     Ok(text)
+}
+
+/// What is measured, and how: also the values that neither an option nor the user's plan gave. One line each.
+pub(super) fn settings(plan: &Plan, prepared: &Prepared) -> [String; 4] {
+    let mib = |bytes: u64| summary::grouped((bytes >> 20) as f64);
+    let each = |of: &dyn Fn(&Arm) -> String| {
+        let mut all: Vec<String> = Vec::new();
+        for word in prepared.measured.iter().map(of) {
+            if !all.contains(&word) {
+                all.push(word);
+            }
+        }
+        all.join(", ")
+    };
+    let medium = |arm: &Arm| arm.medium.clone().unwrap_or_else(|| "no modelled medium".to_owned());
+    let page_cache =
+        plan.page_cache_bytes.map_or_else(|| "no limit".to_owned(), |bytes| format!("limited to {} MiB", mib(bytes)));
+    [
+        format!(
+            "database   {} {} from {}, as user {}",
+            plan.database.title(),
+            prepared.engine.version(),
+            prepared.engine.directory().display(),
+            prepared.user.name,
+        ),
+        format!(
+            "paths      {}; tuning: {}; layout: {}; {}",
+            each(&|arm| arm.path.name()),
+            each(&|arm| arm.tuning.clone()),
+            each(&|arm| arm.layout.to_string()),
+            each(&medium),
+        ),
+        format!(
+            "load       {} warehouses (about {} MiB); {} on {} driver threads; first seed {}",
+            plan.warehouses,
+            mib(plan.database_bytes()),
+            each(&|arm| arm.load.to_string()),
+            plan.threads,
+            plan.seed,
+        ),
+        format!(
+            "buffers    about {} MiB ({} of the database); page cache: {page_cache}",
+            mib(plan.buffers_bytes(plan.database_bytes())),
+            plan.buffers_share,
+        ),
+    ]
+}
+
+/// The line of the runs before the first one: at most how many, and how long each takes.
+pub(super) fn runs(plan: &Plan) -> String {
+    let (repeats, warmup, seconds, budget) = (plan.repeats, plan.warmup_seconds, plan.seconds, clock(plan.budget));
+    format!("runs       at most {repeats} on each path, each {warmup} s warm-up and {seconds} s measured; time limit {budget}")
 }
 
 /// Description of the work on a target: size and writes, before the first write.

@@ -128,7 +128,8 @@ mod tests {
     use crate::plan::{DEFAULT_PLAN, Overrides};
 
     fn plan(users: u32, budget: &str) -> Plan {
-        let overrides = Overrides { users: Some(users), budget: Some(budget.into()), ..Overrides::default() };
+        let overrides =
+            Overrides { users: Some(users), budget: Some(crate::plan::parse_duration(budget).unwrap()), ..Overrides::default() };
         Plan::parse(DEFAULT_PLAN, &overrides).unwrap()
     }
 

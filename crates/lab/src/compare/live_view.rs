@@ -45,7 +45,7 @@ impl LiveView {
         let (gone, left) = (event.elapsed.as_secs_f64(), event.left.map_or(0.0, |left| left.as_secs_f64()));
         self.share_done = if gone + left > 0.0 && event.left.is_some() { gone / (gone + left) } else { 0.0 };
         match &event.kind {
-            EventKind::Step => {}
+            EventKind::Step | EventKind::Setting => {}
             EventKind::Second { second, orders } => {
                 if *second <= self.last_second {
                     self.seconds.clear();

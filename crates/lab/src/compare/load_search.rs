@@ -104,7 +104,7 @@ fn wanted(arm: &Arm, place: usize, arms: &[&Arm]) -> Result<Option<(String, usiz
         Some(at) => Ok(Some((wanted, at))),
         None => {
             let arms: Vec<&str> = arms.iter().map(|arm| arm.id.as_str()).collect();
-            Err(LabError::plan(format!("find a load on \"{name}\""), &format!("the paths measured are {}", arms.join(", "))))
+            Err(LabError::unknown(format!("find a load on \"{name}\""), name, "the paths measured are", &arms))
         }
     }
 }

@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_budget_below_one_round_is_refused_and_names_one_that_is_enough() {
         let with = |budget: &str| {
-            let overrides = Overrides { budget: Some(budget.into()), ..Overrides::default() };
+            let overrides = Overrides { budget: Some(crate::plan::parse_duration(budget).unwrap()), ..Overrides::default() };
             check_budget(&Plan::parse(DEFAULT_PLAN, &overrides).unwrap(), 2)
         };
         let error = with("10s").unwrap_err();

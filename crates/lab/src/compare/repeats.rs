@@ -95,7 +95,11 @@ mod tests {
     #[test]
     fn time_is_left_over_by_measurements_within_their_budget_and_never_by_looks() {
         let spare = |budget: &str, seconds: u64| {
-            let overrides = Overrides { budget: Some(budget.into()), seconds: Some(seconds), ..Overrides::default() };
+            let overrides = Overrides {
+                budget: Some(crate::plan::parse_duration(budget).unwrap()),
+                seconds: Some(seconds),
+                ..Overrides::default()
+            };
             time_to_spare(&Plan::parse(DEFAULT_PLAN, &overrides).unwrap(), Duration::from_secs(300))
         };
         assert_eq!(spare("10m", 30), Duration::from_secs(300));

@@ -143,7 +143,8 @@ mod tests {
     use crate::plan::{DEFAULT_PLAN, Overrides};
 
     fn rounds(budget: &str, kept_s: u64, arms: usize) -> u32 {
-        let overrides = Overrides { budget: Some(budget.into()), repeats: Some(6), ..Overrides::default() };
+        let overrides =
+            Overrides { budget: Some(crate::plan::parse_duration(budget).unwrap()), repeats: Some(6), ..Overrides::default() };
         let plan = Plan::parse(DEFAULT_PLAN, &overrides).unwrap();
         let kept_after = Duration::from_secs(kept_s);
         let after = kept_after;

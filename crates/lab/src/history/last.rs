@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use results::compare::{AgainstLast, ArmAgainstLast, Comparison, Gate, PathStatus};
 use results::judgement::RelativeDifference;
-use results::statistics::{Difference, RunValue};
+use results::statistics::RunValue;
 
 use super::conditions::changes;
 use super::entry::{ArmFigures, Entry, figures};
@@ -116,17 +116,12 @@ fn one(now: &ArmFigures, earlier: &[&Entry], threshold_percent: f64) -> (ArmAgai
 
 /// The gate fails if the figure is worse by more than the threshold, and the interval of the difference shows that it is worse.
 fn gate(figure: &str, more_is_better: bool, found: &RelativeDifference, threshold_percent: f64, arm: &str) -> Gate {
-    let loss = if more_is_better { -found.percent } else { found.percent };
     let (ratio, shown_below) = as_gate(found, more_is_better);
     let allowed = if more_is_better { 1.0 - threshold_percent / 100.0 } else { 1.0 / (1.0 + threshold_percent / 100.0) };
-    Gate {
-        promise: format!(
-            "{figure} of {arm} at most {threshold_percent} % worse than in its last record, or the 99 % interval of the difference contains zero"
-        ),
-        found: ratio,
-        least: allowed.min(shown_below),
-        passed: !(loss > threshold_percent && found.shown == Difference::Shown),
-    }
+    let promise = format!(
+        "{figure} of {arm} at most {threshold_percent} % worse than in its last record, or the 99 % interval of the difference contains zero"
+    );
+    Gate::of(promise, ratio, allowed.min(shown_below))
 }
 
 fn words(now: &ArmFigures, before: &ArmFigures, held: &ArmAgainstLast, what: &str) -> String {

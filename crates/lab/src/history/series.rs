@@ -135,14 +135,21 @@ fn nothing(found: &Found, chosen: &[&Entry], choice: &Choice) -> LabError {
         .filter_map(|(option, value)| value.as_ref().map(|value| format!("{option} {value}")))
         .collect();
     let first = found.left_out.first().map(|left| format!(" ({}: {})", left.record, left.reason)).unwrap_or_default();
-    let why = if found.entries.is_empty() {
-        format!("no record of a comparison found; {} files are not records{first}", found.left_out.len())
-    } else if chosen.is_empty() || !asked.is_empty() {
-        format!("of {} records none is of {}", found.entries.len(), asked.join(" and "))
+    if found.entries.is_empty() {
+        let others = match found.left_out.len() {
+            0 => String::new(),
+            count => format!("; {count} files are not records{first}"),
+        };
+        let hint = "`millrace compare` makes a record in millrace-results, or in the directory of --out; `millrace history add DIR --db \
+                    DSN` puts records into a database";
+        return LabError::plan(format!("show a history: it is empty, there is no record of a comparison{others}"), hint);
+    }
+    let why = if chosen.is_empty() || !asked.is_empty() {
+        format!("no record of {} is of {}", found.entries.len(), asked.join(" and "))
     } else {
         format!("no path of {} records is valid", found.entries.len())
     };
-    LabError::plan(format!("show a history: {why}"), "name a directory with results of millrace compare, or fewer conditions")
+    LabError::plan(format!("show a history: {why}"), "leave out a condition, or name a directory with more records")
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use ::host::mount_table;
 use serde::Deserialize;
 
 use crate::error::LabError;
+use crate::host::block_device::{DiskStats, parse_stats};
 use crate::host::interrupt;
 use crate::host::process::Launch;
 use crate::host::procfs;
@@ -38,6 +40,8 @@ pub(crate) struct AttachedLun {
     log: PathBuf,
     /// Processes that serve the LUNs to the kernel.
     pids: Vec<u32>,
+    /// Files of the counters of their loop devices.
+    counters: Vec<PathBuf>,
     is_attached: bool,
 }
 
@@ -45,14 +49,16 @@ pub(crate) struct AttachedLun {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Ready {
-    One { pid: u32 },
+    One(Served),
     Several { luns: Vec<Served> },
 }
 
-/// One of several LUNs in that output.
+/// One LUN in that output.
 #[derive(Deserialize)]
 struct Served {
     pid: u32,
+    /// Its loop device: `/dev/loop3`.
+    device: PathBuf,
 }
 
 /// One line of `millrace iscsi list --json`.
@@ -108,11 +114,26 @@ impl LunHost {
         command.args(["--client", "millrace", "--json", "--mount"]).arg(mount).args(options).args(urls);
         let line = Launch::new("millrace iscsi attach", command, log.clone()).output(ATTACH_MAX)?;
         let ready = serde_json::from_str(&line);
-        let pids = match ready.map_err(|source| LabError::Record { program: "millrace iscsi attach", source })? {
-            Ready::One { pid } => vec![pid],
-            Ready::Several { luns } => luns.into_iter().map(|lun| lun.pid).collect(),
+        let luns = match ready.map_err(|source| LabError::Record { program: "millrace iscsi attach", source })? {
+            Ready::One(lun) => vec![lun],
+            Ready::Several { luns } => luns,
         };
-        Ok(AttachedLun { host: self.clone(), mount: mount.to_owned(), log, pids, is_attached: true })
+        let counters = |lun: &Served| Some(Path::new("/sys/block").join(lun.device.file_name()?).join("stat"));
+        let attached = AttachedLun {
+            host: self.clone(),
+            mount: mount.to_owned(),
+            log,
+            pids: luns.iter().map(|lun| lun.pid).collect(),
+            counters: luns.iter().filter_map(counters).collect(),
+            is_attached: true,
+        };
+        // The counters of these devices are the proof that the files of the database are on the LUNs.
+        let source = mount_source(mount)?;
+        if luns.iter().any(|lun| lun.device == source) {
+            return Ok(attached);
+        }
+        let outcome = format!("did not mount its device at {}", mount.display());
+        Err(LabError::Program { program: "millrace iscsi attach".to_owned(), outcome, detail: source.display().to_string() })
     }
 
     fn command(&self, verb: &str) -> Command {
@@ -149,6 +170,12 @@ impl AttachedLun {
         &self.pids
     }
 
+    /// Sum of the traffic of the loop devices: what the page cache did not answer.
+    pub(crate) fn stats(&self) -> Result<DiskStats, LabError> {
+        let of = |file: &PathBuf| fs::read_to_string(file).map(|text| parse_stats(&text)).map_err(LabError::file("read", file));
+        self.counters.iter().map(of).sum()
+    }
+
     /// An error if a process that serves a LUN to the kernel has ended.
     pub(crate) fn expect_alive(&self) -> Result<(), LabError> {
         let zombies = procfs::own_zombies();
@@ -179,6 +206,14 @@ impl Drop for AttachedLun {
             eprintln!("millrace: cannot detach the LUN at {}: {error}", self.mount.display());
         }
     }
+}
+
+/// What is mounted at a directory; empty if nothing is.
+fn mount_source(directory: &Path) -> Result<PathBuf, LabError> {
+    let directory = fs::canonicalize(directory).map_err(LabError::file("find", directory))?;
+    let mounts = mount_table::read().map_err(LabError::file("read", mount_table::SOURCE))?;
+    let last = mounts.into_iter().rev().find(|mount| mount.directory == directory);
+    Ok(last.map(|mount| PathBuf::from(mount.source)).unwrap_or_default())
 }
 
 /// Detaches what a killed comparison left attached below `root`, one of its directories. Does nothing if that belongs to another

@@ -34,7 +34,7 @@ pub(crate) static FC: Device = Device {
     name: "fc",
     title: "Fibre Channel",
     note: None,
-    unnamed: "it measures a named device: --path fc=/dev/mapper/X; a guest makes one of its own: millrace compare --guest",
+    unnamed: "it needs the device of a LUN: compare --path fc=/dev/mapper/NAME. A guest makes one by software: compare --guest",
     form: "a block device: fc=/dev/mapper/X",
     maker: None,
     layers: Layers {
@@ -71,7 +71,7 @@ pub(crate) static BLOCK: Device = Device {
     name: "block",
     title: "block device",
     note: None,
-    unnamed: "it measures a named device: --path block=/dev/sdX",
+    unnamed: "it needs a block device: compare --path block=/dev/NAME",
     form: "a block device: block=/dev/sdX",
     maker: None,
     layers: Layers { file_system: Some("ext4"), client: "Kernel block device", network: None, server: None },

@@ -44,7 +44,7 @@ impl StoragePath for Knfs {
         }
         if !::host::has_file_system("nfs") {
             return Some(WhyNot::NotHere(
-                "this kernel has no NFS client (/proc/filesystems, modprobe nfs); a guest has: millrace compare --guest",
+                "this host's kernel has no NFS client: no nfs in /proc/filesystems, and no module nfs. The kernel of a guest has one: compare --guest",
             ));
         }
         let lacks = !::host::has_program("mount.nfs");

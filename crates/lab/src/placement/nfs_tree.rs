@@ -49,8 +49,8 @@ impl NfsTree {
         let mut url = url.clone();
         url.options.soft = true;
         url.options.resend_after = url.options.resend_after.min(crate::limits::EXPORT_SILENCE_MAX);
-        let name = format!("nfs://{}{}", url.server(), url.export_path);
-        let client = Client::mount(&url, &Credentials::of_process()).map_err(LabError::nfs("mount", &url.to_string()))?;
+        let name = url.to_string();
+        let client = Client::mount(&url, &Credentials::of_process()).map_err(LabError::nfs("mount", &name))?;
         let root = client.parts().root;
         Ok(Self { client, root, url, name })
     }

@@ -96,7 +96,7 @@ impl FromStr for PathSpec {
         };
         let kind = paths::find(name).ok_or_else(|| {
             let known: Vec<&str> = paths::ALL.iter().map(|path| path.name()).collect();
-            LabError::plan(format!("measure a path \"{name}\""), &format!("paths are {}", known.join(", ")))
+            LabError::unknown(format!("measure a path \"{name}\""), name, "paths are", &known)
         })?;
         if let Some(label) = label {
             check_label(label)?;

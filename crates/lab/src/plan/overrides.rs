@@ -1,5 +1,7 @@
 //! Options of the command line that override the plan.
 
+use std::time::Duration;
+
 /// Options of the command line that override the plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
@@ -28,7 +30,7 @@ pub struct Overrides {
     /// `--page-cache`, MiB.
     pub page_cache_mib: Option<u64>,
     /// `--budget`.
-    pub budget: Option<String>,
+    pub budget: Option<Duration>,
     /// `--seed`.
     pub seed: Option<u64>,
     /// `--keep-awake`.

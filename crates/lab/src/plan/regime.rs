@@ -61,8 +61,7 @@ pub(super) fn check(regimes: &[Regime], plan: &Plan) -> Result<(), LabError> {
     }
     let closed = |arm: &Arm| matches!(arm.load.level, Level::Users(_)) && arm.load == plan.arms[0].load;
     if plan.ladder.is_some() || plan.arms.iter().any(|arm| arm.medium.is_some() || !closed(arm)) {
-        let hint =
-            "a plan with [[regime]] has one load, users = N, and neither media nor a ladder: a regime sets medium and load";
+        let hint = "a plan with [[regime]] has one load, users = N, and neither media nor a ladder: each scenario sets its medium and load";
         return Err(LabError::plan("measure scenarios of paths that differ by medium or load".to_owned(), hint));
     }
     let mut seen = BTreeSet::from([HOST]);

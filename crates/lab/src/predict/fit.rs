@@ -47,7 +47,8 @@ pub struct Fit {
 pub fn fit(comparison: &Comparison, arm: &PathResult) -> Result<Fit, LabError> {
     let lacking = |what: &str| LabError::Plan {
         what: format!("fit a model to {}: {what}", arm.arm),
-        hint: "a closed loop that was measured by this version can be fitted; name another path with --arm".to_owned(),
+        hint: "a closed loop that was measured by this version can be fitted; name another configuration with --configuration"
+            .to_owned(),
     };
     if arm.status == PathStatus::Skipped || arm.runs.is_empty() {
         return Err(lacking("it was not measured"));

@@ -131,7 +131,7 @@ pub fn render(answer: &Answer) -> String {
         text += &format!("NOT TO BE TRUSTED: {why}\n");
     }
     let by_default = if answer.arm_by_default && !answer.other_arms.is_empty() {
-        format!(" (the first measured; --arm chooses another: {})", answer.other_arms.join(", "))
+        format!(" (the first measured; --configuration chooses another: {})", answer.other_arms.join(", "))
     } else {
         String::new()
     };
@@ -195,9 +195,9 @@ fn choose<'a>(comparison: &'a Comparison, arm: Option<&str>) -> Result<&'a PathR
     found.ok_or_else(|| {
         let what = arm.map_or_else(
             || "predict: no path was measured".to_owned(),
-            |arm| format!("predict from {arm}: the record has no such path"),
+            |arm| format!("predict from {arm}: the record has no such configuration"),
         );
-        LabError::plan(what, &format!("measured are: {}", names.join(", ")))
+        LabError::unknown(what, arm.unwrap_or_default(), "the measured ones are", &names)
     })
 }
 
@@ -272,8 +272,14 @@ mod tests {
             what_if(comparison, &WhatIf { arm: arm.map(str::to_owned), ..WhatIf::default() }).unwrap()
         };
         let sound = render(&ask(&comparison, None));
-        assert!(sound.starts_with("fitted on dnfs (the first measured; --arm chooses another: local) at 8 users"), "{sound}");
-        assert!(!render(&ask(&comparison, Some("local"))).contains("--arm"), "an arm that was named needs no explanation");
+        assert!(
+            sound.starts_with("fitted on dnfs (the first measured; --configuration chooses another: local) at 8 users"),
+            "{sound}"
+        );
+        assert!(
+            !render(&ask(&comparison, Some("local"))).contains("--configuration"),
+            "a configuration that was named needs no explanation"
+        );
 
         comparison.not_a_result = vec!["another process took 40 % of the processors".to_owned()];
         let doubtful = render(&ask(&comparison, None));

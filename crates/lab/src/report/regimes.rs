@@ -57,7 +57,7 @@ pub(super) fn words(regime: &RegimeResult) -> Words {
 
 /// Description of the first scenario.
 fn own_words(comparison: &Comparison) -> Words {
-    let what = format!("this host's own store, {} users", comparison.plan.users);
+    let what = format!("this host's own storage, {} users", comparison.plan.users);
     Words { name: HOST.to_owned(), what, label: "" }
 }
 

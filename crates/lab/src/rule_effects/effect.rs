@@ -134,6 +134,7 @@ mod tests {
             low_percent: Some((ratio - 1.1) * 100.0),
             high_percent: Some((ratio - 0.9) * 100.0),
             with_twice_the_rounds_percent: None,
+            claim_factor: None,
             shown: difference,
             method: IntervalMethod::Paired,
             degrees: 2.0,

@@ -1,6 +1,7 @@
 //! The plan of a measurement: a ladder from a database's own defaults, with each change alone and accumulated.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use tune::change::SettingChange;
 
@@ -34,7 +35,7 @@ pub struct Terms {
     /// Runs of each rung, interleaved.
     pub repeats: u32,
     /// Time after which no further round starts.
-    pub budget: String,
+    pub budget: Duration,
     /// First seed of the driver.
     pub seed: u64,
     /// Whether to keep this host's processors from sleeping during runs.
@@ -77,8 +78,8 @@ fn text(changes: &[RuleChange], terms: &Terms) -> String {
     let _ = writeln!(
         text,
         "[load]\nwarehouses = {warehouses}\nusers = {users}\nthreads = 2\nseconds = {seconds}\nwarmup_seconds = {warmup_seconds}\n\
-         seed = {seed}\n[runs]\nrepeats = {repeats}\nbudget = {}\n[database]\nbuffers_share = 0.25",
-        quoted(budget)
+         seed = {seed}\n[runs]\nrepeats = {repeats}\nbudget = \"{}s\"\n[database]\nbuffers_share = 0.25",
+        budget.as_secs()
     );
     text
 }
@@ -107,7 +108,7 @@ mod tests {
             seconds: 30,
             warmup_seconds: 10,
             repeats: 3,
-            budget: "30m".to_owned(),
+            budget: Duration::from_secs(1_800),
             seed: 1,
             keep_awake: false,
         }

@@ -20,6 +20,8 @@ pub struct Event {
 /// The kinds of [`Event`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum EventKind {
+    /// A line about what is measured, before the first step. Every view prints it, and keeps it.
+    Setting,
     /// A step began or advanced. Every view prints a line.
     Step,
     /// A second of the load has ended. For a view that is redrawn.
@@ -97,6 +99,11 @@ impl<'a> Progress<'a> {
     /// Ends the lines of a run.
     pub(crate) fn no_run(&mut self) {
         (self.regime, self.prefix) = (None, String::new());
+    }
+
+    /// Reports one line about what is measured.
+    pub(crate) fn setting(&mut self, line: String) {
+        self.send(EventKind::Setting, line);
     }
 
     /// Starts a new step.

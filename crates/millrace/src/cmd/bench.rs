@@ -5,9 +5,12 @@ mod meter;
 
 pub(super) use meter::{Meter, Rates};
 
+use super::values::{bytes, decimal, whole};
 use clap::ValueEnum;
 use media::Random;
 
+/// Longest measured time and warm-up: a day.
+const SECONDS_MAX: f64 = 86_400.0;
 /// Seconds between two lines of progress on stderr.
 const PROGRESS_S: f64 = 2.0;
 /// Blocks that are looked at to see whether anything was ever written.
@@ -61,19 +64,19 @@ pub(super) struct Load {
     #[arg(long, value_enum, default_value = "randread")]
     pub(super) rw: Rw,
     /// Share of reads in a mixed load, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=99))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = whole::<u8>("percent", 1..=99, 70))]
     rwmixread: u8,
     /// Block sizes: bytes of one call, such as 8k or 4k,8k,1MiB; each is measured with each depth
     #[arg(long, default_value = "8k", value_delimiter = ',', value_parser = bytes)]
     pub(super) bs: Vec<u64>,
     /// Calls in flight, 1 to 1024 (a mixed load over NFS: to 64), such as 1 or 1,4,16
-    #[arg(long, default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, default_value = "1", value_delimiter = ',', value_parser = whole::<u16>("calls", 1..=1024, 16))]
     pub(super) depth: Vec<u16>,
     /// Measured seconds of each combination
-    #[arg(long, default_value_t = 5.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 5.0, value_parser = decimal("seconds", 0.001..=SECONDS_MAX, 5.0))]
     seconds: f64,
     /// Seconds of the same load before each combination, not measured
-    #[arg(long, default_value_t = 0.0, value_parser = seconds_or_none)]
+    #[arg(long, default_value_t = 0.0, value_parser = decimal("seconds", 0.0..=SECONDS_MAX, 5.0))]
     warmup: f64,
     /// Print one JSON object for each combination on stdout
     #[arg(long)]
@@ -169,22 +172,6 @@ impl Offsets {
         self.next += 1;
         block % self.blocks * self.block_bytes
     }
-}
-
-/// A size on the command line.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    results::sizes::parse_bytes(text).map_err(|error| format!("{error}, as in 8k or 1GiB"))
-}
-
-/// Seconds on the command line.
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
-    if seconds > 0.0 && seconds <= 86_400.0 { Ok(seconds) } else { Err(format!("{text} is not between 0 and 86400 seconds")) }
-}
-
-/// The same, or 0.
-fn seconds_or_none(text: &str) -> Result<f64, String> {
-    if text.parse() == Ok(0.0) { Ok(0.0) } else { seconds(text) }
 }
 
 #[cfg(test)]

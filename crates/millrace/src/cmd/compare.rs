@@ -6,14 +6,17 @@ pub(crate) mod screen;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use lab::compare::{Request, compare, dry_run, exit_code};
 use lab::history::last::Last;
+use lab::limits::{PAGE_CACHE_MIB_MAX, REPEATS_MAX, SECONDS_MAX, USERS_MAX, WAREHOUSES_MAX};
 use lab::plan::{Overrides, Plan};
 use lab::{LabError, report};
 use screen::Screen;
 
+use super::values::{time, whole};
 use crate::error_printing::print_error;
 
 const EXAMPLES: &str = "\
@@ -42,7 +45,7 @@ time limit was reached, 125 the guest did not boot or ended by itself.";
 
 const LOAD_HELP: &str = "Load, repeatable: users=N[,model=closed|paced|open][,rate=N/s][,arrivals=constant|poisson][,seconds=N], or a search \
     for the number of users: saturate[@PATH] (throughput stops growing), cpu=PERCENT%[@PATH] (the processors are that busy), sweep \
-    (doubled from 1 to beyond saturation); PATH is the one to search on";
+    (doubled from 1 to beyond saturation); PATH is the one to search on [default: users=N with the N of --users]";
 
 /// Runs the same database, PostgreSQL or MariaDB, on several storage paths and measures what each costs.
 #[derive(clap::Args)]
@@ -50,59 +53,62 @@ const LOAD_HELP: &str = "Load, repeatable: users=N[,model=closed|paced|open][,ra
 pub(crate) struct Args {
     /// Plan in TOML, whose values the options replace [default: the built-in one, plans/compare.toml]
     plan: Option<PathBuf>,
-    /// Database to run on each path: postgresql or mariadb [default: that of the plan, postgresql]
+    /// Database to run on each path: postgresql or mariadb [default: that of the plan; built-in: postgresql]
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
-    /// Paths to compare: local, dnfs (Direct NFS), iscsi, knfs (kernel NFS), fc (Fibre Channel), block (a device); the first is the reference
+    /// Paths to compare: local, dnfs (Direct NFS), iscsi, knfs (kernel NFS), fc (Fibre Channel), block (a device); the first is the
+    /// reference [default: those of the plan; built-in: local,dnfs,iscsi]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     paths: Vec<String>,
     /// A path to compare; repeatable. =TARGET names your own storage: a directory, an nfs:// URL or a device (docs/lab.md). Only
     /// paths of --path and --paths are compared, if there are any
     #[arg(long = "path", value_name = "NAME[:LABEL][=TARGET]")]
     path: Vec<String>,
-    /// Sets of settings, each measured on each path: untuned, tuned, or a name of the plan
+    /// Sets of settings, each measured on each path: untuned, tuned, or a name of the plan [default: that of the plan; built-in: untuned]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     tuning: Vec<String>,
     /// Placement of the files on volumes: one, split (write-ahead log on its own volume), split-archive (archived log on a
     /// third), filers=N (tables spread over N filers), luns=N (path iscsi: one btrfs striped over N LUNs), mounts=N (path knfs:
-    /// tables spread over N mounts of one volume, each by its own address)
+    /// tables spread over N mounts of one volume, each by its own address) [default: that of the plan; built-in: one]
     #[arg(long, value_delimiter = ',', value_name = "LAYOUT,…")]
     layout: Vec<String>,
-    /// Modelled storage medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable
+    /// Modelled storage medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable [default: that of the
+    /// plan; built-in: no modelled medium]
     #[arg(long, value_name = "SPEC")]
     medium: Vec<String>,
     // No doc comment: rustdoc would take [@ARM] for a link.
     #[arg(long, value_name = "LOAD", help = LOAD_HELP)]
     load: Vec<String>,
-    /// Warehouses to load, about 110 MB each
-    #[arg(long, value_name = "N")]
+    /// Warehouses to load, about 110 MB each [default: that of the plan; built-in: 8]
+    #[arg(long, value_name = "N", value_parser = whole("warehouses", 1..=WAREHOUSES_MAX, 10))]
     warehouses: Option<u32>,
-    /// Users, each sending its next transaction when the last one ended
-    #[arg(long, value_name = "N")]
+    /// Users, each with one connection, each sending its next transaction when the last one ended [default: that of the plan; built-in: 8]
+    #[arg(long, value_name = "N", value_parser = whole("users", 1..=USERS_MAX, 8))]
     users: Option<u32>,
-    /// Seconds measured in each run
-    #[arg(long, value_name = "N")]
+    /// Seconds measured in each run [default: that of the plan; built-in: 30]
+    #[arg(long, value_name = "N", value_parser = whole("seconds", 1..=SECONDS_MAX, 60))]
     seconds: Option<u64>,
-    /// Seconds of warm-up in each run, not measured
-    #[arg(long, value_name = "N")]
+    /// Seconds of warm-up in each run, not measured [default: that of the plan; built-in: 10]
+    #[arg(long, value_name = "N", value_parser = whole("seconds", 0..=SECONDS_MAX, 10))]
     warmup: Option<u64>,
-    /// Runs on each path, interleaved
-    #[arg(long, value_name = "N")]
+    /// Runs on each path, interleaved; at most this number within --budget [default: that of the plan; built-in: 6]
+    #[arg(long, value_name = "N", value_parser = whole("runs", 1..=REPEATS_MAX, 3))]
     repeats: Option<u32>,
-    /// Time limit: start no round that would end after it: 90s, 12m, 1h
-    #[arg(long, value_name = "TIME")]
-    budget: Option<String>,
-    /// Limit the page cache of the database and of millrace's filers by memory control groups (needs root)
-    #[arg(long, value_name = "MIB")]
+    /// Time limit: start no round that would end after it: 90s, 12m, 1h [default: that of the plan; built-in: 12m; with --full 45m]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    budget: Option<Duration>,
+    /// Limit the page cache of the database and of millrace's filers, in MiB, by memory control groups (needs root) [default: that of
+    /// the plan; built-in: no limit]
+    #[arg(long, value_name = "MIB", value_parser = whole("MiB", 1..=PAGE_CACHE_MIB_MAX, 512))]
     page_cache: Option<u64>,
-    /// Seed of the first round
-    #[arg(long, value_name = "N")]
+    /// Seed of the first round [default: that of the plan; built-in: 1]
+    #[arg(long, value_name = "N", value_parser = whole("", 0..=u64::MAX, 7))]
     seed: Option<u64>,
     /// One short round (5 s, 2 warehouses) to check that everything works; its figures are not a result
     #[arg(long)]
     quick: bool,
-    /// Run every scenario of the plan with all repeats: the host's own store, a modelled array, a fixed load. Without --full the
-    /// array gets one round, and the fixed load none; --quick, --medium, --load and --users leave out both
+    /// Run every scenario of the plan with all repeats; those of the built-in plan: this host's own storage, a modelled array, a fixed
+    /// load. Without --full the array gets one round and the fixed load is left out; --quick, --medium, --load and --users leave out both
     #[arg(long, conflicts_with_all = ["quick", "medium", "load"])]
     full: bool,
     /// Keep processors out of idle states during runs (needs root). Use it on a virtual machine whose idle processors wake up
@@ -256,7 +262,7 @@ fn overrides(args: &Args) -> Overrides {
         warmup_seconds: args.warmup,
         repeats: args.repeats,
         page_cache_mib: args.page_cache,
-        budget: args.budget.clone(),
+        budget: args.budget,
         seed: args.seed,
         keep_awake: args.keep_awake,
         no_gates: args.no_gates,
@@ -297,4 +303,38 @@ fn default_out() -> PathBuf {
 
 fn shown(out: &Path, file: &str) -> String {
     out.join(file).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+    use lab::plan::DEFAULT_PLAN;
+
+    use super::*;
+
+    #[test]
+    fn help_shows_the_values_of_the_built_in_plan() {
+        let plan = Plan::parse(DEFAULT_PLAN, &Overrides::default()).unwrap();
+        let paths: Vec<String> = plan.arms.iter().map(|arm| arm.path.name()).collect();
+        let values = [
+            ("paths", paths.join(",")),
+            ("tuning", plan.arms[0].tuning.clone()),
+            ("layout", plan.arms[0].layout.to_string()),
+            ("warehouses", plan.warehouses.to_string()),
+            ("users", plan.users.to_string()),
+            ("seconds", plan.seconds.to_string()),
+            ("warmup", plan.warmup_seconds.to_string()),
+            ("repeats", plan.repeats.to_string()),
+            ("budget", format!("{}m", plan.budget.as_secs() / 60)),
+            ("seed", plan.seed.to_string()),
+        ];
+        let command = Args::augment_args(clap::Command::new("compare"));
+        for (option, value) in values {
+            let argument = command.get_arguments().find(|argument| argument.get_long() == Some(option)).unwrap();
+            let help = argument.get_help().unwrap().to_string();
+            let default = help.split("of the plan; built-in: ").nth(1).and_then(|rest| rest.split([']', ';']).next());
+            assert_eq!(default, Some(value.as_str()), "--{option}: {help}");
+        }
+        assert_eq!((plan.page_cache_bytes, &plan.arms[0].medium), (None, &None));
+    }
 }

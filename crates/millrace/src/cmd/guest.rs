@@ -25,7 +25,9 @@ Examples:
 A kernel of the distribution boots in QEMU with this host's root read-only: this host's programs are
 available, changes are discarded at the end, and no privilege on this host is needed. docs/guest.md
 shows how to mount an NFS export, log in to a LUN by open-iscsi and set up Fibre Channel inside, and
-what figures measured there mean.";
+what figures measured there mean.
+
+Exit codes: 0 done; 2 could not run; `guest run` ends with the code of its command (its --help).";
 
 #[derive(clap::Subcommand)]
 enum Action {

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use filer::limits::{LUN_NUMBER_MAX, LUN_PHYSICAL_BLOCK_BYTES_MAX};
 use results::luns::LunStatus;
 use results::sizes::{about_text, bytes_text, parse_bytes};
 use serde_json::{Value, json};
 
+use super::values::whole;
 use super::volume::order;
 use crate::error_printing::refusal;
 
@@ -86,13 +88,15 @@ struct Create {
     #[arg(long)]
     size: String,
     /// Bytes of a logical block: 512 or 4096
-    #[arg(long, value_name = "BYTES", default_value_t = 512)]
+    #[arg(long, value_name = "BYTES", default_value_t = 512,
+          value_parser = whole::<u32>("bytes", 512..=4096, 4096))]
     block_size: u32,
     /// Alignment reported to initiators, in bytes: a power of two
-    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    #[arg(long, value_name = "BYTES", default_value_t = 4096,
+          value_parser = whole("bytes", 512..=LUN_PHYSICAL_BLOCK_BYTES_MAX, 4096))]
     physical_block_size: u32,
     /// LUN number, 0 to 255 [default: the first free one]
-    #[arg(long = "lun", value_name = "N")]
+    #[arg(long = "lun", value_name = "N", value_parser = whole("", 0..=LUN_NUMBER_MAX, 3))]
     number: Option<u16>,
     /// Allocate all its space now
     #[arg(long)]

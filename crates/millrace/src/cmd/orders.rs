@@ -21,6 +21,7 @@ use orders::loader::LoadOptions;
 use serde::Serialize;
 
 use super::interrupts::Interrupts;
+use crate::cmd::values::whole;
 use crate::error_printing::print_error;
 use connection::DatabaseArgs;
 
@@ -55,10 +56,25 @@ pub(crate) struct Args {
     job: Job,
 }
 
+const LOAD_HELP: &str = "\
+Examples:
+  millrace orders load -d mill --warehouses 10 -j 4
+  millrace orders load -d mill --warehouses 10 --plan       size and time; loads nothing
+  millrace orders load -d mill --warehouses 10 --resume     after an interrupted load
+Exit codes: 0 loaded, loaded before (--existing), or planned (--plan); 1 the load was interrupted or
+failed; 2 could not load (arguments, no database, too little space, a schema that is not empty).";
+
+const CHECK_HELP: &str = "\
+Examples:
+  millrace orders check -d mill --ack-log acks
+  millrace orders check -d mill --isolation
+Exit codes: 0 all passed; 1 some failed, or the database returned an error; 2 could not check
+(arguments, no database, no schema).";
+
 #[derive(clap::Subcommand)]
 enum Job {
     /// Fill the schema millrace_orders, which must be empty
-    #[command(disable_help_flag = true, after_help = "Example: millrace orders load -d mill --warehouses 10 -j 4")]
+    #[command(disable_help_flag = true, after_help = LOAD_HELP)]
     Load(LoadArgs),
     /// Run the five transactions and measure: as fast as the database takes them, paced or at a rate
     #[command(disable_help_flag = true, after_help = run::HELP)]
@@ -69,8 +85,7 @@ enum Job {
     /// Check the twelve consistency conditions, and that acknowledged orders are there
     #[command(
         disable_help_flag = true,
-        after_help = "Example: millrace orders check -d mill --ack-log acks\n\
-        Exit codes: 0 all passed, 1 some failed, 2 could not run."
+        after_help = CHECK_HELP
     )]
     Check(CheckArgs),
     /// Compare the I/O of this load with that of a live PostgreSQL, from its own counters, read-only
@@ -105,13 +120,13 @@ struct LoadArgs {
     #[command(flatten)]
     database: DatabaseArgs,
     /// Warehouses, about 110 MB each
-    #[arg(long, value_name = "N", value_parser = at_least_1(orders::limits::WAREHOUSES_MAX))]
+    #[arg(long, value_name = "N", value_parser = whole("warehouses", 1..=orders::limits::WAREHOUSES_MAX, 10))]
     warehouses: u32,
     /// Sessions that load in parallel [default: one per core]
-    #[arg(short, long, value_name = "N", value_parser = at_least_1(orders::limits::THREADS_MAX))]
+    #[arg(short, long, value_name = "N", value_parser = whole("sessions", 1..=orders::limits::THREADS_MAX, 4))]
     jobs: Option<u32>,
     /// Seed of the random contents of all rows
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole("", 0..=u64::MAX, 7))]
     seed: u64,
     /// With `functions`, also make the stored functions; a run makes them if they are missing
     #[arg(long, value_enum, default_value_t = ModeArg::Statements)]
@@ -173,10 +188,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ok(code) => Ok(code),
         Err(error) => Ok(refused(verb, error)),
     }
-}
-
-fn at_least_1(max: u32) -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=i64::from(max))
 }
 
 async fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {

@@ -14,6 +14,7 @@ use volume::faults::{FaultInjection, FaultReport, FaultSpec};
 
 use admin_socket::ask;
 
+use super::values::whole;
 use crate::error_printing::{print_error, refusal};
 
 #[derive(clap::Args)]
@@ -73,6 +74,7 @@ enum FaultOrder {
     /// Clear one fault, or all
     Clear {
         /// Number of the fault, as `list` prints it [default: all]
+        #[arg(value_parser = whole("", 0..=u64::MAX, 3))]
         id: Option<u64>,
     },
 }

@@ -115,7 +115,7 @@ fn history_on_a_terminal_has_a_table_for_each_series_and_names_what_it_left_out(
     let none = scratch.folder("none");
     let output = history(&[none.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("millrace: cannot show a history: no record of a comparison found"), "{}", text(&output));
+    assert!(text(&output).contains("millrace: cannot show a history: it is empty"), "{}", text(&output));
     let one = json(&[runs.join("here/1").to_str().unwrap()]);
     assert_eq!((one.records, one.series.len(), one.series[0].points.len()), (1, 2, 1));
 }

@@ -65,7 +65,7 @@ fn foreign_export_and_file_system_are_measured_and_left_as_found_even_after_a_ki
         let says = |line: &str| line.contains(&*target.to_string_lossy()) && line.contains(kind) && line.contains("1 copy of");
         assert!(words.lines().any(|line| line.starts_with("target") && says(line)), "{words}");
     }
-    assert!(words.contains("skipped    fc: it measures a named device"), "{words}");
+    assert!(words.contains("skipped    fc: it needs the device of a LUN"), "{words}");
     signalled_at_work(&ganesha, "-INT");
     let after: Vec<String> = targets.iter().map(|root| listing(&ganesha, root)).collect();
     assert_eq!(after, before, "an interrupted comparison leaves nothing");

@@ -327,7 +327,7 @@ fn bad_input_is_refused_with_one_message_and_changes_nothing() {
     let acks = scratch.path().join("acks");
     refused(
         &mut orders(&["load", "--db", &unreachable, "--warehouses", "1"]),
-        &["no session with", "nobody-here", "hint: check that the server runs"],
+        &["no session with", "nobody-here", "hint: no server has its socket in this directory"],
     );
     refused(&mut orders(&["run", "--db", &unreachable, "-c", "1", "-T", "1"]), &["no session with", "hint: "]);
     refused(&mut orders(&["check", "--db", "postgres//no"]), &["connection string", "hint: write postgresql://"]);

@@ -76,10 +76,10 @@ fn a_database_at_work_is_compared_by_its_own_counters_and_left_as_it_was() {
     // record is refused before the wait.
     let reading: Value = serde_json::from_slice(&std::fs::read(&saved).unwrap()).unwrap();
     assert_eq!(reading["figures"], record["theirs"]["figures"]);
-    let refused = like(&cluster, &["--ours", cluster_file(&scratch).to_str().unwrap()]);
+    let refused = like(&cluster, &["--load-record", cluster_file(&scratch).to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(text(&refused).contains("not a record of compare"), "{}", text(&refused));
-    let idle = like(&cluster, &["--seconds", "1", "--ours", saved.to_str().unwrap()]);
+    let idle = like(&cluster, &["--seconds", "1", "--load-record", saved.to_str().unwrap()]);
     let read = format!("this load: a reading of {:.0} s of PostgreSQL", number(&record, "/theirs/seconds"));
     assert!(text(&idle).contains(&read), "no {read}: {}", text(&idle));
 }

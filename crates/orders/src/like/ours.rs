@@ -1,6 +1,6 @@
 //! The load's own figures: built-in measured values, or those of a record.
 
-use results::compare::{Comparison, PathStatus};
+use results::compare::{Comparison, PathResult, PathStatus};
 use results::orders_run::OrdersRun;
 use serde_json::Value;
 
@@ -68,7 +68,10 @@ fn of_comparison(comparison: &Comparison, arm: Option<&str>) -> Result<Ours, Str
         .paths
         .iter()
         .find(|path| (named(&path.arm) || named(&path.name)) && path.status == PathStatus::Measured)
-        .ok_or_else(|| arm.map_or_else(|| "no path was measured".to_owned(), |arm| format!("no path {arm} was measured")))?;
+        .ok_or_else(|| match arm {
+            Some(arm) => format!("no configuration {arm} was measured; the record has {}", names(comparison)),
+            None => "no path was measured".to_owned(),
+        })?;
     let mut all = Counters::default();
     for run in &path.runs {
         all.at_s += run.measured_s;
@@ -87,6 +90,12 @@ fn of_comparison(comparison: &Comparison, arm: Option<&str>) -> Result<Ours, Str
     Ok(Ours { figures: figures(&all), from })
 }
 
+/// The configurations of a comparison.
+fn names(comparison: &Comparison) -> String {
+    let name = |path: &PathResult| if path.arm.is_empty() { path.name.clone() } else { path.arm.clone() };
+    comparison.paths.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
 fn of_run(run: &OrdersRun) -> Ours {
     let all = &run.transactions;
     let each = [&all.new_order, &all.payment, &all.order_status, &all.delivery, &all.stock_level];
@@ -102,7 +111,7 @@ fn of_run(run: &OrdersRun) -> Ours {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::compare::{DatabaseCounters, PathResult, Run};
+    use results::compare::{DatabaseCounters, Run};
 
     #[test]
     fn a_comparison_gives_the_figures_of_the_arm_asked_for() {

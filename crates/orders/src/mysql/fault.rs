@@ -67,6 +67,9 @@ impl MySqlFault {
                     .into()
             }
             Error::Driver(_) | Error::Url(_) => LOG.into(),
+            Error::Io(IoError::Io(io)) if io.kind() == std::io::ErrorKind::NotFound => {
+                "no server has its socket there: start the server, or name its socket by ?socket=PATH or its host and port".into()
+            }
             Error::Io(_) => "check that the server runs there, and host and port, or the socket".into(),
         }
     }

@@ -16,6 +16,13 @@ pub(crate) fn connect_hint(error: &Error) -> String {
     if let Some(fault) = rustls_error(error) {
         return of_tls(fault).to_owned();
     }
+    let io = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    if io.is_some_and(|io| io.kind() == std::io::ErrorKind::NotFound) {
+        // Only a Unix socket is a file.
+        return "no server has its socket in this directory: start the server, or name the directory of its socket \
+                (unix_socket_directories) or its host by host= or PGHOST, and its port by port= or PGPORT"
+            .to_owned();
+    }
     // The client library has no error type for these.
     let cause = error.source().map(ToString::to_string).unwrap_or_default();
     match cause.as_str() {

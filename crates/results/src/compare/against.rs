@@ -38,8 +38,16 @@ pub struct Gate {
     pub promise: String,
     /// The measured value.
     pub found: f64,
-    /// The smallest value that passes.
+    /// The smallest value that passes, with the spread of these runs.
     pub least: f64,
-    /// Whether it passed.
+    /// Whether it passed: `found >= least`.
     pub passed: bool,
+}
+
+impl Gate {
+    /// The gate of a value that must be at least `least`.
+    #[must_use]
+    pub fn of(promise: String, found: f64, least: f64) -> Self {
+        Self { promise, found, least, passed: found >= least }
+    }
 }

@@ -13,8 +13,6 @@ names! {
         ClientReads = "client_reads",
         /// Bytes that the database's processes received from read calls of the kernel.
         ReadCalls = "read_calls",
-        /// Bytes that the filer's iSCSI target sent for READ commands.
-        TargetReads = "target_reads",
         /// Bytes that programs received from read calls on an NFS mount of the kernel, as counted by the mount.
         MountReads = "mount_reads",
     }
@@ -35,8 +33,8 @@ pub struct Proof {
     pub tolerance_percent: f64,
     /// Whether it passes.
     pub passed: bool,
-    /// Why nothing is proven, although no count contradicts the path: a page cache served reads that the path did not carry. Absent
-    /// if the proof passed or failed.
+    /// Why nothing is proven, although no count contradicts the path. Only records of versions that judged an iSCSI path by the
+    /// target's bytes alone have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_proven: Option<String>,
     /// What was counted, and over which interval.
@@ -68,7 +66,7 @@ impl Proof {
 /// served are not included; all writes are, including those of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
-    /// Where they were counted: `mountstats`, `diskstats`, or `the target` if the kernel has no count of its own.
+    /// Where they were counted: `mountstats` or `diskstats`.
     pub source: String,
     /// Bytes read from the server or the device.
     pub read_bytes: u64,

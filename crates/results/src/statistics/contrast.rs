@@ -81,6 +81,7 @@ pub fn relative_difference(first: &[RunValue], other: &[RunValue]) -> Option<Rel
             let degrees = if method == IntervalMethod::Paired { 2.0 * degrees + 1.0 } else { 2.0 * runs as f64 - 2.0 };
             (percent(centre) + 100.0) * t_quantile(SHOWN_LEVEL, degrees) * error / 2.0_f64.sqrt()
         }),
+        claim_factor: known.then(|| half(CLAIM_LEVEL).exp()),
         shown,
         method,
         degrees: degrees.max(0.0),
@@ -113,6 +114,16 @@ mod tests {
         assert_eq!((found.shown, found.method.clone()), (Difference::Shown, IntervalMethod::TwoSample));
         assert!((found.percent + 50.0).abs() < 0.01, "{found:?}");
         assert!(found.low_percent.unwrap() < -50.0 && found.high_percent.unwrap() > -50.0 && found.high_percent.unwrap() < -45.0);
+    }
+
+    #[test]
+    fn a_difference_is_shown_exactly_if_its_factor_is_beyond_the_claim_factor() {
+        for factor in [0.9, 0.97, 0.99, 1.0, 1.01, 1.03, 1.1] {
+            let first = [100.0, 101.0, 99.0];
+            let found = relative_difference(&runs(&first), &runs(&first.map(|value| value * factor))).unwrap();
+            let (ratio, claim) = (1.0 + found.percent / 100.0, found.claim_factor.unwrap());
+            assert_eq!(found.shown == Difference::Shown, ratio > claim || ratio < 1.0 / claim, "{factor}: {found:?}");
+        }
     }
 
     #[test]

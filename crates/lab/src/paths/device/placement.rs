@@ -12,6 +12,7 @@ use crate::host::block_device::BlockDevice;
 use crate::host::kernel_mount::KernelMount;
 use crate::limits::{LUN_BYTES_MIN, LUN_PER_STATE};
 use crate::measure::kernel_counters::Interfaces;
+use crate::measure::proof::DISKSTATS;
 use crate::paths::kernel_files::KernelStorage;
 use crate::paths::placement::{Placement, PlacementOrder};
 use crate::paths::storage::{KernelSlots, Reads, StartOrder, Storage, StorageCounters};
@@ -136,7 +137,7 @@ impl Storage for DeviceStorage {
     fn counters(&self) -> Result<StorageCounters, LabError> {
         let stats = self.device.stats()?;
         let carried = Carried {
-            source: "diskstats".to_owned(),
+            source: DISKSTATS.to_owned(),
             read_bytes: stats.read_bytes,
             written_bytes: stats.written_bytes,
             server_read_bytes: None,

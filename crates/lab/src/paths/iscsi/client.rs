@@ -99,11 +99,19 @@ impl Attached {
         }
     }
 
-    /// Traffic of its disks, and the number of paths; `None` if the kernel does not have a disk for each path.
-    pub(super) fn disk_stats(&self) -> Result<Option<(DiskStats, u32)>, LabError> {
+    /// Traffic of its disks.
+    pub(super) fn disk_stats(&self) -> Result<DiskStats, LabError> {
         match self {
-            Self::Kernel(lun) => Ok(Some((lun.stats()?, u32::try_from(lun.paths()).unwrap_or(1)))),
-            Self::Ours(_) => Ok(None),
+            Self::Kernel(lun) => lun.stats(),
+            Self::Ours(lun) => lun.stats(),
+        }
+    }
+
+    /// Number of paths; `None` if the kernel does not have a disk for each path.
+    pub(super) fn paths(&self) -> Option<u32> {
+        match self {
+            Self::Kernel(lun) => Some(u32::try_from(lun.paths()).unwrap_or(1)),
+            Self::Ours(_) => None,
         }
     }
 

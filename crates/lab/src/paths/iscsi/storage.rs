@@ -10,7 +10,7 @@ use crate::error::LabError;
 use crate::host::block_device::DiskStats;
 use crate::host::procfs;
 use crate::measure::kernel_counters::Interfaces;
-use crate::measure::proof::TARGET;
+use crate::measure::proof::DISKSTATS;
 use crate::paths::filer::Filer;
 use crate::paths::filers;
 use crate::paths::storage::{KernelSlots, Reads, Storage, StorageCounters};
@@ -46,24 +46,11 @@ fn slots((stats, paths): (DiskStats, u32), depth: u32) -> KernelSlots {
 fn carried(disks: DiskStats, filers: &StorageCounters) -> Carried {
     let server = |command: &str| Some(filers.server_calls.get(command).map_or(0, |count| count.bytes));
     Carried {
-        source: "diskstats".to_owned(),
+        source: DISKSTATS.to_owned(),
         read_bytes: disks.read_bytes,
         written_bytes: disks.written_bytes,
         server_read_bytes: server("SCSI-READ"),
         server_written_bytes: server("SCSI-WRITE"),
-    }
-}
-
-/// Traffic of the filers alone.
-fn served(filers: &StorageCounters) -> Carried {
-    let bytes = |command: &str| filers.server_calls.get(command).map_or(0, |count| count.bytes);
-    let (read_bytes, written_bytes) = (bytes("SCSI-READ"), bytes("SCSI-WRITE"));
-    Carried {
-        source: TARGET.to_owned(),
-        read_bytes,
-        written_bytes,
-        server_read_bytes: Some(read_bytes),
-        server_written_bytes: Some(written_bytes),
     }
 }
 
@@ -73,7 +60,7 @@ impl Storage for IscsiStorage {
     }
 
     fn proof_source(&self) -> ProofSource {
-        ProofSource::TargetReads
+        ProofSource::ReadCalls
     }
 
     fn interfaces(&self) -> Option<Interfaces> {
@@ -96,18 +83,11 @@ impl Storage for IscsiStorage {
     fn counters(&self) -> Result<StorageCounters, LabError> {
         let mut all = StorageCounters::default();
         filers::count(&self.filers, &mut all)?;
-        let mut stats = Vec::new();
-        for lun in &self.luns {
-            stats.extend(lun.disk_stats()?);
-        }
+        let stats = self.luns.iter().map(Attached::disk_stats).collect::<Result<Vec<_>, _>>()?;
         // The data's LUNs come first.
-        if let Some(first) = stats.first() {
-            all.kernel_slots = Some(slots(*first, self.depth));
-            all.carried = Some(carried(stats.iter().map(|(stats, _)| *stats).sum(), &all));
-        } else {
-            // FUSE and a loop device: the kernel has no disk whose requests are those on the network.
-            all.carried = Some(served(&all));
-        }
+        let first = self.luns.first().and_then(Attached::paths).zip(stats.first());
+        all.kernel_slots = first.map(|(paths, stats)| slots((*stats, paths), self.depth));
+        all.carried = Some(carried(stats.into_iter().sum(), &all));
         Ok(all)
     }
 

@@ -30,6 +30,7 @@ pub(super) fn against(paths: &[PathResult]) -> Vec<Against> {
                 low_percent: Some(percent - 2.2),
                 high_percent: Some(percent + 2.2),
                 with_twice_the_rounds_percent: Some(1.4),
+                claim_factor: Some(1.03),
                 shown: Difference::Shown,
                 method: "paired".into(),
                 degrees: 2.0,

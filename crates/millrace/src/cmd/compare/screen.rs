@@ -42,7 +42,9 @@ impl Screen {
     /// Shows an event. A terminal that went away does not end a comparison.
     pub(crate) fn show(&mut self, event: &Event) {
         let mut stderr = std::io::stderr().lock();
-        if let Some(live) = &mut self.live {
+        if event.kind == EventKind::Setting {
+            let _ = writeln!(stderr, "{}", event.text);
+        } else if let Some(live) = &mut self.live {
             live.take(event);
             let _ = stderr.write_all(live.redraw().as_bytes());
         } else if event.kind == EventKind::Step {

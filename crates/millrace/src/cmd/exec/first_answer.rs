@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use dnfs::{Client, Credentials, Error, FsError, NfsUrl};
 
+use crate::cmd::values::time;
 use crate::error_printing::{refusal, text};
 
 /// How long a mount is retried while no server listens: a filer that was started just before is not ready at once.
@@ -33,9 +34,7 @@ impl FromStr for Wait {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "forever" => Ok(Self::Forever),
-            _ => lab::plan::parse_duration(text)
-                .map(Self::For)
-                .map_err(|_| "give a number with s, m or h, as 30s or 5m; or forever".to_owned()),
+            _ => time(text).map(Self::For).map_err(|error| format!("{error}, or forever")),
         }
     }
 }
@@ -149,6 +148,6 @@ mod tests {
         assert_eq!("30s".parse(), Ok(Wait::For(Duration::from_secs(30))));
         assert_eq!("5m".parse::<Wait>().unwrap().to_string(), "300s");
         assert_eq!("forever".parse::<Wait>().unwrap().to_string(), "forever");
-        assert!("soon".parse::<Wait>().unwrap_err().contains("30s"));
+        assert_eq!("30".parse::<Wait>().unwrap_err(), "write 30s or 30m, or forever");
     }
 }

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use lab::guest::run::{Accelerator, Outcome, Record, Request};
+use lab::limits::{GUEST_CPUS_MAX, GUEST_NICS_MAX};
 
 use super::CacheDirectory;
 use super::fetch::failed;
+use crate::cmd::values::{bytes, time, whole};
 use crate::error_printing::{print_error, refusal};
 
 /// As timeout(1) ends.
@@ -47,16 +49,16 @@ pub(super) struct Run {
     #[command(flatten)]
     cache: CacheDirectory,
     /// Time limit, boot included: 90s, 12m, 1h
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = time)]
     timeout: Duration,
     /// Processors of the guest, 1 to 64
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole("processors", 1..=GUEST_CPUS_MAX, 2))]
     cpus: u32,
     /// Memory of the guest; it also holds what the guest writes outside shared directories
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = bytes)]
     memory: u64,
     /// Network interfaces, 0 to 8; each is a separate route to the host's loopback
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole("interfaces", 0..=GUEST_NICS_MAX, 2))]
     nics: u32,
     /// Let the guest write to this directory, at the same path; may be given up to 8 times
     #[arg(long = "share", value_name = "DIR")]
@@ -77,14 +79,6 @@ pub(super) struct Run {
     /// The program and its arguments
     #[arg(trailing_var_arg = true, value_name = "CMD", required = true)]
     command: Vec<OsString>,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    lab::plan::parse_duration(text).map_err(|_| "give a number and s, m or h, as in 120s".to_owned())
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    results::sizes::parse_bytes(text).map_err(|error| format!("{error}, as in 512MiB or 2GiB"))
 }
 
 fn accelerator(text: &str) -> Result<Accelerator, String> {

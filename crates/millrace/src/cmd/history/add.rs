@@ -9,7 +9,8 @@ use super::{Progress, say_left_out};
 use crate::error_printing::refusal;
 
 const EXAMPLES: &str = "\
-Example: millrace history add millrace-results --db postgresql:///results
+Examples:
+  millrace history add millrace-results --db postgresql:///results
 The records are kept in the schema millrace_history, which is created if it is missing. Of the
 figures of each second only the orders are kept. A record that is already stored is not added again.
 Exit codes: 0 kept, or already stored; 2 no record was found, or the database refused.";

@@ -9,6 +9,7 @@ mod start;
 
 use super::attached::{self, Attached, name_of};
 use super::{detach, kernel_sessions};
+use crate::cmd::values::whole;
 use crate::error_printing::{refusal, text};
 use anyhow::{Context as _, anyhow};
 use client::{Asked, Choice, Client};
@@ -47,7 +48,7 @@ pub(super) struct Attach {
     #[arg(long, value_name = "IQN")]
     initiator: Option<String>,
     /// Maximum commands in flight on one path, 1 to 128 (the limit of a loop device)
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u8).range(1..=128))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = whole::<u8>("commands", 1..=128, 64))]
     depth: u8,
     /// Print one JSON object on stdout
     #[arg(long)]

@@ -2,7 +2,8 @@
 
 use super::attached::{self, Attached};
 use super::kernel_sessions;
-use crate::cmd::bench::{Load, Meter, Offsets, Rates, bytes, holds_zeros, pattern, remarks};
+use crate::cmd::bench::{Load, Meter, Offsets, Rates, holds_zeros, pattern, remarks};
+use crate::cmd::values::bytes;
 use crate::error_printing::refusal;
 use anyhow::Context as _;
 use initiator::attach::{BlockDevice, is_mount};

@@ -14,6 +14,7 @@ pub(super) use gather::SlotReport;
 
 use super::prometheus;
 use crate::cmd::runtime;
+use crate::cmd::values::decimal;
 use crate::error_printing::refusal;
 
 /// Longest interval that can be asked for, in seconds.
@@ -25,7 +26,7 @@ pub(super) struct Counters {
     /// Runtime directory of one mount [default: all mounts of this user, or those below MILLRACE_RUNTIME_DIR]
     runtime_dir: Option<PathBuf>,
     /// Count for this many seconds from now, instead of everything so far
-    #[arg(long, value_parser = seconds)]
+    #[arg(long, value_parser = decimal("seconds", 0.001..=SECONDS_MAX, 10.0))]
     seconds: Option<f64>,
     /// Also show mounts that no program uses and that keep no data
     #[arg(long)]
@@ -124,9 +125,4 @@ fn say_left_out(mounts: &Mounts, dead: usize) {
             "{dead} {noun} that no program uses and that {keep} no data {verb} not shown: --all shows, --remove-dead removes"
         );
     }
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
-    if seconds > 0.0 && seconds <= SECONDS_MAX { Ok(seconds) } else { Err(format!("{text} is not between 0 and 86400 seconds")) }
 }

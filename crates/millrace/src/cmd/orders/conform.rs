@@ -3,20 +3,23 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Parser;
 use results::orders_run::OrdersRun;
 
 use super::text;
+use crate::error_printing::hinted;
 
 /// What `--help` adds.
 pub(super) const HELP: &str = "\
 Rules: shares of the mix, rollbacks, lines, remote lines and payments, customers by name, skipped
 deliveries, New-Orders per minute and warehouse (paced), 90th percentiles and averages of response
-times, due transactions never started. A figure outside its range by no more than chance can explain
-at the number of draws is not judged. Keeping every rule does not make a figure comparable to
-published TPC-C results.
-Example: millrace orders conform run.json
+times, due transactions that did not start. A figure outside its range by no more than chance can
+explain at the number of draws is not judged. If a run keeps every rule, its figures are still not
+comparable to published TPC-C results.
+Examples:
+  millrace orders conform run.json
+  millrace orders conform run.json --json
 Exit codes: 0 every judged rule is kept, 1 some are broken, 2 could not read the record, 3 nothing
 could be judged.";
 
@@ -24,7 +27,7 @@ could be judged.";
 #[derive(Parser)]
 pub(super) struct Args {
     /// Record of a run, written by `orders run --record FILE`
-    #[arg(value_name = "RUN.json")]
+    #[arg(value_name = "FILE")]
     record: PathBuf,
     /// Print the rules as JSON
     #[arg(long)]
@@ -34,8 +37,11 @@ pub(super) struct Args {
 /// Judges the record.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let path = args.record.display();
-    let bytes = std::fs::read(&args.record).with_context(|| format!("read the record {path}"))?;
-    let run: OrdersRun = serde_json::from_slice(&bytes).with_context(|| format!("{path} is not the record of a run"))?;
+    let hint = "`millrace orders run --record FILE` writes the record of a run";
+    let bytes = std::fs::read(&args.record).with_context(|| format!("read the record {path}"));
+    let bytes = bytes.map_err(|error| hinted(error, hint))?;
+    let run: OrdersRun = serde_json::from_slice(&bytes)
+        .map_err(|error| hinted(anyhow!(error).context(format!("{path} is not the record of a run")), hint))?;
     let conform = orders::conform::conform(&run);
     if args.json {
         super::print_json(&conform)?;

@@ -20,8 +20,8 @@ pub(super) struct DatabaseArgs {
     /// User [default: PGUSER, else the name of this user]
     #[arg(short = 'U', long = "username", value_name = "USER")]
     user: Option<String>,
-    /// Use only features that every engine with PostgreSQL's wire protocol has: for one that reports itself as
-    /// PostgreSQL but is not (YugabyteDB and CockroachDB are recognised without it)
+    /// Use only features that every engine with PostgreSQL's wire protocol has. Needed if such an engine reports
+    /// that it is PostgreSQL; YugabyteDB and CockroachDB are recognised without it
     #[arg(long)]
     portable: bool,
     /// Print help

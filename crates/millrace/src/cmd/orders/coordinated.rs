@@ -14,12 +14,14 @@ use orders::model::LoadModel;
 use results::orders_run::OrdersRun;
 
 use super::{connection, text};
+use crate::cmd::values::whole;
 
 /// What `orders merge --help` adds.
 pub(super) const MERGE_HELP: &str = "\
 Computes the record of a run again from what its drivers left in the results database, for example
 if a driver that was counted as lost has stored its record later.
-Example: millrace orders merge --results-db postgresql:///results --run friday --json
+Examples:
+  millrace orders merge --results-db postgresql:///results --run friday --json
 Exit codes: 0 every driver finished, 1 no driver left a record, 2 there is no run of this name, 3 a
 driver is missing.";
 
@@ -34,15 +36,15 @@ pub(super) struct CoordinationArgs {
     run: Option<String>,
     /// Number of drivers of the run; each is started with the same options
     #[arg(long, value_name = "N", requires = "results_db",
-          value_parser = super::at_least_1(orders::limits::DRIVERS_MAX))]
+          value_parser = whole("drivers", 1..=orders::limits::DRIVERS_MAX, 3))]
     drivers: Option<u32>,
     /// Number of this driver, from 1 [default: the first that is free]
     #[arg(long, value_name = "K", requires = "results_db",
-          value_parser = super::at_least_1(orders::limits::DRIVERS_MAX))]
+          value_parser = whole("", 1..=orders::limits::DRIVERS_MAX, 2))]
     driver: Option<u32>,
     /// Seconds to wait for the other drivers
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+          value_parser = whole::<u64>("seconds", 1..=86_400, 120))]
     barrier_timeout: u64,
 }
 

@@ -9,19 +9,22 @@ use anyhow::Context;
 use clap::Parser;
 use orders::like::{self, Likeness};
 
+use crate::cmd::values::whole;
+use crate::error_printing::hinted;
+
 /// What `--help` adds.
 pub(super) const HELP: &str = "\
 Reads the server's own counters twice, --seconds apart, in a read-only session, and compares
 the I/O of one commit there with the I/O of one commit of this load. Choose a time in which the
 database does its usual work and, if that matters, makes a checkpoint. The load's figures are built
-in (measured before), or come from the file of --ours: results.json of millrace compare, the record
-of orders run, or a saved reading of orders like.
+in (measured before), or come from the file of --load-record: results.json of millrace compare, the
+record of orders run, or a saved reading of orders like.
 Examples:
   millrace orders like -h db1 -d shop --seconds 600
-  millrace orders like -h db1 -d shop --ours out/results.json --arm dnfs --json
+  millrace orders like -h db1 -d shop --load-record out/results.json --configuration dnfs --json
   millrace orders like -d mill --save mill.json     (while the load runs there)
-Exit codes: 0 compared, 2 could not read, 3 too few commits, or the statistics were
-reset.";
+Exit codes: 0 compared; 1 the database returned an error; 2 could not compare (arguments, no
+database, a record that cannot be used); 3 too few commits, or the statistics were reset.";
 
 #[derive(Parser)]
 pub(super) struct Args {
@@ -29,15 +32,15 @@ pub(super) struct Args {
     database: super::DatabaseArgs,
     /// Seconds between the two readings
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
-          value_parser = clap::value_parser!(u64).range(1..=orders::limits::LIKE_S_MAX))]
+          value_parser = whole("seconds", 1..=orders::limits::LIKE_S_MAX, 600))]
     seconds: u64,
     /// Record to take the load's figures from [default: built in]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "load-record", alias = "ours", value_name = "FILE")]
     ours: Option<PathBuf>,
-    /// Path of a comparison's record to take the figures from [default: the first that was measured]
-    #[arg(long, value_name = "NAME", requires = "ours")]
+    /// Configuration of a comparison's record to take the figures from [default: the first that was measured]
+    #[arg(long = "configuration", alias = "arm", value_name = "NAME", requires = "ours")]
     arm: Option<String>,
-    /// Save the reading of the database, for a later --ours
+    /// Save the reading of the database, for a later --load-record
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Print the comparison as a record on stdout
@@ -80,8 +83,12 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn read_record(path: &Path, arm: Option<&str>) -> anyhow::Result<like::Ours> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("read the record {}", path.display()))?;
-    Ok(like::of_record(&text, arm)?)
+    let read = || {
+        let text = std::fs::read_to_string(path).with_context(|| format!("read the record {}", path.display()))?;
+        like::of_record(&text, arm).with_context(|| format!("use the record {}", path.display()))
+    };
+    let hint = "name results.json of millrace compare, a record of orders run --record, or a reading of orders like --save";
+    read().map_err(|error| hinted(error, hint))
 }
 
 fn table(likeness: &Likeness) -> String {

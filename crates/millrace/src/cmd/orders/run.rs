@@ -10,6 +10,7 @@ use clap::{Parser, ValueEnum};
 use orders::database::{Database, Isolation};
 use orders::driver::{Event, RunOptions};
 use orders::error::OrdersError;
+use orders::limits::{TIME_SCALE_MAX, TIME_SCALE_MIN};
 use orders::mix::{MixRule, WEIGHTS_DEFAULT, Weights};
 use orders::model::{LoadModel, Terminals};
 use orders::open::{Arrivals, Rate};
@@ -17,6 +18,7 @@ use orders::open::{Arrivals, Rate};
 use super::record::RecordFile;
 use super::{coordinated, text};
 use crate::cmd::interrupts::Interrupts;
+use crate::cmd::values::{decimal, whole};
 use crate::error_printing::{print_error, refusal};
 
 /// Workers of an open load when nothing is said.
@@ -36,8 +38,8 @@ Load models:
   open    transactions become due at --rate whatever the database does; response time counts from
           then, too; a transaction that finds the queue full is counted as refused
 Transactions run at READ COMMITTED with row locks unless --isolation-level says otherwise. The
-result is printed first, then the rules of the specification that the run breaks (`millrace orders
-conform RUN.json` shows all).
+result is printed first, then the rules of the specification that the run breaks (with
+--record FILE, `millrace orders conform FILE` shows all).
 Examples:
   millrace orders run -d mill -c 8 -j 2 -T 60 --warmup 20 -P 5
   millrace orders run -h db1 -U clerk -d mill --model paced --deliveries deferred -T 1200
@@ -58,10 +60,10 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t = ModelArg::Closed)]
     model: ModelArg,
     /// Users: terminals (closed, paced) or workers (open) [default: paced: ten per active warehouse; open: 16]
-    #[arg(short = 'c', long, value_name = "N", value_parser = super::at_least_1(orders::limits::USERS_MAX))]
+    #[arg(short = 'c', long, value_name = "N", value_parser = whole("users", 1..=orders::limits::USERS_MAX, 8))]
     users: Option<u32>,
     /// Database sessions the users share [default: one per user; paced: one per hundred, 4 to 64]
-    #[arg(long, value_name = "N", value_parser = super::at_least_1(orders::limits::CONNECTIONS_MAX))]
+    #[arg(long, value_name = "N", value_parser = whole("sessions", 1..=orders::limits::CONNECTIONS_MAX, 8))]
     connections: Option<u32>,
     /// Open model: transactions of all kinds, as N/s or N/min
     #[arg(long, value_name = "RATE")]
@@ -71,13 +73,13 @@ pub(super) struct Args {
     arrivals: ArrivalsArg,
     /// Open model: due transactions that may wait; more are refused and counted
     #[arg(long, value_name = "N", default_value_t = orders::limits::DUE_QUEUE_DEFAULT,
-          value_parser = super::at_least_1(orders::limits::DUE_QUEUE_MAX))]
+          value_parser = whole("transactions", 1..=orders::limits::DUE_QUEUE_MAX, 1_000))]
     queue: u32,
     /// Paced model: factor of keying and think times; with another factor than 1 the record says that times are scaled
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = time_scale)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = decimal("", TIME_SCALE_MIN..=TIME_SCALE_MAX, 0.1))]
     time_scale: f64,
     /// Work on the first N warehouses only [default: all]
-    #[arg(long, value_name = "N", value_parser = super::at_least_1(orders::limits::WAREHOUSES_MAX))]
+    #[arg(long, value_name = "N", value_parser = whole("warehouses", 1..=orders::limits::WAREHOUSES_MAX, 10))]
     active_warehouses: Option<u32>,
     /// How a terminal chooses its warehouse [default: home in the paced model, else all]
     #[arg(long, value_enum)]
@@ -87,18 +89,18 @@ pub(super) struct Args {
     deliveries: DeliveriesArg,
     /// Threads that drive the users
     #[arg(short = 'j', long, value_name = "N", default_value_t = 1,
-          value_parser = super::at_least_1(orders::limits::THREADS_MAX))]
+          value_parser = whole("threads", 1..=orders::limits::THREADS_MAX, 2))]
     threads: u32,
     /// Measured seconds
     #[arg(short = 'T', long, value_name = "SECONDS",
-          value_parser = clap::value_parser!(u64).range(1..=orders::limits::SECONDS_MAX))]
+          value_parser = whole("seconds", 1..=orders::limits::SECONDS_MAX, 60))]
     seconds: u64,
     /// Seconds of load before measuring begins
     #[arg(long, value_name = "SECONDS", default_value_t = 0,
-          value_parser = clap::value_parser!(u64).range(..=orders::limits::SECONDS_MAX))]
+          value_parser = whole("seconds", 0..=orders::limits::SECONDS_MAX, 20))]
     warmup: u64,
     /// Seed of all random choices [default: random, printed]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole("", 0..=u64::MAX, 7))]
     seed: Option<u64>,
     /// How transactions reach the database
     #[arg(long, value_enum, default_value_t = super::ModeArg::Statements)]
@@ -129,13 +131,13 @@ pub(super) struct Args {
     /// Print a line every SECONDS seconds on stderr: transactions per second, response time, failures [without a
     /// number: 1]
     #[arg(short = 'P', long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
-          value_parser = clap::value_parser!(u64).range(1..=orders::limits::SECONDS_MAX))]
+          value_parser = whole("seconds", 1..=orders::limits::SECONDS_MAX, 60))]
     progress: Option<u64>,
     /// Print `measuring` and `measured` on stderr when the interval begins and ends
     #[arg(long)]
     marks: bool,
     /// Write these two lines to this open file descriptor instead
-    #[arg(long, value_name = "FD")]
+    #[arg(long, value_name = "FD", value_parser = whole("", 0..=i32::MAX as u32, 3))]
     marks_fd: Option<u32>,
     #[command(flatten)]
     coordination: coordinated::CoordinationArgs,
@@ -201,14 +203,6 @@ impl IsolationArg {
             Self::RepeatableRead => Isolation::RepeatableRead,
             Self::Serializable => Isolation::Serializable,
         }
-    }
-}
-
-fn time_scale(text: &str) -> Result<f64, String> {
-    let range = orders::limits::TIME_SCALE_MIN..=orders::limits::TIME_SCALE_MAX;
-    match text.parse::<f64>() {
-        Ok(scale) if range.contains(&scale) => Ok(scale),
-        _ => Err(format!("not a number from {} to {}", range.start(), range.end())),
     }
 }
 

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use filer::address_or_port;
 
 use super::tls::TlsArgs;
+use crate::cmd::values::whole;
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -68,7 +69,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) exclusive: bool,
     /// With --loss-layer: the seed that decides which unstable writes survive a power cut; with 0 all are lost
-    #[arg(long, value_name = "N", requires = "loss_layer", default_value_t = 0)]
+    #[arg(long, value_name = "N", requires = "loss_layer", default_value_t = 0,
+          value_parser = whole("", 0..=u64::MAX, 7))]
     pub(super) loss_seed: u64,
     /// For tests: act as if the host had booted under this id, so that a start with another one is a reboot
     #[arg(long, value_name = "UUID", hide = true)]

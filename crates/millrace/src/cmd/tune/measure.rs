@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use lab::compare::{Request, compare, dry_run};
+use lab::limits::{REPEATS_MAX, SECONDS_MAX, USERS_MAX, WAREHOUSES_MAX};
 use lab::rule_effects::{Chosen, Effect, Given, RuleChange, Terms, choose, effects, give, plan, record};
 use results::compare::Comparison;
 
 use super::facts::{Known, Sources, known};
 use crate::cmd::compare::screen::Screen;
+use crate::cmd::values::{time, whole};
 use crate::error_printing::print_error;
 
 const HELP: &str = "\
@@ -43,25 +46,25 @@ pub(super) struct Args {
     #[arg(long, value_name = "SPEC")]
     medium: Option<String>,
     /// Warehouses to load, about 110 MB each
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole("warehouses", 1..=WAREHOUSES_MAX, 8))]
     warehouses: u32,
     /// Users, each sending its next transaction when the last one ended
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = whole("users", 1..=USERS_MAX, 8))]
     users: u32,
     /// Seconds measured in each run
-    #[arg(long, value_name = "N", default_value_t = 30)]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = whole("seconds", 1..=SECONDS_MAX, 60))]
     seconds: u64,
     /// Seconds of warm-up in each run, not measured
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole("seconds", 0..=SECONDS_MAX, 10))]
     warmup: u64,
     /// Runs of each set of settings, interleaved
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole("runs", 1..=REPEATS_MAX, 3))]
     repeats: u32,
     /// Time limit: start no round that would end after it
-    #[arg(long, value_name = "TIME", default_value = "1h")]
-    budget: String,
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time)]
+    budget: Duration,
     /// Seed of the first round
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole("", 0..=u64::MAX, 7))]
     seed: u64,
     /// Keep processors out of idle states during runs (needs root). Use it on a virtual machine whose idle processors wake up
     /// late
@@ -164,7 +167,7 @@ fn request(args: &Args, changes: &[RuleChange]) -> anyhow::Result<Request> {
         seconds: args.seconds,
         warmup_seconds: args.warmup,
         repeats: args.repeats,
-        budget: args.budget.clone(),
+        budget: args.budget,
         seed: args.seed,
         keep_awake: args.keep_awake,
     };

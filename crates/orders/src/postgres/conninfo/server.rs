@@ -252,7 +252,7 @@ mod tests {
         for (text, words) in [
             ("host=a,b port=1,2,3", "port: 3 values for 2 hosts"),
             ("host=a hostaddr=b", "hostaddr: not an IP address"),
-            ("postgresql://clerk:a/secret@db1", "a port is not a number"),
+            ("postgresql://clerk:a/secret@db1", "a port is not a number from 1 to 65535"),
             ("port=65536 password=secret", "port: not a number from 1 to 65535"),
             ("sslmode=maybe", "sslmode: \"maybe\" is not one of disable, allow, prefer, require, verify-ca, verify-full"),
             ("sslnegotiation=direct host=a", "sslnegotiation: direct needs sslmode=require or more, not prefer"),

@@ -133,7 +133,7 @@ fn push_hosts(pairs: &mut Pairs, text: &str) -> Result<(), ConninfoError> {
         ports.push(decoded(port)?);
     }
     if !ports.iter().all(|port| port.bytes().all(|digit| digit.is_ascii_digit())) {
-        return Err(ConninfoError::Syntax { what: "a port is not a number" });
+        return Err(ConninfoError::Syntax { what: "a port is not a number from 1 to 65535" });
     }
     if hosts.iter().any(|host| !host.is_empty()) {
         pairs.push(("host", hosts.join(",")));

@@ -74,7 +74,7 @@ impl Modules {
             match item {
                 Item::Mod(inner) if !is_test(&inner.attrs) => {
                     let name = inner.ident.to_string();
-                    let (below, folder) = ([&*names, &[name.clone()]].concat(), folder.join(&name));
+                    let (below, folder) = ([&*names, std::slice::from_ref(&name)].concat(), folder.join(&name));
                     module.items.insert(name);
                     match inner.content {
                         Some((_, items)) => self.enter(items, file, below, &folder),

@@ -53,6 +53,7 @@ pub use live_host::LiveOptions;
 pub use read_capture::CaptureError;
 pub use redact::{REDACTED, redacted};
 pub(crate) use roles::unnamed;
+pub(crate) use running::user_name;
 pub use site::site;
 
 use crate::facts::Facts;

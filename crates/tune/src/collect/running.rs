@@ -219,8 +219,8 @@ fn option_of_server(config: &str, wanted: &str) -> Option<String> {
     found
 }
 
-/// Name of a user of this host, else the number.
-fn user_name(uid: u32) -> String {
+/// The name of a user of this host; the number if it has no name.
+pub(crate) fn user_name(uid: u32) -> String {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let named = users.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -21,6 +21,8 @@ use crate::facts::{Facts, Value};
 use drop_ins::{Part, parts};
 use nfsmount::NfsMountConf;
 
+pub(crate) use sysctl::other_of_pair;
+
 /// All facts of a Linux host.
 pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     identity::facts(collected, facts);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use host::mount_table::is_nfs;
 use results::audit::{Activation, Finding, Status, Verdict};
 use serde::Serialize;
 
@@ -275,7 +276,7 @@ fn paths_of(changes: &[Change], facts: &Facts) -> Vec<String> {
     if wide {
         for (name, mount) in facts.things.get("mount").into_iter().flatten() {
             let network = match mount.get("fstype").map(|fact| &fact.value) {
-                Some(Value::Text(kind)) => kind.starts_with("nfs") || kind.starts_with("cifs"),
+                Some(Value::Text(kind)) => is_nfs(kind) || kind.starts_with("cifs"),
                 _ => false,
             };
             if network || mount.contains_key("role") {

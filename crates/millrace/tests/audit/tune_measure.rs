@@ -110,6 +110,28 @@ fn what_cannot_be_measured_is_refused_by_name_before_anything_runs() {
 }
 
 #[test]
+fn between_several_servers_the_error_names_the_option_of_each() {
+    let scratch = Scratch::new("measure-several");
+    let start = |name: &str| Cluster::start_with(&scratch.folder(name), "");
+    let Some((first, _second)) = start("first").zip(start("second")) else { return skip("PostgreSQL is not installed") };
+    let between = measure(&scratch, &["test-commit-at-once", "--dry-run"]).output().unwrap();
+    refused(&between, "servers of PostgreSQL: ");
+    let said = text(&between);
+    for name in ["first", "second"] {
+        let server = format!("for PostgreSQL in {} (from files)", scratch.path().join(name).join("data").display());
+        assert!(said.contains(&server), "{server}: {said}");
+    }
+    let of_first = format!("--db 'host={} ", first.data().with_file_name("sockets").display());
+    let option = said.split(&of_first).nth(1).and_then(|rest| rest.split('\'').next()).unwrap_or_else(|| panic!("{said}"));
+    let dsn = format!("{}{option}", of_first.trim_start_matches("--db '"));
+    // The servers of these tests have a superuser of this name.
+    let dsn =
+        dsn.split(' ').map(|word| if word.starts_with("user=") { "user=postgres" } else { word }).collect::<Vec<_>>().join(" ");
+    let planned = measure(&scratch, &["test-commit-at-once", "--dry-run", "--db", &dsn]).output().unwrap();
+    assert!(planned.status.success(), "{}", text(&planned));
+}
+
+#[test]
 #[ignore = "nightly: three minutes"]
 fn a_shown_gain_is_kept_given_to_a_server_and_taken_back() {
     let scratch = Scratch::new("measure");

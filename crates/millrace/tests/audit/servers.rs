@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::mariadb::MariaDb;
 use crate::support::postgres::{Cluster, give_to_database_user};
-use crate::support::{Scratch, await_until, millrace, skip, text};
+use crate::support::{Scratch, await_until, millrace_without_databases_of_host, skip, text};
 use results::audit::{Audit, Finding, Severity, Verdict};
 
 const FSYNC: &str = "postgres-fsync-on";
@@ -35,7 +35,7 @@ fn reload(cluster: &Cluster, fsync: &str) {
 
 fn run(arguments: &[&str], dsns: &[&str]) -> Output {
     let dsns = dsns.iter().flat_map(|dsn| ["--db", dsn]);
-    millrace().args(arguments).args(dsns).output().unwrap()
+    millrace_without_databases_of_host().args(arguments).args(dsns).output().unwrap()
 }
 
 fn audit(arguments: &[&str], dsns: &[&str]) -> Audit {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::postgres::{Cluster, as_database_user};
-use crate::support::{Scratch, find_program, may_make_namespaces, millrace, skip, succeed, text};
+use crate::support::{Scratch, find_program, may_make_namespaces, millrace_without_databases_of_host, skip, succeed, text};
 use serde_json::Value;
 
 /// A commit that does not wait for a flush of 5 ms: no host is so busy that the gain hides. That it loses acknowledged orders is
@@ -68,7 +68,7 @@ fn measure(scratch: &Scratch, arguments: &[&str]) -> Command {
     let rules = scratch.path().join("rules");
     std::fs::create_dir_all(&rules).unwrap();
     std::fs::write(rules.join("test.toml"), RULES).unwrap();
-    let mut command = millrace();
+    let mut command = millrace_without_databases_of_host();
     command.args(["tune", "measure", "--rules"]).arg(rules).args(arguments);
     command
 }

@@ -85,6 +85,11 @@ impl State {
         Self { folder: folder.into() }
     }
 
+    /// The directory.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Journals that are not taken back, oldest first: folder, status, and the tree they are of.
     ///
     /// # Errors

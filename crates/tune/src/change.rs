@@ -10,6 +10,7 @@
 //! rule is named.
 
 mod apply;
+mod attributes;
 mod commands;
 mod conflict;
 mod diff;

@@ -55,7 +55,7 @@ pub enum Outcome {
         /// The number of steps.
         remain: usize,
     },
-    /// Nothing is to be changed.
+    /// Apply has nothing to write, and no step is left.
     Nothing,
     /// The answer was no.
     Declined,

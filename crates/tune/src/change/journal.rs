@@ -77,7 +77,14 @@ pub struct State {
 
 /// The lock of a state directory, held while it lives.
 #[derive(Debug)]
-pub(super) struct StateLock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
+pub(super) struct StateLock(File);
+
+impl Drop for StateLock {
+    /// A process that another thread is about to start has the descriptor until it executes its program, so closing it is not enough.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
 
 impl State {
     /// The state in a directory, which is made when it is first written to.

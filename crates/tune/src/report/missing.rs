@@ -15,7 +15,7 @@ const CURES: usize = 5;
 pub(super) struct Missing {
     /// The fact in words: `fsync of PostgreSQL`.
     pub(super) object: String,
-    /// Why it is not known; empty if nothing tells.
+    /// Why it is not known; empty without a reason.
     pub(super) reason: String,
     /// What makes it known; empty if nothing here does.
     pub(super) cure: String,

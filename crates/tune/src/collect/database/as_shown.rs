@@ -26,7 +26,7 @@ const LOG_SIZE_STEP: i64 = 1 << 20;
 /// Sizes of a granule of Oracle's memory: 4 MiB to 512 MiB.
 const GRANULES: &[i64] = &[4 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20, 256 << 20, 512 << 20];
 
-/// The value that the server would show if it read its files now; `None` if nothing tells it. `name` has no prefix; `facts` are those of
+/// The value that the server would show if it read its files now; `None` if the files do not show it. `name` has no prefix; `facts` are those of
 /// the server.
 pub(super) fn as_shown(database: Database, name: &str, running: &Value, said: &Value, facts: &Facts) -> Option<Value> {
     let is_shown_so = match database {
@@ -37,7 +37,7 @@ pub(super) fn as_shown(database: Database, name: &str, running: &Value, said: &V
     Some(if is_shown_so { running.clone() } else { said.clone() })
 }
 
-/// Whether the server shows this value for what was said; `None` if that cannot be told.
+/// Whether the server shows this value for what was said; `None` if the files do not show it.
 fn postgres(name: &str, running: &Value, said: &Value) -> Option<bool> {
     let is_chosen = CHOSEN_BY_SERVER.iter().any(|(setting, marker)| *setting == name && *said == Value::Int(*marker));
     if is_chosen || OF_THE_SESSION.contains(&name) || *running == Value::from(DISABLED) {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_leaves_the_choice_to_the_server_tells_nothing_of_a_restart() {
+    fn a_value_that_leaves_the_choice_to_the_server_is_not_compared() {
         let of = |name: &str, running: i64, said: i64| shown(Database::Postgres, name, running, said);
         assert_eq!(of("wal_buffers", 4 << 20, -1), None);
         assert_eq!(of("transaction_buffers", 64 << 10, 0), None);

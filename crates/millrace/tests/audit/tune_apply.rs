@@ -135,8 +135,8 @@ fn a_host_is_planned_changed_and_brought_back() {
     assert_eq!(plan.status.code(), Some(0), "{text}{}", err(&plan));
     for line in [
         "== live: 1 change, in force at once ==",
-        "steps left to you, since apply runs no command:\n  1. stop the databases on it (linux-test-hard (mount /redo))\n  \
-         2. unmount the file system and mount it again (linux-test-hard (mount /redo))\n",
+        "steps left to you, since apply runs no command:\n  1. stop the databases on it (linux-test-hard; mount /redo)\n  \
+         2. unmount the file system and mount it again (linux-test-hard; mount /redo)\n",
         "sets /proc/sys/vm/swappiness to 1",
         "+vm.swappiness = 1",
         "== remount: 1 change, in force when the file system is unmounted and mounted again ==",

@@ -125,7 +125,7 @@ impl State {
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(ChangeError::io("read", folder, error)),
+            Err(error) => return Err(self.unusable(error)),
         };
         let mut numbers: Vec<u32> =
             entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(JOURNALS_MAX as usize).collect();

@@ -84,7 +84,7 @@ pub fn render_steps(steps: &[ManualStep]) -> String {
     let mut out = String::new();
     for (at, step) in steps.iter().enumerate() {
         let colon = if step.lines.is_empty() { "" } else { ":" };
-        let _ = writeln!(out, "  {}. {} ({}){colon}", at + 1, step.text, step.rules.join(", "));
+        let _ = writeln!(out, "  {}. {} ({}){colon}", at + 1, step.text, needed_by(&step.rules));
         for line in &step.lines {
             let _ = writeln!(out, "       {line}");
         }
@@ -96,4 +96,16 @@ pub fn render_steps(steps: &[ManualStep]) -> String {
         }
     }
     out
+}
+
+/// The rules of a step. A subject that all of them share comes once: `a, b; mount /redo`.
+fn needed_by(rules: &[String]) -> String {
+    let parts: Option<Vec<(&str, &str)>> = rules.iter().map(|rule| rule.strip_suffix(')')?.split_once(" (")).collect();
+    match parts.as_deref() {
+        Some([(_, subject), ..]) if parts.iter().flatten().all(|(_, other)| other == subject) => {
+            let names: Vec<&str> = parts.iter().flatten().map(|(rule, _)| *rule).collect();
+            format!("{}; {subject}", names.join(", "))
+        }
+        _ => rules.join(", "),
+    }
 }

@@ -67,7 +67,7 @@ fn a_group_lists_the_steps_of_the_user_in_order_and_a_shared_note_once() {
     assert!(last == "SELECT pg_reload_conf();" && statements.len() == 3, "{run:?}");
     assert!(statements.iter().all(|line| line.starts_with("ALTER SYSTEM SET ")), "{run:?}");
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
-    let order = ["min_wal_size to", "steps left to you", "1. make room (wal (a))", "2. run, in psql", "3. watch the disk"];
+    let order = ["min_wal_size to", "steps left to you", "1. make room (wal; a)", "2. run, in psql", "3. watch the disk"];
     assert!(order.map(place).is_sorted(), "{text}");
 }
 
